@@ -115,7 +115,7 @@ def test_a_file_of_another_user_takes_no_secrets(tmp_path: Path, monkeypatch: py
     file = tmp_path / "workbench.toml"
     for text in ("${A_SECRET}", "${file:~/.ssh/id}"):
         file.write_text(f'[clusters.x]\nprometheus = "http://h"\nprometheus_headers = {{ a = "{text}" }}\n')
-        monkeypatch.setattr(settings, "_is_own", lambda _path: False)
+        monkeypatch.setattr(settings, "is_own", lambda _path: False)
         with pytest.raises(ConfigError, match="another user"):
             load_settings()
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -134,17 +134,17 @@ def test_a_file_of_this_folder_that_hides_the_users_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Once; and not where there is no other."""
-    import workbench.settings as settings
+    import workbench.settings_file as settings_file
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "workbench.toml").write_text("[clusters.x]\n")
     own = tmp_path / "own.toml"
-    monkeypatch.setattr(settings, "config_file", lambda: own)
-    settings._say_it_is_here.cache_clear()
+    monkeypatch.setattr(settings_file, "config_file", lambda: own)
+    settings_file.say_it_is_here.cache_clear()
     load_settings()
     assert capsys.readouterr().err == ""
     own.write_text("[clusters.y]\n")
-    settings._say_it_is_here.cache_clear()
+    settings_file.say_it_is_here.cache_clear()
     load_settings()
     load_settings()
     assert capsys.readouterr().err.count("own.toml") == 1

@@ -103,11 +103,13 @@ class Hanging:
 class FittingTable(Table):
     """Table that cuts nothing: names, numbers and times stay whole, and only columns with a `ratio` (words) wrap.
 
-    If it does not fit on the terminal, each row becomes a record: its first value, then a line for each of the others.
+    If it does not fit on the terminal, the columns named in `drops` are left out, one after the other; if it still does not, each
+    row becomes a record: its first value, then a line for each of the others.
     In a file or a pipe it is as wide as it needs, unless `COLUMNS` is set.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, drops: Sequence[str] = (), **options: Any) -> None:
+        self._drops = drops
         super().__init__(box=None, title_justify="left", title_style="bold", header_style="bold", **options)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Any]:
@@ -118,6 +120,12 @@ class FittingTable(Table):
         if options.max_width >= _UNBOUNDED:
             for column in self.columns:
                 column.ratio, column.no_wrap = None, True
+        for name in self._drops:
+            if self._needed(console, options) <= options.max_width:
+                break
+            self.columns = [it for it in self.columns if _plain(it.header) != name]
+            for index, column in enumerate(self.columns):
+                column._index = index
         if self._needed(console, options) <= options.max_width:
             yield from super().__rich_console__(console, options)
         else:

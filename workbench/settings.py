@@ -6,11 +6,10 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from workbench.delivery import ServeSettings, Target
 from workbench.errors import ConfigError, UnknownClusterError, UsageError
@@ -19,12 +18,11 @@ from workbench.humanize import did_you_mean
 from workbench.inputs import first_problem, is_web_address, read_toml
 from workbench.interpolation import from_environment, takes_values
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
-from workbench.places import config_file, state_dir
+from workbench.places import state_dir
 from workbench.record_settings import DeadLetterSettings, RecordSettings
-from workbench.screen import say
+from workbench.settings_file import HERE, beside, chosen_file, is_own, say_it_is_here
 
 LAB_CLUSTER = "lab"
-_HERE = Path("workbench.toml")
 _DEFAULT_PROFILES = ["kafka_exporter", "runtime"]
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
@@ -289,14 +287,49 @@ class AlertSettings(Strict):
     cluster: list[str] = Field(default=[], description="Labels with the name of the cluster in these settings.")
 
 
+class DefaultCluster(NamedTuple):
+    """Name of the cluster that is taken if none is given, and the reason in words."""
+
+    name: str
+    reason: str
+
+
 class Settings(Strict):
-    """Content of `workbench.toml`."""
+    """Content of `workbench.toml`; `file` is its absolute path, to hand on to another process."""
 
     clusters: dict[str, Cluster] = Field(default={})
+    default: str | None = Field(default=None, description="Cluster of commands that are given none.")
     thresholds: Thresholds = Thresholds()
     windows: Windows = Windows()
     serve: ServeSettings = ServeSettings()
     alerts: AlertSettings = AlertSettings()
+    _file: Path | None = PrivateAttr(default=None)
+
+    @field_validator("default")
+    @classmethod
+    def _one_of_them(cls, value: str | None, info: ValidationInfo) -> str | None:
+        known = [*info.data.get("clusters", {}), LAB_CLUSTER]
+        if value is not None and value not in known:
+            raise ValueError(f"there is no cluster {value!r}.{did_you_mean(value, known)}")
+        return value
+
+    @property
+    def file(self) -> Path | None:
+        """Absolute path of the file that was read; None: the defaults."""
+        return self._file
+
+    def default_cluster(self) -> DefaultCluster | None:
+        """Cluster of a command that is given none: of the environment, else of the settings, else the only one there is."""
+        where = f"in {self._file}"
+        if name := os.environ.get("WORKBENCH_CLUSTER"):
+            return DefaultCluster(name, "WORKBENCH_CLUSTER")
+        if self.default is not None:
+            return DefaultCluster(self.default, f"the default {where}")
+        if len(self.clusters) == 1:
+            return DefaultCluster(next(iter(self.clusters)), f"the only one {where}")
+        if not self.clusters and lab_cluster_file().is_file():
+            return DefaultCluster(LAB_CLUSTER, "the running lab")
+        return None
 
     def cluster(self, name: str) -> Cluster:
         """Look up a cluster by name; `lab` is the running lab.
@@ -351,14 +384,13 @@ def load_settings(path: Path | None = None) -> Settings:
     Raises:
         ConfigError: naming the file and the wrong field.
     """
-    named = path or (Path(env) if (env := os.environ.get("WORKBENCH_CONFIG")) else None)
-    chosen = named or next((place for place in (_HERE, config_file()) if place.is_file()), None)
+    chosen = chosen_file(path)
     if chosen is None:
         return Settings()
     values = read_toml(chosen, what="The settings file")
-    if chosen is _HERE:
-        _say_it_is_here(chosen.resolve())
-        if takes_values(values) and not _is_own(chosen):
+    if chosen is HERE:
+        say_it_is_here(chosen.resolve())
+        if takes_values(values) and not is_own(chosen):
             raise ConfigError(
                 f"{chosen.resolve()} takes values from the environment or from files, but it belongs to another user.",
                 hint="If you trust it, name it: --config workbench.toml.",
@@ -367,25 +399,15 @@ def load_settings(path: Path | None = None) -> Settings:
         for name, cluster in values["clusters"].items():
             if isinstance(cluster, dict):
                 cluster["name"] = name
-                cluster["profiles"] = _beside(cluster.get("profiles", _DEFAULT_PROFILES), chosen.parent)
+                cluster["profiles"] = beside(cluster.get("profiles", _DEFAULT_PROFILES), chosen.parent)
     try:
-        return Settings.model_validate(from_environment(values, chosen))
+        found = Settings.model_validate(from_environment(values, chosen))
     except ValidationError as error:
         problem = first_problem(error)
         means = did_you_mean(problem.field.rpartition(".")[2], _fields()) if problem.is_unknown else ""
         raise ConfigError(f"{chosen}: {problem}.{means}", hint="See README, 'Your own cluster'.") from None
-
-
-@cache
-def _say_it_is_here(path: Path) -> None:
-    """Once: people expect their own settings."""
-    if "_WORKBENCH_COMPLETE" not in os.environ and (own := config_file()).is_file() and own.resolve() != path:
-        say(f"Settings: {path}, instead of {own}.")
-
-
-def _is_own(path: Path) -> bool:
-    """Whether a file belongs to this user or to root."""
-    return path.stat().st_uid in (0, os.geteuid())
+    found._file = chosen.resolve()
+    return found
 
 
 def own_cluster(name: str, path: Path | None, *, tell: Callable[[str], None]) -> Cluster | None:
@@ -412,15 +434,3 @@ def _fields() -> list[str]:
     """Every name that can stand in the settings."""
     models = (Settings, Cluster, Thresholds, Windows, GroupSettings, ServeSettings, AlertSettings, Target)
     return list(dict.fromkeys(name for model in models for name in model.model_fields))
-
-
-def _beside(profiles: Any, folder: Path) -> Any:
-    """Profiles with paths relative to the settings file made absolute; anything else is left to the validation."""
-    if not isinstance(profiles, list):
-        return profiles
-    return [
-        str((folder / Path(name).expanduser()).resolve())
-        if isinstance(name, str) and name.endswith((".yaml", ".yml"))
-        else name
-        for name in profiles
-    ]

@@ -31,7 +31,6 @@ def config(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "code", "named"),
     [
-        (["triage"], 2, ["--cluster", "--capture"]),
         (["triage", "--cluster", "prod", "--capture", "x"], 2, ["either"]),
         (["triage", "--cluster", "staging"], 2, ["staging", "prod"]),
         (["triage", "--cluster", "prod", "--since", "2026-11-21T03:00:00"], 2, ["2026-11-21T03:00:00", "zone"]),

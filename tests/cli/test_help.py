@@ -145,3 +145,19 @@ def test_every_command_takes_the_same_forms(when: str, tmp_path: Path) -> None:
         assert health_parameters(
             cluster="prod", capture=None, since=when, until=None, config=tmp_path / "workbench.toml"
         ).since
+
+
+def test_one_thing_has_one_word_and_old_words_are_accepted(tmp_path: Path) -> None:
+    """A file or folder is --output, a number of lines --limit, a time limit --timeout; scripts with the old words go on."""
+    old = {"--out", "--top", "--deadline"}
+    seen = set()
+    for path, it in EVERY.items():
+        for one in it.params:
+            if not isinstance(one, click.Option):
+                continue
+            shown = one.get_help_record(click.Context(it))
+            assert shown is None or not old & set(re.split(r"[\s,]+", shown[0])), (path, shown)
+            seen |= old & set(one.opts)
+    assert seen == old
+    shown = run_here("capture", "--cluster", "nope", "--out", "x", cwd=tmp_path)
+    check(shown, 2, "There is no cluster 'nope'")

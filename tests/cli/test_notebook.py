@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from workbench.extras import how_to_install
+
 # As JupyterLab: it asks nobody on SIGTERM, ends its kernels, which takes a while, and then itself. An interrupt ends it at once.
 LAB = """
 import pathlib, signal, sys, time
@@ -74,7 +76,7 @@ def test_without_jupyterlab_it_names_the_extra(tmp_path: Path) -> None:
     )
     assert shown.returncode == 5, shown.stderr
     assert "JupyterLab is not installed." in shown.stderr
-    assert "pip install 'lag-workbench[notebook]'" in shown.stderr
+    assert how_to_install("notebook") in shown.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -178,7 +178,7 @@ def test_follow_says_when_all_ranges_are_through_and_offers_the_switch_back() ->
         source.groups["new"] = {("orders", number): at for number, at in commits.items()}
         look = follower.look()
         seen.append((look.ranges_through, look.complete))
-        assert f"{look.ranges_through} of 3 ranges through" in in_words(look, Pace())
+        assert f"{look.ranges_through} of 3 ranges through" in in_words(look, Pace(), group="new")
     assert seen == [(0, False), (1, False), (2, False), (3, True)]
     steps = next_steps(plan, look, Path("my plan.json"))
     assert steps[0] == "All 3 ranges are through."

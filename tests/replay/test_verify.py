@@ -397,7 +397,7 @@ def test_follow_goes_on_until_the_window_is_over() -> None:
     follower = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 0), now_ms=lambda: clock[0])
     look = follower.look()
     assert (look.complete, look.left) == (False, {})
-    assert "window ends at" in in_words(look, Pace())
+    assert "window ends at" in in_words(look, Pace(), group="new")
     produce(gateway, (plan.until_ms or 0) - 1, 2)
     clock[0] = float(plan.until_ms or 0)
     assert set(follower.look().left.values()) == {2}
@@ -441,7 +441,7 @@ def test_follow_does_not_forget_what_it_saw() -> None:
     look = follower.look()
     assert look.complete
     assert look.doubt == f"orders-0: Retention has deleted offsets {TARGET} to {TARGET + 1} before they were processed."
-    assert "cannot be told" in in_words(look, Pace())
+    assert "cannot be told" in in_words(look, Pace(), group="new")
     look = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 1)).look()
     assert look.complete
     assert "does not prove" in (look.doubt or "")

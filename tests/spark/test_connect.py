@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from workbench.errors import SetupError
+from workbench.extras import how_to_install
 from workbench.lab.process import free_port
 from workbench.spark import session
 from workbench.spark.connect import connected
@@ -57,7 +58,7 @@ def test_without_the_packages_it_names_the_extra(tmp_path: Path) -> None:
             check=True,
         )
     assert "needs packages that are not installed" in run.stdout
-    assert "lag-workbench[connect]" in run.stdout
+    assert how_to_install("connect") in run.stdout
 
 
 def test_a_capture_is_triaged_nowhere_else_instead(monkeypatch: pytest.MonkeyPatch) -> None:

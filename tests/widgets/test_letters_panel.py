@@ -52,14 +52,15 @@ def test_list_plan_apply_and_verify(panel: LettersPanel, kafka: Kafka, tmp_path:
     plan = read_redrive_plan(tmp_path / "plan.json")
     assert plan.hash == panel.planned.plan.hash
     assert (plan.letters, plan.reason) == (10, "a test")
-    assert plan.short_hash in panel.asking.value
+    assert plan.short_hash not in panel.asking.value
+    assert panel.verify.disabled
     assert kafka.cluster.records == []
     panel.dry.click()
     panel.wait()
     assert "All safety checks passed for 10 letters" in panel.outcome.value
     assert kafka.cluster.records == []
     assert Journal.of_user().read()[0] == []
-    panel.typed.value = plan.short_hash
+    panel.typed.value = f"{plan.topic} {plan.letters}"
     panel.apply.click()
     panel.wait()
     assert "Done: 10 records produced" in panel.outcome.value
@@ -74,13 +75,13 @@ def test_list_plan_apply_and_verify(panel: LettersPanel, kafka: Kafka, tmp_path:
 
 
 @pytest.mark.parametrize("typed", ["", "1234567", "0" * 8, TOPIC, " "])
-def test_apply_wants_the_hash(panel: LettersPanel, kafka: Kafka, typed: str) -> None:  # noqa: F811
+def test_apply_wants_topic_and_number(panel: LettersPanel, kafka: Kafka, typed: str) -> None:  # noqa: F811
     """The button stays dead for anything else, and what is behind it refuses all the same."""
     planned(panel).typed.value = typed
     assert panel.apply.disabled
     panel.start_apply(dry_run=False)
     panel.wait()
-    assert "is not the hash" in panel.trouble.value
+    assert "is neither the dead-letter topic and the number of letters nor the hash" in panel.trouble.value
     assert kafka.cluster.records == []
 
 

@@ -61,10 +61,10 @@ def planned(panel: ReplayPanel) -> ReplayPanel:
 
 
 def confirmed(panel: ReplayPanel) -> ReplayPanel:
-    """With a plan made, and its hash typed."""
+    """With a plan made, and its group and number of messages typed."""
     plan = planned(panel).plan
     assert plan is not None
-    panel.typed.value = plan.short_hash
+    panel.typed.value = f"{plan.new_group} {plan.messages:,}"
     assert not panel.apply.disabled
     return panel
 
@@ -93,17 +93,20 @@ def test_planning_shows_each_partition_and_changes_nothing(
     assert figure["config"]["showSendToCloud"] is False
     assert json.loads((tmp_path / "plan.json").read_text())["hash"] == panel.plan.hash
     assert gateway.writes == []
-    assert panel.plan.short_hash in panel.asking.value
+    assert "Nothing has been written yet" in panel.asking.value
+    assert panel.plan.short_hash not in panel.asking.value
+    assert panel.follow.disabled
+    assert panel.verify.disabled
 
 
-@pytest.mark.parametrize("typed", ["", "1234567", "0" * 8, "new", " "])
-def test_apply_wants_the_hash(panel: ReplayPanel, gateway: FakeGateway, typed: str) -> None:
+@pytest.mark.parametrize("typed", ["", "1234567", "0" * 8, "new", "new 1", " "])
+def test_apply_wants_group_and_number(panel: ReplayPanel, gateway: FakeGateway, typed: str) -> None:
     """The button stays dead for anything else, and what is behind it refuses all the same."""
     planned(panel).typed.value = typed
     assert panel.apply.disabled
     panel.start_apply(dry_run=False)
     panel.wait()
-    assert "is not the hash" in panel.trouble.value
+    assert "is neither the new group and the number of messages nor the hash" in panel.trouble.value
     assert gateway.writes == []
 
 
@@ -140,9 +143,11 @@ def test_apply_follow_verify_and_the_way_back(panel: ReplayPanel, gateway: FakeG
     assert gateway.groups["old"] == dict.fromkeys(panel.plan.targets, 10)
     assert panel.typed.value == ""
     assert panel.apply.disabled
+    assert panel.confirming.layout.display == "none", "nothing asks for what is done"
+    assert not panel.follow.disabled
     panel.verify.click()
     panel.wait()
-    assert "INCOMPLETE" in panel.verdict.value
+    assert "Not started: no consumer in new." in panel.verdict.value
     gateway.groups["new"] = {part.key: part.stop for part in panel.plan.partitions}
     panel.follow.click()
     panel.wait()
@@ -153,12 +158,15 @@ def test_apply_follow_verify_and_the_way_back(panel: ReplayPanel, gateway: FakeG
     assert "Verified" in panel.verdict.value
     assert panel.back.disabled
     gateway.groups["new"] = dict(panel.plan.targets)
-    panel.back_typed.value = json.loads((tmp_path / "plan.rollback.json").read_text())["hash"][:8]
+    panel.back_typed.value = "new 0"
     assert not panel.back.disabled
     panel.back.click()
     panel.wait()
     assert "as it was before" in panel.gone_back.value
     assert "new" not in gateway.groups
+    assert panel.confirming.layout.display == ""
+    assert "Nothing has been written yet" in panel.asking.value
+    assert panel.follow.disabled
     assert [entry.action for entry in Journal.of_user().read()[0]] == ["apply"] * 2 + ["rollback"] * 2
 
 
@@ -246,6 +254,8 @@ def test_an_applied_plan_is_not_overwritten_and_can_be_opened_again(panel: Repla
     assert "give the new plan another name" in panel.trouble.value.lower()
     panel.open.click()
     assert panel.plan == known
+    assert "It was applied before" in panel.asking.value
+    assert not panel.follow.disabled
     assert panel.going_back.layout.display == ""
 
 

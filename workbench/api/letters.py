@@ -250,7 +250,7 @@ def apply_redrive(
 
     plan = read_redrive_plan(Path(plan_file))
     if confirm is not None and (len(confirm) < SHORT_HASH or not plan.hash.startswith(confirm)):
-        raise GuardError(f"{confirm!r} is not the hash of this plan.", hint=f"It begins with {plan.short_hash}.")
+        raise GuardError(f"{confirm!r} is not the hash of this plan.", hint="Read the plan; its file has the hash.")
     _, kafka = letters_setup(cluster or plan.cluster, config)
     limits = RedriveLimits(
         retention_margin_seconds=retention_margin_seconds, allow_under_replicated=allow_under_replicated

@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from workbench.api.progress import SILENT, Progress
 from workbench.api.requests import Measurements, Times
-from workbench.errors import NoSeriesError, UsageError
+from workbench.errors import UnknownGroupError, UsageError
 from workbench.humanize import did_you_mean, duration, listed, plural
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ def measure(request: Measurements, *, progress: Progress = SILENT) -> Measured:
         WorkbenchError: UsageError and WindowError for a wrong request, SourceUnreachableError, NoSeriesError, and
             NotACaptureError or DamagedCaptureError for a folder.
     """
-    return _recorded(request, progress) if request.capture is not None else _live(request, progress)
+    from workbench.replay.journal import replays_begun_here
+
+    found = _recorded(request, progress) if request.capture is not None else _live(request, progress)
+    return replace(found, capture=replace(found.capture, begun=replays_begun_here()))
 
 
 def _recorded(request: Measurements, progress: Progress) -> Measured:
@@ -78,7 +81,7 @@ def _check_names(capture: Capture, request: Measurements) -> None:
     """Check that a capture has each group and topic that was asked for.
 
     Raises:
-        NoSeriesError: with the names that look like it.
+        UnknownGroupError: with the names that look like it.
     """
     for what, asked in (("group", request.groups), ("topic", request.topics)):
         known = {str(it) for it in capture.samples[what].unique().to_pylist() if it}
@@ -86,7 +89,7 @@ def _check_names(capture: Capture, request: Measurements) -> None:
             known |= {str(it) for it in capture.groups["group"].to_pylist()}
         for name in asked:
             if name not in known:
-                raise NoSeriesError(
+                raise UnknownGroupError(
                     f"The capture has no {what} {name!r}.{did_you_mean(name, sorted(known))}",
                     hint=f"It has: {listed(sorted(known), most=12)}.",
                 )

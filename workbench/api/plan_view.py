@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 from workbench.humanize import counted, listed, moment, one_line, plural, printable, size
 from workbench.replay.check import Checked
-from workbench.replay.plan import bytes_per_broker, kafka_command
+from workbench.replay.plan import kafka_command
+from workbench.replay.plan_cards import cards, instant, sentence
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution
 from workbench.replay.receipt import Receipt
 from workbench.replay.rollback import RolledBack
@@ -42,12 +42,8 @@ _MEANINGS = {
 def rendered(template: str, **values: Any) -> str:
     """A template of this package, with the style class of panels."""
     found = environment("workbench.api")
-    found.filters |= {"size": size, "moment": moment, "line": one_line, "instant": _instant}
+    found.filters |= {"size": size, "moment": moment, "line": one_line, "instant": instant}
     return f'<div class="wb">{found.get_template(template).render(**values)}</div>'
-
-
-def _instant(text: str) -> str:
-    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3].removesuffix(".000") + "Z"
 
 
 def rows_of(plan: Plan) -> list[PlannedPartition]:
@@ -55,26 +51,6 @@ def rows_of(plan: Plan) -> list[PlannedPartition]:
     if len(plan.partitions) <= MOST_ROWS:
         return list(plan.partitions)
     return sorted(plan.partitions, key=lambda part: -part.messages)[:MOST_ROWS]
-
-
-def sentence(plan: Plan) -> str:
-    """Summarise the start offsets in one sentence."""
-    found = Counter(part.resolution for part in plan.partitions)
-    others = [
-        f"{found[resolution]:,} {words}"
-        for resolution, words in (
-            (Resolution.BEFORE_START, "later, because earlier records are deleted"),
-            (Resolution.UNORDERED, "with timestamps out of order"),
-            (Resolution.UNREAD, "where it cannot be told whether all of the window is in the plan"),
-            (Resolution.NONE_INSIDE, "without a record of the window"),
-            (Resolution.AFTER_END, "without a record at or after it"),
-            (Resolution.EMPTY, "empty"),
-        )
-        if found[resolution]
-    ]
-    whole = len(plan.partitions)
-    head = f"{found[Resolution.EXACT]:,} of {plural(whole, 'partition')} begin exactly at {_instant(plan.since)}"
-    return head + (f"; {'; '.join(others)}." if others else ".")
 
 
 def plan_html(plan: Plan, path: Path, bootstrap: str) -> str:
@@ -85,7 +61,7 @@ def plan_html(plan: Plan, path: Path, bootstrap: str) -> str:
         path=printable(path),
         rows=rows_of(plan),
         sentence=sentence(plan),
-        loads=sorted(bytes_per_broker(plan).items()),
+        cards=cards(plan),
         kafka=kafka_command(plan, bootstrap),
     )
 
@@ -209,7 +185,11 @@ def checked_html(found: Checked) -> str:
         sentence=found.sentence,
         colour=colours.get(found.verdict, "cannot_tell"),
         lines=lines,
-        rows=[(part.topic, part.partition, part.reason) for part in found.partitions if part.verdict not in good],
+        rows=[
+            (part.topic, part.partition, part.reason)
+            for part in found.partitions
+            if found.is_started and part.verdict not in good
+        ],
         notes=found.notes,
     )
 

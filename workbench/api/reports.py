@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ def health(
 
     start_in_background()  # it takes longer than loading the rest
     from workbench.collect.capture import read_capture, with_own
+    from workbench.replay.journal import replays_begun_here
     from workbench.report.budget import budgets
     from workbench.report.health import assess
     from workbench.report.result import read_previous
@@ -64,6 +66,7 @@ def health(
             window = Window(baseline_start=start, start=max(start, end - (window.end - window.start)), end=end)
     else:
         recorded, window, start, end, letter_topics = _collected(cluster, since, until, config)
+    recorded = replace(recorded, begun=replays_begun_here())
     spark = session()
     if recorded.samples.num_rows > _MUCH:
         for_much_data(spark)

@@ -68,7 +68,7 @@ class _LazyGroup(Group):
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 healthy or done · 1 internal error · 2 wrong parameter · 3 findings · 4 evidence incomplete · "
-    "5 source unreachable · 6 refused by a safety check · 7 deadline exceeded · 8 notebook kernel died.",
+    "5 source unreachable · 6 refused by a safety check · 7 deadline exceeded · 8 notebook kernel died · 130 stopped by Ctrl-C.",
 )
 @click.version_option(__version__, prog_name="workbench")
 def root() -> None:
@@ -95,10 +95,13 @@ def main() -> None:
 def _run() -> None:
     from workbench.screen import nobody_reads, say_crash
 
+    typed: dict[str, str] = {}
     try:
-        code = root.main(prog_name="workbench", standalone_mode=False)
+        code = root.main(prog_name="workbench", standalone_mode=False, obj=typed)
     except WorkbenchError as error:
-        sys.exit(_report(error.message, error.hint, error.exit_code))
+        from workbench.cli.typed import filled
+
+        sys.exit(_report(error.message, filled(error.hint, typed) if error.hint else None, error.exit_code))
     except click.exceptions.Exit as leave:
         sys.exit(leave.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -112,7 +115,10 @@ def _run() -> None:
     except click.ClickException as error:
         sys.exit(_report(error.format_message(), None, ExitCode.USAGE))
     except (KeyboardInterrupt, click.Abort):
-        sys.exit(_report("Stopped.", None, 130))
+        from workbench.screen import say
+
+        say("Stopped.")
+        sys.exit(130)
     except BrokenPipeError:
         # The reader of our output has closed the pipe (`| head`): not an error, and no more output is possible.
         nobody_reads()

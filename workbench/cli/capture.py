@@ -6,15 +6,22 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, selection_options, window_options
+from workbench.cli.options import cluster_option, config_option, json_option, renamed, selection_options, window_options
 from workbench.errors import UsageError
 from workbench.humanize import plural
 from workbench.screen import say, write_json
 
 
 @click.command(name="capture")
-@cluster_option(required=False)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the capture.")
+@cluster_option(unless=("statistics",))
+@renamed(
+    "--output",
+    "out",
+    old=("--out",),
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for the capture.",
+)
 @click.option(
     "--statistics",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -43,17 +50,15 @@ def command(
     if statistics is not None:
         if len(groups) != 1 or topics or any((since, until, baseline)):
             raise UsageError(
-                "--statistics takes one --group, --out and perhaps --cluster.",
+                "--statistics takes one --group, --output and perhaps --cluster.",
                 hint="The statistics do not name the consumer group; the window is the end of the file.",
             )
         found = api.capture_statistics(statistics, out, group=groups[0], cluster=cluster or "clients", config=config)
-    elif cluster is None:
-        raise UsageError("Give --cluster, or --statistics.", hint="A cluster of workbench.toml.")
     else:
         with Steps(quiet=as_json) as steps, steps.waiting(f"Reading the sources of {cluster}"):
             found = api.capture(
                 out,
-                cluster=cluster,
+                cluster=cluster or "",  # given: there are no statistics
                 groups=groups,
                 topics=topics,
                 since=since,

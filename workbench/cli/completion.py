@@ -61,10 +61,12 @@ def groups(context: click.Context) -> list[str]:
     from workbench.places import state_dir
     from workbench.settings import load_settings
 
-    name = context.params.get("cluster")
+    settings = load_settings(context.params.get("config"))
+    default = settings.default_cluster()
+    name = context.params.get("cluster") or (default.name if default is not None else None)
     if not name:
         return []
-    cluster = load_settings(context.params.get("config")).cluster(name)
+    cluster = settings.cluster(name)
     if cluster.bootstrap is None:
         return []
     digest = hashlib.sha256(f"{name} {cluster.bootstrap}".encode()).hexdigest()[:16]

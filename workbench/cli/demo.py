@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from workbench.cli.options import renamed
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.screen import say
@@ -18,8 +19,10 @@ _MARK = ".workbench-demo"
 
 
 @click.command(name="demo")
-@click.option(
-    "--out",
+@renamed(
+    "--output",
+    "out",
+    old=("--out",),
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("workbench-demo"),
     show_default=True,
@@ -34,7 +37,7 @@ def command(out: Path, seed: int) -> int:
     """
     if out.exists() and any(out.iterdir()) and not (out / _MARK).exists():
         raise UsageError(
-            f"{out} exists and is not the result of an earlier demo.", hint="Name another folder with --out."
+            f"{out} exists and is not the result of an earlier demo.", hint="Name another folder with --output."
         )
     from workbench.cli.lab import fetch_parts
     from workbench.cli.progress import Steps

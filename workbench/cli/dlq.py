@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from workbench.api.letters import apply_redrive, dead_letters, letters_setup, plan_redrive
-from workbench.cli.dlq_options import selection_options_of_letters
+from workbench.cli.dlq_options import dry_run_option, selection_options_of_letters
 from workbench.cli.dlq_watch import discard_command, follow_command, give_up_command, verify_command
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option
-from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
+from workbench.cli.options import cluster_option, config_option, json_option, renamed
+from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_option, confirmed, seconds_of
 from workbench.errors import ExitCode
-from workbench.humanize import plural
+from workbench.humanize import plural, shell_word
 from workbench.screen import say, write_json
 
 
@@ -23,7 +23,8 @@ from workbench.screen import say, write_json
 def command() -> None:
     """Dead letters: list and show them, and redrive them by a plan.
 
-    Only `apply --apply` and `discard --apply` change anything; the journal has every change. No letter is ever deleted.
+    Only `apply`, `discard` and `give-up` change anything, each after a confirmation; the journal has every change. No letter is ever
+    deleted.
     """
 
 
@@ -166,7 +167,7 @@ def show_command(
 )
 @click.option("--again", is_flag=True, help="Also plan letters that earlier plans have produced or discarded.")
 @click.option("--reason", help="Reason for the redrive; stored in the plan.")
-@click.option("-o", "--out", type=PLAN_FILE, help="File for the plan; `apply` reads it.")
+@renamed("-o", "--output", "out", old=("--out",), type=PLAN_FILE, help="File for the plan; `apply` reads it.")
 @json_option
 @config_option
 def plan_command(
@@ -198,8 +199,8 @@ def plan_command(
 @command.command(name="apply")
 @click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
 @cluster_option(required=False)
-@click.option("--apply", "is_real", is_flag=True, help="Produce the records. Without it, only the safety checks run.")
-@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@dry_run_option
+@confirm_option
 @click.option(
     "--allow-under-replicated", is_flag=True, help="Continue although partitions of the cluster lack a replica."
 )
@@ -214,14 +215,14 @@ def plan_command(
 def apply_command(
     plan_file: Path,
     cluster: str | None,
-    is_real: bool,
+    dry_run: bool,
     confirm: str | None,
     allow_under_replicated: bool,
     retention_margin: str,
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Run the safety checks of a plan; with --apply, produce its records in transactions.
+    """Produce the records of a plan in transactions, after all safety checks and a confirmation.
 
     It is safe to repeat after any failure or kill: it continues exactly where the last transaction ended. A letter that the target
     refuses is left out and named: exit code 3. Exit code 6 if the redrive is refused.
@@ -230,12 +231,15 @@ def apply_command(
     from workbench.cli.progress import Steps
     from workbench.redrive.apply import RedriveOutcome
     from workbench.redrive.planfile import read_redrive_plan
+    from workbench.replay.confirm import of_letters
 
     collect_no_garbage()
     plan = read_redrive_plan(plan_file)
+    is_real = not dry_run
     if is_real:
         targets = ", ".join(f"{it.topic} ({it.letters:,})" for it in plan.targets) or plan.destination.url or "nowhere"
-        confirm_hash(plan.hash, confirm, f"Produce {plural(plan.letters, 'record')} to {targets}.")
+        summary = f"Produce {plural(plan.letters, 'letter')} of {plan.topic} again, to {targets}."
+        confirmed(of_letters(plan.hash, plan.topic, plan.letters), confirm, summary)
     # On a terminal the bar shows a real run; a dry run reads the letters first.
     bar = ApplyBar(plan.letters, quiet=as_json or not is_real)
     title = "Producing the records" if is_real else "Reading the letters, and checking"
@@ -254,7 +258,7 @@ def apply_command(
         write_json(receipt.document())
     show_redrive_receipt(receipt, plan_file, as_json=as_json)
     if receipt.outcome is RedriveOutcome.DRY_RUN and not as_json:
-        say(f"Nothing was written. Produce with: workbench dlq apply {plan_file} --apply --confirm {plan.short_hash}")
+        say(f"Nothing was written. Produce with: workbench dlq apply {shell_word(str(plan_file))}")
     codes = {RedriveOutcome.REFUSED: ExitCode.GUARD, RedriveOutcome.PARTIAL: ExitCode.FINDINGS}
     return codes.get(receipt.outcome, ExitCode.OK)
 

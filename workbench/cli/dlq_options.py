@@ -8,8 +8,22 @@ from typing import Any, TypeVar
 import click
 
 from workbench.cli.options import A_TIME
+from workbench.screen import say
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def dry_run_option(function: F) -> F:
+    """`--dry-run`, and the `--apply` that once was needed to change anything."""
+
+    def noted(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
+        if given and not context.resilient_parsing:
+            say("--apply is not needed any more: without --dry-run, the command does it after its confirmation.")
+
+    function = click.option(
+        "--apply", is_flag=True, hidden=True, expose_value=False, callback=noted, help="Not needed any more."
+    )(function)
+    return click.option("--dry-run", is_flag=True, help="Check only: change nothing.")(function)
 
 
 def selection_options_of_letters(function: F) -> F:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from workbench.cli.typed import filled
 from workbench.console import FittingTable, SafeConsole, open_console, step_bar
 from workbench.humanize import counted, duration, moment, printable, rate, size
 from workbench.masking import masked
@@ -150,7 +151,7 @@ def show_redrive_receipt(receipt: RedriveReceipt, path: Path, *, as_json: bool) 
     for note in receipt.notes:
         console.line_of(f"  {note}")
     for hint in receipt.hints:
-        console.line_of(f"Hint: {hint}")
+        console.line_of(f"Hint: {filled(hint)}")
     if receipt.outcome.value in ("done", "partial"):
         console.line_of(f"Next: workbench dlq verify {path}")
 

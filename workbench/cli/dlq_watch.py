@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from workbench.api.letters import letters_setup, verify_redrive
+from workbench.cli.dlq_options import dry_run_option
 from workbench.cli.options import cluster_option, config_option, json_option
-from workbench.cli.replay_options import PLAN_FILE, confirm_hash, seconds_of
+from workbench.cli.replay_options import PLAN_FILE, confirm_option, confirmed, seconds_of
 from workbench.errors import DeadlineError, ExitCode, GuardError
 from workbench.humanize import plural
 from workbench.screen import say, tell, write_json
@@ -103,7 +104,7 @@ def follow_command(
         if once or time.monotonic() + pause > deadline:
             raise DeadlineError(
                 f"{plural(look.left, 'letter is', 'letters are')} not produced yet.",
-                hint=f"Continue with: workbench dlq apply {plan_file} --apply.",
+                hint=f"Continue with: workbench dlq apply {plan_file}",
             )
         time.sleep(pause)
 
@@ -113,8 +114,8 @@ def follow_command(
 @cluster_option(required=False)
 @click.option("--reason", required=True, help="Why the letters are given up; stored in the journal.")
 @click.option("--group", help="Also move this group past the letters. It must have no members, and only moves forward.")
-@click.option("--apply", "is_real", is_flag=True, help="Do it. Without it, the command only says what it would do.")
-@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@dry_run_option
+@confirm_option
 @json_option
 @config_option
 def discard_command(
@@ -122,7 +123,7 @@ def discard_command(
     cluster: str | None,
     reason: str,
     group: str | None,
-    is_real: bool,
+    dry_run: bool,
     confirm: str | None,
     as_json: bool,
     config: Path | None,
@@ -133,15 +134,16 @@ def discard_command(
     from workbench.redrive.ledger import Ledger
     from workbench.redrive.marks import PlanState
     from workbench.redrive.planfile import read_redrive_plan
+    from workbench.replay.confirm import of_letters
     from workbench.replay.journal import Journal
 
     plan = read_redrive_plan(plan_file)
     summary = f"Mark {plural(plan.letters, 'letter')} of {plan.topic} as discarded."
-    if not is_real:
-        say(f"{summary} Nothing was changed; do it with --apply --confirm {plan.short_hash}.")
+    if dry_run:
+        say(f"{summary} Nothing was changed.")
         return ExitCode.OK
     _, kafka = letters_setup(cluster or plan.cluster, config)
-    confirm_hash(plan.hash, confirm, summary)
+    confirmed(of_letters(plan.hash, plan.topic, plan.letters), confirm, summary)
     letters, journal, ledger = kafka.letters(plan.topic), Journal.of_user(), Ledger.of_user()
     with Steps(quiet=as_json).waiting(f"Reading the letters of {plan.topic}"):
         claim = partial(kafka.end, plan, PlanState.DISCARDED, ledger)
@@ -165,15 +167,15 @@ def discard_command(
 @click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
 @cluster_option(required=False)
 @click.option("--reason", required=True, help="Why the rest of the plan is given up; stored in the journal.")
-@click.option("--apply", "is_real", is_flag=True, help="Do it. Without it, the command only says what it would do.")
-@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@dry_run_option
+@confirm_option
 @json_option
 @config_option
 def give_up_command(
     plan_file: Path,
     cluster: str | None,
     reason: str,
-    is_real: bool,
+    dry_run: bool,
     confirm: str | None,
     as_json: bool,
     config: Path | None,
@@ -184,15 +186,16 @@ def give_up_command(
     from workbench.redrive.ledger import Ledger
     from workbench.redrive.marks import PlanState
     from workbench.redrive.planfile import read_redrive_plan
+    from workbench.replay.confirm import of_letters
     from workbench.replay.journal import Journal
 
     plan = read_redrive_plan(plan_file)
     summary = f"Give up what is left of the redrive of {plural(plan.letters, 'letter')} of {plan.topic}."
-    if not is_real:
-        say(f"{summary} Nothing was changed; do it with --apply --confirm {plan.short_hash}.")
+    if dry_run:
+        say(f"{summary} Nothing was changed.")
         return ExitCode.OK
     _, kafka = letters_setup(cluster or plan.cluster, config)
-    confirm_hash(plan.hash, confirm, summary)
+    confirmed(of_letters(plan.hash, plan.topic, plan.letters), confirm, summary)
     ledger = Ledger.of_user()
     with Steps(quiet=as_json).waiting(f"Ending the redrive of {plan.topic}"):
         end = partial(kafka.end, plan, PlanState.GIVEN_UP, ledger)

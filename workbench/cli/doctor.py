@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, completing, config_option, json_option
-from workbench.errors import ExitCode, SourceUnreachableError, UsageError, WorkbenchError
+from workbench.cli.options import cluster_option, completing, config_option, default_cluster, json_option
+from workbench.errors import ExitCode, SourceUnreachableError, WorkbenchError
 from workbench.humanize import plural
 from workbench.screen import tell, write_json
 
@@ -55,7 +55,10 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
     settings = load_settings(config)
     check(
         "settings",
-        lambda: f"{plural(len(settings.clusters), 'cluster')}: {', '.join(sorted(settings.clusters)) or 'none'}",
+        lambda: (
+            f"{plural(len(settings.clusters), 'cluster')}: {', '.join(sorted(settings.clusters)) or 'none'}"
+            + (f"  ({settings.file})" if settings.file is not None else "")
+        ),
         needed=True,
     )
     for it in settings.clusters.values() if cluster is None else [settings.cluster(cluster)]:
@@ -80,11 +83,7 @@ def _show_group(group: str, cluster: str | None, config: Path | None, *, as_json
     from workbench.settings import load_settings
 
     settings = load_settings(config)
-    if cluster is None and len(settings.clusters) != 1:
-        raise UsageError(
-            "--group needs --cluster.", hint=f"Clusters: {', '.join(sorted(settings.clusters)) or 'none'}."
-        )
-    chosen = settings.cluster(cluster or next(iter(settings.clusters)))
+    chosen = settings.cluster(cluster or default_cluster(config))
     expectations = Expectations(chosen.groups)
     found, limits = expectations.of(group), expectations.limits(settings.thresholds_of(chosen), group)
     values = found.settings.model_dump(mode="json")

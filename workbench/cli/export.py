@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, completing, config_option
+from workbench.cli.options import cluster_option, completing, config_option, renamed
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.screen import say
@@ -21,7 +21,7 @@ def command() -> None:
 
 
 @command.command()
-@cluster_option(required=False)
+@cluster_option(unless=("names",))
 @click.option(
     "--profile",
     "names",
@@ -45,7 +45,14 @@ def command() -> None:
 @click.option(
     "--runbook-base", default="runbooks", show_default=True, help="Address of the folder of runbooks, for alerts."
 )
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the files.")
+@renamed(
+    "--output",
+    "out",
+    old=("--out",),
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for the files.",
+)
 @config_option
 def grafana(
     cluster: str | None,
@@ -95,6 +102,7 @@ def grafana(
         expectations=expectations,
         availability=availability / 100,
         runbook_base=runbook_base,
+        cluster=cluster,
     )
     with writing(f"The folder {out}"):
         (out / "rules").mkdir(parents=True, exist_ok=True)
@@ -107,7 +115,14 @@ def grafana(
 @command.command()
 @click.option("--runbook-base", required=True, help="Address of the folder of runbooks: https://…")
 @cluster_option(required=False)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the files.")
+@renamed(
+    "--output",
+    "out",
+    old=("--out",),
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for the files.",
+)
 @config_option
 def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None) -> int:
     """Write the alert rules of all verdicts, with runbook links that open from a chat, and check them with promtool if it is there.
@@ -161,7 +176,7 @@ def _recorded(cluster: str, config: Path | None) -> str:
     )
     if not found:
         raise UsageError(f"These profiles measure no lag: {', '.join(chosen.profiles)}.", hint="Add one that does.")
-    return rule_file("workbench-objectives", found, command="workbench export rules")
+    return rule_file("workbench-objectives", found, command="`workbench export rules`")
 
 
 def _checked(out: Path) -> int:

@@ -16,26 +16,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("init", "write workbench.toml for a cluster of yours"),
         ("triage --cluster prod --group payments", "why does this group lag?"),
     ),
-    "capture": (("capture --cluster prod --since 30m --out incident", "keep the last 30 minutes"),),
+    "capture": (("capture --cluster prod --since 30m --output incident", "keep the last 30 minutes"),),
     "completion": (('eval "$(workbench completion bash)"', "in ~/.bashrc"),),
     "demo": (("demo", "takes about 90 seconds"),),
     "dlq": (
         ("dlq list --cluster prod", "topics with dead letters, and why they failed"),
         ("dlq plan --help", "what is produced again, and where; writes nothing to Kafka"),
-        ("dlq apply redrive.json", "safety checks; --apply produces"),
+        ("dlq apply redrive.json", "asks first, then produces"),
     ),
     "dlq apply": (
-        ("dlq apply redrive.json", "safety checks only"),
-        ("dlq apply redrive.json --apply", "asks for the plan's hash"),
+        ("dlq apply redrive.json --dry-run", "safety checks only"),
+        ("dlq apply redrive.json", "asks for the topic and the number of letters"),
     ),
-    "dlq discard": (('dlq discard redrive.json --reason "test data" --apply', "no letter is deleted"),),
-    "dlq give-up": (('dlq give-up redrive.json --reason "too many" --apply', "plan the rest anew"),),
+    "dlq discard": (('dlq discard redrive.json --reason "test data"', "no letter is deleted"),),
+    "dlq give-up": (('dlq give-up redrive.json --reason "too many"', "plan the rest anew"),),
     "dlq follow": (("dlq follow redrive.json", "from any machine"),),
     "dlq list": (("dlq list --cluster prod", "largest first"),),
     "dlq plan": (
         (
             "dlq plan orders-dlt --cluster prod --error '*Timeout*' \\\n"
-            "      --max-records-per-second 5000 --out redrive.json",
+            "      --max-records-per-second 5000 --output redrive.json",
             "the letters of one error, slowly",
         ),
     ),
@@ -55,12 +55,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "events import": (("events import --cluster prod --kubernetes --since 6h", "deploys, from Prometheus"),),
     "events list": (("events list --cluster prod --json", "for a script"),),
-    "export": (("export grafana --cluster prod --out monitoring", "dashboard and alert rules"),),
+    "export": (("export grafana --cluster prod --output monitoring", "dashboard and alert rules"),),
     "export grafana": (
-        ("export grafana --cluster prod --out monitoring", "for the profiles of a cluster"),
-        ("export grafana --profile kafka_exporter --out monitoring", "without settings"),
+        ("export grafana --cluster prod --output monitoring", "for the profiles of a cluster"),
+        ("export grafana --profile kafka_exporter --output monitoring", "without settings"),
     ),
-    "export rules": (("export rules --runbook-base https://wiki.example.com --out rules", "the shipped rules"),),
+    "export rules": (("export rules --runbook-base https://wiki.example --output rules", "the shipped rules"),),
     "init": (
         ("init", "asks for every address, and tries it"),
         ("init --name prod --prometheus http://prometheus:9090 --yes", "asks nothing"),
@@ -73,7 +73,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "lab down": (("lab down", "also after a crash"),),
     "lab list": (("lab list", "names for `lab run`"),),
-    "lab run": (("lab run hot_key --seed 7 --out hot", "and keep the capture"),),
+    "lab run": (("lab run hot_key --seed 7 --output hot", "and keep the capture"),),
     "lab setup": (("lab setup", "once, before `lab up` without a network"),),
     "lab status": (("lab status", "addresses, and when it stops"),),
     "lab up": (("lab up --brokers 3 --secure", "with TLS, users, ACLs and a quota"),),
@@ -82,7 +82,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("mcp --http", "over HTTP, with a token"),
     ),
     "notebook": (
-        ("notebook", "the triage panel on a recorded incident"),
+        ("notebook", "the triage panel on your cluster, or on a recorded incident"),
         ("notebook --cluster prod --group payments", "live, with the form filled in"),
         ("notebook replay --cluster prod", "the replay panel"),
     ),
@@ -99,15 +99,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("replay apply plan.json", "after all safety checks"),
         ("replay follow plan.json", "until the window is processed"),
     ),
-    "replay apply": (("replay apply plan.json", "asks for the plan's hash"),),
+    "replay apply": (("replay apply plan.json", "asks for the new group and the number of messages"),),
     "replay cutover": (("replay cutover plan.json --fleet fleet.toml", "one instance first"),),
     "replay follow": (("replay follow plan.json --timeout 30m", "stop after half an hour"),),
-    "replay inspect": (("replay inspect plan.json --by key --most 5", "the commonest keys"),),
+    "replay inspect": (("replay inspect plan.json --by key --limit 5", "the commonest keys"),),
     "replay log": (("replay log --group payments-2", "what was changed, and when"),),
     "replay plan": (
         (
             "replay plan --cluster prod --from-group payments \\\n"
-            "      --new-group payments-2 --topic orders --since 2h --out plan.json",
+            "      --new-group payments-2 --topic orders --since 2h --output plan.json",
             "writes nothing to Kafka",
         ),
     ),
@@ -115,7 +115,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("replay retire plan.json", "delete the new group"),
         ("replay retire plan.json --stay", "keep it, and delete the old one"),
     ),
-    "replay rollback": (("replay rollback plan.rollback.json", "asks for its hash"),),
+    "replay rollback": (("replay rollback plan.rollback.json", "asks for the group and the number of commits"),),
     "replay verify": (("replay verify plan.json", "did it get every record?"),),
     "report": (("report run health --cluster prod", "all subscriptions, worst first"),),
     "report list": (("report list", "runs, and how each ended"),),
@@ -127,8 +127,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "runbooks show": (("runbooks show ConsumerStopped", "by alert"),),
     "runbooks write": (("runbooks write --dir runbooks", "your copy, with the tree of this version"),),
     "runtime": (("runtime settings", "every setting, with its default"),),
-    "runtime check": (("runtime check orders.yaml", "before a deploy"),),
-    "runtime run": (("runtime run orders.yaml", "until SIGTERM or Ctrl-C"),),
+    "runtime check": (("runtime check orders.toml shop.handlers", "before a deploy"),),
+    "runtime run": (("runtime run orders.toml shop.handlers", "until SIGTERM or Ctrl-C"),),
     "runtime settings": (("runtime settings | grep queue", "unit, default and reason"),),
     "serve": (
         ("serve", "on this computer only; prints where its token is"),
@@ -136,7 +136,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "snapshot": (
         ("snapshot --cluster prod --group payments", "its partitions and owners"),
-        ("snapshot --cluster prod --top 10", "who is furthest behind"),
+        ("snapshot --cluster prod --limit 10", "who is furthest behind"),
     ),
     "tree": (
         ("tree", "every question, with its rules"),
@@ -152,7 +152,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "watch": (
         ("watch --cluster prod --live", "the fleet on one screen; q ends it"),
-        ("watch --cluster prod --out recording --for 10m", "record, without a Prometheus"),
+        ("watch --cluster prod --output recording --for 10m", "record, without a Prometheus"),
     ),
 }
 

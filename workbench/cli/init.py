@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.cli.options import renamed
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import listed, plural, shell_word
 from workbench.masking import is_secret_name, remember
@@ -46,8 +47,10 @@ class Answers:
     help="A librdkafka property, for TLS and logins; write secrets as '${NAME}' (environment) or '${file:PATH}'. May be repeated.",
 )
 @click.option("--lab", is_flag=True, help="Take the addresses of the running lab.")
-@click.option(
-    "--out",
+@renamed(
+    "--output",
+    "out",
+    old=("--out",),
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("workbench.toml"),
     show_default=True,
@@ -71,7 +74,7 @@ def command(
     Asks for what is not given, if there is a terminal. Exit code 5 if a source does not answer; then nothing is written.
     """
     if out.exists():
-        raise UsageError(f"{out} exists, and is not replaced.", hint="Name another file with --out, or edit it.")
+        raise UsageError(f"{out} exists, and is not replaced.", hint="Name another file with --output, or edit it.")
     given = Answers(
         name=name or ("lab" if lab else "prod"),
         bootstrap=bootstrap,
@@ -105,7 +108,7 @@ def _first_command(given: Answers, out: Path) -> str:
     if given.prometheus is not None:
         return f"workbench triage --cluster {name} --all{config}"
     if given.bootstrap is not None:
-        return f"workbench snapshot --cluster {name} --top 10{config}"
+        return f"workbench snapshot --cluster {name} --limit 10{config}"
     return f"workbench triage --cluster {name} --observe 60s{config}"
 
 
@@ -219,7 +222,7 @@ def _fitting(cluster: Cluster, profiles: list[str]) -> str:
     found = [it.profile.name for it in recommended(fitting(every, source.examples(among=there), names=there))]
     profiles.extend(found)
     if not found:
-        return "answers; no profile fits its metrics (see: workbench profiles new)"
+        return f"answers; no profile fits its metrics. Draft one: workbench profiles new --url {shell_word(cluster.prometheus or '')}"
     return f"answers; {plural(len(found), 'profile')} fit{'s' if len(found) == 1 else ''}: {', '.join(found)}"
 
 

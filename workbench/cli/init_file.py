@@ -21,6 +21,8 @@ def settings_text(
         "# Settings of Workbench. Check them with: workbench doctor",
         "# ${NAME} is an environment variable, ${file:PATH} the text of a file: keep secrets there.",
         "",
+        f"# default = {_text(name)}  # cluster of commands without --cluster, where there are several",
+        "",
         f"[clusters.{key}]",
         _line("prometheus", prometheus, "http://prometheus:9090", "Prometheus, Thanos, Mimir or VictoriaMetrics"),
         _line("bootstrap", bootstrap, "kafka-1:9092,kafka-2:9092", "brokers: members, groups of every kind, replays"),

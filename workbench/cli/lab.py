@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import completing, json_option
+from workbench.cli.options import completing, json_option, renamed
 from workbench.errors import ExitCode
 from workbench.screen import say, tell, write_json
 
@@ -136,7 +136,13 @@ def list_(as_json: bool) -> int:
     help="Read the metrics from Prometheus, or scrape them directly.",
 )
 @click.option("--apply-advice", is_flag=True, help="Also carry out the advised action, and wait for its check.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the capture and the logs. It must not exist.")
+@renamed(
+    "--output",
+    "out",
+    old=("--out",),
+    type=click.Path(path_type=Path),
+    help="Folder for the capture and the logs. It must not exist.",
+)
 @json_option
 def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | None, as_json: bool) -> int:
     """Cause a real incident, and compare the verdict with the real cause. Exit code 0 if they match, 3 if not.

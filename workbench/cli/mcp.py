@@ -41,7 +41,9 @@ def command(
     A client starts this command itself and talks with it over stdin and stdout.
     """
     from workbench.serve.agents import make_server
+    from workbench.settings import load_settings
 
+    config = load_settings(config).file
     server = make_server(config)
     if http:
         log_to_stderr(logging.WARNING)

@@ -16,12 +16,14 @@ from typing import IO
 import click
 
 from workbench.cli.notebook_folder import lab_command, lab_environment, prepare
-from workbench.cli.options import A_TIME, cluster_option, completing
+from workbench.cli.options import A_TIME, cluster_option, completing, config_option, default_cluster
 from workbench.errors import SetupError, UsageError
+from workbench.extras import how_to_install
 from workbench.lab.process import free_port
 from workbench.screen import say, tell_address
 
 _DEMO = Path("build/demo/capture")
+_LIVE = ("lag_triage", "replay", "dead_letters")  # notebooks that read a cluster
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_SECONDS = 0.2
 _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
@@ -31,7 +33,9 @@ _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
 @click.argument("name", default="lag_triage", shell_complete=completing("notebooks"))
 @cluster_option(required=False)
 @click.option(
-    "--capture", type=click.Path(path_type=Path), help="Folder of a capture. Default: the demo's, else a shipped one."
+    "--capture",
+    type=click.Path(path_type=Path),
+    help="Folder of a capture. Default, if there is no cluster either: the demo's, else a shipped one.",
 )
 @click.option("--group", shell_complete=completing("groups"), help="Only this consumer group.")
 @click.option("--topic", help="Only this topic.")
@@ -50,6 +54,7 @@ _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
 )
 @click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port on loopback. Default: a free one.")
+@config_option
 def command(
     name: str,
     cluster: str | None,
@@ -62,6 +67,7 @@ def command(
     folder: Path,
     no_browser: bool,
     port: int,
+    config: Path | None,
 ) -> int:
     """Open JupyterLab on a notebook. Ctrl-C stops it.
 
@@ -78,16 +84,23 @@ def command(
     have run and saved here, run on opening. JupyterLab listens on loopback only, with a token of its own.
     """
     from workbench.assets import notebook, shipped
+    from workbench.settings import load_settings
 
     if cluster is not None and capture is not None:
         raise UsageError("Give either --cluster or --capture.")
     source = notebook(name)
     need_jupyterlab()
+    settings = load_settings(config)
+    if cluster is None and capture is None and alert is None and source.stem in _LIVE and settings.default_cluster():
+        cluster = default_cluster(config)
+    if cluster is not None:
+        settings.cluster(cluster)
     chosen = None if cluster is not None else _capture(capture)
     prepare(folder, shipped("notebooks"))
     environment = lab_environment(
         folder,
         {
+            "WORKBENCH_CONFIG": str(settings.file) if settings.file is not None else None,
             "WORKBENCH_CLUSTER": cluster,
             "WORKBENCH_CAPTURE": str(chosen) if chosen is not None else None,
             "WORKBENCH_GROUP": group,
@@ -116,7 +129,7 @@ def need_jupyterlab() -> None:
         SetupError: if it is not.
     """
     if importlib.util.find_spec("jupyterlab") is None:
-        raise SetupError("JupyterLab is not installed.", hint="Try: pip install 'lag-workbench[notebook]'")
+        raise SetupError("JupyterLab is not installed.", hint=f"Try: {how_to_install('notebook')}")
 
 
 def supervised(

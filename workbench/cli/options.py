@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from workbench.cli.typed import keep
+from workbench.errors import UsageError
+
 A_TIME = "15m ago, or a timestamp with a time zone"  # the words for a time in every help
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Renamed(click.Option):
+    """An option whose old names are still accepted; help and completion do not show them."""
+
+    def __init__(self, names: Sequence[str], *, old: Sequence[str], **options: Any) -> None:
+        super().__init__([*names, *old], **options)
+        self._new = [it for it in self.opts if it not in old]
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """See the base class."""
+        every, self.opts = self.opts, self._new
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
+
+
+def renamed(*names: str, old: Sequence[str], **options: Any) -> Callable[[F], F]:
+    """An option with the word that all commands use, and the word that this one had before."""
+
+    return click.option(*names, cls=Renamed, old=old, **options)
 
 
 def completing(names: str) -> Any:
@@ -24,26 +49,71 @@ def completing(names: str) -> Any:
 
 
 def config_option(function: F) -> F:
-    """`--config`."""
+    """`--config`; read before the others, because the default cluster is in it."""
     return click.option(
         "--config",
         type=click.Path(path_type=Path, dir_okay=False),
+        is_eager=True,
         help="Settings file. Default: $WORKBENCH_CONFIG, ./workbench.toml or ~/.config/lag-workbench/workbench.toml.",
     )(function)
 
 
-def cluster_option(*, required: bool = True) -> Callable[[F], F]:
-    """`--cluster`."""
+def cluster_option(*, required: bool = True, unless: Sequence[str] = ()) -> Callable[[F], F]:
+    """`--cluster`; by default, the one that `Settings.default_cluster` names.
+
+    Args:
+        required: False if a command has other ways to know its cluster, such as a plan: then there is no default.
+        unless: parameters of the command that take the place of a cluster: then there is no default either.
+    """
+
+    def others(context: click.Context) -> list[str]:
+        return [it.opts[0] for it in context.command.params if it.name in unless]
+
+    def default(context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
+        # What is not given is processed last, so the other parameters are known here.
+        if context.resilient_parsing or (given is None and any(context.params.get(name) for name in unless)):
+            return given
+        name = given or (default_cluster(context.params.get("config"), instead=others(context)) if required else None)
+        if name is not None:
+            keep(context, "CLUSTER", name)
+        return name
 
     def add(function: F) -> F:
         return click.option(
             "--cluster",
-            required=required,
             shell_complete=completing("clusters"),
-            help="Name of a cluster in workbench.toml; `lab` is the running lab.",
+            callback=default,
+            help="Name of a cluster in workbench.toml; `lab` is the running lab."
+            + (" Default: $WORKBENCH_CLUSTER, `default` of the settings, or the only one." if required else ""),
         )(function)
 
     return add
+
+
+def default_cluster(config: Path | None, *, instead: Sequence[str] = ()) -> str:
+    """Name of the cluster that a command takes if it is given none; says which, and why.
+
+    Args:
+        instead: options that could take its place.
+
+    Raises:
+        UsageError: if the settings leave it open.
+    """
+    from workbench.screen import say
+    from workbench.settings import load_settings
+
+    settings = load_settings(config)
+    found = settings.default_cluster()
+    if found is None:
+        names = ", ".join(sorted(settings.clusters))
+        raise UsageError(
+            "Missing option " + ", or ".join(f"'{it}'" for it in ("--cluster", *instead)) + ".",
+            hint=f'Clusters: {names}. Set one as default = "…" at the head of {settings.file}, or in WORKBENCH_CLUSTER.'
+            if names
+            else "There is none in the settings. Write them with: workbench init",
+        )
+    say(f"Cluster: {found.name} ({found.reason}).")
+    return found.name
 
 
 def groups_option(function: F) -> F:

@@ -10,7 +10,7 @@ import click
 from workbench.cli.help import Group
 from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
 from workbench.errors import ExitCode, UsageError
-from workbench.humanize import plural
+from workbench.humanize import plural, shell_word
 from workbench.screen import say, tell, tell_page, write_json
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def list_(as_json: bool) -> int:
 
 @command.command()
 @click.option("--url", help="Base URL of a Prometheus, or of a server with the same API.")
-@cluster_option(required=False)
+@cluster_option(unless=("url", "folder"))
 @click.option(
     "--capture", "folder", type=click.Path(path_type=Path), help="Check a recording instead: which signals it has."
 )
@@ -139,7 +139,8 @@ def check(
     else:
         for it in checked:
             _print_rules(it)
-        _print_check(target.prometheus or "", fits, chosen, covered, profiles, own={name_of(name) for name in wanted})
+        own = {name_of(name) for name in wanted}
+        _print_check(target.prometheus or "", fits, chosen, covered, profiles, own=own, source=_source(url, cluster))
         for text in source.partial:
             say(f"Incomplete: {text}")
     return ExitCode.OK if fits and not source.partial else ExitCode.EVIDENCE
@@ -147,7 +148,7 @@ def check(
 
 @command.command()
 @click.option("--url", help="Base URL of a Prometheus, or of a server with the same API.")
-@cluster_option(required=False)
+@cluster_option(unless=("url",))
 @click.option("--name", default="ours", show_default=True, help="Name of the profile.")
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file; default: print it."
@@ -185,7 +186,9 @@ def new(url: str | None, cluster: str | None, name: str, output: Path | None, co
                 raise UsageError(
                     f"{output} exists.", hint="Name another file: a draft never replaces your work."
                 ) from None
-        say(f"Wrote {output}. Check it with: workbench profiles check --profile {output}")
+        say(
+            f"Wrote {output}. Check it with: workbench profiles check {_source(url, cluster)} --profile {shell_word(str(output))}"
+        )
     else:
         tell_page(text)
     return ExitCode.OK if {"consumer_lag", "committed_offset"} & found.signals.keys() else ExitCode.EVIDENCE
@@ -198,6 +201,11 @@ def schema() -> int:
 
     write_json(profile_schema())
     return ExitCode.OK
+
+
+def _source(url: str | None, cluster: str | None) -> str:
+    """The option that names the Prometheus, for a command to copy."""
+    return f"--cluster {shell_word(cluster)}" if cluster is not None else f"--url {shell_word(url or '')}"
 
 
 def _target(url: str | None, cluster: str | None, config: Path | None) -> Cluster:
@@ -272,6 +280,7 @@ def _print_check(
     profiles: list[Profile],
     *,
     own: set[str],
+    source: str,
 ) -> None:
     from urllib.parse import urlsplit
 
@@ -280,7 +289,9 @@ def _print_check(
 
     host = urlsplit(url).netloc.rpartition("@")[2]
     if not fits:
-        tell(f"No profile fits the metrics at {host}. Draft one from what is there with: workbench profiles new")
+        tell(
+            f"No profile fits the metrics at {host}. Draft one from what is there with: workbench profiles new {source}"
+        )
         return
     tell(f"Profiles that match metrics at {host}:")
     for it in fits:

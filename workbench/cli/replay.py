@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, cluster_option, completing, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, completing, config_option, json_option, renamed
 from workbench.cli.replay_cutover import cutover_command, retire_command
-from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_hash, seconds_of
+from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_option, confirmed, seconds_of
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
@@ -66,8 +66,8 @@ def command() -> None:
     help="For partitions without a record at or after the start: commit nothing, commit the log end, or refuse.",
 )
 @click.option("--reason", help="Reason for the replay; stored in the plan and the journal.")
-@click.option("-o", "--out", type=PLAN_FILE, help="File for the plan; `apply` reads it.")
-@click.option("--force", is_flag=True, help="Replace a plan at --out that was never applied.")
+@renamed("-o", "--output", "out", old=("--out",), type=PLAN_FILE, help="File for the plan; `apply` reads it.")
+@click.option("--force", is_flag=True, help="Replace a plan at --output that was never applied.")
 @click.option(
     "--csv", "csv_file", type=PLAN_FILE, help="Also write the offsets as CSV for kafka-consumer-groups --from-file."
 )
@@ -145,7 +145,7 @@ def plan_command(
 @command.command(name="apply")
 @click.argument("plan_file", metavar="PLAN", type=PLAN_FILE)
 @cluster_option(required=False)
-@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@confirm_option
 @click.option("--allow-existing", is_flag=True, help="Replace offsets that the new group has already committed.")
 @click.option(
     "--allow-under-replicated", is_flag=True, help="Continue although the cluster has under-replicated partitions."
@@ -180,8 +180,10 @@ def apply_command(
     Exit code 6 if a safety check failed, or if an offset was not read back as planned.
     """
     from workbench.cli.progress import Steps
-    from workbench.cli.replay_show import show_receipt
+    from workbench.cli.replay_show import show_head, show_receipt
+    from workbench.console import SafeConsole
     from workbench.replay.apply import Options, apply_plan
+    from workbench.replay.confirm import of_plan
     from workbench.replay.guard import Limits
     from workbench.replay.journal import Journal
     from workbench.replay.planfile import read_plan
@@ -202,7 +204,7 @@ def apply_command(
     gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
     if not dry_run:
         summary = f"Commit {plural(len(plan.targets), 'offset')} for the group {plan.new_group!r} ({plural(plan.messages, 'message')})."
-        confirm_hash(plan.hash, confirm, summary)
+        confirmed(of_plan(plan), confirm, summary, show=lambda: show_head(SafeConsole(stderr=True), plan))
     with Steps(quiet=as_json) as steps, steps.waiting(f"Checking and committing for {plan.new_group}"):
         receipt = apply_plan(plan, plan_file, gateway, Journal.of_user(), options)
     if as_json:
@@ -214,9 +216,7 @@ def apply_command(
 @command.command(name="rollback")
 @click.argument("rollback_file", metavar="ROLLBACK", type=PLAN_FILE)
 @cluster_option(required=False)
-@click.option(
-    "--confirm", help="The rollback file's hash, or its first 8 characters. On a terminal you are asked for it."
-)
+@confirm_option
 @click.option(
     "--discard-progress", is_flag=True, help="Roll back even if the group has consumed since; that progress is lost."
 )
@@ -235,7 +235,7 @@ def rollback_command(
     ROLLBACK is the file that `apply` wrote next to the plan (plan.rollback.json).
     """
     from workbench.cli.progress import Steps
-    from workbench.humanize import plural
+    from workbench.replay.confirm import of_rollback
     from workbench.replay.journal import Journal
     from workbench.replay.receipt import read_rollback
     from workbench.replay.rollback import roll_back
@@ -246,9 +246,9 @@ def rollback_command(
     what = (
         f"restore {plural(len(rollback.before), 'commit')}"
         if rollback.before
-        else "delete it, because it did not exist before"
+        else "delete it (0 commits are restored), because it did not exist before"
     )
-    confirm_hash(rollback.hash, confirm, f"Group {rollback.group!r}: {what}.")
+    confirmed(of_rollback(rollback), confirm, f"Group {rollback.group!r}: {what}.")
     with Steps(quiet=as_json) as steps, steps.waiting(f"Restoring {rollback.group}"):
         found = roll_back(rollback, gateway, Journal.of_user(), discard_progress=discard_progress)
     if as_json:
@@ -259,8 +259,9 @@ def rollback_command(
         say(f"{topic}-{number}: {words}")
     if not found.failed and not as_json:
         say(
-            f"The group is as it was: {plural(found.restored, 'commit')}"
-            + (", none of it new." if found.deleted else ".")
+            f"Rolled back: {found.group} had no offsets before, and has none now."
+            if found.deleted and not found.restored
+            else f"Rolled back: {found.group} has its {plural(found.restored, 'commit')} of before again."
         )
     return ExitCode.GUARD if found.failed else ExitCode.OK
 
@@ -269,11 +270,15 @@ def rollback_command(
 @click.option("--plan", "plan_hash", help="Only this plan: its hash, or a prefix of it.")
 @click.option("--group", help="Only this group.")
 @json_option
-def log_command(plan_hash: str | None, group: str | None, as_json: bool) -> int:
-    """Show the journal: who changed which offsets, when, and the outcome."""
+@config_option
+def log_command(plan_hash: str | None, group: str | None, as_json: bool, config: Path | None) -> int:
+    """Show the journal: who changed which offsets, when, and the outcome. Secrets of the settings are masked in it."""
     from workbench.cli.replay_show import show_journal
     from workbench.replay.journal import Journal
+    from workbench.settings import load_settings
 
+    if config is not None:
+        load_settings(config)
     entries, torn = Journal.of_user().read()
     chosen = [entry for entry in entries if entry.plan.startswith(plan_hash or "") and group in (None, entry.group)]
     if as_json:

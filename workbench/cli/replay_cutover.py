@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.options import cluster_option, config_option, json_option
-from workbench.cli.replay_options import PLAN_FILE, confirm_hash
+from workbench.cli.replay_options import PLAN_FILE, confirm_option, confirmed
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.replay.connect import counter_of, gateway_of
@@ -26,7 +26,7 @@ from workbench.screen import say, write_json
     is_flag=True,
     help="Also if it cannot be told whether the new group processed the whole window: retention has deleted a part of it.",
 )
-@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@confirm_option
 @json_option
 @config_option
 def retire_command(
@@ -46,6 +46,7 @@ def retire_command(
     import time
 
     from workbench.cli.progress import Steps
+    from workbench.replay.confirm import Confirmation
     from workbench.replay.follow import check_same_cluster
     from workbench.replay.journal import Journal
     from workbench.replay.planfile import read_plan
@@ -56,7 +57,16 @@ def retire_command(
     gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
     with Steps(quiet=as_json).waiting(f"Reading the topics of {plan.cluster} from Kafka"):
         check_same_cluster(plan, gateway)
-    confirm_hash(plan.hash, confirm, f"Delete the group {plan.from_group if stays else plan.new_group!r}.")
+    doomed = plan.from_group if stays else plan.new_group
+    expected = Confirmation(
+        hash=plan.hash,
+        name=doomed,
+        number=len(plan.partitions),
+        asked="the group that is deleted and the number of the plan's partitions",
+    )
+    confirmed(
+        expected, confirm, f"Delete the group {doomed!r}; the plan has {plural(len(plan.partitions), 'partition')}."
+    )
     with Steps(quiet=as_json).waiting("Deleting the group"):
         found = retire(
             plan,
@@ -91,7 +101,7 @@ def retire_command(
     "--fleet", "fleet_file", type=PLAN_FILE, required=True, help="fleet.toml: the instances, and how to switch them."
 )
 @cluster_option(required=False)
-@click.option("--confirm", help="The plan's hash, or its first 8 characters. On a terminal you are asked for it.")
+@confirm_option
 @click.option("--back", is_flag=True, help="Switch the fleet back to the old group.")
 @click.option(
     "--max-bytes-per-second",
@@ -151,6 +161,7 @@ def cutover_command(
     """
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import preflight_lines
+    from workbench.replay.confirm import Confirmation
     from workbench.replay.cutover import Cutover
     from workbench.replay.fleet import read_fleet
     from workbench.replay.fleet_kinds import make_fleet
@@ -176,7 +187,14 @@ def cutover_command(
     for line in preflight_lines(plan, file.max_bytes_per_second, len(file.instances)):
         say(line)
     where = plan.from_group if back else plan.new_group
-    confirm_hash(plan.hash, confirm, f"{plural(len(file.instances), 'instance')} will switch to the group {where!r}.")
+    instances = plural(len(file.instances), "instance")
+    expected = Confirmation(
+        hash=plan.hash,
+        name=where,
+        number=len(file.instances),
+        asked="the group that they switch to and the number of instances",
+    )
+    confirmed(expected, confirm, f"{instances} will switch to the group {where!r}.")
     cutover = Cutover(
         plan=plan,
         fleet=make_fleet(file, ranges=None if back else plan.range_table()),

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from workbench.cli.typed import PlanFile
 from workbench.errors import UsageError
-from workbench.replay.connect import SHORT_HASH, check_hash
 from workbench.screen import ask, say
 
-PLAN_FILE = click.Path(path_type=Path, dir_okay=False)
+if TYPE_CHECKING:
+    from workbench.replay.confirm import Confirmation
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PLAN_FILE = PlanFile()
 
 
 def collect_no_garbage() -> None:
@@ -21,20 +27,37 @@ def collect_no_garbage() -> None:
     gc.disable()
 
 
-def confirm_hash(full: str, given: str | None, summary: str) -> None:
-    """Have a person type the short hash, or take it from the option.
+def confirm_option(function: F) -> F:
+    """`--confirm`."""
+    return click.option(
+        "--confirm",
+        metavar="'NAME NUMBER'",
+        help="Name and number, as you are asked for them on a terminal; or the file's hash (8 characters are enough), for scripts.",
+    )(function)
+
+
+def confirmed(
+    expected: Confirmation, given: str | None, summary: str, *, show: Callable[[], None] = lambda: None
+) -> None:
+    """Have a person type name and number, or take them from the option.
+
+    Args:
+        show: what the person must read first.
 
     Raises:
         UsageError: if there is no terminal and no option.
-        GuardError: if it is a wrong hash.
+        GuardError: if the answer is wrong.
     """
-    short = full[:SHORT_HASH]
     if given is None:
         if not sys.stdin.isatty():
-            raise UsageError("Without a terminal, the hash is required.", hint=f"Read it, then add: --confirm {short}")
+            raise UsageError(
+                "Without a terminal, a confirmation is required.",
+                hint=f"Read what will be changed, then add --confirm with {expected.asked} ('NAME NUMBER'), or with the hash.",
+            )
+        show()
         say(summary)
-        given = ask(f"Type {short} to continue")
-    check_hash(full, given)
+        given = ask(f"To continue, type {expected.asked}")
+    expected.check(given)
 
 
 def seconds_of(text: str) -> float:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from workbench.cli.typed import filled
 from workbench.console import FittingTable, SafeConsole
-from workbench.humanize import counted, moment, one_line, plural, printable, size
+from workbench.humanize import moment, one_line, plural, printable, shell_word, size
 from workbench.masking import masked
 
 if TYPE_CHECKING:
@@ -22,51 +23,58 @@ _MOST_ROWS = 40  # a plan of thousands is read in its file; the screen shows the
 
 
 def show_plan(plan: Plan, bootstrap: str, path: Path | None) -> None:
-    """Show summary, table, totals, warnings, the same with Kafka's own tool, and the next step."""
-    from workbench.replay.plan import bytes_per_broker, kafka_command
+    """Show head, warnings, table, the same with Kafka's own tool, and the next step."""
+    from workbench.replay.plan import kafka_command
 
     console = SafeConsole()
-    console.line_of(f"Replay of {one_line(plan.from_group)} into {one_line(plan.new_group)}", style="bold")
-    until = plan.until or "the log end at planning time"
-    console.line_of(f"from {plan.since} to {until}, on cluster {printable(plan.cluster)} ({plan.cluster_id})")
-    table = FittingTable()
-    table.add_column("topic")
-    for name in ("partition", "old commit", "target", "record time", "messages", "bytes ≈"):
-        table.add_column(name, justify="right")
-    table.add_column("resolution")
-    rows = sorted(plan.partitions, key=lambda part: -part.messages)[:_MOST_ROWS]
-    shown = plan.partitions if len(plan.partitions) <= _MOST_ROWS else rows
-    for part in shown:
-        table.add_row(
-            Text(printable(part.topic)),
-            str(part.partition),
-            "-" if part.old_committed is None else f"{part.old_committed:,}",
-            "-" if part.target is None else f"{part.target:,}",
-            moment(part.target_timestamp),
-            f"{part.messages:,}",
-            size(part.bytes_estimate),
-            part.resolution.value,
-        )
-    console.print(table)
-    if len(shown) < len(plan.partitions):
-        console.line_of(
-            f"… and {plural(len(plan.partitions) - len(shown), 'partition')} with fewer messages. The plan has all of them."
-        )
-    console.line_of(
-        f"Total: {plural(len(plan.partitions), 'partition')}, {counted(plan.messages, 'message')}, "
-        f"{size(plan.bytes_estimate)}. By broker: "
-        + (", ".join(f"{broker}: {size(load)}" for broker, load in sorted(bytes_per_broker(plan).items())) or "nothing")
-    )
-    for warning in plan.warnings:
-        console.line_of(f"! {one_line(warning)}", style="yellow")
-    console.line_of(f"Hash {plan.short_hash}", style="bold")
+    show_head(console, plan)
+    console.print(_partitions(plan))
+    if len(plan.partitions) > _MOST_ROWS:
+        more = plural(len(plan.partitions) - _MOST_ROWS, "partition")
+        console.line_of(f"… and {more} with fewer messages. The plan has all of them.")
     console.line_of(
         f"The same with Kafka's own tool (write the CSV with --csv plan.csv): {kafka_command(plan, bootstrap)}"
     )
     if path is not None:
-        console.line_of(f"Next: workbench replay apply {path}")
+        console.line_of(f"Plan {plan.short_hash}. Next: workbench replay apply {shell_word(str(path))}", style="bold")
     else:
-        console.line_of("Save it with -o plan.json. Nothing has been changed.")
+        console.line_of(f"Plan {plan.short_hash}. Save it with -o plan.json. Nothing has been changed.", style="bold")
+
+
+def show_head(console: SafeConsole, plan: Plan) -> None:
+    """What was asked for and what was found, as the notebook's cards say it, and what must be known before applying."""
+    from workbench.replay.plan_cards import cards, sentence
+
+    console.line_of(f"Replay of {one_line(plan.from_group)} into {one_line(plan.new_group)}", style="bold")
+    console.line_of(sentence(plan))
+    for it in cards(plan):
+        console.line_of(f"  {it.name:<14}{it.value:<26}{it.note}".rstrip())
+    for warning in plan.warnings:
+        console.line_of(f"! {one_line(warning)}", style="yellow")
+
+
+def _partitions(plan: Plan) -> FittingTable:
+    """A line for each partition, or for those with the most messages."""
+    many = len(plan.topics) > 1
+    table = FittingTable(drops=("bytes ≈", "old commit", "found"))
+    if many:
+        table.add_column("topic")
+    for name in ("partition", "begins at", "record's time (UTC)", "messages", "old commit", "bytes ≈"):
+        table.add_column(name, justify="right")
+    table.add_column("found")
+    rows = sorted(plan.partitions, key=lambda part: -part.messages)[:_MOST_ROWS]
+    for part in plan.partitions if len(plan.partitions) <= _MOST_ROWS else rows:
+        table.add_row(
+            *([Text(printable(part.topic))] if many else []),
+            str(part.partition),
+            "-" if part.target is None else f"{part.target:,}",
+            moment(part.target_timestamp),
+            f"{part.messages:,}",
+            "-" if part.old_committed is None else f"{part.old_committed:,}",
+            size(part.bytes_estimate),
+            part.resolution.value.replace("_", " "),
+        )
+    return table
 
 
 def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
@@ -81,7 +89,7 @@ def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
     for part in [part for part in receipt.partitions if part.error][:_MOST_ROWS]:
         console.line_of(f"  {printable(part.topic)}-{part.partition}: {one_line(part.error or '')}")
     for hint in receipt.hints:
-        console.line_of(f"Hint:  {one_line(hint)}")
+        console.line_of(f"Hint:  {one_line(filled(hint))}")
     if receipt.rollback is not None:
         console.line_of(f"Roll back with: workbench replay rollback {receipt.rollback}")
     if receipt.outcome.value == "done":
@@ -132,9 +140,8 @@ def show_verdict(found: Checked) -> None:
     style = _VERDICT_STYLES.get(found.verdict.value, "bold yellow")
     console.line_of(found.sentence, style=style)
     console.line_of(f"Evidence: {', '.join(found.evidence)}. {plural(len(found.partitions), 'partition')}.")
-    for part in [part for part in found.partitions if part.verdict.value not in ("verified", "not_planned")][
-        :_MOST_ROWS
-    ]:
+    lacking = [it for it in found.partitions if it.verdict.value not in ("verified", "not_planned")]
+    for part in lacking[:_MOST_ROWS] if found.is_started else ():
         console.line_of(f"  {printable(part.topic)}-{part.partition}: {part.reason}")
     total = [part.records for part in found.partitions if part.records is not None]
     if total:

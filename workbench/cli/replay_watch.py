@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option
+from workbench.cli.options import cluster_option, config_option, json_option, renamed
 from workbench.cli.replay_options import PLAN_FILE, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode, UsageError
 from workbench.humanize import plural
@@ -74,19 +74,24 @@ def follow_command(
     if look is not None and look.waiting is not None and not look.left:
         raise DeadlineError(
             f"The group {plan.new_group!r} has committed all known records of the window. {look.waiting}",
-            hint="Check again with: workbench replay follow.",
+            hint=f"Check again with: workbench replay follow {plan_file}.",
+        )
+    if look is not None and not look.members and not look.done and look.left:
+        raise DeadlineError(
+            f"Not started: no consumer in {plan.new_group!r}.",
+            hint=f"Start consumers with group.id={plan.new_group}, then: workbench replay follow {plan_file}",
         )
     if look is None or not look.complete:
         raise DeadlineError(
             f"The group {plan.new_group!r} has not committed the whole window: "
             f"{plural(len(look.left if look is not None else plan.partitions), 'partition is', 'partitions are')} not complete.",
-            hint="Check again with: workbench replay follow.",
+            hint=f"Check again with: workbench replay follow {plan_file}.",
         )
     if look.doubt is not None:
         raise EvidenceError(
             f"The group {plan.new_group!r} has committed up to the window's end, which does not prove that it processed every record. "
             + look.doubt,
-            hint=f"Ask its instances, or its log of processed records: workbench replay verify {plan_file} --fleet, --processed.",
+            hint=f"Ask its instances, or its log of processed records: workbench replay verify {plan_file} --fleet fleet.toml",
         )
     if not as_json:
         for line in next_steps(plan, look, plan_file):
@@ -121,7 +126,7 @@ class _Screen:
             return
         from workbench.replay.progress import in_words
 
-        words = in_words(look, pace)
+        words = in_words(look, pace, group=self._plan.new_group)
         for topic in look.topics:
             self._bars.update(self._tasks[topic.topic], completed=topic.done, total=topic.total, words=words)
         if not self._console.is_terminal and (look.complete or time.monotonic() >= self._next_line):
@@ -225,8 +230,14 @@ def verify_command(
     show_default=True,
     help="Count by this field. May be repeated.",
 )
-@click.option(
-    "--most", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Number of lines per count."
+@renamed(
+    "--limit",
+    "most",
+    old=("--most",),
+    type=click.IntRange(1, 100_000),
+    default=20,
+    show_default=True,
+    help="Number of lines per count.",
 )
 @click.option(
     "--show",

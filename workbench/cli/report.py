@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, renamed
 from workbench.errors import ExitCode
 from workbench.screen import say, say_error, tell, tell_page, write_json
 
@@ -23,18 +23,27 @@ def run() -> None:
 
 
 @run.command()
-@cluster_option(required=False)
+@cluster_option(unless=("capture",))
 @click.option("--capture", type=click.Path(path_type=Path), help="Report on a capture; needs no network.")
 @click.option("--since", help=f"Start of the period: {A_TIME}. Default: 24h before its end.")
 @click.option("--until", help=f"End of the period: {A_TIME}. Default: the last full minute, or a capture's end.")
-@click.option(
-    "--out",
+@renamed(
+    "--output",
+    "out",
+    old=("--out",),
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("workbench-reports"),
     show_default=True,
     help="Folder of the runs; each run gets its own folder in it.",
 )
-@click.option("--deadline", default="10m", show_default=True, help="Time limit of the whole run; exit code 7 after it.")
+@renamed(
+    "--timeout",
+    "deadline",
+    old=("--deadline",),
+    default="10m",
+    show_default=True,
+    help="Time limit of the whole run; exit code 7 after it.",
+)
 @click.option("--again", is_flag=True, help="Repeat a run that is already done.")
 @click.option(
     "--keep",
@@ -83,8 +92,10 @@ def health(
 
 
 @command.command(name="list")
-@click.option(
-    "--out",
+@renamed(
+    "--output",
+    "out",
+    old=("--out",),
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("workbench-reports"),
     show_default=True,

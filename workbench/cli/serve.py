@@ -37,7 +37,9 @@ def command(
     """
     log_to_stderr(logging.WARNING)
     from workbench.serve.server import Options, serve
+    from workbench.settings import load_settings
 
+    config = load_settings(config).file
     options = Options(host=host, port=port, certificate=certificate, key=key, token_file=token_file, config=config)
     serve(options, say=say)
     return ExitCode.OK

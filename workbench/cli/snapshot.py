@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, groups_option, json_option
+from workbench.cli.options import cluster_option, config_option, groups_option, json_option, renamed
 from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
@@ -28,16 +28,23 @@ _SAID = 20  # missing parts that are listed; --json has all of them
     type=click.Choice(["classic", "consumer", "share", "streams", "connect"]),
     help="Only groups of this kind. May be repeated.",
 )
-@click.option(
-    "--top", type=click.IntRange(min=1), help="Show only the N subscriptions that are furthest behind, a line each."
+@renamed(
+    "--limit",
+    "top",
+    old=("--top",),
+    type=click.IntRange(min=1),
+    help="Show only the N subscriptions that are furthest behind, a line each.",
 )
 @click.option(
     "--sort",
     type=click.Choice(["lag", "time_lag"]),
-    help="Sort by messages (lag) or by time lag, which is bounded by offset lookups in the log. Default with --top: lag.",
+    help="Sort by messages (lag) or by time lag, which is bounded by offset lookups in the log. Default with --limit: lag.",
 )
-@click.option(
-    "--deadline", help="Time limit of the whole snapshot, for example 15s. Default: the cluster's timeout_seconds."
+@renamed(
+    "--timeout",
+    "deadline",
+    old=("--deadline",),
+    help="Time limit of the whole snapshot, for example 15s. Default: the cluster's timeout_seconds.",
 )
 @json_option
 @config_option

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, selection_options, window_options
+from workbench.cli.options import (
+    cluster_option,
+    config_option,
+    default_cluster,
+    json_option,
+    renamed,
+    selection_options,
+    window_options,
+)
 from workbench.errors import UsageError
 from workbench.files import require_empty
 from workbench.screen import write_json
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="triage")
-@cluster_option(required=False)
+@cluster_option(unless=("folder", "alert", "compare", "store"))
 @click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a capture; needs no network.")
 @selection_options
 @window_options
@@ -35,7 +43,14 @@ if TYPE_CHECKING:
 )
 @click.option("--watch", is_flag=True, help="Repeat the triage, and report when the check of an action passes.")
 @click.option("--every", default="15s", show_default=True, help="With --watch: time between two triages.")
-@click.option("--for", "patience", default="30m", show_default=True, help="With --watch: stop after this time.")
+@renamed(
+    "--timeout",
+    "patience",
+    old=("--for",),
+    default="30m",
+    show_default=True,
+    help="With --watch: stop after this time.",
+)
 @click.option(
     "--compare",
     nargs=2,
@@ -54,8 +69,10 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="With --all: folder of the stored samples. Default with --cluster: one per cluster, which keeps one window.",
 )
-@click.option(
-    "--top",
+@renamed(
+    "--limit",
+    "top",
+    old=("--top",),
     default=20,
     show_default=True,
     type=click.IntRange(min=0),
@@ -163,7 +180,7 @@ def _show(result: TriageResult, *, with_runbooks: bool) -> None:
     if with_runbooks:
         from workbench.cli.triage_alert import show_runbooks
 
-        show_runbooks(result.triage, bootstrap=result.capture.info.bootstrap)
+        show_runbooks(result.triage, bootstrap=result.capture.bootstrap)
 
 
 def _filled_by_alert(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -178,8 +195,11 @@ def _filled_by_alert(given: Mapping[str, Any]) -> Mapping[str, Any]:
         config=given["config"],
         **{name: given[name] for name in names},
     )
+    cluster = asked.cluster
+    if cluster is None and given["folder"] is None:
+        cluster = default_cluster(given["config"])
     since = given["since"] if given["watch"] or given["observe"] is not None else asked.since
-    return {**given, "cluster": asked.cluster, "groups": asked.groups, "topics": asked.topics, "since": since}
+    return {**given, "cluster": cluster, "groups": asked.groups, "topics": asked.topics, "since": since}
 
 
 # The other modes
@@ -257,7 +277,7 @@ def _sweep_request(given: Mapping[str, Any]) -> SweepRequest:
     others = ("folder", "watch", "compare", "alert", "groups", "topics", "since", "baseline", "observe", "save")
     if any(given[name] for name in others):
         raise UsageError(
-            "--all takes --cluster, --store, --until, --top, --html and --parquet, and no other selection options.",
+            "--all takes --cluster, --store, --until, --limit, --html and --parquet, and no other selection options.",
             hint="The window is the newest slot of the store, the baseline the four slots before it.",
         )
     names = ("cluster", "store", "until", "top", "html", "parquet", "as_json", "config")

@@ -49,6 +49,7 @@ def triage_all(request: SweepRequest) -> int:
     """Land missing slots (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
     from workbench.collect.events import of_window
+    from workbench.replay.journal import replays_begun_here
     from workbench.settings import own_cluster
     from workbench.spark.session import start_in_background
     from workbench.sweep.store import open_store
@@ -71,6 +72,7 @@ def triage_all(request: SweepRequest) -> int:
         else:
             store, window = _landed(request.cluster, request.store, _instant(request.until), request.config, steps)
             asked = _other_groups(request.cluster, request.config, steps)
+        store = replace(store, begun=replays_begun_here())
         events = of_window(store.info.cluster, window.baseline_start, window.end)
         result = _sweep(store, window, request.top, events, asked, steps)
         if request.parquet is not None:

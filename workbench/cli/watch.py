@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, groups_option, json_option
+from workbench.cli.options import cluster_option, config_option, groups_option, json_option, renamed
 from workbench.errors import ExitCode, SetupError, UsageError
 from workbench.humanize import plural
 from workbench.screen import say, write_json
@@ -17,8 +17,12 @@ from workbench.screen import say, write_json
 
 @click.command(name="watch")
 @cluster_option()
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the capture; required without --live."
+@renamed(
+    "--output",
+    "out",
+    old=("--out",),
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the capture; required without --live.",
 )
 @click.option("--live", is_flag=True, help="Show the fleet and one group on the terminal instead, read from Kafka.")
 @click.option("--interval", default="5s", show_default=True, help="Time between two scrapes.")
@@ -49,7 +53,7 @@ def command(
             cluster, out=out, others=bool(length or pages or as_json), groups=groups, interval=interval, config=config
         )
     if out is None:
-        raise UsageError("--out is missing.", hint="Name a folder for the capture, or watch with --live.")
+        raise UsageError("--output is missing.", hint="Name a folder for the capture, or watch with --live.")
     from workbench.cli.progress import Steps
     from workbench.collect.record import Recorder
     from workbench.settings import load_settings
@@ -108,7 +112,7 @@ def _live(
             f"The cluster {cluster!r} has no bootstrap in the settings.", hint="--live reads from Kafka; add it."
         )
     if not open_console().is_terminal:
-        raise UsageError("--live needs a terminal.", hint="For a script: workbench snapshot --json")
+        raise UsageError("--live needs a terminal.", hint="For a script: workbench snapshot --cluster CLUSTER --json")
     try:
         from workbench.cli.watch_live import live
     except ModuleNotFoundError as error:

@@ -264,6 +264,9 @@ def _colour(lags: Sequence[float]) -> str:
 def live(cluster: str, *, groups: Sequence[str], every_seconds: float, config: Path | None) -> int:
     """Run the screen until somebody ends it."""
     from workbench.api.snapshots import snapshot
+    from workbench.settings import load_settings
+
+    config = load_settings(config).file
 
     def ranked() -> Rows:
         return snapshot(cluster=cluster, groups=groups, sort="lag", config=config).ranked or []

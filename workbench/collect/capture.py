@@ -113,6 +113,9 @@ class Capture:
 
     Attributes:
         own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
+        folder: that it was read from; None: measured just now.
+        begun: replays of the reader's machine: group to the offset of each (topic, partition) at which it was set to begin.
+        is_known: whether the reader's settings have its cluster; `own_bootstrap` is that of these settings.
     """
 
     info: CaptureInfo
@@ -120,6 +123,15 @@ class Capture:
     groups: pa.Table = field(default_factory=GROUPS_SCHEMA.empty_table)
     events: tuple[dict[str, Any], ...] = ()
     own: Mapping[str, GroupSettings] = field(default_factory=dict)
+    folder: Path | None = None
+    is_known: bool = False
+    own_bootstrap: str | None = None
+    begun: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str | None:
+        """Brokers for commands: of a recording only those of the reader, who may have other addresses for them, or none."""
+        return self.info.bootstrap if self.folder is None else self.own_bootstrap
 
     @property
     def expectations(self) -> Expectations:
@@ -208,8 +220,7 @@ def with_own(capture: Capture, cluster: Cluster | None) -> Capture:
     """A capture as a reader with these settings sees it: with their owners, links and commands, and for their brokers."""
     if cluster is None:
         return capture
-    bootstrap = cluster.bootstrap or capture.info.bootstrap
-    return replace(capture, info=capture.info.model_copy(update={"bootstrap": bootstrap}), own=cluster.groups)
+    return replace(capture, own=cluster.groups, is_known=True, own_bootstrap=cluster.bootstrap)
 
 
 def complete_recording(folder: Path, capture: Capture) -> None:
@@ -278,7 +289,7 @@ def read_capture(folder: Path, *, room_gib: float | None = None) -> Capture:
         raise DamagedCaptureError(f"{folder / INFO}: {error.message}", hint=error.hint) from None
     given = memory_limit_gib() if room_gib is None else room_gib
     try:
-        return _read(folder, info, given)
+        return replace(_read(folder, info, given), folder=folder)
     except TooLargeError:
         raise UsageError(
             f"The capture {folder} needs more than {given:g} GiB of memory.",
@@ -352,7 +363,7 @@ def read_info(folder: Path) -> CaptureInfo:
     if not path.is_file():
         raise NotACaptureError(
             f"{folder} is not a capture: it has no {INFO}.",
-            hint="Record one with: workbench capture, or workbench watch.",
+            hint="Record one with: workbench capture --cluster CLUSTER --output FOLDER",
         )
     if _inside(folder, path).stat().st_size > _HEAD_BYTES:
         raise DamagedCaptureError(f"{path} is too large for a capture's head.")

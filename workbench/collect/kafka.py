@@ -162,7 +162,7 @@ class KafkaCluster(KafkaConnection):
             raise UnknownGroupError(
                 f"The cluster at {self.bootstrap} has no group {unknown[0]!r}.",
                 hint=_similar(unknown[0], {*others.consumers, *others.listed})
-                or "List its groups with: workbench snapshot.",
+                or "List its groups with: workbench snapshot --cluster CLUSTER",
             )
         for name in absent:
             if name not in others.views:

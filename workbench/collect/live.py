@@ -25,7 +25,7 @@ from workbench.collect.kafka_views import GROUPS_SCHEMA, views_table
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError, WorkbenchError
-from workbench.humanize import did_you_mean, listed
+from workbench.humanize import did_you_mean, listed, shell_word
 from workbench.profiles import load_profile, name_of
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster, Thresholds
@@ -134,7 +134,7 @@ def _series(
             f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.{warned}{near}",
             hint=there
             or f"Profiles in use: {', '.join(map(name_of, cluster.profiles))}. Is the name correct, and does one of them fit your "
-            "exporter? Find out with: workbench profiles check",
+            f"exporter? Find out with: workbench profiles check --cluster {shell_word(cluster.name)}",
         )
     return found
 

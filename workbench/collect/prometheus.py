@@ -357,7 +357,7 @@ class PrometheusSource:
                 ) from None
             raise SourceUnreachableError(
                 f"Prometheus at {host} cannot be reached: {cause(error)}.",
-                hint="Is the URL in workbench.toml correct?",
+                hint="Is its URL correct?",
             ) from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SourceUnreachableError(

@@ -134,7 +134,8 @@ def start_prometheus(folder: Path, *, scrape_seconds: int = 1) -> PrometheusServ
     program = ensure_prometheus()
     if program is None:
         raise SetupError(
-            "There is no prometheus program on PATH.", hint="Install it, or record without it: workbench watch."
+            "There is no prometheus program on PATH.",
+            hint="Install it, or record without it: workbench watch --cluster lab --output recording",
         )
     targets = folder / "targets"
     targets.mkdir(parents=True)

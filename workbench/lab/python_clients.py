@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram, start_http_server
 
 from workbench.errors import SetupError
+from workbench.extras import how_to_install
 from workbench.files import write_text
 from workbench.lab.loop import Work
 from workbench.lab.spec import POISON_HEADER, Behaviour, PythonConfig, Watched
@@ -197,7 +198,7 @@ def main(config: Path, behaviour: Path, address: Path) -> None:
             run_kafka_python(settings, work, over, handling)
     except ImportError as error:
         name = settings.library.replace("_", "-")
-        raise SetupError(f"The lab's {name} consumers need {name}.", hint="pip install 'lag-workbench[lab]'") from error
+        raise SetupError(f"The lab's {name} consumers need {name}.", hint=f"Try: {how_to_install('lab')}") from error
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from workbench.extras import how_to_install
 from workbench.payloads.avro_size import values_bound
 from workbench.payloads.hide import Hide
 from workbench.payloads.schemas import Schema, SchemaProblemError, Schemas, read_schema
@@ -22,7 +23,6 @@ _MOST_VALUES = (
     2_000_000  # that Avro may make of a value: about 150 MB; a value of 1 MB with items of one byte has half of them
 )
 _HEAD = 5  # magic byte 0 and the id of the schema (Confluent's wire format)
-EXTRA = "pip install 'lag-workbench[schemas]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _avro(schema: Schema) -> Callable[[bytes], tuple[str | None, Any]]:
     try:
         import fastavro
     except ImportError:
-        raise SchemaProblemError(f"Avro needs: {EXTRA}") from None
+        raise SchemaProblemError(f"Avro needs: {how_to_install('schemas')}") from None
     named: dict[str, Any] = {}
     documents = schema.content if isinstance(schema.content, list) and schema.content else [schema.content]
     for document in documents[:-1]:
@@ -183,7 +183,7 @@ def _protobuf(schema: Schema, message: str | None) -> Callable[[bytes], tuple[st
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
     except ImportError:
-        raise SchemaProblemError(f"Protobuf needs: {EXTRA}") from None
+        raise SchemaProblemError(f"Protobuf needs: {how_to_install('schemas')}") from None
     files = descriptor_pb2.FileDescriptorSet.FromString(schema.content)
     pool = descriptor_pool.DescriptorPool()
     known = {

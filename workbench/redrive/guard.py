@@ -156,7 +156,7 @@ def _letters(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> list[
 HINTS = {
     **REPLAY_HINTS,
     "partitions_changed": "Make a new plan.",
-    "position_expired": "See what it has produced with: workbench dlq verify. Then plan the rest by --offset.",
+    "position_expired": "See what it has produced with: workbench dlq verify PLAN. Then plan the rest by --offset.",
     "discarded": "Letters that shall be produced all the same: plan them with --again.",
     "given_up": "Make a new plan of the letters that are left.",
     "too_old": "Make a new plan.",

@@ -319,7 +319,7 @@ class KafkaSink:
         if inner.code() in _fences() or cause.code() in _fences():
             return FencedError(
                 f"Another process has taken over the plan {self._plan.short_hash}: nothing more is produced here.",
-                hint="See: workbench dlq follow.",
+                hint="See: workbench dlq follow PLAN",
             )
         if cause.code() in _refusals() and (self._failed is not None or what == _PRODUCE):  # not of the position
             return LettersRefusedError(cause.name(), error_words(cause), dict(self._named))

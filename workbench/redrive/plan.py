@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError
-from workbench.humanize import counted, did_you_mean, duration, listed, plural
+from workbench.humanize import counted, did_you_mean, duration, listed, plural, shell_word
 from workbench.redrive.audience import Readers, audience_words
 from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import Reader
@@ -99,7 +99,7 @@ def make_redrive_plan(
     if request.topic not in view.topics:
         raise UnknownGroupError(
             f"The cluster has no topic {request.topic!r}.{did_you_mean(request.topic, sorted(view.topics))}",
-            hint="Topics with dead letters: workbench dlq list.",
+            hint=f"Topics with dead letters: workbench dlq list --cluster {shell_word(request.cluster)}",
         )
     parts = [(request.topic, number) for number in sorted(view.topics[request.topic].leaders)]
     logs = gateway.logs(parts, stable=True)
@@ -183,7 +183,9 @@ def _planned(
         reasons = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in left.most_common() if number)
         raise GuardError(
             f"No letter of {request.topic!r} is left to redrive" + (f" ({reasons})." if reasons else ": it is empty."),
-            hint=f"{_denied_words(denied)} {NO_RIGHT}" if denied else "See them with: workbench dlq show.",
+            hint=f"{_denied_words(denied)} {NO_RIGHT}"
+            if denied
+            else f"See them with: workbench dlq show {shell_word(request.topic)} --cluster {shell_word(request.cluster)}",
         )
     rows = rows.where(kept)
     size, checksum, target = wanted.size[kept], wanted.checksum[kept], wanted.target[kept]

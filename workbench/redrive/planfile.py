@@ -287,7 +287,7 @@ def read_redrive_plan(path: Path) -> RedrivePlan:
     """
     document = read_document(path, "plan", most_bytes=MOST_PLAN_BYTES)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise UsageError(f"{path} is not a redrive plan.", hint="Make one with: workbench dlq plan.")
+        raise UsageError(f"{path} is not a redrive plan.", hint="`workbench dlq plan` makes one.")
     plan = validated(RedrivePlan, document, path, "plan")
     expected = canonical_hash(document)
     if plan.hash != expected:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.errors import SourceUnreachableError, UnknownGroupError
-from workbench.humanize import did_you_mean, iso_instant
+from workbench.humanize import did_you_mean, iso_instant, shell_word
 from workbench.payloads.decode import Decoded, Decoder
 from workbench.redrive.gateway import LetterReader
 from workbench.redrive.letters import UNREADABLE, Letter, Origin, Reader
@@ -115,7 +115,10 @@ def _selected(
         raise SourceUnreachableError(f"These credentials may not read the topic {topic!r}.", hint=NO_RIGHT)
     if topic not in view.topics:
         means = did_you_mean(topic, sorted(view.topics))
-        raise UnknownGroupError(f"The cluster has no topic {topic!r}.{means}", hint="See: workbench dlq list.")
+        raise UnknownGroupError(
+            f"The cluster has no topic {topic!r}.{means}",
+            hint=f"See: workbench dlq list --cluster {shell_word(settings.name)}",
+        )
     keys = [(topic, number) for number in sorted(view.topics[topic].leaders)]
     logs = gateway.logs(keys, stable=True)
     start = {number: logs.starts[topic, number] for _, number in keys if (topic, number) in logs.starts}

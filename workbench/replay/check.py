@@ -46,6 +46,7 @@ class Checked:
     Attributes:
         evidence: what was checked: commits, counts, processed, records.
         late: records with a timestamp in the window but after its last offset, by partition; None if not checked.
+        is_started: whether a consumer is in the new group, or one of its commits is behind its first offset.
     """
 
     plan: Plan
@@ -55,10 +56,13 @@ class Checked:
     notes: Sequence[str]
     old_moved: Mapping[Partition, tuple[int | None, int | None]]
     key_ranges: Sequence[Mapping[str, Any]] = field(default=())
+    is_started: bool = True
 
     @property
     def sentence(self) -> str:
         """The verdict in words."""
+        if self.verdict is VerifyVerdict.INCOMPLETE and not self.is_started:
+            return f"Not started: no consumer in {self.plan.new_group}."
         return _SENTENCES.get(self.verdict, "Cannot tell.")
 
     def document(self) -> dict[str, Any]:
@@ -156,6 +160,8 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
             if old.get(part.key) != part.old_committed
         },
         key_ranges=read.key_ranges,
+        is_started=bool(gateway.group(plan.new_group).members)
+        or any(commits.get(key, target) > target for key, target in plan.targets.items()),
     )
 
 

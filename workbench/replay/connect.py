@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import GuardError, SourceUnreachableError, UsageError
+from workbench.errors import SourceUnreachableError, UsageError
 
 if TYPE_CHECKING:
     from workbench.replay.follow import CountRecords
@@ -34,16 +34,6 @@ def is_hash(full: str, typed: str) -> bool:
     """Whether the text is the hash, or at least its first eight characters."""
     typed = typed.strip().lower()
     return len(typed) >= SHORT_HASH and full.startswith(typed)
-
-
-def check_hash(full: str, typed: str) -> None:
-    """Refuse a wrong hash.
-
-    Raises:
-        GuardError: if it is wrong or too short.
-    """
-    if not is_hash(full, typed):
-        raise GuardError(f"{typed.strip()!r} is not the hash ({full[:SHORT_HASH]}); nothing was changed.")
 
 
 def counter_of(cluster: Cluster) -> CountRecords:

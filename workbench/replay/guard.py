@@ -237,7 +237,7 @@ HINTS = {
     "under_replicated": "Wait until the replicas are back, or continue with --allow-under-replicated.",
     "wrong_kind": "Plan again with the name of a consumer group that does not exist yet.",
     "live_members": "Stop its consumers first, and wait until their session has timed out.",
-    "group_moved": "Its consumers have started, so there is nothing to apply. See: workbench replay follow.",
+    "group_moved": "Its consumers have started, so there is nothing to apply. See: workbench replay follow PLAN",
     "existing_commits": "Choose an unused group, or overwrite them with --allow-existing.",
     "silent": "Try again once every partition has a leader.",
     "target_deleted": "Make a new plan: it begins at the first remaining record.",

@@ -158,6 +158,30 @@ class Journal:
         return entries, torn
 
 
+def begun_replays(entries: Sequence[Entry]) -> dict[str, dict[tuple[str, int], int]]:
+    """Offsets at which groups were set to begin a replay that was neither rolled back nor retired; by group."""
+    found: dict[str, dict[tuple[str, int], int]] = {}
+    for entry in entries:
+        if entry.phase != "end":
+            continue
+        if entry.action == "apply":
+            at = {
+                (topic, number): new for topic, number, _, new, error in entry.changes if new is not None and not error
+            }
+            found.setdefault(entry.group, {}).update(at)
+        elif entry.action in ("rollback", "retire"):
+            found.pop(entry.group, None)
+    return found
+
+
+def replays_begun_here() -> dict[str, dict[tuple[str, int], int]]:
+    """`begun_replays` of this user's journal on this machine; none if it cannot be read."""
+    try:
+        return begun_replays(Journal.of_user().read()[0])
+    except UsageError:
+        return {}
+
+
 @contextmanager
 def only_one(group: str) -> Iterator[None]:
     """Lock a group so that only one process of this machine changes it; the lock ends with the process.

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from workbench.collect.kafka_kinds import UNKNOWN, cannot_replay_from, cannot_replay_into
 from workbench.collect.kafka_views import GroupView
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
-from workbench.humanize import listed, plural
+from workbench.humanize import listed, plural, shell_word
 from workbench.replay.gateway import (
     ABSENT,
     Audience,
@@ -78,6 +78,7 @@ class Survey:
         spans: of the window, if it has an end.
         older: records before the window's start among the first ones of its range.
         audience: all groups that read the topics.
+        in_use: what the new group reads already, by its commits and its members; `new_members` is their number.
     """
 
     cluster: ClusterView
@@ -92,6 +93,8 @@ class Survey:
     spans: Mapping[Partition, WindowSpan] = field(default_factory=dict)
     older: Mapping[Partition, int] = field(default_factory=dict)
     audience: Audience = field(default_factory=Audience)
+    in_use: frozenset[Partition] = frozenset()
+    new_members: int = 0
 
 
 def survey(gateway: Gateway, request: PlanRequest, *, with_start: bool = True) -> tuple[list[Partition], Survey]:
@@ -106,7 +109,7 @@ def survey(gateway: Gateway, request: PlanRequest, *, with_start: bool = True) -
         GuardError: if the new group is not a consumer group, or the old one has no commits because of its kind.
     """
     cluster = gateway.cluster(request.topics)
-    old = _checked_kinds(gateway, request)
+    old, new = _checked_kinds(gateway, request)
     partitions = chosen_partitions(cluster, request)
     instants = [instant_ms(request.since)] + ([instant_ms(request.until)] if request.until is not None else [])
     logs = gateway.logs(partitions, instants_ms=instants, stable=True)
@@ -125,7 +128,7 @@ def survey(gateway: Gateway, request: PlanRequest, *, with_start: bool = True) -
     if not any(part in commits for part in partitions):
         raise UnknownGroupError(
             f"The group {request.from_group!r} has no committed offset on {listed(list(request.topics))}.",
-            hint="List the groups with: workbench snapshot.",
+            hint=f"List the groups with: workbench snapshot --cluster {shell_word(request.cluster)}",
         )
     since, settings = logs.found[instants[0]], gateway.settings(request.topics)
     spans: dict[Partition, WindowSpan] = {}
@@ -151,11 +154,15 @@ def survey(gateway: Gateway, request: PlanRequest, *, with_start: bool = True) -
         spans=spans,
         older=older_at_start(gateway, heads, instants[0]) if with_start else {},
         audience=gateway.audience(set(request.topics)),
+        in_use=frozenset(read_by(new, gateway.commits(request.new_group), cluster))
+        if new.state != ABSENT
+        else frozenset(),
+        new_members=len(new.members),
     )
 
 
-def _checked_kinds(gateway: Gateway, request: PlanRequest) -> GroupView:
-    """The old group; both groups are of kinds that a replay can work with."""
+def _checked_kinds(gateway: Gateway, request: PlanRequest) -> tuple[GroupView, GroupView]:
+    """The old and the new group; both are of kinds that a replay can work with."""
     new, old = gateway.group(request.new_group), gateway.group(request.from_group)
     if (why := cannot_replay_into(new.protocol)) is not None and new.state != ABSENT:
         raise GuardError(
@@ -165,9 +172,9 @@ def _checked_kinds(gateway: Gateway, request: PlanRequest) -> GroupView:
     if (why := cannot_replay_from(old.protocol)) is not None and old.state != ABSENT:
         raise GuardError(
             f"A replay cannot follow {request.from_group!r}: it is {why}.",
-            hint="List the groups and their kinds with: workbench snapshot.",
+            hint=f"List the groups and their kinds with: workbench snapshot --cluster {shell_word(request.cluster)}",
         )
-    return old
+    return old, new
 
 
 def _largest(partitions: Iterable[Partition], logs: LogView, since: Mapping[Partition, Found]) -> list[Partition]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.collect.kafka_kinds import STREAMS, STREAMS_SOURCE
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Warn if retention may delete the first record within this time: a replay rarely starts within the hour.
 _TIGHT_RETENTION_SECONDS = 3600.0
 _MOST_NAMED = 8  # of other groups
+_MOST_ZONES_APART_SECONDS = 26 * 3600.0  # from -12:00 to +14:00
 
 
 def seconds_until_lost(part: PlannedPartition, settings: TopicSettings, *, now_ms: float) -> float | None:
@@ -34,6 +35,8 @@ def plan_warnings(request: PlanRequest, planned: Sequence[PlannedPartition], fou
     """What a person must know before applying."""
     now_ms = found.taken_at.timestamp() * 1000
     warnings = [
+        *whole_topic_words(request, planned),
+        *in_use_words(request.new_group, found.in_use, found.new_members),
         "Every record of the window is processed again, some more than once: side effects must be idempotent.",
         f"Consumers that use assign() are not in the member list of a group: stop those that use {request.new_group!r} yourself.",
     ]
@@ -93,6 +96,35 @@ def plan_warnings(request: PlanRequest, planned: Sequence[PlannedPartition], fou
             f"{plural(len(short), 'partition')} of the cluster lack a replica; apply will refuse until they are replicated."
         )
     return warnings
+
+
+def whole_topic_words(request: PlanRequest, planned: Sequence[PlannedPartition]) -> list[str]:
+    """Topics of which every record is replayed, because the window begins before the oldest: a wrong time zone looks like this."""
+    lines = []
+    for topic in dict.fromkeys(request.topics):
+        mine = [part for part in planned if part.topic == topic and part.messages]
+        if not mine or any(it.resolution is not Resolution.BEFORE_START or it.stop != it.log_end for it in mine):
+            continue
+        oldest = min(it.target_timestamp for it in mine if it.target_timestamp is not None)
+        early = (oldest - instant_ms(request.since)) / 1000
+        zone = "Is the time zone right?" if early <= _MOST_ZONES_APART_SECONDS else "Is the start right?"
+        lines.append(
+            f"ALL {counted(sum(it.messages for it in mine), 'record')} of {topic}: the window begins "
+            f"{duration(early if early < 3600 else round(early / 60) * 60)} before the topic's oldest record. {zone}"
+        )
+    return lines
+
+
+def in_use_words(group: str, partitions: Collection[Partition], members: int) -> list[str]:
+    """Whether the new group is somebody's."""
+    if not partitions and not members:
+        return []
+    topics = sorted({topic for topic, _ in partitions})
+    what = f"it reads {listed(topics)}" if topics else "it has commits of no topic"
+    return [
+        f"The group {group!r} is in use: {what} ({plural(len(partitions), 'partition')}, {plural(members, 'member')}). "
+        "Choose a name that no group has."
+    ]
 
 
 def _quota(request: PlanRequest, planned: Sequence[PlannedPartition], found: Survey) -> list[str]:

@@ -306,7 +306,7 @@ def read_plan(path: Path) -> Plan:
     """
     document = read_document(path, "plan")
     if not isinstance(document, dict) or not str(document.get("schema", "")).startswith("workbench.replay-plan/"):
-        raise UsageError(f"{path} is not a replay plan.", hint="Make one with: workbench replay plan.")
+        raise UsageError(f"{path} is not a replay plan.", hint="`workbench replay plan` makes one.")
     plan = validated(Plan, document, path, "plan")
     expected = canonical_hash(document)
     if plan.hash != expected:

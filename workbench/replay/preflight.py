@@ -21,7 +21,7 @@ def check_applied(plan: Plan, new: Mapping[Partition, int]) -> None:
     if missing:
         raise GuardError(
             f"The plan is not applied: {plural(len(missing), 'partition')} of {plan.new_group!r} lack a commit at the target.",
-            hint="First: workbench replay apply.",
+            hint="First: workbench replay apply PLAN",
         )
 
 

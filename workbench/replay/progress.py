@@ -181,18 +181,24 @@ class Pace:
         return (last.total - last.done) / rate if rate else None
 
 
-def in_words(look: ReplayProgress, pace: Pace) -> str:
-    """Describe rate, ETA, members and both groups' lag in one line."""
+def in_words(look: ReplayProgress, pace: Pace, *, group: str) -> str:
+    """Describe rate, ETA, members and both groups' lag in one line; before anything was read, what to start."""
+    if not look.members and not look.done and look.left:
+        return f"Not started: no consumer in {group}. Start consumers with group.id={group}; {_lags(look)}"
     eta = pace.eta_seconds
     done = "done" if look.doubt is None else "at the window's end, but it cannot be told whether all was processed"
     left = done if look.complete else f"ETA {duration(eta)}" if eta is not None else "no progress"
     if look.waiting is not None and not look.left:
         left = look.waiting.rstrip(".")
-    members = plural(look.members, "member") if look.members else "NO MEMBERS in the group"
+    members = plural(look.members, "consumer") if look.members else f"no consumer in {group}"
     if look.ranges:
         left = f"{look.ranges_through:,} of {look.ranges:,} ranges through  {left}"
     speed = f"{rate(pace.per_second)}  " if pace.per_second is not None else ""
-    return f"{speed}{left}  {members}  lag: new {count(look.new_lag)}, old {count(look.old_lag)}"
+    return f"{speed}{left}  {members}  {_lags(look)}"
+
+
+def _lags(look: ReplayProgress) -> str:
+    return f"lag: new {count(look.new_lag)}, old {count(look.old_lag)}"
 
 
 def next_steps(plan: Plan, look: ReplayProgress, plan_file: Path) -> list[str]:

@@ -68,7 +68,8 @@ def retire(
         if view.state not in WITHOUT_MEMBERS:
             raise GuardError(
                 f"The group {group!r} has {plural(len(view.members), 'member')}.",
-                hint="Switch the fleet first: workbench replay cutover" + ("." if stays else " --back."),
+                hint="Switch the fleet first: workbench replay cutover PLAN --fleet fleet.toml"
+                + ("" if stays else " --back"),
             )
         mine, theirs = gateway.commits(group), gateway.commits(other)
         if stays:
@@ -144,7 +145,7 @@ def _check_done(
     if left and new:
         raise GuardError(
             f"{plan.new_group!r} has not processed the whole window: {names_of(left)}.",
-            hint="See: workbench replay follow, and verify.",
+            hint="See: workbench replay follow PLAN, and verify.",
         )
     planned = {part.key for part in plan.partitions if part.target is not None}
     doubts = {key: words for key, it in found.items() if key in planned and (words := ends[key].open or it.reservation)}

@@ -58,7 +58,7 @@ def roll_back(
             who = listed(sorted({member.client_id for member in view.members}))
             raise GuardError(
                 f"The group {rollback.group!r} has {plural(len(view.members), 'member')}: {who}.",
-                hint="Stop them, or switch them back to their old group: workbench replay cutover --back.",
+                hint="Stop them, or switch them back to their old group: workbench replay cutover PLAN --fleet fleet.toml --back",
             )
         now = gateway.commits(rollback.group)
         sleep(quiet_seconds)

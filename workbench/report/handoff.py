@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from html import escape
@@ -19,6 +20,7 @@ from workbench.inputs import is_web_address
 from workbench.masking import remember, secrets_in_url
 from workbench.report.terminal import to_runbook
 from workbench.triage.leaves import leaf_of
+from workbench.triage.settle import WAITING
 from workbench.triage.verdict import Verdict
 from workbench.web import WebSession, cause
 
@@ -93,12 +95,18 @@ def chat_text(document: Document) -> str:
 
 
 def _words(document: Document, shown: Callable[[str], str]) -> list[str]:
-    states = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in document["states"].items() if number)
+    waiting = Counter(line["state"] for line in document["lines"] if line.get("muted") == WAITING)
+    counts = {name: number - waiting[name] for name, number in document["states"].items()}
+    counts["waiting replay"] = waiting.total()
+    states = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number)
     lines = [f"{shown(printable(document['cluster']))}: {states}; {document['over_budget']} over their error budget."]
     sick = _sick(document)
     for line in sick[:_CHAT_LINES]:
         who = f"{shown(printable(line['group']))} ← {shown(printable(line['topic']))}"
         notes = [f"owner {shown(printable(line['owner']))}"] if line.get("owner") else []
+        if line.get("muted") == WAITING:
+            lines.append(f"• {who}: {WAITING}")
+            continue
         notes += [f"muted {shown(printable(line['muted']))}"] if line.get("muted") else []
         behind = f"{duration(line['time_lag_seconds'])} behind, {line['verdict'].replace('_', ' ')}"
         lines.append(f"• {who}: {behind}" + (f" ({'; '.join(notes)})" if notes else ""))

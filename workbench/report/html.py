@@ -200,6 +200,8 @@ def _notebook_command(detailed: Sequence[Finding], capture: Capture) -> str:
     group = f" --group {shell_word(detailed[0].group)}" if len(detailed) == 1 else ""
     window = capture.window
     times = f" --since {window.start:%Y-%m-%dT%H:%M:%SZ} --until {window.end:%Y-%m-%dT%H:%M:%SZ}"
+    if capture.folder is not None:
+        return f"workbench notebook --capture {shell_word(str(capture.folder))}{group}{times}"
     return f"workbench notebook --cluster {shell_word(capture.info.cluster)}{group}{times}"
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.expectations import NOTHING_EXPECTED, Expectations
+from workbench.humanize import shell_word
 from workbench.runbooks.objectives import LATE, OBJECTIVE, recordings, rule_file
 from workbench.runbooks.promql import Measured, lag
 
@@ -48,6 +49,7 @@ def burn_rules(
     runbook_base: str,
     commit_every_seconds: float = 0.0,
     expectations: Expectations = NOTHING_EXPECTED,
+    cluster: str | None = None,
 ) -> str:
     """The file of rules: recordings first, then an alert for each pair of windows.
 
@@ -58,6 +60,7 @@ def burn_rules(
         expectations: settings of groups.
         availability: share of the time that must not be late, such as 0.999.
         runbook_base: address of the folder of runbooks.
+        cluster: name in the settings, for the command in the alert.
     """
     rules = recordings(
         found,
@@ -69,13 +72,13 @@ def burn_rules(
     if rules:
         for window in dict.fromkeys(length for burn in BURNS for length in (burn.short, burn.long)):
             rules.append({"record": f"workbench:late:ratio_{window}", "expr": f"avg_over_time({LATE}[{window}])"})
-        rules += [_alert(burn, 1 - availability, runbook_base) for burn in BURNS]
+        rules += [_alert(burn, 1 - availability, runbook_base, cluster or "CLUSTER") for burn in BURNS]
     if (waiting := lag(found, match, "group", "topic")) is not None:
         rules.append(_growing(waiting, runbook_base))
-    return rule_file("workbench-burn-rates", rules, command="workbench export grafana")
+    return rule_file("workbench-burn-rates", rules, command="`workbench export grafana`")
 
 
-def _alert(burn: Burn, budget: float, base: str) -> dict[str, Any]:
+def _alert(burn: Burn, budget: float, base: str, cluster: str) -> dict[str, Any]:
     limit = f"{burn.factor * budget:.6g}"
     late = "{{ $labels.group }} is late on {{ $labels.topic }}"
     return {
@@ -85,7 +88,8 @@ def _alert(burn: Burn, budget: float, base: str) -> dict[str, Any]:
         "annotations": {
             "summary": f"{late}: {burn.words}",
             "description": f"It was over its objective{_ITS_OBJECTIVE} for {{{{ $value | humanizePercentage }}}} of {burn.long}. "
-            "Find out why: workbench triage --group {{ $labels.group }} --topic {{ $labels.topic }}",
+            f"Find out why: workbench triage --cluster {shell_word(cluster)} "
+            "--group {{ $labels.group }} --topic {{ $labels.topic }}",
             "runbook_url": f"{base.rstrip('/')}/ConsumerLag.md",
         },
     }

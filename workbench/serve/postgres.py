@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from workbench.errors import SetupError, UsageError
+from workbench.extras import how_to_install
 from workbench.humanize import one_line
 from workbench.serve.schema import VERSION, newer, statements
 from workbench.serve.store import Clock, Database, Result, Store, answering, fit
@@ -21,9 +22,7 @@ try:
     from psycopg.conninfo import conninfo_to_dict
     from psycopg_pool import ConnectionPool
 except ImportError as _error:
-    raise SetupError(
-        "A memory in PostgreSQL needs psycopg.", hint="Try: pip install 'lag-workbench[postgres]'"
-    ) from _error
+    raise SetupError("A memory in PostgreSQL needs psycopg.", hint=f"Try: {how_to_install('postgres')}") from _error
 
 _log = logging.getLogger(__name__)
 # Advisory locks belong to a database; the second key keeps instances apart that use schemas of their own.

@@ -90,13 +90,13 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
         give_up=lambda: os.kill(os.getpid(), signal.SIGTERM),
         warm_up=lambda: judge.warm_up(recorded if recorded.is_dir() else None),
     )
-    names = list(judge.clusters())
+    default = settings.default_cluster()
     server = Server(
         store=store,
         access=access,
         worker=worker,
         settings=mine,
-        cluster=mine.cluster or (names[0] if len(names) == 1 else None),
+        cluster=mine.cluster or (default.name if default is not None else None),
         secure=secure,
         reports=Path(mine.reports).expanduser() if mine.reports else None,
         names=judge.names,

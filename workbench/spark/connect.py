@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from workbench.errors import SetupError
+from workbench.extras import how_to_install
 from workbench.humanize import first_line
 from workbench.masking import remember, secrets_in_connection
 
@@ -55,7 +56,7 @@ def connected(url: str, conf: Mapping[str, str], *, variable: str) -> SparkSessi
     except ImportError as error:  # pyspark says which package is missing, or too old
         raise SetupError(
             f"Spark Connect needs packages that are not installed: {first_line(error)}",
-            hint="Try: pip install 'lag-workbench[connect]'",
+            hint=f"Try: {how_to_install('connect')}",
         ) from None
     except Exception as error:  # of grpc and of pyspark
         raise SetupError(f"The Spark Connect server at {where} did not open a session: {first_line(error)}") from None

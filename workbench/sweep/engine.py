@@ -28,10 +28,12 @@ from workbench.spark.columns import columns
 from workbench.spark.session import for_little_data, is_local
 from workbench.sweep.condense_store import Reading, condense_missing
 from workbench.sweep.landed import whole_file
+from workbench.sweep.order import with_mutes, worst_first
 from workbench.sweep.store import Store
 from workbench.triage.engine import ORDER, Triage, answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
 from workbench.triage.leaves import leaf_of
+from workbench.triage.settle import WAITING, waits
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 from workbench.window import Window
@@ -45,6 +47,7 @@ TOP = 20  # number of full findings; the table has all subscriptions
 # Of every subscription: verdict and state; `time_lag_seconds` of its oldest message, with the method; `lag_messages`;
 # `lag_slope` and `arrival_per_second` (messages/s); partitions, members; `eta_loss_seconds` until retention deletes unread messages.
 # Each by its column of `features.subscriptions`.
+_WAITING = pa.array([WAITING])
 _TABLE = {
     "cluster": "cluster",
     "group": "`group`",
@@ -196,7 +199,8 @@ def sweep(
     looked = _Looked(store, spark, seen, limits, expected)
     small = _whole_fleet(looked, ends)
     reading, table = small if small is not None else _screened_fleet(looked, ends)
-    table = _with_mutes(_ordered(table), expected, seen)
+    waiting = {key for key, row in looked.answered.items() if waits(row, store.begun)}
+    table = with_mutes(worst_first(table, waiting), expected, seen, waiting)
     others = tuple(replace(it, muted=expected.of(it.group).muted(seen.end)) for it in others)
     table = with_kinds(table, kinds or {}, others)
     judged = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
@@ -365,20 +369,6 @@ def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store
     return of_slots(slots, store.slots_of(window), counters=reading.counters)
 
 
-def _ordered(table: pa.Table) -> pa.Table:
-    """Add the state; worst first."""
-    states = {verdict.value: leaf_of(verdict).state for verdict in Verdict}
-    verdicts = table["verdict"].to_pylist()
-    rank = pa.array([ORDER.index(states[name]) for name in verdicts], pa.int8())
-    lag = pc.fill_null(table["time_lag_seconds"], 0.0)
-    table = table.append_column("state", pa.array([str(states[name]) for name in verdicts]))
-    order = pc.sort_indices(
-        pa.table({"rank": rank, "lag": lag, "group": table["group"], "topic": table["topic"]}),
-        sort_keys=[("rank", "ascending"), ("lag", "descending"), ("group", "ascending"), ("topic", "ascending")],
-    )
-    return table.take(order)
-
-
 def with_kinds(table: pa.Table, kinds: Mapping[str, str], others: Sequence[Unjudged]) -> pa.Table:
     """Add the kind of each group, and a row "cannot tell" for each one that cannot be judged in place of its other rows; pure."""
     without = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))
@@ -401,18 +391,9 @@ def with_kinds(table: pa.Table, kinds: Mapping[str, str], others: Sequence[Unjud
         for it in others
     ]
     more = pa.Table.from_pylist([{name: row.get(name) for name in table.column_names} for row in rows], table.schema)
-    at = pc.sum(pc.equal(table["state"], str(State.LAGGING))).as_py() or 0
+    lagging = pc.and_(pc.equal(table["state"], str(State.LAGGING)), pc.is_null(pc.index_in(table["muted"], _WAITING)))
+    at = pc.sum(lagging).as_py() or 0
     return pa.concat_tables([table.slice(0, at), more, table.slice(at)])
-
-
-def _with_mutes(table: pa.Table, expected: Expectations, window: Window) -> pa.Table:
-    """Add the column `muted`: until when and why, for what is not healthy."""
-    healthy = str(State.HEALTHY)
-    texts = [
-        expected.of(group).muted(window.end) if expected and state != healthy else None
-        for group, state in zip(table["group"].to_pylist(), table["state"].to_pylist(), strict=True)
-    ]
-    return table.append_column("muted", pa.array(texts, pa.string()))
 
 
 def _findings(
@@ -436,6 +417,7 @@ def _findings(
             bootstrap=looked.store.info.bootstrap,
             events=events,
             kind=kinds.get(key[0]),
+            begun=looked.store.begun,
         )
         for key in wanted
     )

@@ -88,11 +88,13 @@ class Store:
 
     Attributes:
         own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
+        begun: replays of the reader's machine, as in a capture.
     """
 
     root: Path
     info: StoreInfo
     own: Mapping[str, GroupSettings] = field(default_factory=dict)
+    begun: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
 
     @property
     def expectations(self) -> Expectations:

@@ -5,6 +5,9 @@ An action that a program can carry out (the lab does) has a `kind` and parameter
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 from workbench.humanize import listed, shell_word
 from workbench.triage import capacity
 from workbench.triage.checks import Check
@@ -22,12 +25,25 @@ SHRINKS = Check(feature="lag_slope", relation="<", value=0.0)
 
 def see_the_source(it: Subject) -> Action:
     """Check the metrics target and ask Kafka directly; for verdicts about missing or unusable data."""
+    if it.recording is not None:
+        return Action(
+            title="See which signals the recording has: what was not measured then cannot be judged now",
+            command=f"workbench profiles check --capture {shell_word(str(it.recording.folder))}",
+            verify="you know which signal is missing, and can record it the next time",
+        )
     return Action(
         title="Check whether the metrics target is up; meanwhile ask Kafka itself",
         command=f"workbench snapshot --cluster {shell_word(it.cluster)} --group {shell_word(it.group)}",
         verify="the snapshot shows commits, and question 1 is answered with yes again",
         checks=(Check(feature="lag_known_partitions", relation=">", value=0),),
     )
+
+
+def offered(it: Subject, actions: Iterable[Action]) -> Iterator[Action]:
+    """Actions with the commands that can be run here: a recording does not go on, so nothing waits for its next sample."""
+    for action in actions:
+        waits = it.recording is not None and (action.command or "").endswith(" --watch")
+        yield replace(action, command=None) if waits else action
 
 
 def keep_longer(it: Subject, title: str, verify: str, *checks: Check) -> Action:

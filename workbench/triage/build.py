@@ -14,7 +14,7 @@ from workbench.profiles import Profile, Quality
 from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
-from workbench.triage.actions import keep_longer
+from workbench.triage.actions import keep_longer, offered
 from workbench.triage.beside import also_true
 from workbench.triage.cause import Ask, Measure, Node
 from workbench.triage.finding import (
@@ -33,7 +33,7 @@ from workbench.triage.leaves import leaf_of
 from workbench.triage.order import TREE
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.shortfall import shortfall_of
-from workbench.triage.subject import Subject
+from workbench.triage.subject import Recording, Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.triage.walk import candidates, open_questions, proven_by, way_of
@@ -46,6 +46,7 @@ def build_finding(
     profiles: Sequence[Profile],
     since: datetime | None = None,
     bootstrap: str | None = None,
+    recording: Recording | None = None,
 ) -> Finding:
     """Build the finding of one subscription.
 
@@ -53,6 +54,7 @@ def build_finding(
         row: of `triage.rows.features_of`.
         since: onset, if it is known.
         bootstrap: of the cluster, for the commands, if it is known.
+        recording: that the row was read from; None: a live cluster.
         thresholds: those that the answers used.
         profiles: those that mapped the samples; they say how to get a missing signal.
     """
@@ -61,7 +63,7 @@ def build_finding(
     leaf = leaf_of(verdict)
     sizing = leaf.sizing(row, thresholds)
     at_risk = _is_at_risk(row, leaf.state)
-    subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, thresholds)
+    subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, thresholds, recording)
     return Finding(
         cluster=row.cluster,
         group=row.group,
@@ -87,7 +89,7 @@ def build_finding(
         missing=_missing(answers, verdict, row, profiles),
         not_ruled_out=tuple(_not_ruled_out(TREE[name], row) for name in row.passed if TREE[name].by != "side"),
         also_seen=_also_seen(row),
-        actions=(*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)),
+        actions=tuple(offered(subject, (*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)))),
         runbook=leaf.runbook,
         since=since,
         sizing=sizing.words if sizing is not None else None,

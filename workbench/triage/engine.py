@@ -20,7 +20,8 @@ from workbench.triage.finding import Finding
 from workbench.triage.judge import judged
 from workbench.triage.onset import onset
 from workbench.triage.rows import measured_of, with_facts
-from workbench.triage.settle import with_settings
+from workbench.triage.settle import WAITING, Begun, with_settings
+from workbench.triage.subject import Recording
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
 from workbench.window import Window
@@ -218,6 +219,7 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
         )
     profiles = profiles_named(capture.info.profiles)
     kinds = kinds_in(capture.groups)
+    recording = Recording(capture.folder, seen.end, capture.is_known) if capture.folder is not None else None
     findings = [
         finding_of(
             row,
@@ -226,13 +228,15 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
             limits,
             expected,
             profiles=profiles,
-            bootstrap=capture.info.bootstrap,
+            bootstrap=capture.bootstrap,
+            recording=recording,
             events=capture.events,
             kind=REDRIVE if is_redrive_plan(row.group) else kinds.get(row.group),
+            begun=capture.begun,
         )
         for row in rows
     ]
-    findings.sort(key=lambda it: (ORDER.index(it.state), -(it.time_lag.seconds or 0.0), it.group, it.topic))
+    findings.sort(key=lambda it: (rank(it.state, it.muted), -(it.time_lag.seconds or 0.0), it.group, it.topic))
     return Triage(
         window=seen,
         source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},
@@ -252,19 +256,31 @@ def finding_of(
     *,
     profiles: Sequence[Profile],
     bootstrap: str | None,
+    recording: Recording | None = None,
     events: Sequence[Mapping[str, Any]] = (),
     kind: str | None = None,
+    begun: Begun | None = None,
 ) -> Finding:
     """Build the finding of one subscription with the kind of its group, and with what is expected of it."""
     limits, expected = expectations.limits(thresholds, row.group), expectations.of(row.group)
     found = of_kind(
         build_finding(
-            row, thresholds=limits, profiles=profiles, since=onset(samples, window, row, limits), bootstrap=bootstrap
+            row,
+            thresholds=limits,
+            profiles=profiles,
+            since=onset(samples, window, row, limits),
+            bootstrap=bootstrap,
+            recording=recording,
         ),
         kind,
     )
     changed = nearest_change(events, samples, window, group=row.group, topic=row.topic, since=found.since)
-    return with_settings(replace(found, changed=changed), expected, window, now=window.end)
+    return with_settings(replace(found, changed=changed), expected, window, now=window.end, begun=begun)
+
+
+def rank(state: State, muted: str | None) -> float:
+    """Place in a list, worst first; a replay that waits for its consumers stands just above what is healthy."""
+    return ORDER.index(State.HEALTHY) - 0.5 if muted == WAITING and state is not State.HEALTHY else ORDER.index(state)
 
 
 def _asked_for(groups: Sequence[str], topics: Sequence[str]) -> str:

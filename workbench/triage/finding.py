@@ -332,5 +332,5 @@ def _shared(them: Sequence[Missing]) -> str:
     return (
         f"{', '.join(it.signal for it in them)}. The profile {them[0].profile} reads them from {them[0].metric} and "
         f"{plural(len(them) - 1, 'other metric')}, none of which has a series in this window. Is its target up? "
-        "Do these consumers have other metrics? A profile for them: workbench profiles new"
+        "Do these consumers have other metrics? `workbench profiles new` drafts a profile for them"
     )

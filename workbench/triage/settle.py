@@ -11,25 +11,45 @@ from urllib.parse import quote
 from workbench.expectations import Expected, GroupSettings
 from workbench.humanize import shell_word
 from workbench.triage.finding import Action, Finding
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
 from workbench.window import Window
 
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
-def with_settings(finding: Finding, expected: Expected, window: Window, *, now: datetime) -> Finding:
+WAITING = "replay, waiting for consumers"
+Begun = Mapping[str, Mapping[tuple[str, int], int]]  # group to the offsets at which a replay of this machine begins
+
+
+def waits(row: SubscriptionFeatures | None, begun: Begun) -> bool:
+    """Whether a group is a replay that nobody has started: it has no members, and its commits are still those that were written."""
+    if row is None or row.group not in begun or row.group_members:
+        return False
+    at = begun[row.group]
+    known = [
+        (it.committed_high, at.get((row.topic, it.partition))) for it in row.partitions if it.committed_high is not None
+    ]
+    return bool(known) and all(committed == planned for committed, planned in known)
+
+
+def with_settings(
+    finding: Finding, expected: Expected, window: Window, *, now: datetime, begun: Begun | None = None
+) -> Finding:
     """The finding with owner, runbooks, mute, links, and commands from the templates of its group.
 
     Args:
         now: the time that a mute is compared with.
+        begun: replays; one that waits for its consumers is muted.
     """
+    waiting = WAITING if waits(finding.features, begun or {}) else None
     settings = expected.settings
     return replace(
         finding,
         owner=settings.owner,
         own_runbook=settings.runbook,
         runbook=_address(finding.runbook, settings.runbook_base),
-        muted=expected.muted(now) if finding.state is not State.HEALTHY else None,
+        muted=(expected.muted(now) or waiting) if finding.state is not State.HEALTHY else None,
         links=_links(finding, settings, window),
         actions=_with_commands(finding, settings.actions or {}),
     )

@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
 
 from workbench.humanize import shell_word
 from workbench.settings import Thresholds
+
+_A_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A capture that is read again: what its commands can be about.
+
+    Attributes:
+        folder: of the capture.
+        end: of its window.
+        is_known: whether the reader's settings have its cluster.
+    """
+
+    folder: Path
+    end: datetime
+    is_known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +37,7 @@ class Subject:
     since: datetime | None = None
     bootstrap: str | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
+    recording: Recording | None = None
 
     @property
     def brokers(self) -> str:
@@ -33,12 +52,21 @@ class Subject:
     @property
     def triage(self) -> str:
         """Command that repeats the triage."""
+        if self.recording is not None:
+            return (
+                f"workbench triage --capture {shell_word(str(self.recording.folder))} --group {shell_word(self.group)}"
+            )
         return f"workbench triage --cluster {shell_word(self.cluster)} --group {shell_word(self.group)}"
 
     @property
-    def changes(self) -> str:
-        """Command that lists what was deployed or changed."""
-        return f"workbench events list --cluster {shell_word(self.cluster)} --since 24h"
+    def changes(self) -> str | None:
+        """Command that lists what was deployed or changed in the day before; None if the reader has no such list."""
+        if self.recording is not None and not self.recording.is_known:
+            return None
+        before = (
+            "24h" if self.recording is None else f"{(self.since or self.recording.end) - _A_DAY:%Y-%m-%dT%H:%M:%SZ}"
+        )
+        return f"workbench events list --cluster {shell_word(self.cluster)} --since {before}"
 
     @property
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""Dead-letter panel: list, plan, confirm by typing the plan's hash, produce again, verify."""
+"""Dead-letter panel: list, plan, confirm by typing topic and number, produce again, verify."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import ipywidgets as w
 
 from workbench.api.letter_view import check_html, redrive_receipt_html
 from workbench.humanize import plural, printable
-from workbench.replay.connect import is_hash
+from workbench.replay.confirm import Confirmation, of_letters
 from workbench.widgets import letters_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, shown, text
 from workbench.widgets.letters_actions import DOORS, Doors
@@ -76,7 +76,7 @@ class LettersPanel(Panel):
         self.found = hooked(w.HTML(""), "wb-found")
         self.review = hooked(w.HTML(""), "wb-review")
         self.asking = hooked(w.HTML(""), "wb-asking")
-        self.typed = hooked(w.Text(description="Hash", placeholder="type the hash"), "wb-typed")
+        self.typed = hooked(w.Text(description="Confirm", placeholder="topic and number"), "wb-typed")
         self.dry = self.starter("Check only", "wb-check", lambda: self.start_apply(dry_run=True))
         self.apply = self.starter("Apply", "wb-apply", lambda: self.start_apply(dry_run=False), button_style="danger")
         self.verify = self.starter("Verify", "wb-verify", self.start_verify)
@@ -106,9 +106,18 @@ class LettersPanel(Panel):
             self.topic.value = wish.topic
 
     def refresh(self) -> None:
-        """Enable Apply only when nothing runs and the hash is typed."""
-        ready = self.planned is not None and is_hash(self.planned.plan.hash, self.typed.value)
+        """Enable Apply only when nothing runs and it is confirmed; Verify once something was produced."""
+        expected = self._expected()
+        ready = expected is not None and expected.is_right(self.typed.value)
         self.apply.disabled = self._worker.busy or not ready
+        done = self.receipt is not None and self.receipt.outcome.value in ("done", "partial")
+        self.verify.disabled = self._worker.busy or not done
+
+    def _expected(self) -> Confirmation | None:
+        if self.planned is None:
+            return None
+        plan = self.planned.plan
+        return of_letters(plan.hash, plan.topic, plan.letters)
 
     def start_list(self) -> None:
         """List the topics with dead letters."""
@@ -147,8 +156,8 @@ class LettersPanel(Panel):
         self.review.value = planned._repr_html_()
         plan = planned.plan
         self.asking.value = (
-            f'<div class="wb"><p>Nothing has been produced yet. To produce {plural(plan.letters, "record")}, type '
-            f"<code>{escape(plan.short_hash)}</code>. The plan: {escape(printable(path))}</p></div>"
+            f'<div class="wb"><p>Nothing has been produced yet. To produce {plural(plan.letters, "record")} again, type '
+            f"the dead-letter topic and the number of letters. The plan: {escape(printable(path))}</p></div>"
         )
         self.records.max = max(1, plan.letters)
         shown(self.confirming, True)
@@ -157,12 +166,12 @@ class LettersPanel(Panel):
         """Produce the plan's records, if its hash is typed; or only run the safety checks."""
         if self.path is None:
             return
-        path, typed = self.path, None if dry_run else self.typed.value
+        path, typed, expected = self.path, None if dry_run else self.typed.value, self._expected()
         self.outcome.value = self.verdict.value = ""
 
         def run(work: Work) -> None:
             receipt = letters_actions.apply_it(
-                path, typed, work, held=self.no_way_back, show=self._show_produced, doors=self._doors
+                path, typed, work, expected=expected, held=self.no_way_back, show=self._show_produced, doors=self._doors
             )
             work.show(lambda: self._show_receipt(receipt))
 
@@ -177,6 +186,9 @@ class LettersPanel(Panel):
         if receipt.outcome.value == "done":
             self.records.value = self.records.max
             self.typed.value = ""  # another Apply needs another confirmation
+            self.asking.value = (
+                '<div class="wb"><p>Produced. Verify it; applying it again produces nothing more.</p></div>'
+            )
 
     def start_verify(self) -> None:
         """Compare the target topics with the plan."""

@@ -17,6 +17,7 @@ from workbench.api.letters import (
     verify_redrive,
 )
 from workbench.errors import UsageError
+from workbench.replay.confirm import Confirmation
 from workbench.widgets.prefill import LettersWish
 from workbench.widgets.work import Work
 
@@ -84,11 +85,12 @@ def apply_it(
     typed: str | None,
     work: Work,
     *,
+    expected: Confirmation | None,
     held: Callable[[], None],
     show: Callable[[int], None],
     doors: Doors = DOORS,
 ) -> RedriveReceipt:
-    """Produce the plan's records, if its hash is typed; with None, only run the safety checks.
+    """Produce the plan's records, if what was typed is `expected`; with None, only run the safety checks.
 
     Producing cannot be cancelled. If the kernel ends meanwhile, the same plan goes on where its last transaction ended.
 
@@ -102,9 +104,12 @@ def apply_it(
     if typed is None:
         work.step("Running the safety checks")
         return doors.apply(path)
+    if expected is None:
+        raise UsageError("There is no plan.")
+    expected.check(typed)
     work.step("Checking, and producing in transactions")
     work.disable_cancel(held)
-    return doors.apply(path, confirm=typed, on_progress=lambda produced: work.show(lambda: show(produced)))
+    return doors.apply(path, confirm=expected.hash, on_progress=lambda produced: work.show(lambda: show(produced)))
 
 
 def verify_it(path: Path, work: Work, *, doors: Doors = DOORS) -> RedriveCheck:

@@ -1,4 +1,4 @@
-"""Replay panel: plan, review, confirm by typing the plan's hash, follow, verify, roll back."""
+"""Replay panel: plan, review, confirm by typing group and number, follow, verify, roll back."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import ipywidgets as w
 from workbench.api.plan_view import checked_html, plan_chart, plan_html, receipt_html, rolled_back_html
 from workbench.errors import UsageError, WorkbenchError
 from workbench.humanize import plural, printable
-from workbench.replay.connect import SHORT_HASH, is_hash
+from workbench.replay.confirm import of_plan, of_rollback
 from workbench.replay.planfile import Plan, read_plan
 from workbench.replay.progress import Pace, ReplayProgress, in_words
-from workbench.replay.receipt import Receipt, Rollback, read_rollback, rollback_path
+from workbench.replay.receipt import Receipt, ReplayOutcome, Rollback, read_rollback, rollback_path
 from workbench.settings import load_settings
 from workbench.widgets import replay_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text
@@ -29,7 +29,7 @@ _AFTER_END = (
 
 
 class ReplayPanel(Panel):
-    """Panel for a replay. Only Apply and Roll back change anything, and both need a typed hash.
+    """Panel for a replay. Only Apply and Roll back change anything, and both need a typed confirmation.
 
     Attributes:
         plan, path: the current plan and its file; None without a plan.
@@ -41,6 +41,7 @@ class ReplayPanel(Panel):
         self.path: Path | None = None
         self.receipt: Receipt | None = None
         self._rollback: Rollback | None = None
+        self._is_applied = False
         self._connections = connections
         super().__init__()
         self._make_inputs(wish)
@@ -86,7 +87,7 @@ class ReplayPanel(Panel):
         self.review = hooked(w.HTML(""), "wb-review")
         self.picture = hooked(w.Output(), "wb-picture")
         self.asking = hooked(w.HTML(""), "wb-asking")
-        self.typed = hooked(w.Text(description="Hash", placeholder="type the hash"), "wb-typed")
+        self.typed = hooked(w.Text(description="Confirm", placeholder="group and number"), "wb-typed")
         self.check = self.starter("Check only", "wb-check", lambda: self.start_apply(dry_run=True))
         self.apply = self.starter("Apply", "wb-apply", lambda: self.start_apply(dry_run=False), button_style="danger")
         self.typed.observe(lambda _change: self.refresh(), names="value")
@@ -110,7 +111,7 @@ class ReplayPanel(Panel):
         )
         self.verdict = hooked(w.HTML(""), "wb-verdict")
         self.back_asking = hooked(w.HTML(""), "wb-back-asking")
-        self.back_typed = hooked(w.Text(description="Hash", placeholder="type the hash"), "wb-back-typed")
+        self.back_typed = hooked(w.Text(description="Confirm", placeholder="group and number"), "wb-back-typed")
         self.back = self.starter("Roll back", "wb-back", self.start_back, button_style="danger")
         self.back_typed.observe(lambda _change: self.refresh(), names="value")
         self.going_back = w.VBox(
@@ -147,12 +148,13 @@ class ReplayPanel(Panel):
                 field.value = getattr(wish, name)
 
     def refresh(self) -> None:
-        """Enable Apply and Roll back only when nothing runs and the hash is typed."""
+        """Enable what the state of the plan allows: Apply and Roll back once they are confirmed, Follow and Verify after Apply."""
         idle = not self._worker.busy
-        ready = self.plan is not None and is_hash(self.plan.hash, self.typed.value)
+        ready = self.plan is not None and of_plan(self.plan).is_right(self.typed.value)
         self.apply.disabled = not (idle and ready)
-        way = self._rollback is not None and is_hash(self._rollback.hash, self.back_typed.value)
+        way = self._rollback is not None and of_rollback(self._rollback).is_right(self.back_typed.value)
         self.back.disabled = not (idle and way)
+        self.follow.disabled = self.verify.disabled = not (idle and self._is_applied)
 
     def start_plan(self) -> None:
         """Make a plan; results of another plan are cleared."""
@@ -179,7 +181,7 @@ class ReplayPanel(Panel):
             self.complain(error)
 
     def _forget(self) -> None:
-        self.plan, self.path, self.receipt, self._rollback = None, None, None, None
+        self.plan, self.path, self.receipt, self._rollback, self._is_applied = None, None, None, None, False
         for place in (self.review, self.outcome, self.verdict, self.gone_back, self.typed, self.back_typed, self.pace):
             place.value = ""
         self.picture.outputs, self.messages.value = (), 0
@@ -195,14 +197,28 @@ class ReplayPanel(Panel):
             bootstrap = "HOST:PORT"
         self.review.value = plan_html(plan, path, bootstrap)
         self.picture.outputs = outputs([plan_chart(plan)])
-        offsets = plural(len(plan.targets), "offset")
+        self._show_state()
+
+    def _show_state(self) -> None:
+        self._show_way_back()
+        self._ask(applied=self._rollback is not None)
+
+    def _ask(self, *, applied: bool) -> None:
+        """Ask for the confirmation; of a plan that was applied, say so."""
+        if self.plan is None:
+            return
+        self._is_applied = applied
+        offsets, group = plural(len(self.plan.targets), "offset"), escape(printable(self.plan.new_group))
+        before = "Nothing has been written yet"
+        if applied:
+            before = "It was applied before: applying it again writes only what is not as planned"
         self.asking.value = (
-            f'<div class="wb"><p>Nothing has been written yet. To commit {offsets} for the group '
-            f"<strong>{escape(printable(plan.new_group))}</strong>, type <code>{plan.short_hash}</code>.</p></div>"
+            f'<div class="wb"><p>{before}. To commit {offsets} for the group <strong>{group}</strong>, '
+            f"type {of_plan(self.plan).asked}.</p></div>"
         )
         shown(self.confirming, True)
         shown(self.following, True)
-        self._show_way_back()
+        self.refresh()
 
     def _show_way_back(self) -> None:
         self._rollback = None
@@ -215,26 +231,30 @@ class ReplayPanel(Panel):
         what = (
             f"its {plural(len(rollback.before), 'commit')} restored"
             if rollback.before
-            else "deleted, because it did not exist"
+            else "deleted (0 commits), because it did not exist"
         )
         self.back_asking.value = (
             f'<div class="wb"><h3>Roll back</h3><p>Restores the group <strong>{escape(printable(rollback.group))}</strong>: '
-            f"{what}. Type <code>{rollback.hash[:SHORT_HASH]}</code>. File: {escape(printable(rollback_path(self.path)))}</p></div>"
+            f"{what}. Type {of_rollback(rollback).asked}. File: {escape(printable(rollback_path(self.path)))}</p></div>"
         )
         shown(self.going_back, True)
         self.refresh()
 
     def start_apply(self, *, dry_run: bool) -> None:
-        """Commit the plan, if its hash is typed; or only run the safety checks."""
+        """Commit the plan, if it is confirmed; or only run the safety checks."""
         if self.path is None:
             return
         path, typed = self.path, self.typed.value
         self.outcome.value = self.verdict.value = ""
 
         def run(work: Work) -> None:
-            receipt = replay_actions.apply_it(
-                path, typed, work, dry_run=dry_run, held=self.no_way_back, connections=self._connections
-            )
+            try:
+                receipt = replay_actions.apply_it(
+                    path, typed, work, dry_run=dry_run, held=self.no_way_back, connections=self._connections
+                )
+            except WorkbenchError:
+                work.show(self._show_state)  # it may have written before it failed
+                raise
             work.show(lambda: self._show_receipt(receipt))
 
         self.begin(run, steps=replay_actions.CHECK_STEPS if dry_run else replay_actions.APPLY_STEPS)
@@ -245,6 +265,8 @@ class ReplayPanel(Panel):
         if replay_actions.applied(receipt):
             self.typed.value = ""  # another Apply needs another confirmation
             self._show_way_back()
+            self._ask(applied=True)
+            shown(self.confirming, receipt.outcome is not ReplayOutcome.DONE)
 
     def start_follow(self) -> None:
         """Show the new group's progress until it has committed the window, or until Cancel."""
@@ -260,7 +282,8 @@ class ReplayPanel(Panel):
 
     def _show_look(self, look: ReplayProgress, pace: Pace) -> None:
         self.messages.max, self.messages.value = max(1, look.total), look.done if look.total else 1
-        self.pace.value = f"{look.done:,} of {plural(look.total, 'message')}   {in_words(look, pace)}"
+        group = self.plan.new_group if self.plan is not None else ""
+        self.pace.value = f"{look.done:,} of {plural(look.total, 'message')}   {in_words(look, pace, group=group)}"
 
     def start_verify(self) -> None:
         """Compare the new group's commits with the plan."""
@@ -276,7 +299,7 @@ class ReplayPanel(Panel):
         self.begin(run, steps=replay_actions.VERIFY_STEPS)
 
     def start_back(self) -> None:
-        """Restore the group as it was before, if the rollback file's hash is typed."""
+        """Restore the group as it was before, if that is confirmed."""
         if self.path is None:
             return
         file, typed = rollback_path(self.path), self.back_typed.value
@@ -288,6 +311,10 @@ class ReplayPanel(Panel):
             def show() -> None:
                 self.gone_back.value = rolled_back_html(found)
                 self.back_typed.value = ""
+                if not found.failed:
+                    self.outcome.value = self.verdict.value = self.pace.value = ""
+                    self.messages.value = 0
+                    self._ask(applied=False)
 
             work.show(show)
 

@@ -10,7 +10,8 @@ from workbench.api.replays import plan_on
 from workbench.errors import UsageError
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.check import Checked, CheckRequest, check
-from workbench.replay.connect import check_hash, counter_of, gateway_of
+from workbench.replay.confirm import of_plan, of_rollback
+from workbench.replay.connect import counter_of, gateway_of
 from workbench.replay.follow import CountRecords, Follower, check_same_cluster
 from workbench.replay.gateway import Gateway
 from workbench.replay.journal import Journal
@@ -90,7 +91,7 @@ def apply_it(
     held: Callable[[], None],
     connections: Connections = CONNECTIONS,
 ) -> Receipt:
-    """Commit the plan in the file, if its hash was typed; or only run the safety checks.
+    """Commit the plan in the file, if group and number were typed; or only run the safety checks.
 
     It can be cancelled during the safety checks. From the first write on, it completes.
 
@@ -99,12 +100,12 @@ def apply_it(
 
     Raises:
         WorkbenchError: as `apply_plan` does.
-        GuardError: if another hash was typed.
+        GuardError: if something else was typed.
     """
     work.step("Reading the plan")
     plan = read_plan(path)
     if not dry_run:
-        check_hash(plan.hash, typed)
+        of_plan(plan).check(typed)
     cluster = load_settings().cluster(plan.cluster)
     work.step("Running the safety checks")
 
@@ -160,14 +161,14 @@ def verify_it(plan: Plan, work: Work, *, records: bool, connections: Connections
 def roll_back_it(
     file: Path, typed: str, work: Work, *, held: Callable[[], None], connections: Connections = CONNECTIONS
 ) -> RolledBack:
-    """Make the new group as it was before; what was typed must be the rollback file's hash.
+    """Make the new group as it was before; what was typed must be the group and its number of commits.
 
     Raises:
         WorkbenchError: as `roll_back` does.
-        GuardError: if another hash was typed, or the group has moved on since.
+        GuardError: if something else was typed, or the group has moved on since.
     """
     rollback = read_rollback(file)
-    check_hash(rollback.hash, typed)
+    of_rollback(rollback).check(typed)
     cluster = load_settings().cluster(rollback.cluster)
     work.step("Checking that the group does not commit")
 

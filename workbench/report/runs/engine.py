@@ -136,7 +136,7 @@ def _late(supervision: Supervision) -> DeadlineError:
     at = next((step.title for step in supervision.steps if step.state in ("running", "failed")), "starting")
     return DeadlineError(
         f"Not finished within {supervision.deadline_seconds:g} s; last step: {at}.",
-        hint="Raise --deadline, or report on a shorter period with --since.",
+        hint="Raise --timeout, or report on a shorter period with --since.",
     )
 
 

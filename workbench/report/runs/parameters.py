@@ -73,7 +73,8 @@ def health_parameters(
         window = read_info(capture).window
         anchor, first = window.end, window.baseline_start
     else:
-        found = load_settings(config).cluster(cluster or "")
+        settings = load_settings(config)
+        config, found = settings.file, settings.cluster(cluster or "")
         if found.prometheus is None:
             raise UsageError(
                 f"The cluster {found.name!r} has no Prometheus in the settings, and a report needs past measurements.",

@@ -102,7 +102,7 @@ def cannot_write(path: Path, error: OSError) -> OutputError:
         return OutputError(
             f"{path} cannot be written: the disk is full.", hint="Free some disk space, then run it again."
         )
-    return OutputError(f"{path} cannot be written: {error.strerror}.", hint="Name another folder with --out.")
+    return OutputError(f"{path} cannot be written: {error.strerror}.", hint="Name another folder with --output.")
 
 
 def write_record(folder: Path, record: RunRecord) -> None:
