@@ -223,7 +223,6 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
             row,
             samples,
             seen,
-            limits,
             expected,
             profiles=profiles,
             bootstrap=capture.info.bootstrap,
@@ -247,7 +246,6 @@ def finding_of(
     row: SubscriptionFeatures,
     samples: pa.Table,
     window: Window,
-    thresholds: Thresholds,
     expectations: Expectations,
     *,
     profiles: Sequence[Profile],
@@ -256,11 +254,9 @@ def finding_of(
     kind: str | None = None,
 ) -> Finding:
     """Build the finding of one subscription with the kind of its group, and with what is expected of it."""
-    limits, expected = expectations.limits(thresholds, row.group), expectations.of(row.group)
+    expected = expectations.of(row.group)
     found = of_kind(
-        build_finding(
-            row, thresholds=limits, profiles=profiles, since=onset(samples, window, row, limits), bootstrap=bootstrap
-        ),
+        build_finding(row, profiles=profiles, since=onset(samples, window, row), bootstrap=bootstrap),
         kind,
     )
     changed = nearest_change(events, samples, window, group=row.group, topic=row.topic, since=found.since)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from workbench.humanize import shell_word
-from workbench.settings import Thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,6 @@ class Subject:
     topic: str
     since: datetime | None = None
     bootstrap: str | None = None
-    thresholds: Thresholds = field(default_factory=Thresholds)
 
     @property
     def brokers(self) -> str:
