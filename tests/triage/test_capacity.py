@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.triage.made import made, subscription
 from workbench.features.measured import ProcessorFeatures, QueueFeatures
 from workbench.numbers import UTILISATION
-from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures
@@ -144,7 +143,7 @@ def test_what_is_needed_does_suffice(rate: float, seconds: float, lag: int, obje
 
 def test_only_a_lack_of_capacity_has_a_size() -> None:
     """A poison record needs no threads."""
-    sized = {verdict for verdict in Verdict if leaf_of(verdict).sizing(row(), Thresholds()) is not None}
+    sized = {verdict for verdict in Verdict if leaf_of(verdict).sizing(row()) is not None}
     assert sized == {
         Verdict.SLOW_PROCESSOR, Verdict.SATURATED_PROCESSORS, Verdict.TOO_FEW_CONSUMERS, Verdict.PARTITION_CEILING,
     }  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.triage.made import subscription
-from workbench.settings import Thresholds
 from workbench.triage.build import build_finding
 from workbench.triage.cause import Measure
 from workbench.triage.order import TREE
@@ -39,7 +38,7 @@ def test_a_multiple_becomes_a_limit_in_the_unit_of_the_value() -> None:
         slowest_processors=(),
     )
     for known, limit in ((row, pytest.approx(0.01239)),):
-        found = build_finding(known, thresholds=Thresholds(), profiles=[])
+        found = build_finding(known, profiles=[])
         [step] = [step for step in found.path if step.node == "one_slow"]
         first = step.evidence[0]
         assert (first.value, first.unit, first.threshold, first.rule) == (0.231, "s", limit, "3 × its baseline")

@@ -67,7 +67,7 @@ def findings(spark: Any) -> dict[tuple[str, str], Finding]:
     ):
         loaded = [load_profile(name) for name in profiles]
         for group, row in rows_of(spark, seen, thresholds=LAB_THRESHOLDS, window=WINDOW).items():
-            finding = build_finding(row, thresholds=LAB_THRESHOLDS, profiles=loaded)
+            finding = build_finding(row, profiles=loaded)
             found[groups[group], "all" if len(profiles) > 1 else "lag only"] = finding
     return found
 

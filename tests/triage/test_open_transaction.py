@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from evaluation.stories import THRESHOLDS, TIMES, Story, growing, steps
+from evaluation.stories import TIMES, Story, growing, steps
 from tests.triage.judging import rows_of
 from tests.triage.test_verdicts import stuck
 from workbench.triage.build import build_finding
@@ -91,7 +91,7 @@ def rows(spark: Any) -> dict[str, SubscriptionFeatures]:
 
 def finding_of(row: SubscriptionFeatures) -> Finding:
     """Its finding."""
-    return build_finding(row, thresholds=THRESHOLDS, profiles=[], bootstrap="broker:9092")
+    return build_finding(row, profiles=[], bootstrap="broker:9092")
 
 
 @pytest.mark.parametrize("name", CASES)

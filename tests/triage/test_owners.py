@@ -74,7 +74,7 @@ def rows(spark: Any) -> dict[str, SubscriptionFeatures]:
 def test_verdict_and_headline(name: str, rows: dict[str, SubscriptionFeatures]) -> None:
     """By what is told, and only where it explains what stands still."""
     row, case = rows[name], CASES[name]
-    finding = build_finding(row, thresholds=THRESHOLDS, profiles=[], bootstrap="broker:9092")
+    finding = build_finding(row, profiles=[], bootstrap="broker:9092")
     assert row.verdict is case.verdict, (row.path, row.reasons)
     assert case.words in finding.headline
     if "restores" in name:

@@ -411,7 +411,6 @@ def _findings(
             looked.answered[key],
             samples,
             looked.window,
-            looked.limits,
             looked.expected,
             profiles=profiles,
             bootstrap=looked.store.info.bootstrap,

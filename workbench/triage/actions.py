@@ -77,7 +77,7 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     if hung:
         told = tuple(m.member for m in row.members if m.member in hung and m.poll_age_seconds is not None)
         untold = tuple(member for member in hung if member not in told)
-        limit, checks = it.thresholds.poll_age_seconds, list[Check]()
+        limit, checks = row.limits.poll_age_seconds, list[Check]()
         if told:
             checks.append(Check(feature="members", field="poll_age_seconds", items=told, relation="<", value=limit))
         if untold:  # its statistics stand still: they come with a poll
@@ -115,13 +115,13 @@ def _restart(title: str, verify: str, who: tuple[str, ...], *checks: Check) -> A
     )
 
 
-def more_threads(it: Subject, row: SubscriptionFeatures, names: set[str], title: str) -> Action:
+def more_threads(row: SubscriptionFeatures, names: set[str], title: str) -> Action:
     """Add processor threads for some event types; `title` says how."""
-    sizing = capacity.processor_threads(row, names, objective_seconds=it.thresholds.time_lag_objective_seconds)
+    sizing = capacity.processor_threads(row, names, objective_seconds=row.limits.time_lag_objective_seconds)
     have = capacity.current_threads(row, names)
     threads = max(sizing.drain, have + 1) if sizing is not None else 2 * max(1, have)
     words = f" ({have} now; {sizing.words})" if sizing is not None and have else ""
-    threads, in_each = capacity.threads_in_members(row, names, threads, fill_ratio=it.thresholds.queue_fill_ratio)
+    threads, in_each = capacity.threads_in_members(row, names, threads, fill_ratio=row.limits.queue_fill_ratio)
     words += in_each
     shared = ". Let the threads of a member share one queue; with several queues, the one with the most keys becomes the limit"
     return Action(
@@ -135,7 +135,7 @@ def more_threads(it: Subject, row: SubscriptionFeatures, names: set[str], title:
                 field="fill",
                 items=tuple(sorted(names)),
                 relation="<",
-                value=it.thresholds.queue_fill_ratio,
+                value=row.limits.queue_fill_ratio,
             ),
         ),
     )

@@ -11,7 +11,6 @@ from workbench.features.measured import PartitionFeatures
 from workbench.humanize import duration, significant
 from workbench.numbers import LOSS_SECONDS
 from workbench.profiles import Profile, Quality
-from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.actions import keep_longer, offered
@@ -42,7 +41,6 @@ from workbench.triage.walk import candidates, open_questions, proven_by, way_of
 def build_finding(
     row: SubscriptionFeatures,
     *,
-    thresholds: Thresholds,
     profiles: Sequence[Profile],
     since: datetime | None = None,
     bootstrap: str | None = None,
@@ -55,15 +53,14 @@ def build_finding(
         since: onset, if it is known.
         bootstrap: of the cluster, for the commands, if it is known.
         recording: that the row was read from; None: a live cluster.
-        thresholds: those that the answers used.
         profiles: those that mapped the samples; they say how to get a missing signal.
     """
     answers, verdict = row.answers, row.verdict
     path = [TREE[name] for name in row.path]
     leaf = leaf_of(verdict)
-    sizing = leaf.sizing(row, thresholds)
+    sizing = leaf.sizing(row)
     at_risk = _is_at_risk(row, leaf.state)
-    subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, thresholds, recording)
+    subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, recording)
     return Finding(
         cluster=row.cluster,
         group=row.group,

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from workbench.numbers import Number
-from workbench.settings import Thresholds
 from workbench.triage.capacity import Sizing
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
@@ -252,11 +251,11 @@ class Leaf:
     headline: Callable[[Row], str]
     state: State = State.LAGGING
     scope: Callable[[Row], Scope] = lambda _row: Scope()
-    sizing: Callable[[Row, Thresholds], Sizing | None] = lambda _row, _thresholds: None
+    sizing: Callable[[Row], Sizing | None] = lambda _row: None
     actions: Callable[[Subject, Row], Sequence[Action]] = lambda _subject, _row: ()
     share: Callable[[Row, float], Iterable[tuple[str, float]]] = lambda _row, _arriving: ()
     names_members: bool = False
-    onset: Callable[[Series, Row, Thresholds], Sign] | None = None
+    onset: Callable[[Series, Row], Sign] | None = None
     began_ago: Callable[[Row], float | None] = lambda _row: None
 
     @property

@@ -225,7 +225,6 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
             row,
             samples,
             seen,
-            limits,
             expected,
             profiles=profiles,
             bootstrap=capture.bootstrap,
@@ -251,7 +250,6 @@ def finding_of(
     row: SubscriptionFeatures,
     samples: pa.Table,
     window: Window,
-    thresholds: Thresholds,
     expectations: Expectations,
     *,
     profiles: Sequence[Profile],
@@ -262,15 +260,10 @@ def finding_of(
     begun: Begun | None = None,
 ) -> Finding:
     """Build the finding of one subscription with the kind of its group, and with what is expected of it."""
-    limits, expected = expectations.limits(thresholds, row.group), expectations.of(row.group)
+    expected = expectations.of(row.group)
     found = of_kind(
         build_finding(
-            row,
-            thresholds=limits,
-            profiles=profiles,
-            since=onset(samples, window, row, limits),
-            bootstrap=bootstrap,
-            recording=recording,
+            row, profiles=profiles, since=onset(samples, window, row), bootstrap=bootstrap, recording=recording
         ),
         kind,
     )

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from workbench.features.series import Series, highest, series_of
 from workbench.numbers import LESS
-from workbench.settings import Thresholds
 from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 # Share of the bins from the onset to the end that must exceed the threshold: one good bin does not end an incident.
 
 
-def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures, thresholds: Thresholds) -> datetime | None:
+def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures) -> datetime | None:
     """Find the onset; None if it is not visible (the incident is older than the data, or no series shows it).
 
     The stories of the partitions say when the group fell behind. Where they do not (it keeps up, and something else is wrong), the line
@@ -40,16 +39,16 @@ def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures, threshol
     if row.without_baseline or leaf.state is State.CANNOT_TELL:
         return None
     series = series_of(samples, window, group=row.group, topic=row.topic)
-    line, limit = leaf.onset(series, row, thresholds) if leaf.onset is not None else _time_lag(series, thresholds)
+    line, limit = leaf.onset(series, row) if leaf.onset is not None else _time_lag(series, row)
     if line is None:
         return None
     at = first_steady(line, limit)
     return None if at is None else datetime.fromtimestamp(float(series.times[at]), UTC)
 
 
-def _time_lag(series: Series, thresholds: Thresholds) -> Sign:
+def _time_lag(series: Series, row: SubscriptionFeatures) -> Sign:
     late = highest(series.time_lag, "time lag")
-    floor = thresholds.growth_floor_ratio * thresholds.time_lag_objective_seconds
+    floor = row.limits.growth_floor_ratio * row.limits.time_lag_objective_seconds
     return (late.values if late is not None else None), floor
 
 

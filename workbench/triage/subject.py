@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from workbench.humanize import shell_word
-from workbench.settings import Thresholds
 
 _A_DAY = timedelta(days=1)
 
@@ -36,7 +35,6 @@ class Subject:
     topic: str
     since: datetime | None = None
     bootstrap: str | None = None
-    thresholds: Thresholds = field(default_factory=Thresholds)
     recording: Recording | None = None
 
     @property

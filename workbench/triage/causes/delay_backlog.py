@@ -44,7 +44,7 @@ QUESTION = Node(
 )
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
+def _actions(_it: Subject, row: Row) -> list[Action]:
     capacity = max((m.delayed_capacity or 0 for m in row.members), default=0)
     wanted = round(capacity / TENTH) or None
     more = f", from {count(capacity)} to {count(wanted)}" if wanted else ""
@@ -54,7 +54,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             verify="the delay queue is less than half full",
             kind="raise_delay_capacity",
             parameters={"capacity": wanted},
-            checks=(Check(feature="delay_high", relation="<", value=it.thresholds.delay_high_ratio),),
+            checks=(Check(feature="delay_high", relation="<", value=row.limits.delay_high_ratio),),
         )
     ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from workbench.humanize import shell_word
-from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
 from workbench.triage.capacity import Sizing
@@ -22,12 +21,12 @@ def _headline(row: Row) -> str:
     )
 
 
-def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
-    return capacity.consumers(row, objective_seconds=thresholds.time_lag_objective_seconds)
+def _sizing(row: Row) -> Sizing | None:
+    return capacity.consumers(row, objective_seconds=row.limits.time_lag_objective_seconds)
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
-    sizing = _sizing(row, it.thresholds)
+    sizing = _sizing(row)
     partitions = row.partition_count
     total = max(partitions + 1, sizing.drain if sizing is not None else 2 * partitions)
     words = f": {sizing.words}" if sizing is not None else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from workbench.humanize import listed, plural, rate
 from workbench.numbers import BUSY, NEVER_EMPTY, NOISE
-from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.actions import more_threads
 from workbench.triage.capacity import Sizing
@@ -69,13 +68,13 @@ def _headline(row: Row) -> str:
     )
 
 
-def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
-    return capacity.processor_threads(row, set(_full(row)), objective_seconds=thresholds.time_lag_objective_seconds)
+def _sizing(row: Row) -> Sizing | None:
+    return capacity.processor_threads(row, set(_full(row)), objective_seconds=row.limits.time_lag_objective_seconds)
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
+def _actions(_it: Subject, row: Row) -> list[Action]:
     title = f"Raise the processor threads of {listed(_full(row))}, or add an instance"
-    return [more_threads(it, row, set(_full(row)), title)]
+    return [more_threads(row, set(_full(row)), title)]
 
 
 LEAF = Leaf(

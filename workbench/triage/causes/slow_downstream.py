@@ -89,13 +89,13 @@ def _headline(row: Row) -> str:
     return f"All processors are slow: they take {factor} their baseline, which points to a shared dependency."
 
 
-def _actions(it: Subject, _row: Row) -> list[Action]:
+def _actions(it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Check what all processors depend on, and what changed there{it.when}: database, service, lock, the host",
             command=it.changes,
             verify="process times are back at their baseline",
-            checks=(Check(feature="median_slow_down", relation="<", value=it.thresholds.all_slow_ratio),),
+            checks=(Check(feature="median_slow_down", relation="<", value=row.limits.all_slow_ratio),),
         )
     ]
 

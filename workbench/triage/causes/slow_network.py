@@ -91,8 +91,8 @@ def _scope(row: Row) -> Scope:
     )
 
 
-def _actions(it: Subject, row: Row) -> list[Action]:
-    limit = max(it.thresholds.rtt_seconds, (row.rtt_baseline_seconds or 0) * it.thresholds.rtt_ratio)
+def _actions(_it: Subject, row: Row) -> list[Action]:
+    limit = max(row.limits.rtt_seconds, (row.rtt_baseline_seconds or 0) * row.limits.rtt_ratio)
     slow = [m for m in row.members if (m.rtt_seconds or 0) >= limit]
     ways = sorted({f"{m.member} → broker {m.rtt_broker}" for m in slow})
     fast = (Check(feature="rtt_seconds", relation="<", value=limit),)

@@ -9,7 +9,6 @@ from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import count, duration, listed, plural, printable
 from workbench.humanize import times as multiple
 from workbench.numbers import MORE, MOST
-from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.actions import DUMPS, more_threads
 from workbench.triage.capacity import Sizing
@@ -118,9 +117,9 @@ def _headline(row: Row) -> str:
     return f"{plural(len(slow), 'processor is', 'processors are')} slow: event types {listed([p.processor for p in slow])}."
 
 
-def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
+def _sizing(row: Row) -> Sizing | None:
     names = set(row.slow_processors)
-    return capacity.processor_threads(row, names, objective_seconds=thresholds.time_lag_objective_seconds)
+    return capacity.processor_threads(row, names, objective_seconds=row.limits.time_lag_objective_seconds)
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
@@ -135,7 +134,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         field="process_seconds",
         items=tuple(names),
         relation="<",
-        value=usual * it.thresholds.slow_ratio,
+        value=usual * row.limits.slow_ratio,
     )
     return [
         Action(
@@ -145,17 +144,17 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             checks=(as_usual,),
         ),
         # A poll loop has no threads to add.
-        *([more_threads(it, row, set(names), f"Raise the processor threads of {shown}")] if not row.queueless else []),
+        *([more_threads(row, set(names), f"Raise the processor threads of {shown}")] if not row.queueless else []),
     ]
 
 
-def _onset(series: Series, row: Row, thresholds: Thresholds) -> Sign:
+def _onset(series: Series, row: Row) -> Sign:
     """Process time of the slowest processor, and its threshold."""
     slowest = row.slowest
     if slowest is None:
         return None, 0.0
     mine = [line.values for line in series.process_time if line.name == slowest.processor]
-    return (mine[0] if mine else None), thresholds.slow_ratio * slowest.baseline_seconds
+    return (mine[0] if mine else None), row.limits.slow_ratio * slowest.baseline_seconds
 
 
 def _work(processors: Sequence[ProcessorFeatures], *, usual: bool = False) -> float:

@@ -80,12 +80,12 @@ QUESTION = Node(
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
-    held = sorted({m.member for m in row.members if (m.throttle_seconds or 0) > it.thresholds.throttle_seconds})
+    held = sorted({m.member for m in row.members if (m.throttle_seconds or 0) > row.limits.throttle_seconds})
     name = shell_word(held[0]) if held else '"$CLIENT_ID"'
     tool = f"kafka-configs --bootstrap-server {it.brokers}"
     these = f" ({listed(held)})" if held else ""
     measured = row.throttle_seconds is not None
-    gone = Check(feature="throttle_seconds", relation="<=", value=it.thresholds.throttle_seconds)
+    gone = Check(feature="throttle_seconds", relation="<=", value=row.limits.throttle_seconds)
     return [
         Action(
             title=f"Check which quota applies to these clients{these}: one of their user counts before one of their client id",

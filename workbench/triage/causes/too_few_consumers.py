@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from workbench.humanize import plural
 from workbench.numbers import LESS, MORE, MOST, NOISE
-from workbench.settings import Thresholds
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
 from workbench.triage.capacity import Sizing
@@ -97,13 +96,13 @@ def _headline(row: Row) -> str:
     )
 
 
-def _sizing(row: Row, thresholds: Thresholds) -> Sizing | None:
-    return capacity.consumers(row, objective_seconds=thresholds.time_lag_objective_seconds)
+def _sizing(row: Row) -> Sizing | None:
+    return capacity.consumers(row, objective_seconds=row.limits.time_lag_objective_seconds)
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
     members, partitions = _members(row), row.partition_count
-    sizing = _sizing(row, it.thresholds)
+    sizing = _sizing(row)
     target = max(members + 1, min(partitions, sizing.drain if sizing is not None else partitions))
     words = f": {sizing.words}" if sizing is not None else ""
     return [

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.numbers import FAR, MOST, PART
-from workbench.settings import Thresholds
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import all_of, any_of, at_least, times
@@ -93,15 +92,15 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             title="Once it is fixed, replay what was given up from the onset on, into a new group",
             command=f"{it.triage} --json",
             verify="the share of failures is as before",
-            checks=(Check(feature="failing_share", relation="<", value=it.thresholds.failing_ratio),),
+            checks=(Check(feature="failing_share", relation="<", value=row.limits.failing_ratio),),
         ),
     ]
 
 
-def _onset(series: Series, row: Row, thresholds: Thresholds) -> Sign:
+def _onset(series: Series, row: Row) -> Sign:
     """The share of attempts that fail, above the threshold and three times the usual."""
     usual = row.failing_baseline_share or 0.0
-    return series.failing.values, max(thresholds.failing_ratio, FAR * usual if usual < PART else usual)
+    return series.failing.values, max(row.limits.failing_ratio, FAR * usual if usual < PART else usual)
 
 
 LEAF = Leaf(
