@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from evaluation.stories import THRESHOLDS, TIMES, Story, growing
+from evaluation.stories import TIMES, Story, growing
 from tests.triage.judging import rows_of
 from tests.triage.test_verdicts import stuck
 from workbench.triage.build import build_finding

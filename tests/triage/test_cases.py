@@ -1,0 +1,59 @@
+"""Kept cases: measured features of stories, clients, incidents and odd life, judged without Spark (`evaluation.kept` chooses them)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from evaluation.corpus import Case
+from evaluation.kept import from_text, read, reasons_of, to_text
+from evaluation.stories.score import Mark
+from workbench.triage.order import TREE
+from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.walk import CALM
+
+CASES = list(read())
+# Rules that decide no kept case, each with the test that has one; a rule that is in neither is one that nobody has seen decide.
+ELSEWHERE: dict[str, str] = {}
+
+
+def _id(found: tuple[Case, str, list[str]]) -> str:
+    return f"{found[0].set} {found[0].name} → {found[1]}"
+
+
+@pytest.mark.parametrize(("case", "verdict", "path"), CASES, ids=map(_id, CASES))
+def test_verdict_and_path_are_those_of_the_case(case: Case, verdict: str, path: list[str]) -> None:
+    """Every question on the way, and the rule that decided it; and the verdict is right."""
+    row = case.judged()
+    assert (str(row.verdict), reasons_of(row)) == (verdict, path)
+    assert case.mark(row) is Mark.RIGHT
+
+
+def test_every_rule_decides_somewhere() -> None:
+    """On the path of a kept case, or in the test that is named."""
+    decided = {reason for _, _, path in CASES for reason in path}
+    every = {f"{name}.{rule.id}" for name, node in TREE.items() for rule in node.rules}
+    assert every - decided == ELSEWHERE.keys()
+
+
+def test_the_cases_are_of_every_verdict() -> None:
+    """Some that are calm, and each cause."""
+    found = Counter(verdict for _, verdict, _ in CASES)
+    assert set(found) == {str(it) for it in Verdict}
+
+
+def test_a_case_is_kept_as_it_was() -> None:
+    """Written again, it is the same text."""
+    for case, verdict, path in CASES[:20]:
+        again, *same = from_text(to_text(case, case.judged()))
+        assert (again.measured, same) == (case.measured, [verdict, path])
+
+
+def test_what_is_open_ends_the_walk_or_was_passed() -> None:
+    """A path has open questions only at its end, or where a proof or a side question passed them."""
+    for case, _, _ in CASES:
+        row = case.judged()
+        open_ones = [name for name in row.path if row.answers[name] is Answer.CANNOT_TELL]
+        assert set(open_ones) <= {*row.passed, row.path[-1]}
+        assert row.verdict not in CALM or not open_ones
