@@ -256,6 +256,25 @@ def test_a_pause_does_not_outlive_the_assignment() -> None:
         it.wait_for_commit(30, 30)
 
 
+def test_a_rebalance_that_cannot_wait_says_what_is_handled_again(caplog: pytest.LogCaptureFixture) -> None:
+    """By partition; one that is finished is not named."""
+    release = threading.Event()
+    with Running(
+        lambda event: release.wait(20) if event.record.partition == 0 else None,
+        partitions=2,
+        default_processor=ProcessorConfig(threads=2, queue_capacity=2),
+        rebalance_drain_seconds=0.05,
+    ) as it:
+        it.source.produce([record(0, key=b"a", partition=0)])
+        it.source.produce([record(0, key=b"b", partition=1)])
+        it.wait_for_commit(0, 1)
+        it.source.later("revoked", [("t", 0), ("t", 1)])
+        until(lambda: not it.source.pending)
+        release.set()
+    [said] = [entry.getMessage() for entry in caplog.records if "did not finish within" in entry.getMessage()]
+    assert "t-0" in said and "t-1" not in said
+
+
 def test_records_beyond_the_commit_are_bounded() -> None:
     """Behind one stuck record a partition is read only so far; other partitions go on."""
     release = threading.Event()

@@ -400,7 +400,17 @@ class ConsumerThread:
         deadline = self._clock() + seconds
         while True:
             self._collect_completions()
-            if all(state.watch.may_commit(state.drain_until + 1) for state in states) or self._clock() >= deadline:
+            late = [state for state in states if not state.watch.may_commit(state.drain_until + 1)]
+            if not late:
+                return
+            if self._clock() >= deadline:
+                where = ", ".join(f"{topic}-{number}" for topic, number in sorted({state.partition for state in late}))
+                _log.warning(
+                    "%s: events of %s did not finish within %g s; the next owner handles them again, and what was finished after them",
+                    self.member,
+                    where,
+                    seconds,
+                )
                 return
             self._placing.go_on()
             for pool in self._processors:

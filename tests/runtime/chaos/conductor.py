@@ -204,11 +204,10 @@ class Fleet:
         assert producer.flush(150) == 0
 
     def fenced(self) -> int:
-        """How often an instance said that its member was fenced."""
+        """How often an instance said that its member was fenced, or that a rebalance could not wait for what was in flight."""
         logs = self.folder.glob(f"{self.protocol}-i?.log")
-        return sum(
-            log.read_text(encoding="utf-8", errors="replace").count(" lost: the broker has fenced") for log in logs
-        )
+        texts = [log.read_text(encoding="utf-8", errors="replace") for log in logs]
+        return sum(it.count(" lost: the broker has fenced") + it.count(" did not finish within ") for it in texts)
 
     # What may happen to it
 
