@@ -262,7 +262,7 @@ def test_a_rebalance_that_cannot_wait_says_what_is_handled_again(caplog: pytest.
     with Running(
         lambda event: release.wait(20) if event.record.partition == 0 else None,
         partitions=2,
-        default_processor=ProcessorConfig(threads=2, queue_capacity=2),
+        default_processor=ProcessorConfig(threads=2, queues=1, queue_capacity=2),
         rebalance_drain_seconds=0.05,
     ) as it:
         it.source.produce([record(0, key=b"a", partition=0)])
