@@ -67,7 +67,7 @@ def cluster_option(*, required: bool = True, unless: Sequence[str] = ()) -> Call
     """
 
     def others(context: click.Context) -> list[str]:
-        return [it.opts[0] for it in context.command.params if it.name in unless]
+        return [it.opts[0] for it in context.command.params if it.name in unless][:1]
 
     def default(context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
         # What is not given is processed last, so the other parameters are known here.
