@@ -119,7 +119,7 @@ def test_the_command_that_it_advises_works_with_what_was_given(tmp_path: Path) -
     shown = run_here(*words, "--prometheus", NOBODY, cwd=tmp_path)
     assert "Try: workbench triage --cluster prod --all\n" in shown.stderr
     shown = run_here(*words, "--bootstrap", "127.0.0.1:1", "--out", "b.toml", cwd=tmp_path)
-    assert "Try: workbench snapshot --cluster prod --top 10 --config b.toml\n" in shown.stderr
+    assert "Try: workbench snapshot --cluster prod --limit 10 --config b.toml\n" in shown.stderr
 
 
 def test_doctor_checks_one_cluster_and_its_metrics_pages(tmp_path: Path) -> None:
