@@ -53,5 +53,6 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Settings and state of the user who runs the tests have no say in them; the downloads' cache does."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("WORKBENCH_CONFIG", raising=False)
+    for name in ("WORKBENCH_CONFIG", "WORKBENCH_CLUSTER"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("workbench.masking._known", {})  # the secrets of one test are not those of the next

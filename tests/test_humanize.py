@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.humanize import (
+    clock,
     count,
     duration,
     first_line,
@@ -105,3 +107,11 @@ def test_an_error_is_told_by_its_first_line() -> None:
 def test_a_quantity_has_its_unit_once(value: float | None, unit: str, shown: str, words: str) -> None:
     """In the value or beside it, and a small one is not 0."""
     assert (quantity(value, unit), unit_words(unit)) == (shown, words)
+
+
+def test_a_time_has_its_date_unless_it_is_of_today() -> None:
+    """An incident of four days ago did not begin this afternoon."""
+    at = datetime(2026, 11, 21, 13, 17, 50, tzinfo=UTC)
+    assert clock(at, now=at + timedelta(hours=2)) == "13:17:50 UTC"
+    assert clock(at, now=at + timedelta(days=4)) == "2026-11-21 13:17:50 UTC"
+    assert clock(at) == "2026-11-21 13:17:50 UTC"

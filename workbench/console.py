@@ -120,9 +120,11 @@ class FittingTable(Table):
         if options.max_width >= _UNBOUNDED:
             for column in self.columns:
                 column.ratio, column.no_wrap = None, True
+        dropped = []
         for name in self._drops:
             if self._needed(console, options) <= options.max_width:
                 break
+            dropped.append(name)
             self.columns = [it for it in self.columns if _plain(it.header) != name]
             for index, column in enumerate(self.columns):
                 column._index = index
@@ -130,6 +132,8 @@ class FittingTable(Table):
             yield from super().__rich_console__(console, options)
         else:
             yield from self._records()
+        if dropped:
+            yield Text(f"Not shown at this width: {', '.join(dropped)}.", style="dim")
 
     def _needed(self, console: Console, options: ConsoleOptions) -> int:
         wide = options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)

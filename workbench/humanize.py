@@ -181,6 +181,12 @@ def moment(timestamp_ms: int | None) -> str:
         return f"{timestamp_ms} ms"
 
 
+def clock(at: datetime, *, now: datetime | None = None) -> str:
+    """A time in UTC, with its date unless that is today's: "13:17:50 UTC", "2026-11-21 13:17:50 UTC"."""
+    at, today = at.astimezone(UTC), (now or datetime.now(UTC)).astimezone(UTC).date()
+    return f"{at:%H:%M:%S} UTC" if at.date() == today else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def iso_instant(timestamp_ms: float | None) -> str | None:
     """Format a timestamp for JSON: ISO 8601 in UTC, with milliseconds; None if there is none, or none that a calendar has."""
     if timestamp_ms is None or timestamp_ms < 0:

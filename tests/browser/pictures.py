@@ -121,7 +121,7 @@ def _letters(page: Page, address: Address, bootstrap: str) -> None:
     click(page, "wb-list")
     page.wait("document.querySelector('.wb-topic input').value === 'orders.dlq'")
     click(page, "wb-plan")
-    page.wait("document.querySelector('.wb-asking code')")
+    page.wait("document.querySelector('.wb-asking p')")
     _from(page, ".wb-panel")
     keep(page, _IMAGES / "dead_letters.png")
 

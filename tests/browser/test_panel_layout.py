@@ -98,7 +98,7 @@ def faint(page: Page) -> list[str]:
 
 
 def test_the_replay_panel_by_keyboard_at_every_width(page: Page, jupyter: Address, room: Path) -> None:
-    """Tab leads from the first input to Apply, which wants the hash typed; plan, picture and table fit."""
+    """Tab leads from the first input to Apply, which wants a confirmation typed; plan, picture and table fit."""
     opened(page, jupyter("replay"))
     start_at(page, "wb-cluster")
     tab_to(page, "wb-file")
@@ -109,7 +109,7 @@ def test_the_replay_panel_by_keyboard_at_every_width(page: Page, jupyter: Addres
     assert page.run("document.querySelector('button.wb-apply').disabled")
     keeps_its_layout(page, "replay")
     tab_to(page, "wb-typed")
-    page.type(page.run("document.querySelector('.wb-asking code').textContent"))
+    page.type(page.run("document.querySelector('.wb-hash').firstChild.textContent"))
     page.press("Tab", 9)
     page.wait("!document.querySelector('button.wb-apply').disabled")
     tab_to(page, "wb-apply")

@@ -149,7 +149,7 @@ def live(lab: Lab, room: Path) -> tuple[str, str]:
 
 @pytest.mark.lab
 def test_triage_and_replay_on_a_live_cluster(page: Page, jupyter: Address, lab: Lab, room: Path) -> None:
-    """The stopped consumer is found; its replay wants the hash typed, commits, and can be taken back; all by the page's buttons."""
+    """The stopped consumer is found; its replay wants group and number typed, commits, and can be taken back; by buttons alone."""
     assert lab.prometheus_url is not None
     topic, group = live(lab, room)
     since = (datetime.now(UTC) - timedelta(seconds=30)).isoformat(timespec="seconds")
@@ -172,19 +172,22 @@ def test_triage_and_replay_on_a_live_cluster(page: Page, jupyter: Address, lab: 
     time.sleep(1)
     assert page.run("document.querySelector('button.wb-apply').disabled")
     assert gateway.commits(new) == {}
-    asked = page.run("document.querySelector('.wb-asking code').textContent")
+    number = page.run(
+        "[...document.querySelectorAll('.wb-review dt')].find(it => it.textContent === 'Messages').nextSibling.firstChild.textContent"
+    )
+    assert page.run("document.querySelector('button.wb-follow').disabled")
     page.screenshot(PICTURES / "replay-1280.png")
     page.run("document.querySelector('.wb-typed input').focus()")
     page.run("document.querySelector('.wb-typed input').select()")
-    page.type(asked)
+    page.type(f"{new} {number}")
     click(page, "wb-apply")
     page.wait("document.querySelector('.wb-outcome [role=status]')")
     assert "read back as planned" in text_of(page, "wb-outcome")
     assert len(gateway.commits(new)) == 4
     click(page, "wb-verify")
     page.wait("document.querySelector('.wb-verdict [role=status]')")
-    assert "INCOMPLETE" in text_of(page, "wb-verdict")
-    enter(page, "wb-back-typed", page.run("document.querySelector('.wb-back-asking code').textContent"))
+    assert "Not started: no consumer in" in text_of(page, "wb-verdict")
+    enter(page, "wb-back-typed", f"{new} 0")
     click(page, "wb-back")
     page.wait("document.querySelector('.wb-gone-back [role=status]')")
     assert "as it was before" in text_of(page, "wb-gone-back")

@@ -157,7 +157,7 @@ def test_one_thing_has_one_word_and_old_words_are_accepted(tmp_path: Path) -> No
                 continue
             shown = one.get_help_record(click.Context(it))
             assert shown is None or not old & set(re.split(r"[\s,]+", shown[0])), (path, shown)
-            seen |= old & set(one.opts)
+            seen |= old & set(getattr(one, "old", ()))
     assert seen == old
     shown = run_here("capture", "--cluster", "nope", "--out", "x", cwd=tmp_path)
     check(shown, 2, "There is no cluster 'nope'")

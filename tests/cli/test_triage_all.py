@@ -28,7 +28,7 @@ def refused(*words: str) -> WorkbenchError:
 
 def test_what_does_not_go_together_is_refused_before_any_work(tmp_path: Path) -> None:
     """By the names of the options, in one line."""
-    assert "Give --cluster, or a --store" in refused("--all").message
+    assert "Missing option '--cluster', or '--store'." in refused("--all").message
     assert "no other selection" in refused("--all", "--cluster", "c", "--group", "g").message
     assert "need --all" in refused("--cluster", "c", "--store", str(tmp_path)).message
     assert isinstance(refused("--all", "--store", str(tmp_path)), UsageError)

@@ -175,7 +175,8 @@ def isolate(room: Path, environ: dict[str, str]) -> None:
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         environ[name] = str(room / "home")
     environ["PATH"] = str(Path(sys.executable).parent)
-    environ.pop("WORKBENCH_CONFIG", None)
+    for name in ("WORKBENCH_CONFIG", "WORKBENCH_CLUSTER"):
+        environ.pop(name, None)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def test_without_the_right_to_write_nothing_begins(
     made = dlq("plan", topic, "--cluster", "mine", "-o", str(path), settings=settings)
     assert made.returncode == 0, made.stderr
     plan = read_redrive_plan(path)
-    for words in ((), ("--apply", "--confirm", plan.short_hash)):
+    for words in (("--dry-run",), ("--apply", "--confirm", plan.short_hash)):
         refused = dlq("apply", str(path), *words, settings=settings)
         assert refused.returncode == 6, refused.stderr
         assert f"lack WRITE on the topic '{source}'" in refused.stderr

@@ -340,7 +340,7 @@ def test_the_cap_is_held(lab: Lab, kafka: RedriveKafka) -> None:
 
 
 def test_the_commands_from_list_to_discard(lab: Lab, settings_file: Path, tmp_path: Path) -> None:
-    """list, show, plan, apply, follow, verify; nothing is written without --apply and the hash; discarded letters are left out."""
+    """list, show, plan, apply, follow, verify; nothing is written without the right confirmation; discarded letters are left out."""
     source, topic = dead_letters(lab.bootstrap, 60)
     listed = json.loads(dlq("list", "--cluster", "mine", "--json", settings=settings_file).stdout)
     mine = next(it for it in listed["topics"] if it["topic"] == topic)

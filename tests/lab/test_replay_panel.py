@@ -60,7 +60,7 @@ def test_plan_apply_follow_verify_and_back_by_buttons(
     assert plan is not None, panel.trouble.value
     panel.start_apply(dry_run=False)
     panel.wait(60)
-    assert "is not the hash" in panel.trouble.value
+    assert "nor the hash" in panel.trouble.value
     assert footprint(lab) == before
     panel.typed.value = plan.short_hash
     panel.apply.click()

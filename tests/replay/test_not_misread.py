@@ -12,7 +12,7 @@ from tests.cli.running import run_here
 from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
 from tests.replay.test_apply import Place
 from workbench.api.plan_view import checked_html, plan_html
-from workbench.cli.replay_show import show_plan, show_verdict
+from workbench.cli.replay_show import show_journal, show_plan, show_verdict
 from workbench.errors import GuardError
 from workbench.replay.check import CheckRequest, check
 from workbench.replay.confirm import Confirmation, of_letters, of_plan, of_rollback
@@ -225,3 +225,15 @@ def test_the_journal_knows_the_replays_that_wait(place: Place) -> None:
     roll_back(read_rollback(rollback_path(place.path)), place.gateway, place.journal, sleep=lambda _s: None)
     assert begun_replays(place.journal.read()[0]) == {}
     assert Journal(path=place.path.parent / "none.jsonl").read() == ([], 0)
+
+
+def test_a_change_is_one_line_of_the_journal(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its end; a beginning alone was interrupted."""
+    place.apply()
+    entries, _ = place.journal.read()
+    show_journal(entries)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert " done " in lines[1]
+    show_journal(entries[:1])
+    assert " begun " in capsys.readouterr().out

@@ -178,6 +178,8 @@ def test_trends_tell_new_worse_recovered_and_gone(spark: Any) -> None:
     }
     assert second.gone == ("gone ← t",)
     assert second.previous_run == "now"
+    assert second.compared_with.endswith("UTC, 0 s earlier")
+    assert str(second.end.year) in second.compared_with
     assert second.exit_code == 3
 
 

@@ -174,3 +174,17 @@ def test_an_address_does_not_take_away_what_was_typed(monkeypatch: pytest.Monkey
     panel.group.value = "typed"
     panel.address.query = "?cluster=prod&group=payments&topic=orders&until=1m+ago"
     assert panel.inputs == Inputs(cluster="prod", group="typed", topic="orders", until="5m ago")
+
+
+def test_the_start_that_is_not_typed_is_that_of_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster's own window, and none for a recording."""
+    (tmp_path / "w.toml").write_text(
+        '[clusters.a]\nwindows = {length = "18s"}\n[clusters.b]\nwindows = {length = "30m"}\n[clusters.c]\n'
+    )
+    monkeypatch.setenv("WORKBENCH_CONFIG", str(tmp_path / "w.toml"))
+    panel = TriagePanel(Inputs(cluster="a"))
+    seen = [panel.since.placeholder]
+    for name in ("b", "c", "(a capture)"):
+        panel.source.value = name
+        seen.append(panel.since.placeholder)
+    assert seen == ["18s ago", "30m ago", "15m ago", "as it was recorded"]

@@ -19,16 +19,16 @@ class Renamed(click.Option):
     """An option whose old names are still accepted; help and completion do not show them."""
 
     def __init__(self, names: Sequence[str], *, old: Sequence[str], **options: Any) -> None:
-        super().__init__([*names, *old], **options)
-        self._new = [it for it in self.opts if it not in old]
+        super().__init__(names, **options)
+        self.old = tuple(old)
 
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         """See the base class."""
-        every, self.opts = self.opts, self._new
+        new, self.opts = self.opts, [*self.opts, *self.old]
         try:
-            return super().get_help_record(ctx)
+            super().add_to_parser(parser, ctx)
         finally:
-            self.opts = every
+            self.opts = new
 
 
 def renamed(*names: str, old: Sequence[str], **options: Any) -> Callable[[F], F]:
@@ -67,7 +67,7 @@ def cluster_option(*, required: bool = True, unless: Sequence[str] = ()) -> Call
     """
 
     def others(context: click.Context) -> list[str]:
-        return [it.opts[0] for it in context.command.params if it.name in unless]
+        return [it.opts[0] for it in context.command.params if it.name in unless][:1]
 
     def default(context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
         # What is not given is processed last, so the other parameters are known here.

@@ -98,15 +98,18 @@ def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
 
 
 def show_journal(entries: list[Entry]) -> None:
-    """Show one line per entry, latest last."""
+    """Show one line per change, latest last: its end, or its beginning where it was interrupted."""
     console = SafeConsole()
     if not entries:
         console.line_of("Nothing was replayed here yet.")
         return
-    table = FittingTable()
+    ended = {_change(entry) for entry in entries if entry.phase == "end"}
+    table = FittingTable(drops=("who", "plan", "changes"))
     for name in ("when", "who", "plan", "group", "action", "outcome", "changes"):
         table.add_column(name)
     for entry in entries:
+        if entry.phase == "begin" and _change(entry) in ended:
+            continue
         who = f"{entry.who}@{entry.host}"
         outcome = entry.outcome or "begun"
         what = entry.action + (f" {entry.target}" if entry.target else "")
@@ -125,6 +128,10 @@ def show_journal(entries: list[Entry]) -> None:
         ]
         table.add_row(*(Text(printable(masked(word))) for word in words))
     console.print(table)
+
+
+def _change(entry: Entry) -> tuple[str, ...]:
+    return entry.plan, entry.group, entry.action, entry.target or "", str(entry.pid)
 
 
 def _offset(offset: int | None) -> str:

@@ -104,7 +104,7 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
     with_time = bool(rows) and "time_lag_low" in rows[0]
     counts = ", ".join(f"{number:,} {printable(kind)}" for kind, number in snapshot.kinds.items())
     title = plural(len(snapshot.groups), "group") + (f": {counts}" if counts else "")
-    table = FittingTable(title=title)
+    table = FittingTable(title=title, drops=("kind", "state", "members", "partitions"))
     table.add_column("group ← topic", overflow="fold")
     if with_time:
         table.add_column("behind", justify="right", no_wrap=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="triage")
-@cluster_option(unless=("folder", "alert", "compare", "store"))
+@cluster_option(unless=("folder", "alert", "compare", "everything"))
 @click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a capture; needs no network.")
 @selection_options
 @window_options
@@ -280,5 +280,7 @@ def _sweep_request(given: Mapping[str, Any]) -> SweepRequest:
             "--all takes --cluster, --store, --until, --limit, --html and --parquet, and no other selection options.",
             hint="The window is the newest slot of the store, the baseline the four slots before it.",
         )
+    if given["cluster"] is None and given["store"] is None:
+        given = {**given, "cluster": default_cluster(given["config"], instead=("--store",))}
     names = ("cluster", "store", "until", "top", "html", "parquet", "as_json", "config")
     return SweepRequest(**{name: given[name] for name in names})

@@ -57,10 +57,6 @@ def triage_all(request: SweepRequest) -> int:
     for path in (request.html, request.parquet):
         if path is not None and not path.parent.is_dir():
             raise UsageError(f"There is no folder {path.parent} for {path.name}.", hint="Create it first.")
-    if request.cluster is None and request.store is None:
-        raise UsageError(
-            "Give --cluster, or a --store with samples.", hint="With both, new samples are added to the store."
-        )
     with Steps(quiet=request.as_json) as steps:
         if request.cluster is None:
             store = open_store(request.store or Path())

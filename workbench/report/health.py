@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +67,17 @@ class Health:
     lines: tuple[HealthLine, ...]
     sizing: SizingAdvice
     previous_run: str | None = None
+    previous_end: datetime | None = None
     gone: tuple[str, ...] = field(default=())
     dead_letters: tuple[DeadLetterLine, ...] = ()
+
+    @property
+    def compared_with(self) -> str:
+        """The previous run by its period's end, and how long that was before this one's."""
+        if self.previous_end is None or self.previous_end > self.end:
+            return printable(self.previous_run or "no earlier run")
+        earlier = duration((self.end - self.previous_end).total_seconds())
+        return f"{self.previous_end.astimezone(UTC):%Y-%m-%d %H:%M} UTC, {earlier} earlier"
 
     @property
     def states(self) -> dict[str, int]:
@@ -193,9 +202,18 @@ def assess(
         lines=lines,
         sizing=sizing_of(result.findings, capture),
         previous_run=(previous or {}).get("run_id"),
+        previous_end=_end_of(previous),
         gone=tuple(f"{group} ← {topic}" for group, topic in sorted(before) if (group, topic) not in seen),
         dead_letters=dead_letters_in(capture.samples, start=start, end=end, patterns=letter_topics),
     )
+
+
+def _end_of(previous: Mapping[str, Any] | None) -> datetime | None:
+    """End of the period of an earlier run; a result of another program may have none."""
+    try:
+        return datetime.fromisoformat((previous or {})["period"]["end"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _trend(finding: Finding, before: Mapping[str, Any] | None) -> str:

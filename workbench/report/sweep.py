@@ -62,7 +62,7 @@ def _not_judged(result: Sweep) -> FittingTable:
 
 
 def _worst(result: Sweep) -> FittingTable:
-    table = FittingTable()
+    table = FittingTable(drops=("kind", "messages"))
     table.add_column("group ← topic", overflow="fold")
     table.add_column("kind")
     table.add_column("behind", justify="right", no_wrap=True)
@@ -81,7 +81,7 @@ def _worst(result: Sweep) -> FittingTable:
 
 
 def _more(rows: list[dict[str, object]], title: str) -> FittingTable:
-    table = FittingTable(title=f" {title}")
+    table = FittingTable(title=f" {title}", drops=("kind", "messages"))
     table.add_column("group ← topic", overflow="fold")
     table.add_column("kind")
     table.add_column("behind", justify="right")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
-from workbench.humanize import count, counted, duration, one_line, percent, plural, printable, rate
+from workbench.humanize import clock, count, counted, duration, one_line, percent, plural, printable, rate
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep, Shortfall, missing_words
@@ -116,7 +116,7 @@ def _title(finding: Finding) -> Hanging:
         facts.append(Text(f"{lag.words} behind ({_method(finding)})"))
     facts.append(Text(f"{counted(finding.lag_messages, 'message')}"))
     if finding.since is not None:
-        facts.append(Text(f"since {finding.since:%H:%M:%S} UTC"))
+        facts.append(Text(f"since {clock(finding.since)}"))
     if finding.eta_drain_seconds and finding.state is not State.HEALTHY:
         facts.append(Text(f"drained in {duration(finding.eta_drain_seconds)} at this pace"))
     if finding.eta_loss_seconds is not None:

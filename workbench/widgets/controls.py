@@ -15,7 +15,7 @@ from workbench.masking import masked
 from workbench.report.charts import Chart
 from workbench.report.fragment import style
 from workbench.report.numbers import chart_numbers
-from workbench.settings import LAB_CLUSTER, load_settings
+from workbench.settings import LAB_CLUSTER, Windows, load_settings
 from workbench.widgets.address import Address
 from workbench.widgets.work import Work, Worker
 
@@ -119,6 +119,17 @@ def clusters() -> list[str]:
     with suppress(WorkbenchError):
         names.append(settings.cluster(LAB_CLUSTER).name)
     return list(dict.fromkeys(names))
+
+
+def usual_start(cluster: str) -> str:
+    """Start of a window that is not named, as it could be typed: "15m ago"; of the defaults if the settings cannot be read."""
+    try:
+        settings = load_settings()
+        windows = settings.windows_of(settings.cluster(cluster))
+    except WorkbenchError:
+        windows = Windows()
+    seconds = round(windows.length.total_seconds())
+    return f"{seconds}s ago" if seconds % 60 else f"{seconds // 60}m ago"
 
 
 def text(value: str, description: str, placeholder: str, hook: str, **options: Any) -> Any:

@@ -16,7 +16,7 @@ from workbench.report.fragment import fragment
 from workbench.report.html import write_html
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
-from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text
+from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text, usual_start
 from workbench.widgets.prefill import Inputs, prefill
 from workbench.widgets.triage_actions import STEPS, Looked, look
 from workbench.widgets.work import Work
@@ -56,8 +56,10 @@ class TriagePanel(Panel):
         self.folder = text(inputs.capture, "Capture", "folder of a capture", "wb-capture")
         self.group = text(inputs.group, "Group", "all", "wb-group")
         self.topic = text(inputs.topic, "Topic", "all", "wb-topic")
-        self.since = text(inputs.since, "Since", "15m ago", "wb-since")
+        self.since = text(inputs.since, "Since", "", "wb-since")
         self.until = text(inputs.until, "Until", "now", "wb-until")
+        self.source.observe(lambda _change: self._hint_at_window(), names="value")
+        self._hint_at_window()
         self.find = self.starter("Find the cause", "wb-find", self.start, button_style="primary", icon="search")
 
     def _make_outputs(self) -> None:
@@ -73,6 +75,11 @@ class TriagePanel(Panel):
         self.save_html.on_click(lambda _button: self._save(self._write_html))
         self.save_capture.on_click(lambda _button: self._save(self._write_capture))
         self.saving = w.HBox([self.path, self.save_html, self.save_capture], layout={"display": "none"})
+
+    def _hint_at_window(self) -> None:
+        """Show the window of the chosen source where none is typed."""
+        name = self.source.value
+        self.since.placeholder = "as it was recorded" if name == _A_CAPTURE else usual_start(name)
 
     @property
     def inputs(self) -> Inputs:
