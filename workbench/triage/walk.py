@@ -53,7 +53,7 @@ class Way:
     passed: tuple[Node, ...] = ()
 
 
-_CALM = frozenset({Verdict.HEALTHY, Verdict.RECOVERED, Verdict.PRODUCER_BURST, Verdict.PRODUCER_SILENT})
+CALM = frozenset({Verdict.HEALTHY, Verdict.RECOVERED, Verdict.PRODUCER_BURST, Verdict.PRODUCER_SILENT})
 
 
 def way_of(
@@ -87,7 +87,7 @@ def way_of(
             break
         here = node.yes if answer is Answer.YES else node.no
     verdict = here.verdict_of(row)
-    if verdict in _CALM and passed:
+    if verdict in CALM and passed:
         return Way(Verdict.CANNOT_TELL, tuple(path[: path.index(passed[-1]) + 1]), tuple(passed[:-1]))
     return Way(verdict, tuple(path), tuple(passed))
 
