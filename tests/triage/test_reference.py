@@ -18,6 +18,7 @@ from workbench.settings import Thresholds
 from workbench.triage.build import because
 from workbench.triage.order import TREE
 from workbench.triage.reference import as_markdown, document
+from workbench.triage.terms import TERMS, terms_in
 from workbench.triage.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -58,12 +59,51 @@ def test_one_cause_is_what_leads_to_it(name: str, questions: list[str]) -> None:
     assert [it["id"] for it in json.loads(printed.output)["questions"]] == questions
 
 
+@pytest.mark.parametrize(
+    ("name", "questions", "says"),
+    [
+        ("burst", ["threads", "burst"], "15 min of it on"),
+        ("open_transaction", ["stuck"], "last stable offset"),
+        ("restoring", ["stuck"], "do not restart"),
+        ("any standing still", ["frozen"], "twice its usual time between two commits"),
+        ("draining", ["draining"], "within 1 h or twice its present time lag"),
+        ("stale_seconds", ["data_usable"], "2 min 15 s by default"),
+        ("hot", ["hot_partition"], "3 × min(mean, median)"),
+        ("skipped", ["lost"], "20 × the usual pace"),
+        ("cannot_tell", [], "the look that would decide"),
+    ],
+)
+def test_words_of_screens_and_causes_within_are_understood(name: str, questions: list[str], says: str) -> None:
+    """Each with the numbers behind it, and the questions that use it."""
+    printed = CliRunner().invoke(root, ["tree", name, "--json"])
+    told = json.loads(printed.output)
+    assert [it["id"] for it in told["questions"]] == questions
+    assert says in " ".join(it["means"] for it in told["words"])
+    assert says in " ".join(CliRunner().invoke(root, ["tree", name]).output.split())
+
+
+def test_a_cause_shows_the_ways_to_it() -> None:
+    """By the numbers of the questions."""
+    printed = CliRunner().invoke(root, ["tree", "throttled"]).output
+    assert "1 yes, 2 no, 3 no, 4 yes, 8 yes, 9 no, 10 no, 11 no, 17 yes" in printed
+
+
+def test_every_word_is_used_or_explains_the_page() -> None:
+    """A word that no sentence uses, and that the page's own text does not, explains nothing."""
+    rules = [rule.because for node in TREE.values() for rule in node.rules]
+    used = {it.name for it in terms_in([*rules, *(node.question for node in TREE.values())])}
+    assert {it.name for it in TERMS} - used <= PAGES_OWN
+
+
+PAGES_OWN = {"window", "stale_seconds", "slow-down", "cannot_tell", "proof", "by elimination", "side question"}
+
+
 def test_an_unknown_cause_is_a_usage_error_with_the_nearest_name() -> None:
     """Exit code 2, and no traceback."""
     printed = CliRunner().invoke(root, ["tree", "throtled"], standalone_mode=False)
-    assert "No question or verdict is named 'throtled'" in str(printed.exception) and "throttled" in str(
+    assert "No question, verdict or word of the tree is named 'throtled'" in str(
         printed.exception
-    )
+    ) and "throttled" in str(printed.exception)
 
 
 def test_what_is_shown_is_what_was_compared() -> None:
@@ -87,7 +127,10 @@ def test_an_open_answer_says_what_would_decide() -> None:
     row = subscription(reasons={"throttled": "not_measured"})
     shown = because(TREE["throttled"], row)
     assert shown is not None
-    assert shown.sentence == "nothing shows whether the broker throttles it" and shown.look is not None
+    assert (
+        shown.sentence == "no client tells its throttle time, and it is not known to be at a quota"
+        and shown.look is not None
+    )
 
 
 # Room and sizes, no judgement: pieces of work, resolutions of searches, units.
@@ -95,7 +138,7 @@ SIZES = re.compile(
     r"_?(PIECE_ROWS|ONE_TASK_ROWS|SEARCHED|STEPS|BINS|MICRO|MOST_RUNS|HINGE_\w+|TURNS|WEEK_MS|"
     r"SAME_SECONDS|BASELINE_PERIODS|NOW|LATER)$"
 )
-NO_JUDGEMENT = ("warm_up.py", "series.py")  # a first made-up job; what is drawn
+NO_JUDGEMENT = ("warm_up.py", "series.py", "reference.py")  # a first made-up job; what is drawn; a page's lines
 PLAIN = {0, 1, -1, 2, 0.5, 1e6, 1000, 1e-6, 1e-9}
 
 

@@ -83,6 +83,7 @@ class Rule:
         because: the reason, half a sentence that holds for every subscription.
         when: whether it holds.
         operands: the numbers that it compares.
+        either: whether one of the operands is enough; else all of them hold.
         look: for an open answer: what would decide.
         proof: of a yes: only this cause makes what is seen, so it stands over earlier questions that are open.
     """
@@ -94,11 +95,12 @@ class Rule:
     operands: tuple[Operand, ...] = ()
     look: str | None = None
     proof: bool = False
+    either: bool = False
 
 
-def yes(rule: str, because: str, when: Test, *operands: Operand) -> Rule:
+def yes(rule: str, because: str, when: Test, *operands: Operand, either: bool = False) -> Rule:
     """A rule that answers yes."""
-    return Rule(rule, Answer.YES, because, when, operands)
+    return Rule(rule, Answer.YES, because, when, operands, either=either)
 
 
 def proves(rule: str, because: str, when: Test, *operands: Operand) -> Rule:

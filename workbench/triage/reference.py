@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from workbench.errors import UsageError
@@ -10,15 +11,18 @@ from workbench.numbers import all_numbers
 from workbench.settings import Thresholds
 from workbench.triage.cause import Ask, Node, Operand, Outcome, Rule
 from workbench.triage.order import TREE
+from workbench.triage.terms import CAUSES_WITHIN, TERMS, Term, term_of, terms_in
 from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.walk import ways
 
 SCHEMA = "workbench.tree/1"
+_WIDTH = 100
 _SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
 _BY = {
-    "gate": "an open answer ends the walk",
-    "proof": "an open answer ends the walk, unless a later cause is proven",
+    "gate": "if it cannot be answered: cannot_tell",
+    "proof": "if it cannot be answered: cannot_tell, unless a later cause is proven",
     "elimination": "by elimination: every cause before it must be ruled out",
-    "side": "a side question: an open answer ends nothing but an all-clear",
+    "side": "a side question: if it cannot be answered, go on, but nothing is then called healthy",
 }
 
 
@@ -27,20 +31,27 @@ def _said(rule: Rule) -> str:
 
 
 def nodes_about(name: str | None) -> list[Node]:
-    """The questions that lead to a verdict directly, or the one with this id; all without a name.
+    """The questions that lead to a verdict or a cause within one, or are called so; of a word those that use it; all without a name.
 
     Raises:
-        UsageError: if there is none of this name.
+        UsageError: if nothing has this name.
     """
     if name is None:
         return list(TREE.values())
-    if name in TREE:
-        return [TREE[name]]
-    found = [node for node in TREE.values() if name in [str(verdict) for verdict in node.verdicts]]
+    wanted = CAUSES_WITHIN.get(name, name)
+    found = [
+        node
+        for node in TREE.values()
+        if wanted in (node.id, node.short.rstrip("?"), *(str(verdict) for verdict in node.verdicts))
+    ]
+    own = term_of(name)
+    if not found and own is not None:
+        return [node for node in TREE.values() if own in terms_in(_sentences(node))]
     if not found:
-        names = [*TREE, *(str(it) for it in Verdict if it is not Verdict.CANNOT_TELL)]
+        names = [*TREE, *(str(it) for it in Verdict), *CAUSES_WITHIN, *(it.name for it in TERMS)]
         raise UsageError(
-            f"No question or verdict is named {name!r}.{did_you_mean(name, names)}", hint="workbench tree lists all."
+            f"No question, verdict or word of the tree is named {name!r}.{did_you_mean(name, names)}",
+            hint="workbench tree lists all.",
         )
     return found
 
@@ -55,8 +66,31 @@ def document(name: str | None = None) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "questions": [_question(node) for node in nodes],
+        "words": [{"name": it.name, "means": it.means} for it in _words_of(name, nodes)],
         "numbers": [*_settings(nodes), *_numbers(nodes)],
     }
+
+
+def _words_of(name: str | None, nodes: list[Node]) -> list[Term]:
+    """Words that these questions use, that of the name itself first."""
+    if name is None:
+        return list(TERMS)
+    own = term_of(name)
+    used = terms_in([text for node in nodes for text in _sentences(node)])
+    return [*([own] if own is not None else []), *(it for it in used if it is not own)]
+
+
+def _sentences(node: Node) -> list[str]:
+    return [node.question, *(rule.because for rule in node.rules)]
+
+
+def _before(name: str) -> list[str]:
+    """Ways to a verdict: the answers that lead to it, from the first question on."""
+    found = []
+    for way, end in ways(dict.fromkeys(TREE, Answer.CANNOT_TELL)):
+        if name in [str(it) for it in end.verdicts]:
+            found.append(", ".join(f"{node.number} {_SAID[answer]}" for node, answer in way))
+    return found
 
 
 def _question(node: Node) -> dict[str, Any]:
@@ -81,6 +115,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "because": rule.because,
         "proof": rule.proof,
         "compares": [compared(it) for it in rule.operands],
+        "either": rule.either,
         "look": rule.look,
     }
 
@@ -90,7 +125,8 @@ def compared(it: Operand) -> str:
     default = getattr(Thresholds(), it.setting) if it.setting is not None else it.number
     limit = f"{default:g}" if it.of is None else (it.of if default == 1 else f"{default:g} × {it.of}")
     origin = f"setting {it.setting}" if it.setting is not None else it.reason
-    return f"{it.fact} {it.relation} {limit} {it.unit}" + (f" ({origin})" if origin is not None else "")
+    unit = "" if it.of is not None and it.unit.startswith("×") else f" {it.unit}"
+    return f"{it.fact} {it.relation} {limit}{unit}" + (f" ({origin})" if origin is not None else "")
 
 
 def _outcome(outcome: Outcome) -> str:
@@ -100,9 +136,8 @@ def _outcome(outcome: Outcome) -> str:
 def _settings(nodes: list[Node]) -> list[dict[str, Any]]:
     used = {it.setting for node in nodes for rule in node.rules for it in rule.operands if it.setting is not None}
     used |= {it.threshold for node in nodes for it in node.measures if it.threshold is not None}
-    units = {
-        it.setting: it.unit for node in nodes for rule in node.rules for it in rule.operands if it.setting is not None
-    }
+    compared = [it for node in nodes for rule in node.rules for it in rule.operands if it.setting is not None]
+    units = {it.setting: "×" if it.of is not None else it.unit for it in compared}
     wanted = Thresholds.model_fields if len(nodes) == len(TREE) else sorted(used)
     return [
         {
@@ -135,7 +170,20 @@ def as_text(name: str | None = None) -> str:
     Raises:
         UsageError: as `nodes_about`.
     """
-    return "\n".join(line for node in nodes_about(name) for line in _lines(node)).rstrip()
+    nodes = nodes_about(name)
+    lines = [line for node in nodes for line in _lines(node)]
+    if name is not None and (before := _before(name)):
+        lines += ["Ways to it, by the numbers of the questions (a proof needs none of those before it):"]
+        lines += [f"    {it}" for it in before] + [""]
+    if words := _words_of(name, nodes):
+        lines += ["Words", *(line for it in words for line in (f"    {it.name}", *_wrapped(it.means))), ""]
+    return "\n".join(lines).rstrip()
+
+
+def _wrapped(text: str, *, first: int = 8) -> list[str]:
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=" " * first, subsequent_indent=" " * (16 if first == 4 else first)
+    )
 
 
 def _lines(node: Node) -> list[str]:
@@ -145,8 +193,10 @@ def _lines(node: Node) -> list[str]:
         f"    {_BY[node.by]}",
     ]
     for rule in node.rules:
-        lines.append(f"    {_said(rule):<12}{rule.because}")
-        lines += [f"                {compared(it)}" for it in rule.operands]
+        lines += _wrapped(f"{_said(rule):<12}{rule.because}", first=4)
+        joined = " or" if rule.either else " and"
+        last = len(rule.operands) - 1
+        lines += [f"                {compared(it)}{joined if at < last else ''}" for at, it in enumerate(rule.operands)]
         if rule.look is not None:
             lines.append(f"                to decide: {rule.look}")
     return [*lines, ""]
@@ -158,12 +208,19 @@ def as_markdown() -> str:
         "# The decision tree",
         "",
         "Printed from the code (`workbench tree --markdown`); a test compares. Each question is answered by the **first of its rules"
-        " that holds**, and a finding shows that rule and the numbers that it compared (`because` in JSON). `workbench tree CAUSE`"
-        " prints the questions that lead to one verdict, `workbench tree --json` the document `workbench.tree/1`. A *proof* is a yes"
-        " that stands whatever earlier question is open, because only this cause makes what is seen.",
+        " that holds**, and a finding shows that rule and the numbers that it compared (`because` in JSON). All comparisons of a rule"
+        " hold, unless it says *or*. `workbench tree NAME` prints one verdict, question or word: its rules, the ways to it, and"
+        " what the"
+        " words mean; `workbench tree --json` the document `workbench.tree/1`.",
+        "",
+        "If a question cannot be answered, the verdict is `cannot_tell`, and later questions do not count. Exception: a *proof*"
+        " (evidence"
+        " that only one cause makes) stands all the same. The [words](#words) have their numbers at the end.",
         "",
         "Names in code are fields of the features; `2 × x` is a multiple of another feature. A number that is a setting can be changed"
-        " under `[thresholds]` in `workbench.toml`.",
+        " under `[thresholds]` in `workbench.toml`, for every group; what is expected of one group (`time_lag_objective`,"
+        " `commit_every`,"
+        " `batch`) stands under [its name](estates.md).",
     ]
     for node in TREE.values():
         lines += ["", f"## {node.number}. {node.question}", ""]
@@ -171,8 +228,10 @@ def as_markdown() -> str:
         lines += ["", "| answer | because | compares |", "|---|---|---|"]
         for rule in node.rules:
             look = f" To decide: {rule.look}." if rule.look is not None else ""
-            compares = "<br>".join(f"`{compared(it)}`" for it in rule.operands)
+            compares = (" **or**<br>" if rule.either else "<br>").join(f"`{compared(it)}`" for it in rule.operands)
             lines.append(f"| {_said(rule)} | {rule.because}.{look} | {compares} |")
+    lines += ["", "## Words", "", "| word | means |", "|---|---|"]
+    lines += [f"| {it.name} | {it.means} |" for it in TERMS]
     lines += ["", "## Settings", "", "| name | default | why |", "|---|---|---|"]
     lines += [
         f"| `{it['name']}` | {it['value']:g} {it['unit']} | {it['why']} |" for it in _settings(list(TREE.values()))

@@ -16,8 +16,6 @@ from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 
-_HOT = Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE)
-
 
 def _are_few(row: Row) -> bool:
     return 1 <= row.hot_count <= row.few_partitions
@@ -31,11 +29,8 @@ def _as_ever(row: Row) -> bool:
 
 
 def _gets_more(row: Row) -> bool:
-    warm = at_least(row.hot_arrival_ratio, MORE) is not False
-    grown = (
-        at_least(row.hot_growth, MORE) is not False or at_least(row.hot_arrival_ratio, row.limits.hot_factor) is True
-    )
-    return warm and grown
+    # Without the log's end, who is behind is all that a lag exporter shows.
+    return at_least(row.hot_arrival_ratio, MORE) is not False and at_least(row.hot_growth, MORE) is not False
 
 
 def _words(row: Row) -> str:
@@ -54,7 +49,8 @@ QUESTION = Node(
     rules=(
         proves(
             "surely",
-            "a few partitions are behind, and get far more than the others: a quota or a slow network would hold up all",
+            "a few partitions are behind, no other stands still, and they get far more than the others: a quota or a slow network"
+            " would hold up all",
             lambda row: row.surely_hot is True,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
         ),
@@ -63,18 +59,32 @@ QUESTION = Node(
             "how far behind those are that nobody measures any more is not known",
             lambda row: bool(set(row.hot_partitions) & set(row.dark_partitions)),
         ),
-        no("spread", "the lag is not in a few partitions", lambda row: not _are_few(row)),
+        no("spread", "no few partitions hold the lag", lambda row: not _are_few(row)),
         leaves_open(
             "as_ever",
-            "the largest get their usual share, and all queues are empty: something else holds them up",
+            "a few partitions hold the lag, and what they get has not grown by more than the rest; its queues are empty: something else"
+            " holds them up",
             _as_ever,
-            _HOT,
+            Operand("hot_growth", "× the growth of the rest", "<", number=MORE),
+            Operand("hot_arrival_ratio", "× a typical partition's arrivals", "<", setting="hot_factor"),
             look="what their members do, and which broker leads them",
         ),
-        yes("gets_more", "a few partitions hold the lag, and get more than the others", _gets_more, _HOT),
+        yes(
+            "far_more",
+            "a few partitions hold the lag, and get far more than a typical one",
+            lambda row: at_least(row.hot_arrival_ratio, row.limits.hot_factor),
+            Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", setting="hot_factor"),
+        ),
+        yes(
+            "gets_more",
+            "a few partitions hold the lag, and as far as arrivals are known they get more than the others, and more than before",
+            _gets_more,
+            Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE),
+            Operand("hot_growth", "× the growth of the rest", ">=", number=MORE),
+        ),
         no(
             "others_too",
-            "others are behind, too, and its own work takes the time",
+            "others are behind too, and its own work is the limit",
             lambda row: row.own_work is True and not 1 <= len(row.behind_partitions) <= row.few_partitions,
         ),
         leaves_open(

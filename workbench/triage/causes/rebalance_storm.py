@@ -69,27 +69,30 @@ QUESTION = Node(
         proves("rejoining", "its members are rejoining, now and most of the time", lambda row: row.rejoining is True),
         no(
             "works_on",
-            "its handlers are busy all the time, and what they handle is committed",
+            "nobody counts rebalances, but its handlers are busy all the time, and what they handle is committed",
             lambda row: row.rebalances is None and row.works_on,
         ),
         no(
             "stays",
-            "no member has come or gone, and commits move on without a pause: each rebalance is one",
+            "nobody counts rebalances, but no member has come or gone and no commit has paused, as each rebalance makes them",
             lambda row: row.rebalances is None and row.members_stay is True and _moves_without_pauses(row),
         ),
         leaves_open(
             "not_counted",
-            "nobody counts rebalances",
+            "nobody counts rebalances, and nothing else rules them out",
             lambda row: row.rebalances is None,
             look="the members' logs: how often they rejoined since the onset",
         ),
         # Of members that poll too rarely, each round takes as long as the group allows: a window may have only one of several.
         proves(
-            "long_rounds", "members miss polls, and have rebalanced again and again since the onset", _rounds_are_long
+            "long_rounds",
+            "members miss polls, and one has rebalanced so often since the lag began, half of it in the window",
+            _rounds_are_long,
+            Operand("rebalances_since", "since it began", ">=", setting="rebalances"),
         ),
         proves(
             "often",
-            "it rebalances again and again",
+            "one of its members rebalances again and again",
             lambda row: at_least(row.rebalances, row.limits.rebalances),
             Operand("rebalances", "in the window", ">=", setting="rebalances"),
         ),

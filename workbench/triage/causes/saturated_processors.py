@@ -38,7 +38,11 @@ QUESTION = Node(
     question="Has the consumer queues and threads of its own, so that there could be more of them?",
     short="threads of its own?",
     rules=(
-        yes("queues", "it has queues and threads of its own", lambda row: row.has_queues),
+        yes(
+            "queues",
+            "it has queues of its own, and they are backed up at usual process times: too few threads",
+            lambda row: row.has_queues,
+        ),
         leaves_open(
             "in_between",
             "it is late again and again, and has room in between: more of it is no cure",

@@ -49,7 +49,10 @@ QUESTION = Node(
             HAS_ROOM,
         ),
         no(
-            "not_slower", "it reads more than ever was needed before, or only where more arrives it is late", not_slower
+            "not_slower",
+            "process times are not compared, but it reads as fast as before while more arrives, or only the few partitions that"
+            " get far more are late",
+            not_slower,
         ),
         leaves_open(
             "idle_threads",

@@ -54,7 +54,10 @@ QUESTION = Node(
             HAS_ROOM,
         ),
         no(
-            "not_slower", "it reads more than ever was needed before, or only where more arrives it is late", not_slower
+            "not_slower",
+            "process times are not compared, but it reads as fast as before while more arrives, or only the few partitions that"
+            " get far more are late",
+            not_slower,
         ),
         proves(
             "towers",
@@ -63,10 +66,12 @@ QUESTION = Node(
         ),
         yes(
             "slow",
-            "one processor is slow against its own baseline and its peers",
+            "one processor's slow-down is large, also against the median slow-down of its peers",
             lambda row: row.one_slow is True,
             Operand("slowest_slow_down", "× its baseline", ">=", setting="slow_ratio"),
-            Operand("slowest_slow_down", "× its baseline", ">=", setting="slow_peers_ratio", of="peers_slow_down"),
+            Operand(
+                "slowest_slow_down", "× its peers' slow-down", ">=", setting="slow_peers_ratio", of="peers_slow_down"
+            ),
         ),
         no("none", "no processor is slow against its own baseline and its peers", lambda row: row.one_slow is False),
         leaves_open(

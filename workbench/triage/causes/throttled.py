@@ -47,21 +47,23 @@ QUESTION = Node(
         ),
         proves(
             "at_quota",
-            "it reads what its quota allows, and no more",
+            "no client tells its throttle time, and it is at its quota: it reads what the quota allows, and no more",
             lambda row: row.throttle_seconds is None and row.at_quota,
         ),
         leaves_open(
             "a_little",
-            "it waits, reads less than before, and is throttled at all: the client's average may be behind",
+            "its threads wait, it reads less than before, and is throttled a little: the client's average may be behind",
             _may_be_throttled,
             look="look again in a minute: the average follows",
         ),
         no(
-            "not", "the client says that the broker does not make it wait", lambda row: row.throttle_seconds is not None
+            "not",
+            "the client says that the broker does not make it wait, or hardly",
+            lambda row: row.throttle_seconds is not None,
         ),
         leaves_open(
             "not_measured",
-            "nothing shows whether the broker throttles it",
+            "no client tells its throttle time, and it is not known to be at a quota",
             always,
             look="the quotas of its user and client id: kafka-configs --describe",
         ),

@@ -42,33 +42,34 @@ QUESTION = Node(
     rules=(
         leaves_open(
             "reads_more",
-            "more is read than arrives: no more room is wanted",
+            "it reads faster than records arrive: more consumers are not needed",
             _reads_more,
             Operand("committed_recent_per_second", "messages/s", ">", number=MORE, of="arrival_per_second"),
             look="look again in a minute: it may catch up",
         ),
         leaves_open(
             "hidden",
-            "its threads never wait, and its handlers do no more than before: what takes the time is not measured",
+            "its handlers take half of a thread or less, and no more than before, but nothing waits for records: what takes the"
+            " time is not measured",
             _threads_hide_something,
             look="a profile of the process",
         ),
         leaves_open(
             "lost_pace",
-            "it reads less than before, with as many members: something slows it that was not found",
+            "each member reads less than before: something slows them that was not found",
             lambda row: below(row.pace_ratio, LESS),
             Operand("pace_ratio", "× the pace before", "<", number=LESS),
             look="what changed when it began",
         ),
         yes(
             "fewer",
-            "all other causes are ruled out, and there are fewer consumers than partitions",
+            "every cause before is ruled out (a burst only if what is usual is known), and there are fewer consumers than partitions",
             lambda row: below(row.group_members, row.partition_count),
             Operand("group_members", "members", "<", number=1.0, of="partition_count"),
         ),
         no(
             "as_many",
-            "all other causes are ruled out, and there are as many consumers as partitions",
+            "every cause before is ruled out (a burst only if what is usual is known), and there are as many consumers as partitions",
             lambda row: row.group_members is not None,
             Operand("group_members", "members", ">=", number=1.0, of="partition_count"),
         ),

@@ -26,7 +26,7 @@ QUESTION = Node(
     short="catching up?",
     rules=(
         yes("drains", "each partition that is behind catches up in time", lambda row: row.draining is True),
-        no("not_behind", "nothing has to be caught up", always),
+        no("not_behind", "nothing has to be caught up, or it would take too long", always),
     ),
     yes=Conclude(Verdict.PRODUCER_BURST),
     no=Ask("failing"),

@@ -9,7 +9,7 @@ from workbench.humanize import listed, percent
 from workbench.numbers import FAR, MOST, PART
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import all_of, any_of, at_least, times
+from workbench.triage.facts.unknown import all_of, at_least, times
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from workbench.triage.cause import Sign
 
 
-def _fails(row: Row) -> bool:
-    more = any_of(
-        at_least(row.failing_share, times(FAR, row.failing_baseline_share)), at_least(row.failing_share, MOST)
-    )
+def _more_fail(row: Row) -> bool:
+    more = at_least(row.failing_share, times(FAR, row.failing_baseline_share))
     return all_of(at_least(row.failing_share, row.limits.failing_ratio), more) is True
 
 
@@ -43,9 +41,15 @@ QUESTION = Node(
         yes(
             "more_fail",
             "far more attempts fail than before",
-            _fails,
+            _more_fail,
             Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
             Operand("failing_share", "of the attempts", ">=", number=FAR, of="failing_baseline_share"),
+        ),
+        yes(
+            "most_fail",
+            "most attempts fail, whatever was before",
+            lambda row: at_least(row.failing_share, MOST),
+            Operand("failing_share", "of the attempts", ">=", number=MOST),
         ),
         no("as_before", "no more attempts fail than before, or nobody counts them", always),
     ),

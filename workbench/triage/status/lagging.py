@@ -159,7 +159,11 @@ QUESTION = Node(
         leaves_open(
             "unknown", "neither age nor trend of the lag is known", lambda row: row.late is None or row.growing is None
         ),
-        no("keeps_up", "nothing is late, grows or stands still", always),
+        no(
+            "keeps_up",
+            "nothing is late, grows or stands still; or it is late and catches up in time (question 5)",
+            always,
+        ),
     ),
     yes=Ask("consuming"),
     no=Ask("draining"),

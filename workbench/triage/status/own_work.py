@@ -75,10 +75,11 @@ QUESTION = Node(
         # One of the two signals of queues is enough.
         yes(
             "queues",
-            "its queues are backed up",
+            "its queues are backed up: one is full, or entering it takes long",
             lambda row: row.has_queues and queues_are_full(row),
             Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio"),
             Operand("enqueue_mean_seconds", "s", ">=", setting="enqueue_seconds"),
+            either=True,
         ),
         yes(
             "delayed",
@@ -88,7 +89,7 @@ QUESTION = Node(
         ),
         yes(
             "inside",
-            "what waits has been read, and waits inside",
+            "it has queues, and most of what is late has been read and waits inside",
             lambda row: _queues_say(row) and row.held_inside is True,
         ),
         no(

@@ -1,0 +1,244 @@
+"""What the words of the rules mean, with the numbers behind them; `workbench tree` and docs/tree.md print them.
+
+A fact that several rules test has its words here once. The numbers are those of the registry and the defaults of the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workbench.humanize import duration
+from workbench.numbers import (
+    APART,
+    BUSY,
+    COUNTED,
+    DRAIN_SECONDS,
+    FAR,
+    IDLE,
+    LESS,
+    MORE,
+    MOST,
+    NEAR_QUOTA,
+    NEVER_EMPTY,
+    NOISE,
+    PART,
+    PAUSE_SECONDS,
+    SEVERAL,
+    SKIP_RATE,
+    STALE,
+    TENTH,
+    USUAL_SECONDS,
+)
+from workbench.settings import Thresholds
+
+_DEFAULT = Thresholds()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word or phrase of the rules.
+
+    Attributes:
+        name: as `workbench tree NAME` takes it, and as people say it.
+        means: in one or two sentences, with numbers.
+        also: other words for it, in rules and screens.
+    """
+
+    name: str
+    means: str
+    also: tuple[str, ...] = ()
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}"
+
+
+TERMS = (
+    Term(
+        "window",
+        "The time that is judged: the last 15 min, or `--since` and `--until`. Its last third shows the trend.",
+    ),
+    Term(
+        "baseline",
+        f"The time before the window that it is compared with: 1 h, or `--baseline`. What arrives usually is known from"
+        f" {duration(USUAL_SECONDS)} of it on.",
+        ("before", "usual", "as before"),
+    ),
+    Term(
+        "late",
+        f"The oldest message that is not committed is older than the group's `time_lag_objective`"
+        f" ({duration(_DEFAULT.time_lag_objective_seconds)} by default), plus the usual time between two of its commits.",
+        ("is late",),
+    ),
+    Term(
+        "behind",
+        f"Late, or on the way to it (older than {_percent(_DEFAULT.growth_floor_ratio)} of the objective), and not catching up.",
+    ),
+    Term(
+        "grows",
+        f"The lag grows by more than {_percent(_DEFAULT.growth_ratio)} of what arrives (`growth_ratio`), and does not come down"
+        " between two commits.",
+    ),
+    Term(
+        "catches up in time",
+        "No partition that is behind stands still, the lag shrinks in the last third of the window, and each is done within"
+        f" {duration(DRAIN_SECONDS)} or twice its present time lag, whichever is longer, and before retention deletes what waits.",
+        ("draining", "catching up"),
+    ),
+    Term(
+        "a few",
+        f"1 to {_percent(_DEFAULT.few_partitions_ratio)} of the topic's partitions, at least 1 (`few_partitions_ratio`).",
+        ("few",),
+    ),
+    Term(
+        "hold the lag",
+        f"A few partitions are behind while others are not, each with {APART:g} × the typical lag or more. Or each has more than"
+        f" {_DEFAULT.hot_factor:g} × min(mean, median) of all (`hot_factor`), more than {_DEFAULT.hot_floor_messages:g} messages"
+        f" (`hot_floor_messages`), and {TENTH:.0%} of the highest or more. What stands still is never counted.",
+        ("hot",),
+    ),
+    Term(
+        "stands still",
+        "Its commit has not moved while messages waited as long, for the longest of: twice its usual time between two commits,"
+        " twice the"
+        f" time between two samples, and the objective or {duration(PAUSE_SECONDS)}, whichever is shorter. Longer where partitions take"
+        " turns or a quota holds the group up. In JSON: frozen_partitions.",
+        ("stand still", "stopped", "frozen", "standing"),
+    ),
+    Term(
+        "stuck",
+        "A few partitions stand still while at least one other advances. The verdict `stuck_partition` is also given where all stand"
+        " still for none of the other reasons (question 19).",
+    ),
+    Term(
+        "stale_seconds",
+        f"Data are too old from max({APART:g} × `stale_after_seconds`, {STALE:g} × the time between two samples) on:"
+        f" {duration(APART * _DEFAULT.stale_after_seconds)} by default.",
+        ("too old",),
+    ),
+    Term(
+        "skipped",
+        f"In one step, commits passed messages of which the handlers counted less than {_percent(PART)}. Where nobody counts them: at"
+        f" {_DEFAULT.skip_pace_ratio:g} × the usual pace (`skip_pace_ratio`) or more, and {SKIP_RATE:,.0f} messages/s or more in all"
+        " partitions.",
+        ("that nobody read",),
+    ),
+    Term(
+        "doubtful",
+        f"{COUNTED:g} messages or more were passed in one step, and the handlers counted {_percent(PART)} to {_percent(MOST)} of them."
+        f" Where nobody counts them: at half of `skip_pace_ratio` ({_DEFAULT.skip_pace_ratio / 2:g} × the usual pace), at {FAR:g}"
+        " × what"
+        " the group has ever read, or among the first records that were seen.",
+        ("so fast that",),
+    ),
+    Term(
+        "own work",
+        f"The consumer itself is the limit: a queue is {_percent(_DEFAULT.queue_fill_ratio)} full, entering one takes"
+        f" {duration(_DEFAULT.enqueue_seconds)} and {_DEFAULT.enqueue_ratio:g} × the baseline, {NEVER_EMPTY:g} fetched messages always"
+        f" wait, the polling thread waits for records at most {_percent(IDLE)} of the time, or handlers take {_percent(BUSY)} of"
+        " a thread.",
+        ("handlers take the time", "queues are backed up", "queues of its own"),
+    ),
+    Term(
+        "busy all the time",
+        f"Handlers take {_percent(BUSY)} of a thread or more, and {_percent(LESS)} of what they handle is committed.",
+        ("works all the time",),
+    ),
+    Term(
+        "slow-down",
+        "The time of one attempt of a processor (the handler of an event type), as a multiple of its own baseline. A processor whose"
+        " queue is measured and not backed up delays nothing, and is not called slow; where more than half of them are slow, the"
+        " question"
+        " about all of them covers it.",
+        ("slow against",),
+    ),
+    Term(
+        "at its quota",
+        f"Kafka's quotas are read (setting `bootstrap`), no client tells its throttle time, and the group lately read at most"
+        f" {MORE:g} × what they allow, and: {_percent(LESS)} of it or more; or twice as much arrives; or {MORE:g} × as much"
+        " arrives and it"
+        f" reads {_percent(NEAR_QUOTA)} of it.",
+        ("its quota allows",),
+    ),
+    Term(
+        "no more than before",
+        f"Within {_percent(NOISE)} of the baseline: two samples of the same differ by as much.",
+    ),
+    Term(
+        "again and again",
+        f"{SEVERAL:g} times or more: twice may be chance.",
+    ),
+    Term(
+        "has a member",
+        "As the coordinator says (setting `bootstrap`), for a triage of now or a recording: who has which partition. Without it,"
+        " partitions"
+        " and topics without a member are not recognised.",
+        ("no member has", "have the other partitions", "read other topics"),
+    ),
+    Term(
+        "open transaction",
+        "The commit stands at the last stable offset (or at most 2 below it), and the log goes on behind it: a transaction that neither"
+        " commits nor aborts. Kafka is asked for it where commits stand (setting `bootstrap`). Cause `open_transaction` of"
+        " `stuck_partition`.",
+        ("open_transaction",),
+    ),
+    Term(
+        "restores",
+        "A Kafka Streams application reads its changelogs before it handles records: the lag of its restoring clients (a profile"
+        " of Java"
+        " clients). Cause `restoring` of `stuck_partition`: wait, do not restart.",
+        ("restoring", "state stores"),
+    ),
+    Term(
+        "batch",
+        "A group with `batch` in its settings: a cron expression or an interval. It is judged by its runs.",
+        ("a run", "no run", "was due"),
+    ),
+    Term(
+        "cannot_tell",
+        "The verdict if a question cannot be answered and nothing after it is proven. It names the question, the candidates that"
+        " are left,"
+        " and the look that would decide.",
+        ("cannot tell",),
+    ),
+    Term(
+        "proof",
+        "A yes by evidence that only this cause makes. It is the verdict even if an earlier question cannot be answered: that one"
+        " is listed"
+        " as `not_ruled_out`.",
+        ("proven",),
+    ),
+    Term(
+        "by elimination",
+        "No evidence of its own: the verdict of what is left once every question before it was answered no (`stuck_partition` where all"
+        " stand still, `too_few_consumers`, `partition_ceiling`).",
+        ("elimination", "ruled out"),
+    ),
+    Term(
+        "side question",
+        "If it cannot be answered, the walk goes on, and the finding says so (`also_seen`). But then nothing is called healthy,"
+        " recovered"
+        " or catching up: that is `cannot_tell`.",
+        ("side",),
+    ),
+)  # fmt: skip
+# Causes within a verdict, and the question that finds them.
+CAUSES_WITHIN: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("poison_record", "open_transaction", "restoring", "commit_fails", "paused", "client_stalled"), "stuck"
+    ),
+    **dict.fromkeys(("poll_stall", "member_crash", "deploy", "metadata_change"), "rebalancing"),
+}
+
+
+def term_of(name: str) -> Term | None:
+    """The word of this name, or that is also called so."""
+    wanted = name.replace("_", " ").lower()
+    return next((it for it in TERMS if wanted in (it.name.replace("_", " "), *it.also)), None)
+
+
+def terms_in(texts: Sequence[str]) -> list[Term]:
+    """Words that these sentences use, in the order of the page."""
+    said = " ".join(texts).lower()
+    return [it for it in TERMS if any(word.lower() in said for word in (it.name, *it.also))]
