@@ -33,6 +33,7 @@ from workbench.serve.store import Row
 from workbench.triage.verdict import State
 
 _ROWS = 100
+_YEAR_DAYS = 300  # a month and a day alone would be taken for those of this year
 _TOPICS = 12  # of one group are drawn
 _MAX_QUERY = 200
 _REPORT_BYTES = 64 << 20
@@ -65,7 +66,9 @@ def _moment(context: Context, seconds: float | None) -> Markup:
     if not seconds:
         return Markup("–")
     at, now = datetime.fromtimestamp(seconds, UTC), datetime.fromtimestamp(context["now"], UTC)
-    words = f"{at:%H:%M:%S} UTC" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M} UTC"
+    words = f"{at:%H:%M:%S} UTC" if at.date() == now.date() else f"{at:%b} {at.day} {at:%H:%M} UTC"
+    if abs((now - at).days) > _YEAR_DAYS:
+        words = f"{at:%Y-%m-%d %H:%M} UTC"
     shown = Markup('<time datetime="{}">{}</time> <span class="ago">{}</span>')
     return shown.format(at.isoformat(timespec="seconds"), words, _ago(now.timestamp() - seconds))
 

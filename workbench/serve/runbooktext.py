@@ -16,7 +16,7 @@ _COMMENTS = re.compile(r"^<!--.*?-->\n?", re.DOTALL | re.MULTILINE)
 
 @cache
 def _markdown() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    return MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table").disable("image")
 
 
 def rendered(text: str) -> Markup:

@@ -98,7 +98,7 @@ def step_chart(
         parts.append(f'<line class="objective" x1="0" x2="100%" y1="{y(objective):.1f}" y2="{y(objective):.1f}"/>')
     if last is not None:
         parts.append(f'<circle class="last" cx="{x(last["at"])}" cy="{y(last["time_lag"]):.1f}" r="3.5"/>')
-    for lag in lines:
+    for lag in lines[1:]:
         parts.append(f'<text class="scale" x="4" y="{y(lag) - 3:.1f}">{escape(duration(lag))}</text>')
     return Markup("".join(parts) + "</svg>")  # noqa: S704 - numbers, and words escaped above
 
