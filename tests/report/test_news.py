@@ -32,7 +32,8 @@ def found(group: str, state: State = State.LAGGING, seconds: float | None = 600.
     lag = TimeLag(seconds=seconds, method="exact" if seconds is not None else "unknown")
     return Finding(
         cluster="prod", group=group, topic="orders", verdict=VERDICTS[state], state=state, headline="x", scope=Scope(), time_lag=lag,
-        lag_messages=10, arrival_per_second=None, lag_slope=None, eta_drain_seconds=None, eta_loss_seconds=None, path=(), features=cast(Any, None), **values,
+        lag_messages=10, arrival_per_second=None, lag_slope=None, eta_drain_seconds=None, eta_loss_seconds=None, path=(),
+        features=cast(Any, None), **values,
     )  # fmt: skip
 
 
@@ -84,7 +85,7 @@ def test_the_head_says_what_is_new_worse_still_behind_and_fixed() -> None:
     words = page(second)
     assert words.index("New: 2") < words.index("Worse: 1") < words.index("Still behind: 1") < words.index("Fixed: 1")
     assert words.index("Fixed: 1") < words.index("The fleet, worst first")
-    assert "grew ← orders: slow processor, 1 h 40 min behind, was 10 min" in words
+    assert "grew ← orders: slow processor, 1 h 40 min behind for 1 d, was 10 min" in words
     assert "ended ← orders: was 10 min behind" in words
 
 
@@ -96,7 +97,7 @@ def test_days_add_up_over_the_runs() -> None:
         before = health.to_json()
     [line] = health.lines
     assert line.lagging_since == END
-    assert line.news_words(health.end).endswith("for 3 days")
+    assert line.news_words(health.end).endswith("10 min behind for 3 days, was 10 min")
     del before["lines"][0]["lagging_since"]
     [line] = report(found("old"), before=before, end=END + 5 * DAY).lines
     assert line.lagging_since == END + 3 * DAY

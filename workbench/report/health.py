@@ -67,13 +67,14 @@ class HealthLine:
         it = self.finding
         if self.news == "fixed":
             return f"was {duration(self.before_seconds)} behind" if self.before_seconds is not None else "was behind"
-        parts = [str(it.verdict).replace("_", " "), f"{it.time_lag.words} behind"]
+        behind = f"{it.time_lag.words} behind"
+        if self.news != "new" and self.lagging_since is not None:
+            behind += f" {_how_long((end - self.lagging_since).total_seconds())}"
+        parts = [str(it.verdict).replace("_", " "), behind]
         if self.news != "new" and self.before_seconds is not None:
             parts.append(f"was {duration(self.before_seconds)}")
         if self.news == "new" and self.was == State.CANNOT_TELL:
             parts.append("could not be judged before")
-        if self.news != "new" and self.lagging_since is not None:
-            parts.append(_how_long((end - self.lagging_since).total_seconds()))
         return ", ".join(parts)
 
     @property
@@ -161,7 +162,14 @@ class Health:
     @property
     def budgets_differ(self) -> bool:
         """Whether a column of error budgets would tell anything."""
-        return len({line.budget_words for line in self.lines}) > 1 or self.budget_unknown < len(self.lines)
+        return len({self.budget_cell(line) for line in self.lines}) > 1 or self.budget_unknown < len(self.lines)
+
+    def budget_cell(self, line: HealthLine) -> str:
+        """Its error budget, or how late it was in a period that is too short for one: why there is none is said above."""
+        it = line.budget
+        if self.too_short is None or it is None:
+            return line.budget_words
+        return f"{duration(it.late_seconds)} late" if it.late_seconds else "–"
 
     @property
     def budget_sentence(self) -> str:
