@@ -42,7 +42,7 @@ def test_a_group_that_has_gone_leaves_the_page(office: Office) -> None:
     office.clock.now += 901
     fleet.record(office.store, "prod", [judged("a")], every_seconds=300)
     assert [row["grp"] for row in Reading(office.store).fleet()[1]] == ["a"]
-    assert Reading(office.store).of_group("prod", "b")[1]
+    assert Reading(office.store).history("prod", "b", start=0, end=office.clock.now)
 
 
 def test_the_page_is_filtered_and_sorted_and_a_filter_is_no_query(office: Office) -> None:

@@ -18,6 +18,7 @@ from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import duration, for_chat, printable
 from workbench.inputs import is_web_address
 from workbench.masking import remember, secrets_in_url
+from workbench.report.result import NEWS
 from workbench.report.terminal import to_runbook
 from workbench.triage.leaves import leaf_of
 from workbench.triage.settle import WAITING
@@ -99,7 +100,12 @@ def _words(document: Document, shown: Callable[[str], str]) -> list[str]:
     counts = {name: number - waiting[name] for name, number in document["states"].items()}
     counts["waiting replay"] = waiting.total()
     states = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number)
-    lines = [f"{shown(printable(document['cluster']))}: {states}; {document['over_budget']} over their error budget."]
+    news = Counter(line["news"] for line in document["lines"] if line.get("news"))
+    parts = [states, ", ".join(f"{news[kind]} {kind}" for kind in NEWS if news[kind])]
+    judged = len(document["lines"]) - document.get("budget_unknown", 0)
+    if judged > 0:  # "0 over their budget" would say more than anybody knows
+        parts.append(f"{document['over_budget']} of {judged} over their error budget")
+    lines = [f"{shown(printable(document['cluster']))}: {'; '.join(it for it in parts if it)}."]
     sick = _sick(document)
     for line in sick[:_CHAT_LINES]:
         who = f"{shown(printable(line['group']))} ← {shown(printable(line['topic']))}"

@@ -15,12 +15,14 @@ from workbench.errors import ExitCode
 from workbench.humanize import count, duration, percent, plural, printable
 from workbench.report.budget import SHORTEST_SECONDS, Budget
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
-from workbench.report.result import SCHEMA
+from workbench.report.result import NEWS, SCHEMA
 from workbench.report.sizing import SizingAdvice, sizing_of
 from workbench.triage.engine import Triage, incomplete_verdict
 from workbench.triage.finding import Finding
+from workbench.triage.settle import WAITING
 from workbench.triage.verdict import State
 
+_DAY_SECONDS = 86_400.0
 # A change of the time lag by less than this share is noise between two looks a day apart.
 _SAME = 0.2
 
@@ -32,12 +34,48 @@ class HealthLine:
     Attributes:
         trend: against the last run: new, worse, better, same, recovered, or None if there was none.
         budget: None if its time lag was never measured in the period.
+        was: its state in the last run; None if it was not in it.
+        lagging_since: end of the first of the runs in a row in which it was behind; None if it is not.
     """
 
     finding: Finding
     budget: Budget | None
     trend: str | None
     before_seconds: float | None = None
+    was: str | None = None
+    lagging_since: datetime | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is a planned replay that nobody has started yet: no trouble, and no news."""
+        return self.finding.muted == WAITING
+
+    @property
+    def news(self) -> str | None:
+        """One of `NEWS`; None without an earlier run, and for what is well as before or cannot be told."""
+        behind, was_behind = (it in (State.LAGGING, State.DRAINING) for it in (self.finding.state, self.was))
+        if self.trend is None or self.waits:
+            return None
+        if behind and was_behind:
+            return "worse" if self.trend == "worse" else "still"
+        if was_behind:
+            return "fixed" if self.finding.state is State.HEALTHY else None
+        return "new" if self.finding.state is State.LAGGING else None
+
+    def news_words(self, end: datetime) -> str:
+        """What is to be known about it, in half a line; `end`: of the period."""
+        it = self.finding
+        if self.news == "fixed":
+            return f"was {duration(self.before_seconds)} behind" if self.before_seconds is not None else "was behind"
+        behind = f"{it.time_lag.words} behind"
+        if self.news != "new" and self.lagging_since is not None:
+            behind += f" {_how_long((end - self.lagging_since).total_seconds())}"
+        parts = [str(it.verdict).replace("_", " "), behind]
+        if self.news != "new" and self.before_seconds is not None:
+            parts.append(f"was {duration(self.before_seconds)}")
+        if self.news == "new" and self.was == State.CANNOT_TELL:
+            parts.append("could not be judged before")
+        return ", ".join(parts)
 
     @property
     def budget_words(self) -> str:
@@ -96,11 +134,55 @@ class Health:
     @property
     def sentence(self) -> str:
         """The whole report in one sentence."""
-        states = self.states
+        states = Counter(str(line.finding.state) for line in self.lines if not line.waits)
         parts = [f"{states[state]} {str(state).replace('_', ' ')}" for state in State if states[state]]
+        if self.waiting:
+            parts.append(plural(len(self.waiting), "planned replay"))
         others = len(self.triage.not_judged)
         beside = f" {plural(others, 'group')} of a kind that cannot be judged." if others else ""
         return f"{plural(len(self.lines), 'subscription')}: {', '.join(parts)}.{beside}"
+
+    @property
+    def waiting(self) -> tuple[HealthLine, ...]:
+        """Planned replays without consumers yet."""
+        return tuple(line for line in self.lines if line.waits)
+
+    @property
+    def news(self) -> dict[str, tuple[HealthLine, ...]]:
+        """What has changed since the last run, worst first, and what has not though it should; kinds without any are left out."""
+        found = {kind: tuple(line for line in self.lines if line.news == kind) for kind in NEWS}
+        return {kind: lines for kind, lines in found.items() if lines}
+
+    @property
+    def kinds_differ(self) -> bool:
+        """Whether a column of kinds would tell anything."""
+        kinds = {line.finding.kind for line in self.lines} | {it.kind for it in self.triage.not_judged}
+        return len(kinds) > 1
+
+    @property
+    def budgets_differ(self) -> bool:
+        """Whether a column of error budgets would tell anything."""
+        return len({self.budget_cell(line) for line in self.lines}) > 1 or self.budget_unknown < len(self.lines)
+
+    def budget_cell(self, line: HealthLine) -> str:
+        """Its error budget, or how late it was in a period that is too short for one: why there is none is said above."""
+        it = line.budget
+        if self.too_short is None or it is None:
+            return line.budget_words
+        return f"{duration(it.late_seconds)} late" if it.late_seconds else "–"
+
+    @property
+    def budget_sentence(self) -> str:
+        """How many error budgets are exceeded, out of those that can be judged."""
+        judged = len(self.lines) - self.budget_unknown
+        if self.too_short is not None:
+            return self.too_short
+        if not judged:
+            return "No error budget can be judged: too little of the period was measured."
+        over = self.over_budget or "None"
+        beside = f" For {self.budget_unknown} it cannot be judged." if self.budget_unknown else ""
+        have = "has" if self.over_budget <= 1 else "have"
+        return f"{over} of {plural(judged, 'error budget')} {have} been exceeded (99.99 % of the time within the objective).{beside}"
 
     @property
     def over_budget(self) -> int:
@@ -166,6 +248,8 @@ def _line_json(line: HealthLine) -> dict[str, Any]:
         "time_lag_seconds": it.time_lag.seconds,
         "lag_messages": it.lag_messages,
         "trend": line.trend,
+        "news": line.news,
+        "lagging_since": line.lagging_since.isoformat() if line.lagging_since is not None else None,
         "budget": line.budget.to_json() if line.budget is not None else None,
     }
 
@@ -189,6 +273,8 @@ def assess(
             budget=spent.get((finding.group, finding.topic)),
             trend=_trend(finding, before.get((finding.group, finding.topic))) if previous is not None else None,
             before_seconds=(before.get((finding.group, finding.topic)) or {}).get("time_lag_seconds"),
+            was=(before.get((finding.group, finding.topic)) or {}).get("state"),
+            lagging_since=_lagging_since(finding, before.get((finding.group, finding.topic)), _end_of(previous), end),
         )
         for finding in result.findings
     )
@@ -214,6 +300,26 @@ def _end_of(previous: Mapping[str, Any] | None) -> datetime | None:
         return datetime.fromisoformat((previous or {})["period"]["end"])
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _lagging_since(
+    finding: Finding, before: Mapping[str, Any] | None, previous_end: datetime | None, end: datetime
+) -> datetime | None:
+    """Since which run it is behind, as the runs in a row say."""
+    if finding.state not in (State.LAGGING, State.DRAINING):
+        return None
+    if before is None or before["state"] not in (State.LAGGING, State.DRAINING):
+        return end
+    try:
+        since = datetime.fromisoformat(before["lagging_since"])
+    except (KeyError, TypeError, ValueError):  # of an earlier version
+        since = previous_end or end
+    return min(since, end) if since.tzinfo is not None else previous_end or end
+
+
+def _how_long(seconds: float) -> str:
+    days = seconds / _DAY_SECONDS
+    return f"for {days:.0f} days" if days >= 1.5 else f"for {duration(seconds)}"
 
 
 def _trend(finding: Finding, before: Mapping[str, Any] | None) -> str:

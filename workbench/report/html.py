@@ -97,18 +97,16 @@ def render_html(result: Triage, capture: Capture, *, health: Health | None = Non
     """The report as text; with `health`, the fleet's overview stands before the findings."""
     sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
     wanted = (sick or ([] if health is not None else list(result.findings[:1])))[:_MAX_DETAILED]
-    packed = _Packed()
-    room = LARGEST_BYTES - len(_page(result, capture, [], packed, health=health).encode()) - len(_plotly_js())
-    sections: list[Section] = []
+    packed, sections = _Packed(), list[Section]()
+    page = _page(result, capture, sections, packed, health=health)
     for number, finding in enumerate(wanted):
-        section = _section(finding, f"finding-{number}", result, capture)
-        more = packed.with_charts(section)
-        text = sum(map(len, more.text)) + sum(len(it.body.encode()) for it in [*sections, section])
-        if sections and text > room:
+        sections.append(_section(finding, f"finding-{number}", result, capture))
+        packed = packed.with_charts(sections[-1])
+        longer = _page(result, capture, sections, packed, health=health)
+        if number and len(longer.encode()) > LARGEST_BYTES:
             break
-        sections.append(section)
-        packed = more
-    return _page(result, capture, sections, packed, health=health)
+        page = longer
+    return page
 
 
 def _section(finding: Finding, anchor: str, result: Triage, capture: Capture) -> Section:

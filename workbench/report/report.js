@@ -6,6 +6,10 @@
   const times = JSON.parse(document.getElementById("times").textContent);
   for (const figure of Object.values(charts)) for (const line of figure.data) if (typeof line.x === "number") line.x = times[line.x];
   const night = window.matchMedia("(prefers-color-scheme: dark)"), narrow = window.matchMedia("(max-width: 520px)");
+  // Blue is too dark on a dark page: it is drawn in the light blue, and what has that in yellow.
+  const night_colours = { "#0072B2": "#56B4E9", "#56B4E9": "#F0E442" };
+  const lit = (line) => Object.assign({}, line, ...["line", "marker"].map((part) =>
+    line[part] && night_colours[line[part].color] ? { [part]: Object.assign({}, line[part], { color: night_colours[line[part].color] }) } : {}));
   function drawOne(id, dark) {
     const ink = dark ? "#d6dae0" : "#24292f", grid = dark ? "#3a4048" : "#e3e6ea", figure = charts[id];
     const layout = Object.assign({}, figure.layout, { font: { color: ink, size: 12, family: "system-ui, sans-serif" } });
@@ -17,7 +21,7 @@
     layout.annotations = red(layout.annotations);
     if (narrow.matches) layout.height += 24 * Math.ceil(figure.data.length / 2);  // the legend wraps; the curves keep their room
     layout.hoverlabel = { bgcolor: dark ? "#24292f" : "#ffffff", font: { color: ink } };
-    window.Plotly.react(id, figure.data, layout, config);
+    window.Plotly.react(id, dark ? figure.data.map(lit) : figure.data, layout, config);
     follow(document.getElementById(id));
   }
   // One crosshair for all charts of a finding: they have the same time axis.

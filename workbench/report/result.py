@@ -14,6 +14,7 @@ from workbench.inputs import read_within
 from workbench.triage.verdict import State, Verdict
 
 SCHEMA = "workbench.health/1"
+NEWS = ("new", "worse", "still", "fixed")  # what a reader wants to know first, in this order
 _MOST_BYTES = 256 << 20
 
 

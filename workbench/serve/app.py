@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -38,6 +38,7 @@ _MAX_FIELDS = 10
 _MAX_NOTE = 4000
 _MAX_AUTHOR = 80
 _MAX_SAID = 500
+_FOR_PROGRAMS = ("/api/", "/alerts", "/metrics", "/healthz", "/static/")
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -67,7 +68,10 @@ class Server:
 
 def application(server: Server) -> ASGIApp:
     """The application with its limits."""
-    api, forms, pages = _Api(server), _Forms(server), Pages(Reading(server.store), reports=server.reports)
+    api, forms = _Api(server), _Forms(server)
+    pages = Pages(
+        Reading(server.store), reports=server.reports, every_seconds=server.settings.fleet_every.total_seconds()
+    )
     person = _Door(server).person
     program = _Door(server).program
 
@@ -89,6 +93,7 @@ def application(server: Server) -> ASGIApp:
         Route("/incidents/{incident}", shown(pages.incident)),
         Route("/incidents/{incident}/notes", forms.note, methods=["POST"]),
         Route("/group", shown(pages.group)),
+        Route("/group/triage", forms.triage, methods=["POST"]),
         Route("/reports", shown(pages.reports)),
         Route("/reports/{run}", shown(pages.report)),
         Route("/runbooks/{name}", shown(pages.runbook)),
@@ -118,18 +123,25 @@ def for_bearers(app: ASGIApp, access: Access, metrics: Metrics) -> ASGIApp:
     return Limits(checked, metrics=metrics)
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
+def _answer(request: Request, status: int, words: str, headers: Mapping[str, str] | None = None) -> Response:
+    """An error: a page for a browser that shows one, a document for a program."""
+    if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(_FOR_PROGRAMS):
+        return Pages.refused(status, words, headers)
+    return JSONResponse({"error": words}, status, headers=dict(headers or {}))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
-    return JSONResponse({"error": masked(error.detail)}, error.status_code, headers=dict(error.headers or {}))
+    return _answer(request, error.status_code, masked(error.detail), error.headers)
 
 
-async def _without_memory(_request: Request, error: Exception) -> Response:
+async def _without_memory(request: Request, error: Exception) -> Response:
     _log.warning("%s", masked(str(error)))
-    return JSONResponse({"error": "The memory does not answer. Try again."}, 503, headers={"Retry-After": "10"})
+    return _answer(request, 503, "The memory does not answer. Try again.", {"Retry-After": "10"})
 
 
-async def _failed(_request: Request, _error: Exception) -> Response:
-    return JSONResponse({"error": "internal error"}, 500)
+async def _failed(request: Request, _error: Exception) -> Response:
+    return _answer(request, 500, "internal error")
 
 
 async def _static(request: Request) -> Response:
@@ -305,6 +317,18 @@ class _Forms:
         response.delete_cookie(COOKIE)
         return response
 
+    async def triage(self, request: Request) -> Response:
+        """Judge a group's cluster now, and look again at its open incidents."""
+        await self._visited(request)
+        # In the address, not in fields: a browser would change the line breaks that a group's name may have.
+        cluster, group = request.query_params.get("cluster", ""), request.query_params.get("group", "")
+        store, worker = self._server.store, self._server.worker
+        looked = await run_in_threadpool(look_now, store, cluster, group)
+        if not await run_in_threadpool(worker.ask, cluster) and not looked:
+            raise HTTPException(409, "Another instance judges this cluster, or none: it is judged when its turn comes.")
+        asked = urlencode({"cluster": cluster, "group": group, "asked": int(store.clock())}, errors="backslashreplace")
+        return RedirectResponse(f"/group?{asked}", 303)
+
     async def note(self, request: Request) -> Response:
         """Keep a note or a resolution."""
         fields = await self._visited(request)
@@ -336,6 +360,15 @@ def add_note(store: Store, incident: str, *, author: str, kind: str, words: str)
             (incident, store.clock(), masked(author) or "somebody", kind, masked(words)),
         )
     return True
+
+
+def look_now(store: Store, cluster: str, group: str) -> int:
+    """Let the turn of a group's open incidents come now; return how many there are."""
+    with store.writing() as db:
+        return db.execute(
+            "UPDATE incident SET looked = 0 WHERE closed IS NULL AND cluster = ? AND id IN (SELECT incident FROM member WHERE grp = ?)",
+            (cluster, group),
+        ).rowcount
 
 
 def _own_path(to: str) -> str:

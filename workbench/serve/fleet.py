@@ -13,6 +13,7 @@ from workbench.triage.verdict import State
 _REPEAT_SECONDS = 3600.0  # a verdict that stays is kept each hour, unless it is "healthy"
 _SENT_KEPT_SECONDS = 14 * 86_400.0
 _FORGOTTEN_AFTER = 3  # rounds without a subscription, after which the fleet's page leaves it out
+NOT_JUDGED = "not_judged"  # in the history: what held before ends here, and nothing is known until the next row
 
 
 def record(
@@ -32,35 +33,49 @@ def record(
     Raises:
         StoreError: if the memory does not answer, or the lead is lost.
     """
+    gone = store.clock() - stale_seconds(every_seconds)
+    with store.writing(lead=lead) as db:  # before they are judged again, or forgotten
+        db.execute(
+            "INSERT INTO finding (cluster, grp, topic, at, verdict, state, headline) SELECT cluster, grp, topic, at, ?, ?, ? "
+            "FROM fleet WHERE cluster = ? AND at < ?",
+            (NOT_JUDGED, str(State.CANNOT_TELL), "No triage came.", cluster, gone),
+        )
     ranked = list(enumerate(fitted(it) for it in judged))
-    each_alone(ranked, lambda part: _record(store, cluster, part, lead=lead), lambda _one, _error: skipped())
+    each_alone(ranked, lambda part: _record(store, cluster, part, gone=gone, lead=lead), lambda _one, _error: skipped())
     with store.writing(lead=lead) as db:
-        gone = store.clock() - _FORGOTTEN_AFTER * max(every_seconds, 60.0)
         db.execute("DELETE FROM fleet WHERE cluster = ? AND at < ?", (cluster, gone))
 
 
-def _record(store: Store, cluster: str, ranked: Sequence[tuple[int, Judged]], *, lead: int | None) -> None:
+def stale_seconds(every_seconds: float) -> float:
+    """Age at which a verdict is no longer the present one: rounds have failed, or the server did not run."""
+    return _FORGOTTEN_AFTER * max(every_seconds, 60.0)
+
+
+def _record(store: Store, cluster: str, ranked: Sequence[tuple[int, Judged]], *, gone: float, lead: int | None) -> None:
     now = store.clock()
-    before = {
-        (row["grp"], row["topic"]): row for row in store.rows("SELECT * FROM fleet WHERE cluster = ?", (cluster,))
-    }
+    known = store.rows("SELECT grp, topic, verdict, at, since FROM fleet WHERE cluster = ?", (cluster,))
+    before = {(row["grp"], row["topic"]): row for row in known}
     rows, changes = [], []
     for rank, it in ranked:
         last = before.get((it.group, it.topic))
         same = last is not None and last["verdict"] == it.verdict
         values = (it.verdict, it.state, it.headline, it.time_lag_seconds, it.lag_messages)
         rows.append(
-            (cluster, it.group, it.topic, rank, *values, now, last["since"] if same and last is not None else now)
-        )
+            (
+                cluster, it.group, it.topic, rank, *values, now, last["since"] if same and last is not None else now,
+                it.detail,
+            )
+        )  # fmt: skip
         hour = last is not None and last["at"] // _REPEAT_SECONDS != now // _REPEAT_SECONDS
-        if not same or (hour and it.state != State.HEALTHY):
+        if not same or (last is not None and last["at"] < gone) or (hour and it.state != State.HEALTHY):
             changes.append((cluster, it.group, it.topic, now, *values))
     with store.writing(lead=lead) as db:
         db.executemany(
-            "INSERT INTO fleet (cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (cluster, grp, topic) DO UPDATE SET rank = excluded.rank, "
+            "INSERT INTO fleet (cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since, detail) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (cluster, grp, topic) DO UPDATE SET rank = excluded.rank, "
             "verdict = excluded.verdict, state = excluded.state, headline = excluded.headline, time_lag = excluded.time_lag, "
-            "lag = excluded.lag, at = excluded.at, since = excluded.since",
+            "lag = excluded.lag, at = excluded.at, since = excluded.since, "
+            "detail = excluded.detail",
             rows,
         )
         db.executemany(

@@ -12,6 +12,7 @@ import numpy as np
 
 from workbench.errors import NoSeriesError, WorkbenchError
 from workbench.humanize import duration, plural
+from workbench.serve.detail import packed
 from workbench.serve.store import fit_text
 from workbench.triage.verdict import State, Verdict
 
@@ -36,6 +37,7 @@ class Judged:
         cause: subscriptions of a cluster with the same cause belong to one incident.
         time_lag_seconds: age of the oldest message that is not committed. lag_messages: behind the log's end.
         actions: what to do, a sentence each. picture: the finding as escaped HTML. trend: its lag as a line of text.
+        detail: see `serve.detail`.
     """
 
     group: str
@@ -52,6 +54,7 @@ class Judged:
     muted: str | None = None
     picture: str | None = None
     trend: str | None = None
+    detail: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +176,8 @@ class SparkJudge:
         for number, finding in enumerate(chosen):
             drawn = pictures and number < _PICTURES and finding.state is not State.HEALTHY
             picture, trend = (_picture(finding, found), _trend(finding, found)) if drawn else (None, None)
-            result.append(replace(reduced(finding), picture=picture, trend=trend))
+            detail = packed(finding, found.capture)
+            result.append(replace(reduced(finding), picture=picture, trend=trend, detail=detail))
         result += [
             unknown(it.group, listed, it.headline.removeprefix("Cannot tell: "), cause=f"kind:{it.kind}")
             for it in found.triage.not_judged

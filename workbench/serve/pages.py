@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
-from jinja2 import Environment
+from jinja2 import Environment, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from workbench.assets import shipped
 from workbench.errors import UsageError
-from workbench.humanize import lines
 from workbench.inputs import read_within
 from workbench.report.html import environment
 from workbench.report.runs.record import REPORT, latest_runs, run_named
 from workbench.serve.access import Visit
-from workbench.serve.reading import DAYS, SORTS, Reading
-from workbench.serve.verdictline import verdict_line
+from workbench.serve.detail import unpacked
+from workbench.serve.fleet import stale_seconds
+from workbench.serve.reading import SORTS, Found, Reading, Whom
+from workbench.serve.runbooktext import rendered
+from workbench.serve.stepchart import RANGES, chosen_range, step_chart
+from workbench.serve.store import Row
 from workbench.triage.verdict import State
 
 _ROWS = 100
+_YEAR_DAYS = 300  # a month and a day alone would be taken for those of this year
+_TOPICS = 12  # of one group are drawn
 _MAX_QUERY = 200
 _REPORT_BYTES = 64 << 20
 # A report has its own policy, by hashes; in a sandbox it cannot use the reader's login.
@@ -52,11 +60,24 @@ STATIC: Mapping[str, tuple[str, Callable[[], str]]] = {
 }
 
 
-def _moment(seconds: float | None) -> Markup:
+@pass_context
+def _moment(context: Context, seconds: float | None) -> Markup:
+    """A time in UTC with its date if that is not today's, and how long ago that was."""
     if not seconds:
         return Markup("–")
-    at = datetime.fromtimestamp(seconds, UTC)
-    return Markup('<time datetime="{}">{}</time>').format(at.isoformat(timespec="seconds"), f"{at:%Y-%m-%d %H:%M:%SZ}")
+    at, now = datetime.fromtimestamp(seconds, UTC), datetime.fromtimestamp(context["now"], UTC)
+    words = f"{at:%H:%M:%S} UTC" if at.date() == now.date() else f"{at:%b} {at.day} {at:%H:%M} UTC"
+    if abs((now - at).days) > _YEAR_DAYS:
+        words = f"{at:%Y-%m-%d %H:%M} UTC"
+    shown = Markup('<time datetime="{}">{}</time> <span class="ago">{}</span>')
+    return shown.format(at.isoformat(timespec="seconds"), words, _ago(now.timestamp() - seconds))
+
+
+def _ago(seconds: float) -> str:
+    for length, unit in ((2 * 86_400, "d"), (2 * 3600, "h"), (120, "min")):
+        if seconds >= length:
+            return f"{seconds // (length / 2):.0f} {unit} ago"
+    return f"{seconds:.0f} s ago" if seconds >= 1 else "now"
 
 
 def _address(path: str, **values: object) -> str:
@@ -69,12 +90,20 @@ def _address(path: str, **values: object) -> str:
 def _templates() -> Environment:
     found = environment("workbench.serve")
     found.filters |= {"moment": _moment}
-    found.globals |= {"address": _address, "states": [str(it) for it in State], "sorts": list(SORTS), "days": DAYS}
+    found.globals |= {
+        "address": _address,
+        "states": [str(it) for it in State],
+        "sorts": list(SORTS),
+        "ranges": RANGES,
+        "runbook_page": _runbook,
+    }
     return found
 
 
-def _page(template: str, visit: Visit | None, status: int = 200, **values: Any) -> Response:
-    text = _templates().get_template(template).render(visit=visit, **values)
+def _page(
+    template: str, visit: Visit | None, status: int = 200, *, now: float | None = None, **values: Any
+) -> Response:
+    text = _templates().get_template(template).render(visit=visit, now=now or time.time(), **values)
     return HTMLResponse(text.encode(errors="xmlcharrefreplace"), status)
 
 
@@ -82,21 +111,67 @@ def _asked(request: Request, name: str) -> str:
     return request.query_params.get(name, "")[:_MAX_QUERY]
 
 
+def _since(request: Request) -> float | None:
+    """When a triage was asked for, in seconds since 1970."""
+    text = request.query_params.get("asked", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
+
+
+def _runbook(address: str | None) -> str | None:
+    """Our own page of a runbook; None if it is not one of ours."""
+    name = f"{PurePosixPath(urlsplit(address or '').path).stem}.md"
+    return f"/runbooks/{name}" if name in _runbooks() else None
+
+
+@cache
+def _runbooks() -> Mapping[str, Path]:
+    try:
+        return {it.name: it for it in shipped("runbooks").glob("*.md")}
+    except UsageError:
+        return {}
+
+
 def _number(request: Request, name: str) -> int:
     text = request.query_params.get(name, "0")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
 
 
-class Pages:
-    """One method for each page."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A picture with its values, the latest first; `objective` in seconds; `more` values are not listed."""
 
-    def __init__(self, reading: Reading, *, reports: Path | None = None) -> None:
+    picture: Markup
+    objective: float | None
+    rows: Sequence[Row]
+    more: int
+
+
+class Pages:
+    """One method for each page.
+
+    Args:
+        reports: folder of scheduled reports. every_seconds: pause between two triages of a cluster; what is older by far is marked.
+    """
+
+    def __init__(self, reading: Reading, *, reports: Path | None = None, every_seconds: float = 300.0) -> None:
         self._reading, self._reports = reading, reports
+        self._stale_seconds = stale_seconds(every_seconds)
+
+    def _page(self, template: str, visit: Visit | None, status: int = 200, **values: Any) -> Response:
+        now = self._reading.store.clock()
+        return _page(template, visit, status, now=now, stale_before=now - self._stale_seconds, **values)
 
     @staticmethod
     def sign_in(to: str, *, wrong: bool = False) -> Response:
         """The form for the token."""
         return _page("sign_in.html.j2", None, 403 if wrong else 200, to=to, wrong=wrong)
+
+    @staticmethod
+    def refused(status: int, words: str, headers: Mapping[str, str] | None = None) -> Response:
+        """An error, for people."""
+        answer = _page("missing.html.j2", None, status, code=status, words=words)
+        answer.headers.update(headers or {})
+        return answer
 
     def fleet(self, request: Request, visit: Visit | None) -> Response:
         """Every subscription, worst first."""
@@ -104,19 +179,24 @@ class Pages:
         asked["sort"] = asked["sort"] if asked["sort"] in SORTS else "worst"
         skip = _number(request, "skip")
         number, rows = self._reading.fleet(**asked, most=_ROWS, skip=skip)
-        return _page(
+        opened = self._reading.incidents(state="open", most=10)
+        return self._page(
             "fleet.html.j2", visit, asked=asked, rows=rows, number=number, skip=skip, step=_ROWS,
             counts=self._reading.counts(), clusters=self._reading.clusters(), waiting=self._reading.waiting(),
-            opened=self._reading.incidents(state="open", most=10),
+            latest=self._reading.latest(), opened=opened, whom=self._whom(opened),
         )  # fmt: skip
+
+    def _whom(self, incidents: Sequence[Row]) -> Mapping[str, Whom]:
+        return self._reading.whom([it["id"] for it in incidents])
 
     def incidents(self, request: Request, visit: Visit | None) -> Response:
         """Incidents, open ones first."""
         state, skip = _asked(request, "state"), _number(request, "skip")
         rows = self._reading.incidents(state=state, most=_ROWS + 1, skip=skip)
-        return _page(
-            "incidents.html.j2", visit, rows=rows[:_ROWS], state=state, skip=skip, step=_ROWS, more=len(rows) > _ROWS
-        )
+        return self._page(
+            "incidents.html.j2", visit, rows=rows[:_ROWS], state=state, skip=skip, step=_ROWS, more=len(rows) > _ROWS,
+            whom=self._whom(rows[:_ROWS]),
+        )  # fmt: skip
 
     def incident(self, request: Request, visit: Visit | None) -> Response:
         """One incident, at an address that stays."""
@@ -125,28 +205,61 @@ class Pages:
         if found is None:
             return self._missing(visit, "There is no such incident. It may be older than the memory keeps them.")
         picture = Markup(found.picture) if found.picture else None  # noqa: S704 - rendered and escaped when it was judged
-        return _page("incident.html.j2", visit, it=found, picture=picture)
+        return self._page("incident.html.j2", visit, it=found, picture=picture, **self._shown_in(found))
+
+    def _shown_in(self, found: Found) -> dict[str, Any]:
+        """The chart and the details of the subscription that an incident's page shows."""
+        if found.shown is None:
+            return {"chart": None, "detail": {}}
+        cluster, group, topic = found.row["cluster"], found.shown["grp"], found.shown["topic"]
+        closed, now = found.row["closed"], self._reading.store.clock()
+        end = min(now, closed + 3600.0) if closed else now
+        present = next((it for it in self._reading.present(cluster, group) if it["topic"] == topic), None)
+        chart = self._chart(
+            self._reading.history(cluster, group, start=end - RANGES["30d"], end=end).get(topic, []),
+            present, end=end, asked=chosen_range("", found.row["opened"], now=end),
+        )  # fmt: skip
+        return {"chart": chart, "detail": unpacked(present["detail"] if present is not None else None)}
 
     def group(self, request: Request, visit: Visit | None) -> Response:
-        """The verdicts of one group in the last 30 days."""
+        """The verdicts of one group: now, and in the last days."""
         cluster, group = request.query_params.get("cluster", ""), request.query_params.get("group", "")
-        present, findings, incidents = self._reading.of_group(cluster, group)
-        if not (present or findings or incidents):
-            return self._missing(visit, "Nothing is known of this group in the last 30 days.")
         now = self._reading.store.clock()
-        topics: dict[str, list[Any]] = {}
-        for row in findings:
-            topics.setdefault(row["topic"], []).append(row)
-        drawn = {topic: verdict_line(rows, now=now, days=DAYS) for topic, rows in topics.items()}
-        latest = {topic: rows[::-1][:50] for topic, rows in topics.items()}
-        return _page(
-            "group.html.j2", visit, cluster=cluster, group=group, present=present, drawn=drawn, latest=latest, incidents=incidents
+        present = self._reading.present(cluster, group)
+        history = self._reading.history(cluster, group, start=now - RANGES["30d"], end=now)
+        incidents, alerts = self._reading.about_group(cluster, group)
+        if not (present or history or incidents):
+            return self._missing(visit, "Nothing is known of this group in the last 30 days.")
+        by_topic = {it["topic"]: it for it in present}
+        first = min((rows[0]["at"] for rows in history.values()), default=None)
+        asked = chosen_range(_asked(request, "range"), first, now=now)
+        topics = list(dict.fromkeys([*by_topic, *history]))
+        charts = {
+            it: self._chart(history.get(it, []), by_topic.get(it), end=now, asked=asked, name=str(number))
+            for number, it in enumerate(topics[:_TOPICS])
+        }
+        details = {it["topic"]: unpacked(it["detail"]) for it in present[:_TOPICS]}
+        return self._page(
+            "group.html.j2", visit, cluster=cluster, group=group, present=present, charts=charts, details=details,
+            topics=len(topics), incidents=incidents, alerts=alerts, range=asked, judged_since=_since(request),
         )  # fmt: skip
+
+    def _chart(self, rows: Sequence[Row], present: Row | None, *, end: float, asked: str, name: str = "0") -> Chart:
+        samples: list[Row] = [*rows]
+        until = rows[-1]["at"] if rows else end
+        if present is not None and present["at"] <= end:
+            samples.append(present)
+            until = end if end - present["at"] < self._stale_seconds else present["at"]
+        start = end - RANGES[asked]
+        objective = unpacked(present["detail"] if present is not None else None).get("objective")
+        picture = step_chart(samples, start=start, end=end, until=until, objective=objective, name=name)
+        latest = [it for it in rows if it["at"] >= start][::-1]
+        return Chart(picture=picture, objective=objective, rows=latest[:_ROWS], more=max(0, len(latest) - _ROWS))
 
     def reports(self, _request: Request, visit: Visit | None) -> Response:
         """Scheduled reports, the latest first."""
         found = latest_runs(self._reports, _ROWS) if self._reports is not None else []
-        return _page("reports.html.j2", visit, configured=self._reports is not None, runs=found)
+        return self._page("reports.html.j2", visit, configured=self._reports is not None, runs=found)
 
     def report(self, request: Request, visit: Visit | None) -> Response:
         """One scheduled report, as it was written."""
@@ -162,15 +275,11 @@ class Pages:
 
     def runbook(self, request: Request, visit: Visit | None) -> Response:
         """A runbook's text."""
-        try:
-            known = {it.name: it for it in shipped("runbooks").glob("*.md")}
-        except UsageError:
-            known = {}
-        path = known.get(request.path_params["name"])
+        path = _runbooks().get(request.path_params["name"])
         if path is None:
             return self._missing(visit, "There is no such runbook.")
-        return _page("runbook.html.j2", visit, name=path.stem, text=lines(path.read_text(encoding="utf-8")))
+        text = rendered(path.read_text(encoding="utf-8"))
+        return self._page("runbook.html.j2", visit, name=path.stem, text=text)
 
-    @staticmethod
-    def _missing(visit: Visit | None, words: str) -> Response:
-        return _page("missing.html.j2", visit, 404, words=words)
+    def _missing(self, visit: Visit | None, words: str) -> Response:
+        return self._page("missing.html.j2", visit, 404, code=404, words=words)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.serve.likeness import words_of_similar
 from workbench.serve.store import Row, Store
 
-_WORST_FIRST = "CASE state WHEN 'lagging' THEN 0 WHEN 'cannot_tell' THEN 1 WHEN 'draining' THEN 2 ELSE 3 END, time_lag DESC NULLS LAST"
+_BADNESS = "CASE state WHEN 'lagging' THEN 0 WHEN 'cannot_tell' THEN 1 WHEN 'draining' THEN 2 ELSE 3 END"
+_WORST_FIRST = f"{_BADNESS}, time_lag DESC NULLS LAST"
 SORTS = {
     "worst": f"{_WORST_FIRST}, grp, topic",
     "time_lag": "time_lag DESC NULLS LAST, grp, topic",
@@ -18,7 +20,18 @@ SORTS = {
     "group": "grp, topic",
     "changed": "since DESC, grp, topic",
 }
-DAYS = 30
+_FLEET = "cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since"
+_OF_GROUP = "id, cluster, verdict, state, headline, opened, changed, closed, ending"
+_NAMED = 2  # groups in the title of an incident
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whom:
+    """Whom an incident concerns: its first groups, how many more there are, and their owners as far as they are known."""
+
+    groups: tuple[str, ...]
+    more: int
+    owners: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +49,7 @@ class Found:
     similar: str | None
     picture: str | None
     shown: Row | None
+    whom: Whom
 
 
 class Reading:
@@ -59,7 +73,7 @@ class Reading:
         clause, order = " AND ".join(where), SORTS.get(sort, SORTS["worst"])
         number = int(self.store.number(f"SELECT count(*) FROM fleet WHERE {clause}", values))  # noqa: S608 - our own words
         rows = self.store.rows(
-            f"SELECT * FROM fleet WHERE {clause} ORDER BY {order} LIMIT ? OFFSET ?",  # noqa: S608 - our own words
+            f"SELECT {_FLEET} FROM fleet WHERE {clause} ORDER BY {order} LIMIT ? OFFSET ?",  # noqa: S608 - our own words
             (*values, most, skip),
         )
         return number, rows
@@ -76,14 +90,43 @@ class Reading:
         """Number of alerts without a verdict."""
         return int(self.store.number("SELECT count(*) FROM alert WHERE state = 'waiting'"))
 
+    def latest(self) -> dict[str, float]:
+        """When each cluster was judged last, in seconds since 1970."""
+        return {row[0]: row[1] for row in self.store.rows("SELECT cluster, max(at) FROM fleet GROUP BY cluster")}
+
     def incidents(self, *, state: str = "", most: int = 100, skip: int = 0) -> list[Row]:
-        """Incidents, open ones first, then the latest; `state` is "open", "closed" or empty."""
+        """Incidents, open ones first and the worst of them, then the latest; `state` is "open", "closed" or empty."""
         where = {"open": "closed IS NULL", "closed": "closed IS NOT NULL"}.get(state, "1 = 1")
         listed = "id, cluster, verdict, state, headline, opened, changed, closed, told_verdict"
         number = "(SELECT count(*) FROM member WHERE incident = incident.id) AS subscriptions"
-        order = "ORDER BY closed IS NOT NULL, opened DESC LIMIT ? OFFSET ?"
+        worst = f"CASE WHEN closed IS NULL THEN {_BADNESS} ELSE 0 END"
+        order = f"ORDER BY closed IS NOT NULL, {worst}, opened DESC LIMIT ? OFFSET ?"
         query = f"SELECT {listed}, {number} FROM incident WHERE {where} {order}"  # noqa: S608 - our own words
         return self.store.rows(query, (most, skip))
+
+    def whom(self, incidents: Sequence[str]) -> dict[str, Whom]:
+        """Whom each of some incidents concerns, the worst first."""
+        if not incidents:
+            return {}
+        marks = ", ".join("?" * len(incidents))
+        place = f"row_number() OVER (PARTITION BY incident ORDER BY min({_BADNESS}), max(coalesce(time_lag, 0)) DESC, grp) AS place"
+        number = "count(*) OVER (PARTITION BY incident) AS number"
+        named = f"SELECT incident, grp, max(advice) AS advice, {number}, {place} FROM member"  # noqa: S608 - our own words
+        query = f"{named} WHERE incident IN ({marks}) GROUP BY incident, grp"
+        rows = self.store.rows(
+            f"SELECT * FROM ({query}) AS named WHERE place <= ? ORDER BY incident, place",  # noqa: S608 - our own words
+            (*incidents, _NAMED),
+        )
+        found: dict[str, Whom] = {}
+        for name in incidents:
+            mine = [it for it in rows if it["incident"] == name]
+            owners = [json.loads(it["advice"]).get("owner") for it in mine if it["advice"]]
+            found[name] = Whom(
+                groups=tuple(it["grp"] for it in mine if it["grp"]),
+                more=mine[0]["number"] - len(mine) if mine else 0,
+                owners=tuple(dict.fromkeys(it for it in owners if it)),
+            )
+        return found
 
     def incident(self, name: str, *, group: str = "", topic: str = "", most: int = 100) -> Found | None:
         """One incident; group and topic choose whose finding is drawn: else the worst."""
@@ -120,7 +163,8 @@ class Reading:
             ),
             similar=self._similar(row["similar"]),
             picture=picture,
-            shown=shown,
+            shown=shown or next(iter(members), None),
+            whom=self.whom([name])[name],
         )
 
     def _similar(self, name: str | None) -> str | None:
@@ -160,21 +204,37 @@ class Reading:
             "similar": found.similar,
         }
 
-    def of_group(self, cluster: str, group: str) -> tuple[list[Row], list[Row], list[Row]]:
-        """Present verdicts, the findings of the last 30 days by topic and time, and the incidents of a group."""
-        after = self.store.clock() - DAYS * 86_400.0
-        present = self.store.rows("SELECT * FROM fleet WHERE cluster = ? AND grp = ? ORDER BY topic", (cluster, group))
-        findings = self.store.rows(
-            "SELECT topic, at, verdict, state, headline, time_lag, lag FROM finding WHERE cluster = ? AND grp = ? AND at > ? "
-            "ORDER BY topic, at LIMIT 20000",
-            (cluster, group, after),
+    def present(self, cluster: str, group: str) -> list[Row]:
+        """The verdicts of now, with `detail` as it is kept."""
+        query = f"SELECT {_FLEET}, detail FROM fleet WHERE cluster = ? AND grp = ? ORDER BY {_WORST_FIRST}, topic"  # noqa: S608 - our own words
+        return self.store.rows(query, (cluster, group))
+
+    def history(self, cluster: str, group: str, *, start: float, end: float) -> dict[str, list[Row]]:
+        """Findings of a group by topic, oldest first, between two instants; with the one that held at the start."""
+        rows = self.store.rows(
+            "SELECT topic, at, verdict, state, headline, time_lag, lag FROM finding AS it WHERE cluster = ? AND grp = ? "
+            "AND at <= ? AND at >= coalesce((SELECT max(at) FROM finding AS last WHERE last.cluster = it.cluster "
+            "AND last.grp = it.grp AND last.topic = it.topic AND last.at <= ?), 0) ORDER BY topic, at, id LIMIT 20000",
+            (cluster, group, end, start),
         )
+        found: dict[str, list[Row]] = {}
+        for row in rows:
+            found.setdefault(row["topic"], []).append(row)
+        return found
+
+    def about_group(self, cluster: str, group: str) -> tuple[list[Row], list[Row]]:
+        """The latest incidents of a group, and its alerts that fire or have ended in the last day."""
         incidents = self.store.rows(
-            "SELECT DISTINCT incident.* FROM incident JOIN member ON member.incident = incident.id "
-            "WHERE cluster = ? AND member.grp = ? ORDER BY opened DESC LIMIT 50",
+            f"SELECT {_OF_GROUP} FROM incident WHERE cluster = ? "  # noqa: S608 - our own words
+            "AND id IN (SELECT incident FROM member WHERE grp = ?) ORDER BY closed IS NOT NULL, opened DESC LIMIT 50",
             (cluster, group),
         )
-        return present, findings, incidents
+        alerts = self.store.rows(
+            "SELECT name, topic, started, received, firing, ended, incident FROM alert WHERE cluster = ? AND grp = ? "
+            "AND (firing = 1 OR ended > ?) ORDER BY firing DESC, received DESC LIMIT 20",
+            (cluster, group, self.store.clock() - 86_400.0),
+        )
+        return incidents, alerts
 
 
 def _with_kinds(rows: list[Row]) -> list[dict[str, Any]]:

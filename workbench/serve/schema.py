@@ -115,7 +115,11 @@ CREATE INDEX alert_firing ON alert (firing, cluster);
 CREATE INDEX alert_ended ON alert (ended);
 UPDATE telling SET revision = (SELECT revision FROM incident WHERE incident.id = telling.incident) WHERE state = 'named';
 """
-_STEPS = (_FIRST, _SECOND, _THIRD)
+# detail: see `detail`, compressed.
+_FOURTH = """
+ALTER TABLE fleet ADD COLUMN detail BLOB;
+"""
+_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH)
 VERSION = len(_STEPS)
 
 

@@ -31,6 +31,7 @@ _PAUSE_AFTER_CRASH_SECONDS = 5.0
 _PAUSE_WITHOUT_MEMORY_SECONDS = 1.0
 _LEAD_SECONDS = 1.0
 _MOST_FAILURES = 3
+_ASKED_SECONDS = 30.0  # people who ask again and again get one triage in this time
 _REST = 4.0  # so repeated triages of a cluster take a fifth of the time at most, however large it is
 
 
@@ -61,6 +62,7 @@ class Worker:
         self.ready = threading.Event()
         self._leading = threading.Event()
         self._fleet_at: dict[str, float] = {}  # when the next round of a cluster is due, in monotonic time
+        self._fleet_ended: dict[str, float] = {}
         self._look_at: dict[str, float] = {}
         self._threads: list[threading.Thread] = []
 
@@ -268,6 +270,15 @@ class Worker:
         incidents.expire(self.store, self.settings, lead=lead)
         telling.tell_due(self.store, self.settings, lead=lead)
 
+    def ask(self, cluster: str) -> bool:
+        """Let a cluster's turn come now, or soon if it just ended; return whether this instance judges it."""
+        if not self.leading or cluster not in self._clusters():
+            return False
+        soon = self._fleet_ended.get(cluster, 0.0) + _ASKED_SECONDS
+        self._fleet_at[cluster] = min(self._fleet_at.get(cluster, 0.0), soon)
+        self._wake.set()
+        return True
+
     def _is_wanted(self) -> bool:
         """Whether new alerts wait."""
         return self._stop.is_set() or bool(journal.waiting(self.store, most=1))
@@ -293,6 +304,7 @@ class Worker:
             _log.exception("judging the fleet of %s failed", cluster)
             self._failed()
         finally:
+            self._fleet_ended[cluster] = time.monotonic()
             self._fleet_at[cluster] = max(now + every, _rested(now, every)) if every else now
         return True
 
