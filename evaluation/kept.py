@@ -113,7 +113,7 @@ def chosen(cases: Sequence[Case], most: int) -> list[str]:
 def _is_judged_alike(line: str) -> bool:
     case, verdict, path = from_text(line)
     row = case.judged()
-    return (str(row.verdict), reasons_of(row)) == (verdict, path)
+    return (str(row.verdict), reasons_of(row)) == (verdict, path) and case.mark(row) is Mark.RIGHT
 
 
 def write(lines: Iterable[str], path: Path = FILE) -> None:
