@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from evaluation.foreign.spec import INCIDENT_SECONDS, Behaviour, Client, Deed, Library, Plan
+from evaluation.foreign.spec import INCIDENT_SECONDS, SESSION_SECONDS, Behaviour, Client, Deed, Library, Plan
 from workbench.lab.draw import TYPES
 from workbench.lab.producer import key_of, partition_of
 from workbench.lab.spec import Traffic
@@ -39,6 +39,7 @@ class Draw:
         self.commit_seconds = chance.choice((1.0, 2.0, 5.0) if library == "franz_go" else (0.0, 1.0, 5.0))
         self.by_type = chance.random() < 0.75
         self.record_bytes = 200
+        self.session_seconds = SESSION_SECONDS
 
     @property
     def group(self) -> str:
@@ -96,6 +97,7 @@ class Draw:
                 auto_commit=self.auto_commit,
                 commit_seconds=self.commit_seconds,
                 concurrency=self.concurrency,
+                session_seconds=self.session_seconds,
                 by_type=self.by_type,
             ),
             behaviour=Behaviour(process_seconds=dict(times)),
@@ -216,7 +218,7 @@ def _crash_loop(draw: Draw) -> Plan:
 
 def _outgrown(draw: Draw) -> tuple[dict[str, float], tuple[Deed, ...]]:
     """Traffic rises within some seconds to 135 to 150 % of what the slots can do."""
-    use = draw.random.uniform(0.8, 0.88)
+    use = draw.random.uniform(0.7, 0.76)
     growth, steps = draw.random.uniform(1.35, 1.5) / use, 5
     rates = [draw.rate * (1 + (growth - 1) * step / steps) for step in range(1, steps + 1)]
     deeds = [
@@ -243,8 +245,11 @@ def _ceiling(draw: Draw) -> Plan:
 
 
 def _throttled(draw: Draw) -> Plan:
-    """A quota lets the members fetch a third of what arrives."""
-    draw.record_bytes = 1000
+    """A quota lets the members fetch a third of what arrives.
+
+    Brokers hold an answer back for up to eleven seconds, and kafkajs' heartbeats behind it: a real session is longer than that.
+    """
+    draw.record_bytes, draw.session_seconds = 1000, 30.0
     quota = draw.random.uniform(0.28, 0.36) * draw.rate / draw.members * (draw.record_bytes + 100)
     return draw.plan(draw.calm_times(), (Deed(at=0.0, what="quota", value=round(quota)),), "throttled")
 
@@ -292,11 +297,11 @@ def _storm(draw: Draw) -> Plan:
 
 
 def _no_commits(draw: Draw) -> Plan:
-    """Records are handled, and their commits are refused or forgotten: there is no verdict for that, so it must stay open."""
+    """Records are handled, and their commits are refused or forgotten."""
     draw.auto_commit, draw.commit_seconds = False, draw.random.choice((1.0, 2.0))
     times = draw.calm_times()
     how = draw.random.choice(("refused", "none"))
-    return draw.plan(times, (_behave(times, commits=how),), "cannot_tell")
+    return draw.plan(times, (_behave(times, commits=how),), "stuck_partition", scope={"cause": "commit_fails"})
 
 
 def _moved(draw: Draw) -> Plan:

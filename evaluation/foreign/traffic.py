@@ -2,7 +2,7 @@
 
 Run as `python -m evaluation.foreign.traffic BOOTSTRAP FOLDER`: each `FOLDER/*.json` is a topic's traffic, and is read again when it
 changes. Time in which this process did not run, because the machine had none for it, is noted in `FOLDER/pauses`, and no burst
-makes up for it.
+makes up for it. So is the time that a record took to the broker, if that was long.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from workbench.lab.producer import Stream, partition_of
 from workbench.lab.spec import POISON_HEADER, Traffic, Watched
@@ -20,14 +20,31 @@ from workbench.runtime.event import EVENT_TYPE_HEADER
 
 _TICK_SECONDS = 0.05
 _LOOK_SECONDS = 0.25
-_PAUSE_SECONDS = 1.0  # longer between two ticks is a pause
+_PAUSE_SECONDS = 1.0  # longer between two ticks, or until the broker has a record, is a pause
 PAUSES = "pauses"
+
+
+class Notes:
+    """Writes down what took long, once for each pause."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / PAUSES
+        self._noted = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Note a pause that ends now, unless it is short or overlaps the last one."""
+        now = time.time()
+        if seconds > _PAUSE_SECONDS and now - seconds > self._noted:
+            self._noted = now
+            with self._path.open("a") as file:
+                file.write(f"{now:.2f} {seconds:.2f}\n")
 
 
 class _Flow:
     """One topic's traffic."""
 
-    def __init__(self, path: Path, producer: Producer) -> None:
+    def __init__(self, path: Path, producer: Producer, notes: Notes) -> None:
+        self._notes = notes
         self._watched = Watched(path, Traffic)
         self._producer = producer
         self._traffic = self._watched.current
@@ -56,7 +73,12 @@ class _Flow:
     def _produce(self, key: bytes, kind: str, partition: int, more: Sequence[tuple[str, bytes]]) -> None:
         headers: list[tuple[str, str | bytes | None]] = [(EVENT_TYPE_HEADER, kind.encode()), *more]
         value = b"x" * self._traffic.record_bytes
-        self._producer.produce(self._traffic.topic, value, key, partition=partition, headers=headers)
+        self._producer.produce(
+            self._traffic.topic, value, key, partition=partition, headers=headers, on_delivery=self._arrived
+        )
+
+    def _arrived(self, _error: KafkaError | None, message: Message) -> None:
+        self._notes.add(message.latency() or 0.0)
 
 
 def pauses(folder: Path, since: float) -> list[float]:
@@ -70,16 +92,15 @@ def main(bootstrap: str, folder: Path) -> None:
     """Produce until killed."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "acks": 1, "log_level": 3})
     flows: dict[Path, _Flow] = {}
+    notes = Notes(folder)
     last = looked = time.monotonic()
     while True:
         time.sleep(_TICK_SECONDS)
         now = time.monotonic()
-        if now - last > _PAUSE_SECONDS:
-            with (folder / PAUSES).open("a") as file:
-                file.write(f"{time.time():.2f} {now - last:.2f}\n")
+        notes.add(now - last)
         if now - looked >= _LOOK_SECONDS:
             looked = now
-            flows |= {path: _Flow(path, producer) for path in folder.glob("*.json") if path not in flows}
+            flows |= {path: _Flow(path, producer, notes) for path in folder.glob("*.json") if path not in flows}
             for flow in flows.values():
                 flow.refresh()
         for flow in flows.values():
