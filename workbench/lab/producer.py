@@ -30,7 +30,7 @@ def partition_of(key: bytes, partitions: int) -> int:
     return zlib.crc32(key) % partitions
 
 
-class _Stream:
+class Stream:
     """Draws events: keys and types at random, but the same for the same seed."""
 
     def __init__(self, traffic: Traffic) -> None:
@@ -51,6 +51,7 @@ class _Stream:
         }
 
     def draw(self) -> tuple[bytes, str]:
+        """Key and type of the next event."""
         traffic = self._traffic
         kind = self._random.choices(self._types, self._weights)[0]
         pool = self._keys_of_type.get(kind) or self._keys
@@ -71,13 +72,13 @@ def main(path: Path) -> None:
     watched = Watched(path, Traffic)
     traffic = watched.current
     producer = Producer({"bootstrap.servers": traffic.bootstrap, "linger.ms": 5, "acks": 1, "log_level": 3})
-    stream = _Stream(traffic)
+    stream = Stream(traffic)
     value = b"x" * traffic.record_bytes
     poisoned = False
     owed, last = 0.0, time.monotonic()
     while True:
         if (fresh := watched.refresh()) is not traffic:
-            traffic, stream = fresh, _Stream(fresh)
+            traffic, stream = fresh, Stream(fresh)
         if traffic.poison_partition is not None and not poisoned:
             poisoned = True
             key = next(
