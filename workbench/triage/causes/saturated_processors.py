@@ -21,8 +21,7 @@ def _has_room_in_between(row: Row) -> bool:
     # something left to do.
     if row.comes_and_goes is not True:
         return False
-    fetched = at_least(row.fetched_low, NEVER_EMPTY)
-    always_busy = any_of(fetched, at_least(row.loop_busy, BUSY) if row.fetched_low is None else False)
+    always_busy = any_of(at_least(row.fetched_low, NEVER_EMPTY), at_least(row.loop_busy, BUSY))
     more = above(row.loop_busy, times((1 + NOISE), row.loop_busy_baseline))
     return all_of(row.growing, always_busy, more) is not True
 

@@ -47,6 +47,11 @@ QUESTION = Node(
             "nothing at all was fetched: that is not slow, and makes no round trips to measure",
             lambda row: row.rtt_seconds is None and row.stall_cause is not None,
         ),
+        no(
+            "hot",
+            "only a few partitions that get far more are late: a slow network would hold up all, and members that wait poll long",
+            lambda row: row.surely_hot,
+        ),
         proves(
             "slow",
             "round trips take far longer than before",

@@ -78,6 +78,11 @@ STUCK = Node(
         proves("unowned", "no member has the partitions that wait", lambda row: bool(row.unowned_partitions)),
         proves("blocked", "an open transaction holds up everything behind it", is_blocked),
         proves(
+            "commit_fails",
+            "records are handled, and no commit of any partition arrives",
+            lambda row: row.stall_cause == "commit_fails" and not row.moving_partitions,
+        ),
+        proves(
             "restoring",
             "nothing is handled while Kafka Streams restores its state stores",
             lambda row: row.stall_cause == "restoring",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from workbench.humanize import plural
-from workbench.numbers import LESS, MORE, MOST, NOISE
+from workbench.numbers import BUSY, LESS, MORE, MOST, NOISE
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
 from workbench.triage.capacity import Sizing
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above, at_most, below, times
+from workbench.triage.facts.unknown import above, at_least, at_most, below, times
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -60,6 +60,11 @@ QUESTION = Node(
             lambda row: below(row.pace_ratio, LESS),
             Operand("pace_ratio", "× the pace before", "<", number=LESS),
             look="what changed when it began",
+        ),
+        no(
+            "all_busy",
+            "every cause before is ruled out, and its members handle all partitions at once already",
+            lambda row: at_least(times(row.loop_busy, row.members_now), BUSY * row.partition_count),
         ),
         yes(
             "fewer",
