@@ -201,7 +201,7 @@ class Work(MeasuredSubscription):
             # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
             never = sum(1 for it in self.members if it.live and at_most(it.poll_idle, IDLE))
             return None if at_most(times(busy, self.live_members), PART * never) else True
-        # A thread for each partition takes what was read out of the client: unless a quota empties it, an empty queue there says nothing.
+        # A thread for each partition takes what was read out of the client: its empty queue says nothing, unless a quota empties it.
         throttled = above(self.throttle_seconds, self.limits.throttle_seconds) is True
         if not throttled and all_of(at_least(busy, BUSY), at_least(busy, times(MORE, before))):
             return True
