@@ -163,9 +163,7 @@ def score(spark: Any, stories: Sequence[Story]) -> list[Judged]:
     profiles = profiles_named(capture.info.profiles)
     # The words of `triage`, with the samples of each group alone: looking for 300 onsets among all samples would take minutes.
     findings = {
-        (row.group, row.topic): finding_of(
-            row, tables[row.group], WINDOW, limits, expected, profiles=profiles, bootstrap=None
-        )
+        (row.group, row.topic): finding_of(row, tables[row.group], WINDOW, expected, profiles=profiles, bootstrap=None)
         for row in rows
     }
     return [

@@ -80,7 +80,7 @@ def judged(spark: Any, cases: Sequence[Case], window: Window = WINDOW) -> list[t
             key = (it.group, it.topic)
             if key in of_case:
                 samples = of_case[key].samples
-                findings[key] = finding_of(it, samples, window, limits, expected, profiles=profiles, bootstrap=None)
+                findings[key] = finding_of(it, samples, window, expected, profiles=profiles, bootstrap=None)
         found += [(case, findings.get((case.name, case.topic))) for case in part]
     return found
 

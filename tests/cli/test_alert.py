@@ -50,5 +50,5 @@ def test_an_alert_about_somebody_else_is_no_verdict(spark: Any, tmp_path: Path) 
     """A group that the recording does not know: told so, and never "healthy"."""
     alert = payload(tmp_path / "alert.json", cluster="prod", group="somebody-else")
     ran = CliRunner().invoke(command, ["--alert", str(alert), "--capture", str(INCIDENT)], standalone_mode=False)
-    assert getattr(ran.exception, "exit_code", None) == ExitCode.EVIDENCE
+    assert getattr(ran.exception, "exit_code", None) == ExitCode.USAGE
     assert "somebody-else" in str(ran.exception)

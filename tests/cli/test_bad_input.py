@@ -172,9 +172,9 @@ def test_unusable_values_are_never_a_number(spark: object, tmp_path: Path) -> No
 
 @pytest.mark.jvm
 def test_a_group_that_is_not_in_the_capture(spark: object, tmp_path: Path) -> None:
-    """Exit code 4, with its name."""
+    """Exit code 2 with its name, as for a cluster."""
     folder = saved(tmp_path / "healthy", Story().all_partitions().calm())
-    check(run_here("triage", "--capture", str(folder), "--group", "nobody", cwd=tmp_path), 4, "nobody")
+    check(run_here("triage", "--capture", str(folder), "--group", "nobody", cwd=tmp_path), 2, "nobody")
 
 
 def test_a_damaged_capture_is_refused(tmp_path: Path) -> None:
