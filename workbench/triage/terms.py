@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workbench.humanize import duration
+from workbench.humanize import counted, duration
 from workbench.numbers import (
     APART,
     BUSY,
@@ -94,7 +94,8 @@ TERMS = (
     Term(
         "hold the lag",
         f"A few partitions are behind while others are not, each with {APART:g} × the typical lag or more. Or each has more than"
-        f" {_DEFAULT.hot_factor:g} × min(mean, median) of all (`hot_factor`), more than {_DEFAULT.hot_floor_messages:g} messages"
+        f" {_DEFAULT.hot_factor:g} × min(mean, median) of all (`hot_factor`), more than"
+        f" {counted(_DEFAULT.hot_floor_messages, 'message')}"
         f" (`hot_floor_messages`), and {TENTH:.0%} of the highest or more. What stands still is never counted.",
         ("hot",),
     ),
