@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.stories import THRESHOLDS, WINDOW, Story
+from evaluation.stories import WINDOW, Story
 from tests.cli.said import commands_in, problem_of
 from tests.triage.judging import rows_of
 from tests.triage.test_verdicts import CASES
@@ -33,9 +33,7 @@ def commands(rows: list[SubscriptionFeatures], recording: Recording | None) -> d
     bootstrap = "kafka:9092" if recording is None else None
     found = {}
     for row in rows:
-        made = build_finding(
-            row, thresholds=THRESHOLDS, profiles=[], since=WINDOW.start, bootstrap=bootstrap, recording=recording
-        )
+        made = build_finding(row, profiles=[], since=WINDOW.start, bootstrap=bootstrap, recording=recording)
         found[row.group] = [it.command for it in made.actions if it.command]
     return found
 
