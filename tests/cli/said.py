@@ -28,7 +28,7 @@ _SENTENCE_END = re.compile(
     r"(?:[.;:,?)]+(?=\s|$)|\s[-–—]\s|\s(?:and|or|then|with one|lists|makes|says)\s|…|[“”]).*", re.DOTALL
 )
 _NAME = re.compile(r"[a-z-]+(?: [a-z-]+){0,2}")  # nothing but the name of a command: `replay log`
-_COMMANDS = root.list_commands(click.Context(root))
+_COMMANDS = root.list_commands(click.Context(root, **root.context_settings))
 _SHELL_END = re.compile(r"(?:\s#|\s\||\s>|\s2>|\s&&|\s;|;\s|;$).*", re.DOTALL)
 
 
@@ -133,7 +133,7 @@ def in_templates(package: Path) -> Iterator[Said]:
 
 def in_helps(group: click.Group, path: str = "") -> Iterator[Said]:
     """Help texts, option by option."""
-    context = click.Context(group)
+    context = click.Context(group, **root.context_settings)
     for name in group.list_commands(context):
         it = group.get_command(context, name)
         assert it is not None
@@ -197,9 +197,10 @@ class _AnyPath(click.Path):
 
 def _parse(command: click.Command, context: click.Context, parts: list[str]) -> None:
     """Parse as the program does; a value that the program fills in is a text, a number or a choice."""
-    for it in command.params:
-        if isinstance(it.type, click.Path):
-            it.type = _AnyPath(path_type=it.type.type)
+    types = [(it, it.type) for it in command.params]
+    for it, kind in types:
+        if isinstance(kind, click.Path):
+            it.type = _AnyPath(path_type=kind.type)
     try:
         command.parse_args(context, list(parts))
     except click.MissingParameter:
@@ -209,6 +210,9 @@ def _parse(command: click.Command, context: click.Context, parts: list[str]) -> 
             raise
         value = error.param.type.choices[0] if isinstance(error.param.type, click.Choice) else "1"
         command.parse_args(context, [value if it == PLACE else it for it in parts])
+    finally:  # the commands are those that other tests show
+        for it, kind in types:
+            it.type = kind
 
 
 def problem_of(said: Said) -> str | None:
@@ -218,7 +222,7 @@ def problem_of(said: Said) -> str | None:
         parts = shlex.split(said.words.replace("…", ""))
     except ValueError as error:
         return f"no shell line: {error}"
-    context, command = click.Context(root, info_name="workbench"), root
+    context, command = click.Context(root, info_name="workbench", **root.context_settings), root
     try:
         while isinstance(command, click.Group) and parts and not parts[0].startswith("-"):
             name, it, parts = command.resolve_command(context, parts)
