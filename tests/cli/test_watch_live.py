@@ -219,7 +219,7 @@ def test_wrong_use_is_refused_before_the_screen(tmp_path: Path) -> None:
     check(run_here("watch", "--cluster", "prod", "--live", cwd=tmp_path), 2, "needs a terminal")
     check(run_here("watch", "--cluster", "prod", "--live", "--out", "x", cwd=tmp_path), 2, "records nothing")
     check(run_here("watch", "--cluster", "far", "--live", cwd=tmp_path), 2, "no bootstrap")
-    check(run_here("watch", "--cluster", "prod", cwd=tmp_path), 2, "--out is missing")
+    check(run_here("watch", "--cluster", "prod", cwd=tmp_path), 2, "--output is missing")
 
 
 def test_no_other_command_loads_textual() -> None:

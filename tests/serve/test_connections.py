@@ -204,7 +204,7 @@ def test_those_that_were_cut_are_counted_until_they_are_closed() -> None:
 def test_who_does_not_read_is_cut_off(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests in a row, and no answer is read; others are served meanwhile."""
     monkeypatch.setattr(limits, "STALL_SECONDS", 0.5)
-    request = head("/static/serve.css", method="GET") * 1500
+    request = head("/static/serve.css", method="GET") * ANSWERS
     with ExitStack() as stack:
         stuck = []
         for _ in range(MOST - 2):
@@ -222,6 +222,9 @@ def test_who_does_not_read_is_cut_off(server: Running, monkeypatch: pytest.Monke
         assert len(server.connections) <= 1
 
 
+ANSWERS = 800  # of 10 kB: more than the kernel buffers, and read slowly within the time for a whole answer
+
+
 def test_who_reads_slowly_gets_the_whole_answer(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as something is taken; only the time for the whole answer ends it."""
     monkeypatch.setattr(limits, "STALL_SECONDS", 0.4)
@@ -233,7 +236,7 @@ def test_who_reads_slowly_gets_the_whole_answer(server: Running, monkeypatch: py
             raw.settimeout(10)
             # The same answer so often that it does not fit into the kernel's buffers.
             raw.sendall(
-                head("/static/serve.css", method="GET") * 1500 + head("/healthz", "Connection: close", method="GET")
+                head("/static/serve.css", method="GET") * ANSWERS + head("/healthz", "Connection: close", method="GET")
             )
             size, began = 0, time.monotonic()
             with suppress(OSError):
@@ -244,7 +247,7 @@ def test_who_reads_slowly_gets_the_whole_answer(server: Running, monkeypatch: py
             return size
 
     whole = read()
-    assert whole > 1500 * len(STATIC["serve.css"][1]())
+    assert whole > ANSWERS * len(STATIC["serve.css"][1]())
     monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.0)
     monkeypatch.setattr(limits, "STALL_SECONDS", 0.0)
     assert read() < whole
