@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from workbench.collect.agreement import GAP_INTERVALS, Measured
 from workbench.samples import SampleBatch, SeriesTable, concat_series
@@ -28,10 +29,11 @@ def with_restoring(series: SeriesTable, members: Mapping[str, str]) -> SeriesTab
         series: of one profile.
         members: client id to group.
     """
+    restores = pc.match_substring_regex(series.names["member"], f"^(?:{_RESTORING.pattern})$")
+    if not pc.any(restores).as_py():  # the usual case, without a look at each of a fleet's series
+        return series
     of_member = series.names["member"].to_pylist()
     applications = {name: found[1] for name in {*of_member} - {None} if (found := _RESTORING.fullmatch(name))}
-    if not applications:
-        return series
     groups = {found[1]: group for name, group in members.items() if (found := _CONSUMER.fullmatch(name))}
     parts: dict[str, list[Measured]] = defaultdict(list)
     signals, starts = series.names["signal"].to_pylist(), series.starts
