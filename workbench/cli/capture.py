@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, renamed, selection_options, window_options
+from workbench.cli.options import (
+    cluster_option,
+    config_option,
+    json_option,
+    output_folder,
+    selection_options,
+    window_options,
+)
 from workbench.errors import UsageError
 from workbench.humanize import plural
 from workbench.screen import say, write_json
@@ -14,14 +21,7 @@ from workbench.screen import say, write_json
 
 @click.command(name="capture")
 @cluster_option(unless=("statistics",))
-@renamed(
-    "--output",
-    "out",
-    old=("--out",),
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Folder for the capture.",
-)
+@output_folder("Folder for the capture.")
 @click.option(
     "--statistics",
     type=click.Path(path_type=Path, dir_okay=False),

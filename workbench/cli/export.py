@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, completing, config_option, renamed
+from workbench.cli.options import cluster_option, completing, config_option, output_folder
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.screen import say
@@ -45,14 +45,7 @@ def command() -> None:
 @click.option(
     "--runbook-base", default="runbooks", show_default=True, help="Address of the folder of runbooks, for alerts."
 )
-@renamed(
-    "--output",
-    "out",
-    old=("--out",),
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Folder for the files.",
-)
+@output_folder("Folder for the files.")
 @config_option
 def grafana(
     cluster: str | None,
@@ -115,14 +108,7 @@ def grafana(
 @command.command()
 @click.option("--runbook-base", required=True, help="Address of the folder of runbooks: https://…")
 @cluster_option(required=False)
-@renamed(
-    "--output",
-    "out",
-    old=("--out",),
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Folder for the files.",
-)
+@output_folder("Folder for the files.")
 @config_option
 def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None) -> int:
     """Write the alert rules of all verdicts, with runbook links that open from a chat, and check them with promtool if it is there.

@@ -37,6 +37,12 @@ def renamed(*names: str, old: Sequence[str], **options: Any) -> Callable[[F], F]
     return click.option(*names, cls=Renamed, old=old, **options)
 
 
+def output_folder(words: str) -> Callable[[F], F]:
+    """`--output` of a command that writes a folder."""
+    folder = click.Path(path_type=Path, file_okay=False)
+    return renamed("--output", "out", old=("--out",), type=folder, required=True, help=words)
+
+
 def completing(names: str) -> Any:
     """Completion by a function of `cli.completion`, which is loaded when somebody presses Tab."""
 
