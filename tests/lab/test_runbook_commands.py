@@ -41,7 +41,7 @@ COMMANDS = {
     'workbench dlq show "$TOPIC" --cluster "$CLUSTER" --by error --by source --by minute': (0,),
     'workbench dlq show "$TOPIC" --cluster "$CLUSTER" --limit 5': (0,),
     'workbench dlq plan "$TOPIC" --cluster "$CLUSTER" --max-records-per-second 500 -o redrive.json': (0,),
-    "workbench dlq apply redrive.json": (0,),  # only its checks
+    "workbench dlq apply redrive.json --dry-run": (0,),  # only its checks
     "workbench dlq verify redrive.json": (3,),  # nothing is produced yet
 }
 _KAFKA = {

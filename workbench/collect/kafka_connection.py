@@ -333,7 +333,7 @@ class KafkaConnection:
         if is_denied(error):
             return self.refused(error_words(error), needs=needs)
         words = error_words(error)
-        if _LOCAL in words:  # of the request; what the client said of its connections says more
+        if is_local(error):  # of the request; what the client said of its connections says more
             self.connect().poll(0)
             words = self._errors.recent(self.deadline_seconds) or words.rpartition(_LOCAL)[2].lower()
         hint = next((it for mark, it in _HINTS.items() if mark in words), _UNKNOWN_REASON)

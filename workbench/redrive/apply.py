@@ -175,7 +175,7 @@ class Redrive:
                 if not self._flow.was_slow(places, size):
                     raise SourceUnreachableError(
                         f"The letter {_named(places)} of {_bytes(size)} cannot be produced within one transaction: {error}.",
-                        hint="See the quotas of this user (dlq apply without --apply names them).",
+                        hint="See the quotas of this user (dlq apply --dry-run names them).",
                     ) from None
                 tries = 0
             except FencedError:
