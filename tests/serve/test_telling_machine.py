@@ -161,3 +161,23 @@ def test_everybody_is_told_once_and_in_order() -> None:
 def test_everybody_is_told_once_and_in_order_for_long() -> None:
     """20,000 steps."""
     run(Machine, 10 * STEPS)
+
+
+@pytest.mark.parametrize("back", [600, 7200, 90_000])
+def test_an_end_that_waits_is_told_also_when_the_clock_is_set_back(back: int) -> None:
+    """No wait is longer than the quiet time, so a later moment is one of another clock."""
+    world = World(files)
+    try:
+        for group in GROUPS[:6]:
+            world.alert(group, 0, "firing")
+        world.judge()
+        world.send()
+        assert any(it.message.kind == "digest" for it in world.boxes["chat"].messages)
+        for it in world.health.values():
+            it.verdict = "healthy"
+        world.clock.now += 61
+        world.judge()
+        world.clock.now -= back
+        world.settle()
+    finally:
+        world.close()

@@ -35,7 +35,6 @@ REPOST_SECONDS = 900.0  # an Alertmanager forgets what is not repeated
 _TOLD_MEMBERS = 10
 _LEAST_QUIET_SECONDS = 60.0
 _GATHER_SECONDS = 30.0
-_LONGEST_WAIT_SECONDS = 86_400.0
 _ENDINGS = {
     "ended": "Closed: none of its alerts fires any more. Last seen: ",
     "moved": "Closed: its alerts have their verdicts in other incidents. ",
@@ -358,7 +357,8 @@ def tell_due(store: Store, settings: ServeSettings, *, lead: int | None = None) 
     """Tell what had to wait for the quiet time, and repeat to an Alertmanager what still holds; return whether there was anything."""
     now = store.clock()
     waits = "due <= ? OR due > ?"
-    limits = (now, now + _LONGEST_WAIT_SECONDS)
+    # Nothing waits longer than the quiet time: what is due later was written before the clock was set back.
+    limits = (now, now + max(settings.quiet.total_seconds(), _LEAST_QUIET_SECONDS))
     again = [it.name for it in settings.targets if it.kind == "alertmanager"]
     with store.reading() as db:
         waiting = db.execute(f"SELECT 1 FROM telling WHERE {waits} LIMIT 1", limits).fetchone()  # noqa: S608 - our own words
