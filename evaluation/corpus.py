@@ -30,7 +30,7 @@ from workbench.expectations import Expectations
 from workbench.features.measured import MeasuredSubscription
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import concat
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage import engine
 from workbench.triage.judge import judged
 from workbench.triage.leaves import leaf_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import workbench
+from workbench.kafka.redrive.letters import _letter
 from workbench.kafka_headers import UNREADABLE, headers_of
-from workbench.redrive.kafka_letters import _letter
 
 
 class Message:

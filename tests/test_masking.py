@@ -18,8 +18,8 @@ from pydantic import BaseModel, ValidationError
 from tests.servers import Script, scripted
 from workbench.errors import UsageError, WorkbenchError
 from workbench.masking import masked, masked_document, masked_ends, masked_start, remember, secrets_in_connection
+from workbench.plans.journal import Journal
 from workbench.replay.fleet import FleetFile
-from workbench.replay.journal import Journal
 from workbench.screen import _LogFormatter, say, say_crash, tell, write_json
 from workbench.settings import Cluster, checked_cluster
 

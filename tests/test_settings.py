@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from workbench.errors import ConfigError, UnknownClusterError
 from workbench.inputs import first_problem
-from workbench.settings import Settings, Thresholds, load_settings
+from workbench.settings import Settings, load_settings
+from workbench.thresholds import Thresholds
 
 
 def write(folder: Path, text: str) -> Path:

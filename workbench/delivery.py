@@ -7,9 +7,9 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from workbench.expectations import LONGEST, Duration, Strict
 from workbench.inputs import is_web_address
 from workbench.masking import remember, secrets_in_database, secrets_in_url
+from workbench.settings_base import LONGEST, Duration, Strict
 
 _MAX_PORT = 65_535
 

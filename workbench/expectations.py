@@ -25,16 +25,15 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, field_validator
 
-from workbench.errors import WindowError
 from workbench.humanize import did_you_mean
 from workbench.inputs import is_web_address
 from workbench.schedule import Schedule, schedule_of
-from workbench.window import parse_duration
+from workbench.settings_base import LONGEST, Duration, Strict
 
 if TYPE_CHECKING:
-    from workbench.settings import Thresholds
+    from workbench.thresholds import Thresholds
 
 # Kinds of the actions that triage advises (tests/triage/test_settle.py), and two that only a team's own tools can do.
 ACTION_KINDS = (
@@ -53,17 +52,6 @@ ACTION_KINDS = (
     "scale_processors",
     "spread_keys",
 )
-LONGEST = timedelta(days=366)  # more is a mistake in the unit
-
-
-def _duration(value: Any) -> Any:
-    try:
-        # ISO 8601 ("PT18S") is how pydantic itself writes one.
-        return parse_duration(value) if isinstance(value, str) and not value.startswith("P") else value
-    except WindowError as error:
-        # A text that does not even begin like a duration is here by mistake, and may be a secret.
-        said = error.message if value[:1].isdigit() else "this is not a duration, such as 15m"
-        raise ValueError(said) from None
 
 
 def _aware(value: datetime) -> datetime:
@@ -75,15 +63,6 @@ def _aware(value: datetime) -> datetime:
 def _schedule(value: str) -> str:
     schedule_of(value)  # says what is wrong
     return value
-
-
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
-
-
-class Strict(BaseModel):
-    """A table of the settings: no unknown fields, no change, no value in messages."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Mute(Strict):

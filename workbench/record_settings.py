@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from workbench.expectations import Strict
 from workbench.inputs import is_web_address
+from workbench.settings_base import Strict
 
 # Endings and words that frameworks and people use: .DLT, -dlt, -dlq, _dead_letter, orders-dead, orders-retry of Decaton, ….
 CONVENTION = re.compile(r"(?i)(^|[._-])(dlt|dlq|dead|dead[._-]?letters?|deadletterqueue)([._-].*)?$")

@@ -139,3 +139,13 @@ class Window:
             "end": self.end.isoformat(),
             "baseline_start": self.baseline_start.isoformat(),
         }
+
+
+def instant_ms(instant: datetime) -> int:
+    """Round a time up to milliseconds since the epoch, as in Kafka's timestamps."""
+    from datetime import UTC, timedelta
+
+    span = instant - datetime(1970, 1, 1, tzinfo=UTC)
+    return (
+        -(-span // timedelta(milliseconds=1)) if span % timedelta(milliseconds=1) else span // timedelta(milliseconds=1)
+    )

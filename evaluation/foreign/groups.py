@@ -26,9 +26,9 @@ from evaluation.foreign.spec import (
 )
 from evaluation.foreign.traffic import pauses
 from workbench.collect.capture import write_capture
-from workbench.collect.kafka import KafkaCluster
 from workbench.collect.live import collect
 from workbench.errors import SetupError
+from workbench.kafka.cluster import KafkaCluster
 from workbench.lab import process
 from workbench.lab.kafka import create_topic, move_commits
 from workbench.lab.lab import LAG_PROFILES, Lab

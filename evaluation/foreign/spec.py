@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from workbench.lab.spec import Traffic
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 
 HERE = Path(__file__).parent
 Library = Literal["franz_go", "kafkajs"]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.samples import SampleBatch, concat
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 END = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)

@@ -25,7 +25,7 @@ from evaluation.stories.truth import HARMFUL, WINDOW, Story, Truth
 from workbench.collect.capture import Capture, new_info
 from workbench.expectations import Expectations
 from workbench.samples import concat
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.engine import answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
 from workbench.triage.verdict import State

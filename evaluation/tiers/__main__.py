@@ -34,7 +34,7 @@ from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.expectations import Expectations
 from workbench.files import write_text
 from workbench.samples import concat
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.engine import answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
 from workbench.window import Window

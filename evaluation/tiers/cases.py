@@ -19,7 +19,7 @@ from evaluation.stories.life import Life
 from evaluation.stories.truth import WINDOW, Plan, Story, Truth
 from workbench.expectations import GroupSettings
 from workbench.samples import concat
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 Tier = Literal["lag", "lag + statistics", "lag + statistics + process time", "runtime"]

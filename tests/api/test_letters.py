@@ -26,7 +26,7 @@ EVIL = "<img src=x onerror=alert(1)>" + HOSTILE
 
 
 class Kafka:
-    """`RedriveKafka` on a cluster in memory; what was produced can be read back from the source topic."""
+    """`RedriveCluster` on a cluster in memory; what was produced can be read back from the source topic."""
 
     def __init__(self, letters: list[Letter]) -> None:
         self.cluster = FakeCluster(letters)

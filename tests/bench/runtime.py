@@ -16,11 +16,11 @@ from confluent_kafka import Producer
 from prometheus_client import Counter, Histogram
 
 from tests.bench.harness import Result, result
+from workbench.kafka.runtime.source import KafkaSource
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import start_lab
 from workbench.runtime import Event, ProcessorConfig, Record, RestSink, Runtime, RuntimeConfig, running
 from workbench.runtime.event import decode_by_header
-from workbench.runtime.kafka_source import KafkaSource
 from workbench.runtime.metrics import ENQUEUE_TIME_BUCKETS, PROCESS_TIME_BUCKETS
 
 PARTITIONS = 8

@@ -27,10 +27,10 @@ from workbench.collect.capture import (
     write_capture,
     write_info,
 )
-from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, read_bounded
 from workbench.collect.parquet_pages import pages_of
 from workbench.errors import DamagedCaptureError, NotACaptureError, OutputError, UsageError
+from workbench.queues.views import GROUPS_SCHEMA
 from workbench.settings import Cluster
 
 

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tests.collect.answers import done
-from workbench.collect import kafka
-from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SourceUnreachableError
+from workbench.kafka import cluster as kafka
+from workbench.kafka.cluster import KafkaCluster
 
 
 class LoadingAdmin:

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_ages import Age, ages
-from workbench.collect.kafka_views import Partition, Snapshot
+from workbench.kafka.ages import Age, ages
+from workbench.kafka.cluster import KafkaCluster
+from workbench.queues.views import Partition, Snapshot
 
 NOW = 1_700_000_000.0
 PART = ("t", 0)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from workbench.collect.kafka_assigned import assigned_samples, read_partitions
-from workbench.collect.kafka_views import GroupView, Member, Partition, views_table
+from workbench.kafka.assigned import assigned_samples, read_partitions
+from workbench.queues.views import GroupView, Member, Partition, views_table
 from workbench.samples import SampleBatch
 
 READ = {("g", "t", 0), ("g", "t", 1), ("g", "old", 0), ("other", "t", 0)}

@@ -14,12 +14,12 @@ import pytest
 from confluent_kafka import KafkaError
 
 from tests.collect.wire_broker import WireBroker
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_brokers import Brokers, _by_own_request, _kept, look_at_brokers
-from workbench.collect.kafka_errors import ClientErrors, certificate_problem, known_properties
-from workbench.collect.kafka_login import security_of
-from workbench.collect.kafka_wire import addresses
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError
+from workbench.kafka.brokers import Brokers, _by_own_request, _kept, look_at_brokers
+from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.errors import ClientErrors, certificate_problem, known_properties
+from workbench.kafka.login import security_of
+from workbench.kafka.wire import addresses
 from workbench.lab.certificates import Authority, new_authority
 from workbench.lab.process import free_port
 

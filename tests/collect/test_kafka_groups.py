@@ -16,8 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.certificates import certificate
 from tests.collect.wire_broker import WireBroker, classic, listing, share_offsets, shares, streams
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_answers import (
+from workbench.kafka.answers import (
     parse_classic,
     parse_list,
     parse_share_offsets,
@@ -25,20 +24,21 @@ from workbench.collect.kafka_answers import (
     parse_streams,
     spelled,
 )
-from workbench.collect.kafka_brokers import Brokers
-from workbench.collect.kafka_connection import KafkaConnection
-from workbench.collect.kafka_groups import (
+from workbench.kafka.brokers import Brokers
+from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.connection import KafkaConnection
+from workbench.kafka.groups import (
     NotListedError,
     first_to_answer,
     groups_of,
     listed_by_librdkafka,
     read_others,
 )
-from workbench.collect.kafka_login import NoCounterpartError, scram_proof, security_of
-from workbench.collect.kafka_others import Others
-from workbench.collect.kafka_reading import AgainError, Reading
-from workbench.collect.kafka_views import NOT_PERMITTED, GroupView, ShareOffset
-from workbench.collect.kafka_wire import Answer, Wire, WireError, addresses, array, text
+from workbench.kafka.login import NoCounterpartError, scram_proof, security_of
+from workbench.kafka.others import Others
+from workbench.kafka.reading import AgainError, Reading
+from workbench.kafka.wire import Answer, Wire, WireError, addresses, array, text
+from workbench.queues.views import NOT_PERMITTED, GroupView, ShareOffset
 
 LISTED = {
     "plain": ("consumer", "Stable", "Classic"),

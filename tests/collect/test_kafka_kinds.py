@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.collect.kafka_kinds import (
+from workbench.queues.kinds import (
     HIDDEN,
     KINDS,
     Unjudged,
@@ -16,7 +16,7 @@ from workbench.collect.kafka_kinds import (
     named,
     unjudged_in,
 )
-from workbench.collect.kafka_views import GroupView, Member, ShareOffset, Snapshot, group_view, views_table
+from workbench.queues.views import GroupView, Member, ShareOffset, Snapshot, group_view, views_table
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from workbench.collect import kafka_offsets
-from workbench.collect.kafka_brokers import Brokers
-from workbench.collect.kafka_connection import KafkaConnection
-from workbench.collect.kafka_leaders import topics_of
-from workbench.collect.kafka_offsets import offsets_of
-from workbench.collect.kafka_reading import AgainError, Reading
 from workbench.errors import SourceUnreachableError
-from workbench.replay.kafka_gateway import KafkaGateway
+from workbench.kafka import offsets as kafka_offsets
+from workbench.kafka.brokers import Brokers
+from workbench.kafka.connection import KafkaConnection
+from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.leaders import topics_of
+from workbench.kafka.offsets import offsets_of
+from workbench.kafka.reading import AgainError, Reading
 
 DENIED, UNKNOWN = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
 
@@ -151,7 +151,7 @@ def test_a_replay_asks_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its log view has the offsets of what has a leader, and the reasons of the rest."""
     client = Client({"t": [1, -1], "hidden": DENIED})
     monkeypatch.setattr(KafkaConnection, "look", lambda _kafka: Brokers(answering={}, silent={}))
-    monkeypatch.setattr("workbench.replay.kafka_lookup._RETRY_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("workbench.kafka.lookup._RETRY_PAUSE_SECONDS", 0.0)
     gateway = KafkaGateway("b:1")
     gateway._kafka._admin = client
     client.failures = 1

@@ -18,12 +18,15 @@ from tests.collect.test_kafka_quotas import answer_of, entry
 from tests.collect.test_prometheus import body
 from tests.collect.wire_broker import WireBroker, int16, int32, int64
 from tests.servers import Script, scripted
-from workbench.collect import kafka_limits, live, record
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_limits import parse_log_dirs, read_limits, samples_of
-from workbench.collect.kafka_views import GROUPS_SCHEMA, GroupView, Member, Partition, Snapshot, views_table
-from workbench.collect.kafka_wire import Answer, WireError, array, text
-from workbench.settings import Cluster, Thresholds
+from workbench.collect import live, record
+from workbench.kafka import limits as kafka_limits
+from workbench.kafka import observer
+from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.limits import parse_log_dirs, read_limits, samples_of
+from workbench.kafka.wire import Answer, WireError, array, text
+from workbench.queues.views import GROUPS_SCHEMA, GroupView, Member, Partition, Snapshot, views_table
+from workbench.settings import Cluster
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 QUOTAS, LOG_DIRS = 48, 35
@@ -166,7 +169,7 @@ def test_a_live_triage_asks_and_one_of_an_hour_ago_does_not(
     seen = Snapshot(taken_at=0.0, groups=(view,), commits={}, ends={}, starts={})
     monkeypatch.setattr(KafkaCluster, "members", lambda *_args, **_more: seen)
     monkeypatch.setattr(KafkaCluster, "last_stable", lambda *_: {})
-    monkeypatch.setattr(live, "read_limits", lambda _kafka, views: dict.fromkeys(views["group"].to_pylist(), 40.0))
+    monkeypatch.setattr(observer, "read_limits", lambda _kafka, views: dict.fromkeys(views["group"].to_pylist(), 40.0))
     end = datetime.now(UTC) - timedelta(seconds=ago)
     window = Window.ending(end, length=timedelta(minutes=5), baseline=timedelta(minutes=5))
     lag = {"__name__": "kafka_consumergroup_lag", "consumergroup": "g", "topic": "t", "partition": "0"}
@@ -189,8 +192,8 @@ def test_a_recording_asks_now_and_then(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(KafkaCluster, "snapshot", snapshot)
     monkeypatch.setattr(KafkaCluster, "last_stable", lambda *_: {})
     asked: list[float] = []
-    monkeypatch.setattr(record, "read_limits", lambda *_: asked.append(clock[0]) or {"g": 40.0})
-    monkeypatch.setattr(record, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(observer, "read_limits", lambda *_: asked.append(clock[0]) or {"g": 40.0})
+    monkeypatch.setattr(observer, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     recorder = record.Recorder(Cluster(name="c", bootstrap="b:1", profiles=[]), tmp_path / "r", interval_seconds=1.0)
     counts = []
     for clock[0] in (100.0, 105.0, 114.0, 116.0, 120.0, 140.0):

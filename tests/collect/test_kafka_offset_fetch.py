@@ -12,15 +12,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tests.collect.wire_broker import WireBroker, commits, coordinators, int32, texts
-from workbench.collect.kafka_brokers import Brokers
-from workbench.collect.kafka_commits import commits_of
-from workbench.collect.kafka_connection import KafkaConnection
-from workbench.collect.kafka_groups import NotListedError
-from workbench.collect.kafka_offset_fetch import Commits, Limits, parse_commits, parse_coordinators, read_commits
-from workbench.collect.kafka_reading import AgainError, Reading
-from workbench.collect.kafka_wire import Answer, WireError, array, text
 from workbench.errors import SourceUnreachableError
-from workbench.replay.kafka_gateway import KafkaGateway
+from workbench.kafka.brokers import Brokers
+from workbench.kafka.commits import commits_of
+from workbench.kafka.connection import KafkaConnection
+from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.groups import NotListedError
+from workbench.kafka.offset_fetch import Commits, Limits, parse_commits, parse_coordinators, read_commits
+from workbench.kafka.reading import AgainError, Reading
+from workbench.kafka.wire import Answer, WireError, array, text
 
 FIND, FETCH = 10, 9
 LOADING, NOT_COORDINATOR, DENIED, ABSENT = 14, 16, 30, 69

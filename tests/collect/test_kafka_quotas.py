@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.collect.wire_broker import WireBroker
-from workbench.collect.kafka_quotas import Limit, Quotas, parse_limits, quotas_of, read_bytes_per_second
-from workbench.collect.kafka_wire import Answer, WireError, array, text
+from workbench.kafka.quotas import Limit, parse_limits, quotas_of, read_bytes_per_second
+from workbench.kafka.wire import Answer, WireError, array, text
+from workbench.queues.gateway import Quotas
 
 
 def entry(entities: dict[str, str | None], values: dict[str, float]) -> bytes:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from workbench.collect.kafka_brokers import Brokers
-from workbench.collect.kafka_connection import KafkaConnection
-from workbench.collect.kafka_reading import AgainError, Reading, read
+from workbench.kafka.brokers import Brokers
+from workbench.kafka.connection import KafkaConnection
+from workbench.kafka.reading import AgainError, Reading, read
 
 ALL = Brokers(answering={1: "a:1", 2: "b:2"}, silent={})
 ONE_SILENT = Brokers(answering={1: "a:1"}, silent={2: "broker 2 does not answer"})
@@ -20,7 +20,7 @@ ONE_SILENT = Brokers(answering={1: "a:1"}, silent={2: "broker 2 does not answer"
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> KafkaConnection:
     """A connection whose clients know nothing; half a second without an answer is quiet."""
-    monkeypatch.setattr("workbench.collect.kafka_connection._retired", [])
+    monkeypatch.setattr("workbench.kafka.connection._retired", [])
     found = KafkaConnection("a:1,b:2", deadline_seconds=10)
 
     def connect(self: KafkaConnection) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.collect.kafka_records import SCHEMA, KafkaRecords, KafkaRecordsReader, pack, to_arrow
+from workbench.kafka.records import SCHEMA, KafkaRecords, KafkaRecordsReader, pack, to_arrow
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 40)), max_size=30), st.integers(1, 25))

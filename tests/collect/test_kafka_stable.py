@@ -15,11 +15,12 @@ from tests.collect.answers import done
 from tests.collect.test_prometheus import body
 from tests.servers import Script, scripted
 from workbench.collect import live
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_stable import StandingStill, standing, to_samples
-from workbench.collect.kafka_views import GroupView, Partition, Snapshot
+from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.stable import StandingStill, standing, to_samples
+from workbench.queues.views import GroupView, Partition, Snapshot
 from workbench.samples import SampleBatch, SeriesTable
-from workbench.settings import Cluster, Thresholds
+from workbench.settings import Cluster
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 

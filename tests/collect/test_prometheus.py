@@ -15,7 +15,8 @@ from workbench.collect.live import collect
 from workbench.collect.prometheus import MAX_POINTS, PrometheusSource, chunks, fitting_step
 from workbench.errors import NoSeriesError, SourceUnreachableError
 from workbench.profiles import load_profile
-from workbench.settings import Cluster, Thresholds
+from workbench.settings import Cluster
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 END = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)

@@ -15,13 +15,15 @@ from tests.collect.test_prometheus import LAG, body
 from tests.collect.test_scrape import GARBAGE, PAGE
 from tests.fleet import END
 from tests.servers import Script, scripted
-from workbench.collect import kafka_commits, live
+from workbench.collect import live
 from workbench.collect.capture import read_capture
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_offset_fetch import Commits
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UnknownGroupError
-from workbench.settings import Cluster, Thresholds
+from workbench.kafka import commits as kafka_commits
+from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.offset_fetch import Commits
+from workbench.settings import Cluster
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 

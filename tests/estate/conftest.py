@@ -17,14 +17,14 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Produc
 
 from tests.lab.conftest import commit_many, workbench
 from tests.waiting import wait_for
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_groups import own_security
-from workbench.collect.kafka_login import logged_in
-from workbench.collect.kafka_offset_fetch import FIND, parse_coordinators
-from workbench.collect.kafka_wire import WireError, addresses, array, text
+from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.groups import own_security
+from workbench.kafka.login import logged_in
+from workbench.kafka.offset_fetch import FIND, parse_coordinators
+from workbench.kafka.wire import WireError, addresses, array, text
 from workbench.lab.estate import PASSWORD_VARIABLE, Estate, start_estate
 from workbench.lab.estate_access import ADMIN, ONCALL, SERVICE
-from workbench.replay.kafka_gateway import KafkaGateway
 
 
 @pytest.fixture(scope="session")

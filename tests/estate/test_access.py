@@ -14,11 +14,11 @@ from tests.collect.test_prometheus import LAG, body
 from tests.estate.conftest import Filled, commit, document, filled, fresh, run, settings_for, source, took
 from tests.servers import Script, scripted
 from workbench.collect import live
-from workbench.collect.kafka_views import NOT_PERMITTED
 from workbench.errors import ConfigError, ExitCode, NoSeriesError, SourceUnreachableError, UnknownGroupError
 from workbench.lab.estate import Estate
 from workbench.lab.estate_access import PREFIX, READER
-from workbench.settings import Thresholds
+from workbench.queues.views import NOT_PERMITTED
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 pytestmark = pytest.mark.lab

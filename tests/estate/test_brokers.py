@@ -10,14 +10,14 @@ from contextlib import contextmanager
 import pytest
 
 from tests.estate.conftest import Filled, coordinators_of, filled, fresh, leader_of, source, took
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_ages import ages
-from workbench.collect.kafka_brokers import look_at_brokers
-from workbench.collect.kafka_views import Snapshot
 from workbench.errors import SourceUnreachableError
+from workbench.kafka.ages import ages
+from workbench.kafka.brokers import look_at_brokers
+from workbench.kafka.cluster import KafkaCluster
 from workbench.lab.estate import Estate
 from workbench.lab.estate_access import PREFIX
 from workbench.lab.estate_broker import EstateBroker
+from workbench.queues.views import Snapshot
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 EXTRA_SECONDS = 5.0  # the answer may come so much later than from three brokers

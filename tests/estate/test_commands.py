@@ -15,9 +15,9 @@ from tests.estate.conftest import Filled, committed, document, filled, fresh, ru
 from tests.lab.conftest import described
 from tests.waiting import wait_for
 from workbench.collect.capture import read_capture
-from workbench.collect.kafka_records import KafkaRecords
 from workbench.collect.live import collect, observe
 from workbench.errors import ExitCode, SourceUnreachableError
+from workbench.kafka.records import KafkaRecords
 from workbench.lab.estate import Estate
 from workbench.lab.estate_access import ONCALL, PREFIX, READER, SERVICE
 from workbench.lab.jars import TOOLS, ensure

@@ -12,9 +12,10 @@ from tests.estate.conftest import fresh, settings_for
 from tests.lab.test_redrive_kills import check_exactly_once, killed_until_done
 from tests.redrive.redriving import dlq, kafka_of, records_of, write_letters
 from tests.redrive.six_kinds import letters
-from workbench.collect.kafka_quotas import Quotas, quotas_of
+from workbench.kafka.quotas import quotas_of
 from workbench.lab.estate import PASSWORD_VARIABLE, Estate
 from workbench.lab.estate_access import ADMIN, ONCALL, READER, READER_QUOTA
+from workbench.queues.gateway import Quotas
 from workbench.redrive.planfile import read_redrive_plan
 
 pytestmark = pytest.mark.estate

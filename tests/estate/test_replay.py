@@ -16,16 +16,18 @@ from confluent_kafka import Consumer
 
 from tests.estate.conftest import commit, committed, coordinator_of, document, fill, fresh, run, settings_for, took
 from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
+from workbench.kafka.gateway import KafkaGateway
 from workbench.lab.estate import Estate
 from workbench.lab.estate_access import ONCALL, READER, SERVICE
+from workbench.plans.document import write_file
+from workbench.plans.journal import Journal
+from workbench.queues.gateway import ABSENT
 from workbench.replay.apply import Options, apply_plan
-from workbench.replay.gateway import ABSENT
 from workbench.replay.guard import Limits
-from workbench.replay.journal import Journal
-from workbench.replay.kafka_gateway import KafkaGateway
-from workbench.replay.plan import PlanRequest, make_plan, survey
-from workbench.replay.planfile import AfterEnd, Plan, write_file
+from workbench.replay.plan import make_plan, survey
+from workbench.replay.planfile import AfterEnd, Plan
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
+from workbench.replay.request import PlanRequest
 from workbench.replay.rollback import roll_back
 from workbench.window import parse_instant
 

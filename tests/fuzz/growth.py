@@ -11,9 +11,9 @@ from typing import Any
 
 from tests.fuzz.mutators import json_text, of_bytes, of_json
 from tests.fuzz.target import Case, Target
-from workbench.collect.kafka_answers import parse_streams
-from workbench.collect.kafka_wire import Answer, WireError, array, text
 from workbench.errors import SourceUnreachableError, WorkbenchError
+from workbench.kafka.answers import parse_streams
+from workbench.kafka.wire import Answer, WireError, array, text
 
 _PIECES = (
     "://",

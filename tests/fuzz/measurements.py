@@ -27,9 +27,9 @@ from tests.fuzz.mutators import (
 from tests.fuzz.target import CAPTURES, SECRET, Case, Target, Web, changed, folder_of, written
 from tests.profiles.pages import PAGES
 from workbench.collect import capture, remote_read
-from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.prometheus import PrometheusSource
 from workbench.profiles import load_profile
+from workbench.queues.views import GROUPS_SCHEMA
 
 _ROOM_GIB = 0.1  # of a capture: in Arrow's memory it takes up to three times of it for a moment
 _ROOM_BYTES = round(3 * _ROOM_GIB * 2**30)
@@ -183,7 +183,7 @@ def _statistics() -> Target:
 
 
 def _own_statistics() -> Target:
-    from workbench.runtime.kafka_source import KafkaSource
+    from workbench.kafka.runtime.source import KafkaSource
 
     def call(data: bytes, _folder: Path) -> object:
         source: Any = object.__new__(KafkaSource)

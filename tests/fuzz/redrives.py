@@ -19,8 +19,8 @@ def targets() -> list[Target]:
 
 def _plan() -> Target:
     from tests.redrive.making import letter_of, plan_from
+    from workbench.plans.document import canonical_hash
     from workbench.redrive.planfile import read_redrive_plan
-    from workbench.replay.planfile import canonical_hash
 
     letters = [letter_of(number % 3, number // 3, b"k%d" % (number % 5), (0, 90 - number)) for number in range(60)]
     seed = json_text(plan_from(letters).document())

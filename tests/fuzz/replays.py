@@ -68,9 +68,10 @@ def _resealed(seal: Callable[[dict[str, Any]], str]) -> Callable[..., bytes]:
 
 
 def _plans(folder: Path) -> list[Target]:
+    from workbench.plans.document import canonical_hash
+    from workbench.plans.journal import Journal
     from workbench.replay import receipt
-    from workbench.replay.journal import Journal
-    from workbench.replay.planfile import canonical_hash, read_plan
+    from workbench.replay.planfile import read_plan
 
     plan = plan_of(orders())
     rolled = receipt.Rollback(

@@ -10,7 +10,8 @@ from typing import Any
 from tests.collect.wire_broker import classic, commits, coordinators, int32, listing, share_offsets, shares, streams
 from tests.fuzz.mutators import of_bytes
 from tests.fuzz.target import Case, Target
-from workbench.collect.kafka_answers import (
+from workbench.errors import SourceUnreachableError
+from workbench.kafka.answers import (
     parse_brokers,
     parse_classic,
     parse_list,
@@ -18,9 +19,8 @@ from workbench.collect.kafka_answers import (
     parse_shares,
     parse_streams,
 )
-from workbench.collect.kafka_offset_fetch import Commits, parse_commits, parse_coordinators
-from workbench.collect.kafka_wire import Answer, WireError, array, text
-from workbench.errors import SourceUnreachableError
+from workbench.kafka.offset_fetch import Commits, parse_commits, parse_coordinators
+from workbench.kafka.wire import Answer, WireError, array, text
 
 _PARSERS: dict[str, tuple[bytes, Callable[[Answer], Any]]] = {
     "brokers": (

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit, produce
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_assigned import assigned_samples
+from workbench.kafka.assigned import assigned_samples
+from workbench.kafka.cluster import KafkaCluster
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 

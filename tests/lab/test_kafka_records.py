@@ -14,11 +14,14 @@ from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit
 from tests.lab.replaying import fill, footprint, fresh, kept, now_ms, plan_for, replay, topic_with
-from workbench.collect.kafka_records import KafkaRecords
 from workbench.errors import EvidenceError, SourceUnreachableError
+from workbench.kafka.records import KafkaRecords
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
-from workbench.replay.records import counts_by, read_records, run
+from workbench.logs.records import counts_by, run
+from workbench.queues.gateway import Ranges
+from workbench.queues.systems import system_of
+from workbench.settings import Cluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm]
 
@@ -75,6 +78,11 @@ def test_every_record_once_with_all_it_has(lab: Lab, spark: Any, mixed: Any, per
     assert footprint(lab) == before
 
 
+def _read(spark: Any, lab: Lab, ranges: Ranges, columns: list[str]) -> Any:
+    cluster = Cluster(name="lab", bootstrap=lab.bootstrap)
+    return system_of(cluster).read_records(spark, cluster, ranges, columns)
+
+
 def test_a_window_in_time(lab: Lab, spark: Any, mixed: Any) -> None:
     """From the first record at or after the one instant to the first at or after the other."""
     topic, truth = mixed
@@ -94,7 +102,7 @@ def test_ranges_are_fixed_when_they_are_planned(lab: Lab, spark: Any) -> None:
             fill(lab, topic, {0: [now_ms()] * 500})
 
     reader = frame(spark, lab, topics=topic, columns="offset")
-    from workbench.collect.kafka_records import KafkaRecordsReader
+    from workbench.kafka.records import KafkaRecordsReader
 
     options = {"bootstrap": lab.bootstrap, "topics": topic, "columns": "offset"}
     source = KafkaRecordsReader(options)
@@ -139,7 +147,7 @@ def test_deleted_records_are_an_error_not_a_jump(lab: Lab, spark: Any) -> None:
     for answer in admin.delete_records([TopicPartition(topic, 0, 50)]).values():
         answer.result(30)
     with pytest.raises(EvidenceError, match="first records are deleted"):
-        run(read_records(spark, lab.bootstrap, {}, {(topic, 0): (10, 100)}, ["offset"]))
+        run(_read(spark, lab, {(topic, 0): (10, 100)}, ["offset"]))
 
 
 def test_a_silent_broker_is_told(spark: Any) -> None:
@@ -178,7 +186,7 @@ def test_counts_of_what_would_be_replayed(
     assert sum(row["records"] for row in document["minute"]) == len(truth)
     assert len(document["key"]) == 20
     ranges = {part.key: (part.target or 0, part.stop) for part in plan.partitions}
-    frame = read_records(spark, lab.bootstrap, {}, ranges, ["topic", "partition", "event_type", "value_bytes"])
+    frame = _read(spark, lab, ranges, ["topic", "partition", "event_type", "value_bytes"])
     again = counts_by(frame, "type", most=10)
     assert {row["name"]: row["records"] for row in again} == types
     assert sum(row["bytes"] for row in again) == sum(len(value or b"") for _, value, _, _ in truth.values())

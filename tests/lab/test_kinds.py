@@ -15,17 +15,18 @@ from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import consumer_groups, kafka_describe, workbench
 from tests.lab.five_kinds import PARTITIONS, READ, RECORDS, Five, five_kinds
-from workbench.collect.kafka import KafkaCluster
 from workbench.collect.live import collect, observe, other_groups
 from workbench.errors import GuardError
+from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.gateway import KafkaGateway
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.lab import LAB_THRESHOLDS, Lab
+from workbench.plans.journal import Journal
 from workbench.replay.apply import Options, apply_plan
-from workbench.replay.journal import Journal
-from workbench.replay.kafka_gateway import KafkaGateway
-from workbench.replay.plan import PlanRequest, make_plan, survey
+from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd
 from workbench.replay.receipt import ReplayOutcome
+from workbench.replay.request import PlanRequest
 from workbench.report.health import assess
 from workbench.spark.java import find_java
 from workbench.triage.engine import triage

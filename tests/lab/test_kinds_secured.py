@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.certificates import certificate
 from tests.lab.conftest import commit
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_groups import NotListedError, read_others
+from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.groups import NotListedError, read_others
 from workbench.lab import process
 from workbench.lab.jars import BROKER, ensure
 from workbench.lab.kafka import new_cluster_id

@@ -17,33 +17,33 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.lab.replaying import fresh
 from tests.redrive.redriving import dead_letters, dlq, kafka_of, planned_as, produced_by, records_of, write_letters
 from tests.redrive.six_kinds import headers_of, letters
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_kinds import REDRIVE
 from workbench.errors import EvidenceError, GuardError
+from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.redrive.sink import KafkaSink
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.plans.journal import Journal
+from workbench.queues.kinds import REDRIVE
 from workbench.redrive import verify
 from workbench.redrive.apply import Redrive, RedriveOutcome
+from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.guard import RedriveLimits
-from workbench.redrive.kafka import RedriveKafka
-from workbench.redrive.kafka_sink import KafkaSink
 from workbench.redrive.ledger import Ledger
 from workbench.redrive.letters import Letter
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.planfile import Destination, LetterPartition, RedrivePlan, To
 from workbench.redrive.verify import RedriveVerdict, verify_redrive
-from workbench.replay.journal import Journal
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.fixture
-def kafka(lab: Lab) -> RedriveKafka:
+def kafka(lab: Lab) -> RedriveCluster:
     """The lab's cluster."""
     return kafka_of(lab.bootstrap)
 
 
-def plan_of(kafka: RedriveKafka, topic: str, **changes: Any) -> RedrivePlan:
+def plan_of(kafka: RedriveCluster, topic: str, **changes: Any) -> RedrivePlan:
     """A plan of all letters of a topic."""
     fields = {
         "cluster": "mine",
@@ -55,12 +55,12 @@ def plan_of(kafka: RedriveKafka, topic: str, **changes: Any) -> RedrivePlan:
     )  # type: ignore[arg-type]
 
 
-def run_of(kafka: RedriveKafka, plan: RedrivePlan) -> Redrive:
+def run_of(kafka: RedriveCluster, plan: RedrivePlan) -> Redrive:
     """A run of a plan."""
     return kafka.redrive(plan, Journal.of_user(), Ledger.of_user(), RedriveLimits(retention_margin_seconds=0))
 
 
-def test_a_zombie_produces_nothing_more(lab: Lab, kafka: RedriveKafka) -> None:
+def test_a_zombie_produces_nothing_more(lab: Lab, kafka: RedriveCluster) -> None:
     """A process that was stopped in the middle of a transaction is fenced by the next one; what it had sent is aborted."""
     source, topic = dead_letters(lab.bootstrap, 600)
     plan = plan_of(kafka, topic)
@@ -85,7 +85,7 @@ def test_a_zombie_produces_nothing_more(lab: Lab, kafka: RedriveKafka) -> None:
     assert not [key for key in seen.commits if key[0] == plan.id]
 
 
-def test_aborted_letters_stay_out_and_the_end_is_reached(lab: Lab, kafka: RedriveKafka) -> None:
+def test_aborted_letters_stay_out_and_the_end_is_reached(lab: Lab, kafka: RedriveCluster) -> None:
     """An aborted transaction in the middle and at the end of the topic; the redrive ends all the same."""
     source, topic = dead_letters(lab.bootstrap, 90)
     aborting = Producer({"bootstrap.servers": lab.bootstrap, "transactional.id": fresh("aborting")})
@@ -106,7 +106,7 @@ def test_aborted_letters_stay_out_and_the_end_is_reached(lab: Lab, kafka: Redriv
     assert kafka.commits(plan.id) == {(topic, part.partition): part.stop for part in plan.partitions}
 
 
-def test_an_open_transaction_ends_the_plan_before_it(lab: Lab, kafka: RedriveKafka) -> None:
+def test_an_open_transaction_ends_the_plan_before_it(lab: Lab, kafka: RedriveCluster) -> None:
     """Its letters are not planned, the plan says so; they are in the next one."""
     source, topic = dead_letters(lab.bootstrap, 30)
     waiting = Producer({"bootstrap.servers": lab.bootstrap, "transactional.id": fresh("waiting")})
@@ -123,7 +123,7 @@ def test_an_open_transaction_ends_the_plan_before_it(lab: Lab, kafka: RedriveKaf
 
 
 def test_letters_that_retention_deletes_are_never_skipped_in_silence(
-    lab: Lab, kafka: RedriveKafka, admin: AdminClient
+    lab: Lab, kafka: RedriveCluster, admin: AdminClient
 ) -> None:
     """Refused before anything is produced; deleted while it runs, the run ends with the reason, and produces nothing behind the gap."""
     source, topic = dead_letters(lab.bootstrap, 300)
@@ -147,7 +147,7 @@ def _as_before(now: Any, topic: str) -> Any:
     return replace(now, logs=replace(now.logs, starts=dict.fromkeys(now.logs.starts, 0)))
 
 
-def test_compacted_letters_stop_the_run(lab: Lab, kafka: RedriveKafka) -> None:
+def test_compacted_letters_stop_the_run(lab: Lab, kafka: RedriveCluster) -> None:
     """A planned letter that compaction has removed is named; here the plan names one that never had a record."""
     _, topic = dead_letters(lab.bootstrap, 60)
     plan = plan_of(kafka, topic)
@@ -169,7 +169,7 @@ def test_compacted_letters_stop_the_run(lab: Lab, kafka: RedriveKafka) -> None:
 
 
 def test_an_open_transaction_hides_records_and_none_is_called_missing(
-    lab: Lab, kafka: RedriveKafka, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, kafka: RedriveCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody's transaction that was open before: what lies behind it cannot be read yet. When it ends, everything is there."""
     source, topic = dead_letters(lab.bootstrap, 60)
@@ -191,7 +191,7 @@ def test_an_open_transaction_hides_records_and_none_is_called_missing(
 
 
 def test_verify_names_what_is_missing_and_what_is_doubled(
-    lab: Lab, kafka: RedriveKafka, settings_file: Path, tmp_path: Path
+    lab: Lab, kafka: RedriveCluster, settings_file: Path, tmp_path: Path
 ) -> None:
     """20 records that a faulty sink swallowed, and 20 that somebody produced once more: each by its letter."""
     source, topic = dead_letters(lab.bootstrap, 2_000)
@@ -228,7 +228,7 @@ class _Swallowing(KafkaSink):
 
 
 def test_a_letter_that_the_target_refuses_is_named_by_every_command(
-    lab: Lab, kafka: RedriveKafka, settings_file: Path, tmp_path: Path
+    lab: Lab, kafka: RedriveCluster, settings_file: Path, tmp_path: Path
 ) -> None:
     """A letter without a key, and a target that is compacted since the plan: apply, follow and verify tell it from a missing one."""
     source, topic = fresh("orders"), fresh("orders-dlt")
@@ -255,7 +255,7 @@ def test_a_letter_that_the_target_refuses_is_named_by_every_command(
         kafka.gateway.delete_group(plan.id)  # as Kafka forgets it after some days: the ledger still knows
 
 
-def test_a_poison_record_stops_after_its_rounds(lab: Lab, kafka: RedriveKafka) -> None:
+def test_a_poison_record_stops_after_its_rounds(lab: Lab, kafka: RedriveCluster) -> None:
     """It fails each time; after three rounds it stays. Verify says that it came back."""
     source, topic = dead_letters(lab.bootstrap, 1)
     for number in range(1, 4):
@@ -272,13 +272,13 @@ def test_a_poison_record_stops_after_its_rounds(lab: Lab, kafka: RedriveKafka) -
         plan_of(kafka, topic, done=_handled(kafka, topic))
 
 
-def _handled(kafka: RedriveKafka, topic: str) -> Any:
+def _handled(kafka: RedriveCluster, topic: str) -> Any:
     view = kafka.gateway.cluster([topic])
     return kafka.handled(topic, view.topics[topic].topic_id, view.cluster_id, Ledger.of_user())
 
 
 def test_a_second_plan_of_the_same_letters_is_refused(
-    lab: Lab, kafka: RedriveKafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    lab: Lab, kafka: RedriveCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Made before the first was applied; also from another machine, where the first plan is not known."""
     _, topic = dead_letters(lab.bootstrap, 60)
@@ -292,7 +292,7 @@ def test_a_second_plan_of_the_same_letters_is_refused(
     assert run_of(kafka, first).run().produced == 0  # its position in Kafka says that it is done
 
 
-def test_by_http_in_order_and_at_most_a_batch_twice(lab: Lab, kafka: RedriveKafka) -> None:
+def test_by_http_in_order_and_at_most_a_batch_twice(lab: Lab, kafka: RedriveCluster) -> None:
     """A service that fails at some moments gets every letter; after a crash it can tell the repeats by their key."""
     _, topic = dead_letters(lab.bootstrap, 250)
     got: list[tuple[str, bytes]] = []
@@ -327,7 +327,7 @@ def test_by_http_in_order_and_at_most_a_batch_twice(lab: Lab, kafka: RedriveKafk
     assert sum(counts.values()) - len(counts) <= 100
 
 
-def test_the_cap_is_held(lab: Lab, kafka: RedriveKafka) -> None:
+def test_the_cap_is_held(lab: Lab, kafka: RedriveCluster) -> None:
     """Never over it by 3 %, in 10,000 records, by the time from the first one to the last; a busy machine may stay below."""
     source, topic = dead_letters(lab.bootstrap, 10_000)
     plan = plan_of(kafka, topic, max_records_per_second=2_500.0)
@@ -371,7 +371,7 @@ def test_the_commands_from_list_to_discard(lab: Lab, settings_file: Path, tmp_pa
     assert len(records_of(kafka, source)) == 20
 
 
-def test_hostile_headers_are_inert(lab: Lab, kafka: RedriveKafka, settings_file: Path) -> None:
+def test_hostile_headers_are_inert(lab: Lab, kafka: RedriveCluster, settings_file: Path) -> None:
     """Control characters, markup, internal topics, huge numbers: shown escaped, and never a target."""
     source, topic = fresh("orders"), ""
     topic = f"{source}-dlt"

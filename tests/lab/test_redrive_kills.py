@@ -24,8 +24,8 @@ from tests.redrive.redriving import (
     records_of,
 )
 from workbench.lab.lab import Lab
+from workbench.plans.journal import Journal
 from workbench.redrive.planfile import read_redrive_plan
-from workbench.replay.journal import Journal
 
 pytestmark = pytest.mark.lab
 

@@ -19,11 +19,11 @@ from confluent_kafka.admin import AdminClient
 from tests.lab.conftest import commit, workbench
 from tests.lab.replaying import fresh, kept, now_ms, plan_for, replay, topic_with, wait_for_members
 from tests.waiting import wait_for
+from workbench.kafka.gateway import KafkaGateway
 from workbench.lab.lab import Lab
+from workbench.plans.journal import Journal
+from workbench.queues.gateway import ABSENT
 from workbench.replay.apply import Options, apply_plan
-from workbench.replay.gateway import ABSENT
-from workbench.replay.journal import Journal
-from workbench.replay.kafka_gateway import KafkaGateway
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
 from workbench.replay.rollback import roll_back
@@ -203,8 +203,8 @@ import os, signal, sys
 from pathlib import Path
 from workbench.replay import apply, receipt
 from workbench.replay.apply import Options, apply_plan
-from workbench.replay.journal import Journal
-from workbench.replay.kafka_gateway import KafkaGateway
+from workbench.plans.journal import Journal
+from workbench.kafka.gateway import KafkaGateway
 from workbench.replay.planfile import read_plan
 
 bootstrap, path, journal, point = sys.argv[1:]
@@ -264,7 +264,7 @@ def test_another_cluster_is_refused(lab: Lab, planned: tuple[Plan, Path], tmp_pa
     plan, _ = planned
     other = plan.model_copy(update={"cluster_id": "another-cluster-id"}).sealed()
     path = tmp_path / "other.json"
-    from workbench.replay.planfile import write_file
+    from workbench.plans.document import write_file
 
     write_file(path, other.document())
     for words in (

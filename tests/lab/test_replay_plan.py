@@ -24,9 +24,9 @@ from tests.lab.replaying import (
 )
 from tests.waiting import wait_for
 from workbench.errors import SourceUnreachableError
+from workbench.kafka.gateway import KafkaGateway
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
-from workbench.replay.kafka_gateway import KafkaGateway
 from workbench.replay.plan import to_csv
 from workbench.replay.planfile import Resolution
 

@@ -13,11 +13,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.lab.conftest import commit
 from tests.lab.replaying import fill, fresh, now_ms, plan_for, topic_with
 from tests.waiting import wait_for
+from workbench.kafka.gateway import KafkaGateway
 from workbench.lab.lab import Lab
+from workbench.queues.gateway import ReadLimits
+from workbench.queues.systems import counter_of
 from workbench.replay.check import CheckRequest, check
-from workbench.replay.connect import counter_of
-from workbench.replay.gateway import ReadLimits
-from workbench.replay.kafka_gateway import KafkaGateway
 from workbench.replay.planfile import Resolution
 from workbench.replay.verify import VerifyVerdict
 from workbench.settings import Cluster

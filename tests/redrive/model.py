@@ -265,7 +265,7 @@ class Machine:
         )
 
     def end(self, plan: RedrivePlan, state: PlanState) -> Progress:
-        """As `RedriveKafka.end`."""
+        """As `RedriveCluster.end`."""
         from workbench.redrive.ending import end_plan
 
         sink = ModelSink(self.broker, plan)

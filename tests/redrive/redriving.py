@@ -14,15 +14,16 @@ from confluent_kafka import Producer
 
 from tests.lab.replaying import fresh
 from tests.redrive.six_kinds import letters
+from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.redrive.queue import KafkaLetterQueue
 from workbench.lab.kafka import create_topic
-from workbench.redrive.kafka import RedriveKafka
+from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Letter
-from workbench.replay.kafka_gateway import KafkaGateway
 
 
-def kafka_of(bootstrap: str, properties: Mapping[str, str] | None = None) -> RedriveKafka:
+def kafka_of(bootstrap: str, properties: Mapping[str, str] | None = None) -> RedriveCluster:
     """A cluster for redrives."""
-    return RedriveKafka(KafkaGateway(bootstrap, properties or {}))
+    return RedriveCluster(KafkaLetterQueue(KafkaGateway(bootstrap, properties or {})))
 
 
 def write_letters(
@@ -52,7 +53,7 @@ def dead_letters(bootstrap: str, count: int, partitions: int = 3, **settings: st
     return source, f"{source}-dlt"
 
 
-def records_of(kafka: RedriveKafka, topic: str, partitions: int = 3) -> list[Letter]:
+def records_of(kafka: RedriveCluster, topic: str, partitions: int = 3) -> list[Letter]:
     """All committed records of a topic, by partition in the order of the log."""
     keys = [(topic, number) for number in range(partitions)]
     logs = kafka.gateway.logs(keys, stable=True)

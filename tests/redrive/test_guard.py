@@ -10,8 +10,10 @@ import pytest
 from tests.redrive.fakes import FakeCluster, KilledError
 from tests.redrive.making import SOURCE, TOPIC, gateway_of, letter_of, now_of, plan_from
 from tests.redrive.test_properties import run_of
-from workbench.collect.kafka_quotas import Quotas
 from workbench.errors import GuardError, UsageError
+from workbench.plans.document import write_file
+from workbench.plans.journal import Journal
+from workbench.queues.gateway import Quotas, TopicSettings
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.discard import discard
 from workbench.redrive.guard import RedriveLimits, check_redrive
@@ -19,9 +21,6 @@ from workbench.redrive.ledger import Ended, Ledger
 from workbench.redrive.picks import Picks
 from workbench.redrive.plan import bytes_per_broker_of
 from workbench.redrive.planfile import read_redrive_plan
-from workbench.replay.gateway import TopicSettings
-from workbench.replay.journal import Journal
-from workbench.replay.planfile import write_file
 
 LETTERS = [letter_of(0, at, b"k%d" % at, (0, at)) for at in range(10)]
 PLAN = plan_from(LETTERS)

@@ -10,20 +10,22 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tests.redrive.making import LETTERS, TOPIC, plan_from
-from workbench.collect.kafka_others import Others
 from workbench.errors import SourceUnreachableError
+from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.others import Others
+from workbench.kafka.redrive.queue import KafkaLetterQueue
+from workbench.kafka.redrive.sink import KafkaSink
+from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.gateway import LettersRefusedError
-from workbench.redrive.kafka import RedriveKafka
-from workbench.redrive.kafka_sink import KafkaSink
 from workbench.redrive.ledger import Ledger
 from workbench.redrive.marks import Progress
-from workbench.replay.kafka_gateway import KafkaGateway
 
 
 def test_a_broker_that_does_not_list_its_groups_hides_no_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The plan of another machine may be among them; its letters would be produced twice."""
     gateway = KafkaGateway("127.0.0.1:9", {})
-    kafka, told = RedriveKafka(gateway), Others(consumers={"payments"}, incomplete=["broker 2 does not answer"])
+    kafka = RedriveCluster(KafkaLetterQueue(gateway))
+    told = Others(consumers={"payments"}, incomplete=["broker 2 does not answer"])
     monkeypatch.setattr(gateway, "_kafka", _Listing(told))
     with pytest.raises(SourceUnreachableError, match="The groups cannot be listed: broker 2 does not answer"):
         kafka.handled(TOPIC, None, "c", Ledger(tmp_path))

@@ -8,13 +8,13 @@ from pathlib import Path
 from tests.redrive.fakes import FakeCluster
 from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, letter_of, plan_from
 from tests.redrive.model import Broker, ModelSink
+from workbench.queues.gateway import TopicSettings
 from workbench.redrive.audience import audience_words
 from workbench.redrive.flow import Flow
 from workbench.redrive.ledger import Ledger
 from workbench.redrive.marks import Mark, PlanState, Progress, marks_of
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt, keep_receipt, redrive_receipt_path
-from workbench.replay.gateway import TopicSettings
 
 
 def test_a_transaction_that_is_too_slow_becomes_smaller() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.redrive.fakes import FakeCluster, FakeSink, KilledError
 from tests.redrive.making import SOURCE, TOPIC, letter_of, now_of, plan_from
 from workbench.errors import GuardError
+from workbench.plans.journal import Journal
 from workbench.redrive.apply import Redrive, RedriveOutcome
 from workbench.redrive.ledger import Ledger
 from workbench.redrive.letters import LETTER_HEADER, Letter
@@ -23,7 +24,6 @@ from workbench.redrive.picks import Picks, Walk
 from workbench.redrive.plan import RedriveRequest
 from workbench.redrive.planfile import Dedup, RedrivePlan
 from workbench.redrive.selection import Selection
-from workbench.replay.journal import Journal
 
 OFFSETS = st.sets(st.integers(0, 80), max_size=40)
 

@@ -12,6 +12,7 @@ from tests.redrive.fakes import FakeCluster
 from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, plan_from
 from tests.replay.fakes import FakeGateway
 from workbench.errors import EvidenceError
+from workbench.queues.gateway import TopicSettings
 from workbench.redrive.follow import RedriveFollower
 from workbench.redrive.gateway import LettersGoneError, Positions
 from workbench.redrive.ledger import Ledger, ended_of
@@ -19,7 +20,6 @@ from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Letter
 from workbench.redrive.marks import Place, PlanState, Progress, marks_of
 from workbench.redrive.topics import list_topics
 from workbench.redrive.verify import RedriveCheck, RedriveVerdict, verify_redrive
-from workbench.replay.gateway import TopicSettings
 
 PLAN = plan_from(LETTERS)
 BAD: dict[Place, str] = {(0, 3): "INVALID_RECORD"}

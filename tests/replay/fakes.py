@@ -7,22 +7,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from workbench.collect.kafka_views import GroupView, Member
 from workbench.errors import SourceUnreachableError
-from workbench.replay.gateway import (
+from workbench.queues.gateway import (
     ABSENT,
     Audience,
     ClusterView,
     Found,
     LogView,
-    Partition,
     ReadLimits,
     ReadTimes,
     TopicSettings,
     TopicView,
 )
-from workbench.replay.plan import PlanRequest, make_plan, survey
+from workbench.queues.views import GroupView, Member, Partition
+from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan
+from workbench.replay.request import PlanRequest
 
 CLUSTER_ID = "fake-cluster-id-0000000"
 

@@ -10,11 +10,12 @@ import pytest
 
 from tests.replay.fakes import FakeGateway, now_ms, orders, plan_of, request
 from workbench.errors import GuardError, OutputError, SourceUnreachableError, UsageError
+from workbench.plans.document import write_file
+from workbench.plans.journal import Journal, only_one
+from workbench.queues.gateway import TopicSettings
 from workbench.replay.apply import Options, apply_plan
-from workbench.replay.gateway import TopicSettings
 from workbench.replay.guard import HINTS, Limits
-from workbench.replay.journal import Journal, only_one
-from workbench.replay.planfile import Plan, write_file
+from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, ReplayOutcome, Status, read_rollback, receipt_path, rollback_path
 from workbench.replay.rollback import roll_back
 

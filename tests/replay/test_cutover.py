@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from tests.replay.fakes import FakeGateway, orders, plan_of, request
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError
+from workbench.plans.journal import Journal
+from workbench.queues.views import Partition
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.cutover import Cutover, Look, batches, lag_is_growing
 from workbench.replay.fleet import Capabilities, Commands, FleetFile, InstanceStatus, MemberStatus
-from workbench.replay.gateway import Partition
 from workbench.replay.guard import Limits
-from workbench.replay.journal import Journal
 from workbench.replay.plan_ranges import make_range_plan
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Rollback, triples

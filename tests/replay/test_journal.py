@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from tests.waiting import wait_for
 from workbench.errors import OutputError, UsageError
-from workbench.replay.journal import Journal, only_one
+from workbench.plans.journal import Journal, only_one
 
 _WRITER = """
 import sys
 from pathlib import Path
-from workbench.replay.journal import Journal
+from workbench.plans.journal import Journal
 journal = Journal(path=Path(sys.argv[1]))
 print("up", flush=True)
 for number in range(10_000_000):

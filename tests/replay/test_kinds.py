@@ -8,13 +8,13 @@ import pytest
 
 from tests.replay.fakes import FakeGateway, orders, plan_of, request
 from tests.replay.test_cutover import FakeFleet
-from workbench.collect.kafka_kinds import CLASSIC, CONNECT, CONSUMER, HIDDEN, SHARE, STREAMS
 from workbench.errors import GuardError
+from workbench.plans.journal import Journal
+from workbench.queues.kinds import CLASSIC, CONNECT, CONSUMER, HIDDEN, SHARE, STREAMS
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.cutover import Cutover
 from workbench.replay.fleet import FleetFile
 from workbench.replay.guard import HINTS
-from workbench.replay.journal import Journal
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
 from workbench.replay.rollback import roll_back
 

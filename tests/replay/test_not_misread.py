@@ -15,13 +15,15 @@ from tests.replay.test_apply import Place
 from workbench.api.plan_view import checked_html, plan_html
 from workbench.cli.replay_show import show_journal, show_plan, show_verdict
 from workbench.errors import GuardError
+from workbench.plans.confirm import Confirmation
+from workbench.plans.journal import Journal, begun_replays
+from workbench.redrive.confirm import of_letters
 from workbench.replay.check import CheckRequest, check
-from workbench.replay.confirm import Confirmation, of_letters, of_plan, of_rollback
-from workbench.replay.journal import Journal, begun_replays
-from workbench.replay.plan import PlanRequest
+from workbench.replay.confirm import of_plan, of_rollback
 from workbench.replay.plan_cards import cards
 from workbench.replay.progress import Pace, ReplayProgress, TopicProgress, in_words
 from workbench.replay.receipt import read_rollback, rollback_path
+from workbench.replay.request import PlanRequest
 from workbench.replay.rollback import roll_back
 from workbench.settings import Cluster
 
@@ -163,7 +165,7 @@ def test_apply_means_the_same_for_offsets_and_letters(tmp_path: Path) -> None:
         assert ("--dry-run" in helped) == (words != ["replay", "rollback"]), words
         assert "--apply " not in helped
     from tests.redrive.test_guard import PLAN
-    from workbench.replay.planfile import write_file
+    from workbench.plans.document import write_file
 
     write_file(tmp_path / "redrive.json", PLAN.document())
     (tmp_path / "workbench.toml").write_text(f'[clusters.{PLAN.cluster}]\nbootstrap = "127.0.0.1:9"\n')

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
 from workbench.api.plan_view import plan_html
 from workbench.errors import GuardError, UnknownGroupError, UsageError
+from workbench.queues.gateway import TopicSettings
 from workbench.replay.gaps import gaps
-from workbench.replay.gateway import TopicSettings
 from workbench.replay.guard import Limits, Now, check_logs
 from workbench.replay.plan import bytes_per_broker, chosen_partitions, kafka_command, to_csv
 from workbench.replay.plan_ranges import make_range_plan
-from workbench.replay.planfile import AfterEnd, Resolution, instant_ms
+from workbench.replay.planfile import AfterEnd, Resolution
+from workbench.window import instant_ms
 
 BASE = now_ms() - 1_000_000
 

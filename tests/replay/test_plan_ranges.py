@@ -14,16 +14,17 @@ from hypothesis import strategies as st
 from tests.replay.fakes import FakeGateway
 from tests.replay.test_planfile import PLAN
 from workbench.errors import GuardError, UsageError, WorkbenchError
+from workbench.logs.window_end import window_ends
+from workbench.plans.document import canonical_hash, write_file
+from workbench.plans.journal import Journal
+from workbench.queues.position import Position, joined, merged
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.follow import Follower
-from workbench.replay.journal import Journal
-from workbench.replay.plan import PlanRequest
 from workbench.replay.plan_ranges import make_range_plan, parse_ranges, records_beyond
-from workbench.replay.planfile import Plan, canonical_hash, read_plan, write_file
-from workbench.replay.position import Position, joined, merged
+from workbench.replay.planfile import Plan, read_plan
 from workbench.replay.progress import Pace, in_words, next_steps
 from workbench.replay.receipt import ReplayOutcome
-from workbench.replay.window_end import window_ends
+from workbench.replay.request import PlanRequest
 from workbench.window import parse_instant
 
 NUMBERS = st.integers(0, 60)

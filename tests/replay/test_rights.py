@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.replay.fakes import now_ms, orders, plan_of
 from tests.replay.test_apply import Place
 from tests.replay.test_cutover import Service
-from workbench.collect.kafka_brokers import Brokers
-from workbench.collect.kafka_connection import KafkaConnection
 from workbench.errors import GuardError, SourceUnreachableError
-from workbench.replay.kafka_gateway import KafkaGateway
+from workbench.kafka.brokers import Brokers
+from workbench.kafka.connection import KafkaConnection
+from workbench.kafka.gateway import KafkaGateway
 from workbench.replay.receipt import ReplayOutcome
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.replay.test_cutover import Service
-from workbench.collect.kafka_views import GroupView, Member
 from workbench.errors import GuardError
+from workbench.queues.views import GroupView, Member
 from workbench.replay.fleet import InstanceStatus, MemberStatus
 from workbench.replay.guard import Limits
 from workbench.replay.strangers import check_named, names_of_members, strangers

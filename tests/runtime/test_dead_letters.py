@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from tests.runtime.helpers import Clock, event, until
 from tests.runtime.mock import MockCluster, mock_cluster
-from workbench.runtime.dead_letters import LEFT_OUT_HEADER, VALUE_BYTES_HEADER, DeadLetters
+from workbench.kafka.runtime.dead_letters import LEFT_OUT_HEADER, VALUE_BYTES_HEADER, DeadLetters
 from workbench.runtime.event import Event
 
 

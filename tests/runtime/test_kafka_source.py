@@ -8,8 +8,10 @@ import pytest
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from workbench.errors import SourceUnreachableError
-from workbench.runtime import RuntimeConfig, decode_by_header, kafka_source, kafka_starts
-from workbench.runtime.kafka_source import KafkaSource
+from workbench.kafka.runtime import source as kafka_source
+from workbench.kafka.runtime import starts as kafka_starts
+from workbench.kafka.runtime.source import KafkaSource
+from workbench.runtime import RuntimeConfig, decode_by_header
 
 INSTANT = "2026-11-21T03:00:00+00:00"
 

@@ -12,9 +12,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.runtime.helpers import until
 from workbench.commit_note import parse_note
-from workbench.runtime import offsets
+from workbench.kafka.runtime import log_ends as offsets
+from workbench.kafka.runtime.log_ends import LogEnds
 from workbench.runtime.event import TopicPartition
-from workbench.runtime.offsets import LogEnds, Remade
+from workbench.runtime.queue import Remade
 
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # as str() of the client's Uuid tells it
 

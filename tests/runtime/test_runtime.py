@@ -30,7 +30,7 @@ from workbench.runtime import (
     running,
 )
 from workbench.runtime.metrics import MAX_EVENT_TYPES, OTHER, RuntimeMetrics
-from workbench.runtime.offsets import Remade
+from workbench.runtime.queue import Remade
 from workbench.runtime.task import Seams, Task
 
 

@@ -15,9 +15,10 @@ from workbench.collect import live
 from workbench.collect.capture import read_capture, write_capture
 from workbench.collect.prometheus import Collected
 from workbench.errors import NoSeriesError, SourceUnreachableError, WorkbenchError
-from workbench.settings import Cluster, Thresholds
+from workbench.settings import Cluster
 from workbench.sweep.landing import land_missing, wanting
 from workbench.sweep.store import Store
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 SILENT = "store 7 is silent"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from evaluation.stories import THRESHOLDS, WINDOW, Story
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.samples import concat
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.engine import answered
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.window import Window

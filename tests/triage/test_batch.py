@@ -19,9 +19,9 @@ from tests.triage.judging import rows_of
 from workbench.collect.capture import Capture, new_info
 from workbench.expectations import Expectations, GroupSettings
 from workbench.samples import SampleBatch, SeriesTable, concat
-from workbench.settings import Thresholds
 from workbench.sweep.engine import sweep
 from workbench.sweep.store import StoreInfo, make_store
+from workbench.thresholds import Thresholds
 from workbench.triage.engine import triage
 from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures

@@ -13,7 +13,7 @@ import pytest
 
 from tests.triage.judging import rows_of
 from workbench.samples import SampleBatch, concat
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 from workbench.window import Window

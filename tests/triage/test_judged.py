@@ -9,7 +9,7 @@ import pytest
 
 from tests.triage.made import made
 from workbench.features.measured import MeasuredSubscription, PartitionFeatures, ProcessorFeatures
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.judge import judged
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict

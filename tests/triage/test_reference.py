@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.triage.made import subscription
 from workbench.cli import root
 from workbench.numbers import all_numbers
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.build import because
 from workbench.triage.order import TREE
 from workbench.triage.reference import as_markdown, document

@@ -14,7 +14,7 @@ from evaluation.stories import TIMES, Story, growing, steps
 from tests.triage import test_events
 from tests.triage.judging import rows_of
 from workbench.expectations import Expectations, GroupSettings
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
 

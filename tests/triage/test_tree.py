@@ -7,8 +7,8 @@ import random
 from collections.abc import Collection
 
 from tests.triage.made import subscription
-from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
+from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Conclude, Outcome
 from workbench.triage.order import ROOT, TREE
 from workbench.triage.verdict import Answer, Verdict

@@ -12,8 +12,8 @@ from tests.api.test_letters import EVIL, Kafka, kafka  # noqa: F401 - a fixture
 from tests.redrive.making import TOPIC
 from tests.test_screen import STEERS
 from workbench import api
+from workbench.plans.journal import Journal
 from workbench.redrive.planfile import read_redrive_plan
-from workbench.replay.journal import Journal
 from workbench.widgets.letters import LettersPanel
 from workbench.widgets.letters_actions import Doors
 from workbench.widgets.prefill import LettersWish, letters_wish_of

@@ -11,8 +11,9 @@ import pytest
 
 from tests.replay.fakes import FakeGateway, now_ms, orders
 from tests.widgets.test_panel import HOSTILE
-from workbench.replay.gateway import Partition, TopicSettings
-from workbench.replay.journal import Journal
+from workbench.plans.journal import Journal
+from workbench.queues.gateway import TopicSettings
+from workbench.queues.views import Partition
 from workbench.widgets.prefill import Wish, wish_of
 from workbench.widgets.replay import ReplayPanel
 from workbench.widgets.replay_actions import Connections

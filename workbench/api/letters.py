@@ -12,7 +12,7 @@ from workbench.humanize import plural
 
 if TYPE_CHECKING:
     from workbench.redrive.apply import RedriveReceipt
-    from workbench.redrive.kafka import RedriveKafka
+    from workbench.redrive.cluster import RedriveCluster
     from workbench.redrive.plan import RedriveRequest
     from workbench.redrive.planfile import RedrivePlan
     from workbench.redrive.topics import LetterTopic
@@ -71,8 +71,8 @@ class PlannedRedrive:
         Raises:
             GuardError: if a plan of this name was applied. UsageError: if the file exists, or its folder does not.
         """
+        from workbench.plans.document import write_file
         from workbench.redrive.keep import check_redrive_place
-        from workbench.replay.planfile import write_file
 
         check_redrive_place(Path(path))
         write_file(Path(path), self.to_json())
@@ -194,7 +194,7 @@ def plan_redrive(
     return PlannedRedrive(plan=plan_on_kafka(request, kafka))
 
 
-def plan_on_kafka(request: RedriveRequest, kafka: RedriveKafka) -> RedrivePlan:
+def plan_on_kafka(request: RedriveRequest, kafka: RedriveCluster) -> RedrivePlan:
     """Make a plan on a connected cluster: letters of earlier plans stay, and a source topic is found by the topic's name."""
     from dataclasses import replace
 
@@ -241,12 +241,12 @@ def apply_redrive(
         GuardError: if `confirm` is not the plan's hash, or another process applies the plan.
         SourceUnreachableError: if Kafka stops answering; repeat it then. EvidenceError: if a planned letter is gone.
     """
+    from workbench.plans.document import SHORT_HASH
+    from workbench.plans.journal import Journal
     from workbench.redrive.apply import keep_receipt
     from workbench.redrive.guard import RedriveLimits
     from workbench.redrive.ledger import Ledger
     from workbench.redrive.planfile import read_redrive_plan
-    from workbench.replay.connect import SHORT_HASH
-    from workbench.replay.journal import Journal
 
     plan = read_redrive_plan(Path(plan_file))
     if confirm is not None and (len(confirm) < SHORT_HASH or not plan.hash.startswith(confirm)):
@@ -283,18 +283,18 @@ def verify_redrive(
     return verify(plan, kafka.gateway, kafka.letters, groups=groups, refused=refused)
 
 
-def letters_setup(cluster: str, config: Path | None) -> tuple[Cluster, RedriveKafka]:
+def letters_setup(cluster: str, config: Path | None) -> tuple[Cluster, RedriveCluster]:
     """Settings and connection of a cluster.
 
     Raises:
         ConfigError, UsageError: if the settings are wrong.
     """
-    from workbench.redrive.kafka import RedriveKafka
-    from workbench.replay.connect import gateway_of
+    from workbench.queues.systems import system_of
+    from workbench.redrive.cluster import RedriveCluster
     from workbench.settings import load_settings
 
     chosen = load_settings(config).cluster(cluster)
-    return chosen, RedriveKafka(gateway_of(chosen))
+    return chosen, RedriveCluster(system_of(chosen).letter_queue(chosen))
 
 
 def mapping_of(settings: Cluster) -> dict[str, str]:

@@ -45,7 +45,7 @@ def measure(request: Measurements, *, progress: Progress = SILENT) -> Measured:
         WorkbenchError: UsageError and WindowError for a wrong request, SourceUnreachableError, NoSeriesError, and
             NotACaptureError or DamagedCaptureError for a folder.
     """
-    from workbench.replay.journal import replays_begun_here
+    from workbench.plans.journal import replays_begun_here
 
     found = _recorded(request, progress) if request.capture is not None else _live(request, progress)
     return replace(found, capture=replace(found.capture, begun=replays_begun_here()))

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from workbench.replay.gateway import Gateway
-    from workbench.replay.plan import PlanRequest
+    from workbench.queues.gateway import Gateway
     from workbench.replay.planfile import Plan
+    from workbench.replay.request import PlanRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,9 @@ class PlannedReplay:
         Raises:
             GuardError: if the file is an applied plan. UsageError: if it is another existing file; `replace` overwrites a plan.
         """
-        from workbench.replay.journal import Journal
+        from workbench.plans.document import write_file
+        from workbench.plans.journal import Journal
         from workbench.replay.keep import check_place
-        from workbench.replay.planfile import write_file
 
         check_place(Path(path), Journal.of_user(), replace=replace)
         write_file(Path(path), self.to_json())
@@ -73,7 +73,7 @@ def plan_replay(
         UsageError, WindowError, ConfigError: if the request or the settings are wrong.
         SourceUnreachableError: if Kafka does not answer. GuardError: if no safe plan can be made.
     """
-    from workbench.replay.connect import gateway_of
+    from workbench.queues.systems import gateway_of
     from workbench.replay.parse_request import request_of
     from workbench.settings import load_settings
 
@@ -88,8 +88,8 @@ def plan_replay(
         after_end=after_end,
         reason=reason,
     )
-    gateway = gateway_of(load_settings(config).cluster(cluster))
-    return plan_on(request, gateway, bootstrap=gateway.bootstrap)
+    chosen = load_settings(config).cluster(cluster)
+    return plan_on(request, gateway_of(chosen), bootstrap=chosen.bootstrap or "")
 
 
 def plan_on(request: PlanRequest, gateway: Gateway, *, bootstrap: str) -> PlannedReplay:

@@ -44,7 +44,7 @@ def health(
 
     start_in_background()  # it takes longer than loading the rest
     from workbench.collect.capture import read_capture, with_own
-    from workbench.replay.journal import replays_begun_here
+    from workbench.plans.journal import replays_begun_here
     from workbench.report.budget import budgets
     from workbench.report.health import assess
     from workbench.report.result import read_previous

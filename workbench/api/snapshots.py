@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.collect.kafka_kinds import cannot_judge
-from workbench.errors import ExitCode, UsageError
+from workbench.errors import ExitCode
 from workbench.humanize import iso_instant
+from workbench.queues.kinds import cannot_judge
 
 if TYPE_CHECKING:
-    from workbench.collect.kafka_ages import Age
-    from workbench.collect.kafka_views import GroupView, Snapshot
-
-    Ages = Mapping[tuple[str, str, int], Age]
+    from workbench.queues.observer import Ages
+    from workbench.queues.views import GroupView, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,21 +82,18 @@ def snapshot(
         UsageError: if the cluster has no bootstrap. SourceUnreachableError: if Kafka does not answer.
         UnknownGroupError: if a group does not exist.
     """
-    from workbench.collect.kafka import KafkaCluster
-    from workbench.collect.kafka_ages import ages
+    from workbench.queues.systems import system_of
     from workbench.settings import load_settings
     from workbench.window import parse_duration
 
     chosen = load_settings(config).cluster(cluster)
-    if chosen.bootstrap is None:
-        raise UsageError(f"The cluster {cluster!r} has no bootstrap in the settings.", hint="Add it to workbench.toml.")
     seconds = parse_duration(deadline).total_seconds() if deadline else chosen.timeout_seconds
-    kafka = KafkaCluster(chosen.bootstrap, chosen.kafka, deadline_seconds=seconds)
-    found = kafka.snapshot(groups=list(groups) or None)
+    observer = system_of(chosen).observer(chosen, seconds=seconds)
+    found = observer.snapshot(groups=list(groups) or None)
     if kinds:
         found = found.of_kinds(kinds)
     incomplete = list(found.incomplete)
-    old: Ages | None = ages(kafka, found, incomplete) if sort == "time_lag" else None
+    old: Ages | None = observer.ages(found, incomplete) if sort == "time_lag" else None
     ranked = _ranked(found, old)[:top] if top is not None or sort is not None else None
     return SnapshotResult(cluster=cluster, groups=found, ranked=ranked, incomplete=tuple(incomplete))
 

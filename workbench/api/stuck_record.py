@@ -43,11 +43,9 @@ def with_records(
 
 
 def _reader(cluster: Cluster) -> Callable[[str], LetterReader]:
-    from workbench.redrive.kafka_letters import KafkaLetters
+    from workbench.queues.systems import system_of
 
-    return lambda topic: KafkaLetters(
-        cluster.bootstrap or "", cluster.kafka, topic, timeout_seconds=_TIMEOUT_SECONDS, batch=1
-    )
+    return lambda topic: system_of(cluster).letters(cluster, topic, seconds=_TIMEOUT_SECONDS, batch=1)
 
 
 def _record(it: Finding, cluster: Cluster, reader: Callable[[str], LetterReader]) -> StuckRecord | None:

@@ -18,7 +18,7 @@ from workbench.chronicle.skips import explained, unread_beginnings
 from workbench.chronicle.turns import longest_turn, passed_over
 from workbench.numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, TENTH, TREND_SAMPLES
 from workbench.runs import runs_of
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 Subscription = tuple[str, str, str]  # cluster, group, topic

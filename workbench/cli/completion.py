@@ -56,9 +56,9 @@ def groups(context: click.Context) -> list[str]:
     import hashlib
     import json
 
-    from workbench.collect.kafka import KafkaCluster
     from workbench.files import write_text
     from workbench.places import state_dir
+    from workbench.queues.systems import system_of
     from workbench.settings import load_settings
 
     settings = load_settings(context.params.get("config"))
@@ -74,8 +74,7 @@ def groups(context: click.Context) -> list[str]:
     with suppress(OSError, ValueError):
         if time.time() - kept.stat().st_mtime < _FRESH_SECONDS:
             return [str(it) for it in json.loads(kept.read_text(encoding="utf-8"))]
-    kafka = KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=3.0)
-    found = sorted(kafka.others().listed)
+    found = sorted(system_of(cluster).observer(cluster, seconds=3.0).listing().kinds)
     with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_text(kept, json.dumps(found))

@@ -230,8 +230,8 @@ def apply_command(
     from workbench.cli.dlq_show import ApplyBar, show_redrive_receipt
     from workbench.cli.progress import Steps
     from workbench.redrive.apply import RedriveOutcome
+    from workbench.redrive.confirm import of_letters
     from workbench.redrive.planfile import read_redrive_plan
-    from workbench.replay.confirm import of_letters
 
     collect_no_garbage()
     plan = read_redrive_plan(plan_file)

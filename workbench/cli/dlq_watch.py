@@ -130,12 +130,12 @@ def discard_command(
 ) -> int:
     """Give up the letters of a plan instead of producing them: later plans leave them out. No letter is deleted."""
     from workbench.cli.progress import Steps
+    from workbench.plans.journal import Journal
+    from workbench.redrive.confirm import of_letters
     from workbench.redrive.discard import discard
     from workbench.redrive.ledger import Ledger
     from workbench.redrive.marks import PlanState
     from workbench.redrive.planfile import read_redrive_plan
-    from workbench.replay.confirm import of_letters
-    from workbench.replay.journal import Journal
 
     plan = read_redrive_plan(plan_file)
     summary = f"Mark {plural(plan.letters, 'letter')} of {plan.topic} as discarded."
@@ -182,12 +182,12 @@ def give_up_command(
 ) -> int:
     """End a plan that was begun: it produces nothing more, and other plans may take the letters that it has not produced."""
     from workbench.cli.progress import Steps
+    from workbench.plans.journal import Journal
+    from workbench.redrive.confirm import of_letters
     from workbench.redrive.ending import give_up
     from workbench.redrive.ledger import Ledger
     from workbench.redrive.marks import PlanState
     from workbench.redrive.planfile import read_redrive_plan
-    from workbench.replay.confirm import of_letters
-    from workbench.replay.journal import Journal
 
     plan = read_redrive_plan(plan_file)
     summary = f"Give up what is left of the redrive of {plural(plan.letters, 'letter')} of {plan.topic}."

@@ -173,12 +173,11 @@ def _prometheus() -> str:
 
 
 def _kafka(cluster: object) -> str:
-    from workbench.collect.kafka import KafkaCluster
+    from workbench.queues.systems import system_of
     from workbench.settings import Cluster
 
-    assert isinstance(cluster, Cluster) and cluster.bootstrap is not None  # noqa: S101 - for the type checker
-    kafka = KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=cluster.timeout_seconds)
-    return f"cluster id {kafka.cluster_id()}"
+    assert isinstance(cluster, Cluster)  # noqa: S101 - for the type checker
+    return f"cluster id {system_of(cluster).observer(cluster).cluster_id()}"
 
 
 def _page(url: str) -> str:

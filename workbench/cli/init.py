@@ -227,11 +227,11 @@ def _fitting(cluster: Cluster, profiles: list[str]) -> str:
 
 
 def _groups_of(cluster: Cluster) -> str:
-    from workbench.collect.kafka import KafkaCluster
+    from workbench.queues.systems import system_of
 
-    kafka = KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=_TRY_SECONDS)
-    others = kafka.others()
-    return f"answers; cluster {kafka.cluster_id()}, {plural(len(others.listed), 'group')}"
+    observer = system_of(cluster).observer(cluster, seconds=_TRY_SECONDS)
+    groups = observer.listing().kinds
+    return f"answers; cluster {observer.cluster_id()}, {plural(len(groups), 'group')}"
 
 
 def _page(url: str) -> str:

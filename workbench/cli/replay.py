@@ -13,7 +13,7 @@ from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
-from workbench.replay.connect import gateway_of
+from workbench.queues.systems import gateway_of
 from workbench.screen import say, write_json
 
 
@@ -95,12 +95,12 @@ def plan_command(
     from workbench.api.replays import plan_on
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_plan
-    from workbench.replay.journal import Journal
+    from workbench.plans.document import write_file
+    from workbench.plans.journal import Journal
     from workbench.replay.keep import check_csv_place, check_place
     from workbench.replay.parse_request import request_of, windows_of
     from workbench.replay.plan import to_csv
     from workbench.replay.plan_ranges import make_range_plan, parse_ranges
-    from workbench.replay.planfile import write_file
     from workbench.settings import load_settings
 
     collect_no_garbage()
@@ -125,12 +125,13 @@ def plan_command(
         check_place(out, Journal.of_user(), replace=force)
     if csv_file is not None:
         check_csv_place(csv_file)
-    gateway = gateway_of(load_settings(config).cluster(cluster))
+    chosen = load_settings(config).cluster(cluster)
+    gateway, bootstrap = gateway_of(chosen), chosen.bootstrap or ""
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading offsets of {cluster} from Kafka"):
         if since is None:
             plan = make_range_plan(request, gateway, ranges=parse_ranges(ranges), windows=spans)
         else:
-            plan = plan_on(request, gateway, bootstrap=gateway.bootstrap).plan
+            plan = plan_on(request, gateway, bootstrap=bootstrap).plan
     if out is not None:
         write_file(out, plan.document())
     if csv_file is not None:
@@ -138,7 +139,7 @@ def plan_command(
     if as_json:
         write_json(plan.document())
     else:
-        show_plan(plan, gateway.bootstrap, out)
+        show_plan(plan, bootstrap, out)
     return ExitCode.OK
 
 
@@ -182,10 +183,10 @@ def apply_command(
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_head, show_receipt
     from workbench.console import SafeConsole
+    from workbench.plans.journal import Journal
     from workbench.replay.apply import Options, apply_plan
     from workbench.replay.confirm import of_plan
     from workbench.replay.guard import Limits
-    from workbench.replay.journal import Journal
     from workbench.replay.planfile import read_plan
     from workbench.replay.receipt import ReplayOutcome
     from workbench.settings import load_settings
@@ -235,8 +236,8 @@ def rollback_command(
     ROLLBACK is the file that `apply` wrote next to the plan (plan.rollback.json).
     """
     from workbench.cli.progress import Steps
+    from workbench.plans.journal import Journal
     from workbench.replay.confirm import of_rollback
-    from workbench.replay.journal import Journal
     from workbench.replay.receipt import read_rollback
     from workbench.replay.rollback import roll_back
     from workbench.settings import load_settings
@@ -274,7 +275,7 @@ def rollback_command(
 def log_command(plan_hash: str | None, group: str | None, as_json: bool, config: Path | None) -> int:
     """Show the journal: who changed which offsets, when, and the outcome. Secrets of the settings are masked in it."""
     from workbench.cli.replay_show import show_journal
-    from workbench.replay.journal import Journal
+    from workbench.plans.journal import Journal
     from workbench.settings import load_settings
 
     if config is not None:

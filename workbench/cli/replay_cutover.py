@@ -10,7 +10,7 @@ from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_option, confirmed
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
-from workbench.replay.connect import counter_of, gateway_of
+from workbench.queues.systems import counter_of, gateway_of
 from workbench.screen import say, write_json
 
 
@@ -46,9 +46,9 @@ def retire_command(
     import time
 
     from workbench.cli.progress import Steps
-    from workbench.replay.confirm import Confirmation
+    from workbench.plans.confirm import Confirmation
+    from workbench.plans.journal import Journal
     from workbench.replay.follow import check_same_cluster
-    from workbench.replay.journal import Journal
     from workbench.replay.planfile import read_plan
     from workbench.replay.retire import retire
     from workbench.settings import load_settings
@@ -161,12 +161,12 @@ def cutover_command(
     """
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import preflight_lines
-    from workbench.replay.confirm import Confirmation
+    from workbench.plans.confirm import Confirmation
+    from workbench.plans.journal import Journal
     from workbench.replay.cutover import Cutover
     from workbench.replay.fleet import read_fleet
     from workbench.replay.fleet_kinds import make_fleet
     from workbench.replay.guard import Limits
-    from workbench.replay.journal import Journal
     from workbench.replay.planfile import read_plan
     from workbench.settings import load_settings
 

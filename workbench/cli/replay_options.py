@@ -13,7 +13,7 @@ from workbench.errors import UsageError
 from workbench.screen import ask, say
 
 if TYPE_CHECKING:
-    from workbench.replay.confirm import Confirmation
+    from workbench.plans.confirm import Confirmation
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,8 +13,8 @@ from workbench.humanize import moment, one_line, plural, printable, shell_word, 
 from workbench.masking import masked
 
 if TYPE_CHECKING:
+    from workbench.plans.journal import Entry
     from workbench.replay.check import Checked
-    from workbench.replay.journal import Entry
     from workbench.replay.planfile import Plan
     from workbench.replay.receipt import Receipt
 

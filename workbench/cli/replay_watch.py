@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,11 @@ from workbench.cli.options import cluster_option, config_option, json_option, re
 from workbench.cli.replay_options import PLAN_FILE, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode, UsageError
 from workbench.humanize import plural
-from workbench.replay.connect import counter_of, gateway_of
+from workbench.queues.systems import counter_of, gateway_of, system_of
 from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
-    from workbench.replay.kafka_gateway import KafkaGateway
+    from workbench.queues.gateway import Gateway
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import Pace, ReplayProgress
     from workbench.settings import Cluster
@@ -274,9 +275,9 @@ def inspect_command(
     return ExitCode.OK
 
 
-def _inspected(plan: Plan, cluster: Cluster, gateway: KafkaGateway, kinds: list[str], most: int) -> dict[str, Any]:
+def _inspected(plan: Plan, cluster: Cluster, gateway: Gateway, kinds: list[str], most: int) -> dict[str, Any]:
+    from workbench.logs.records import counts_by
     from workbench.replay.follow import check_same_cluster
-    from workbench.replay.records import counts_by, read_records
     from workbench.spark.session import session, start_in_background
 
     by_schema = "type" in kinds and bool(
@@ -291,30 +292,28 @@ def _inspected(plan: Plan, cluster: Cluster, gateway: KafkaGateway, kinds: list[
     found: dict[str, Any] = {}
     if by_schema:
         from workbench.redrive.inspect import types_of_records
-        from workbench.redrive.kafka import RedriveKafka
 
-        found["type"] = types_of_records(ranges, RedriveKafka(gateway).letters, cluster, most=most)
+        found["type"] = types_of_records(ranges, partial(system_of(cluster).letters, cluster), cluster, most=most)
     if not kinds:
         return found
     columns = list(dict.fromkeys(["topic", "partition", *(needed[kind] for kind in kinds), "value_bytes"]))
-    frame = read_records(session(), gateway.bootstrap, cluster.kafka, ranges, columns)
+    frame = system_of(cluster).read_records(session(), cluster, ranges, columns)
     if len(kinds) > 1:
         frame = frame.persist()
     found |= {kind: counts_by(frame, kind, most=most) for kind in kinds}
     return {kind: found[kind] for kind in wanted}
 
 
-def _shown(plan: Plan, cluster: Cluster, gateway: KafkaGateway, most: int, *, as_json: bool) -> int:
+def _shown(plan: Plan, cluster: Cluster, gateway: Gateway, most: int, *, as_json: bool) -> int:
     from workbench.cli.progress import Steps
     from workbench.redrive.inspect import first_records
-    from workbench.redrive.kafka import RedriveKafka
     from workbench.replay.follow import check_same_cluster
     from workbench.screen import tell
 
     with Steps(quiet=as_json).waiting("Reading the first records of the plan"):
         check_same_cluster(plan, gateway)
         spans = {part.key: part.spans for part in plan.partitions}
-        found = first_records(spans, RedriveKafka(gateway).letters, cluster, most=most)
+        found = first_records(spans, partial(system_of(cluster).letters, cluster), cluster, most=most)
     if as_json:
         write_json({"schema": "workbench.replay-records/1", "plan": plan.hash, "records": found})
         return ExitCode.OK

@@ -13,7 +13,7 @@ from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
     from workbench.api.snapshots import SnapshotResult
-    from workbench.collect.kafka_views import GroupView, Snapshot
+    from workbench.queues.views import GroupView, Snapshot
 
 _SAID = 20  # missing parts that are listed; --json has all of them
 
@@ -146,9 +146,9 @@ def _members(count: int | None) -> str:
 def _show(found: SnapshotResult) -> None:
     from rich.text import Text
 
-    from workbench.collect.kafka_kinds import SHARE, UNKNOWN, cannot_judge
     from workbench.console import FittingTable, SafeConsole
     from workbench.humanize import plural, printable
+    from workbench.queues.kinds import SHARE, UNKNOWN, cannot_judge
 
     def _count_of(view: GroupView) -> str:
         return f", {plural(view.member_count, 'member')}" if view.member_count is not None else ""

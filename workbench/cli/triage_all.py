@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from workbench.cli.progress import Steps
-    from workbench.collect.kafka_kinds import Unjudged
+    from workbench.queues.kinds import Unjudged
     from workbench.settings import Cluster
     from workbench.sweep.engine import Sweep
     from workbench.sweep.store import Store
@@ -49,7 +49,7 @@ def triage_all(request: SweepRequest) -> int:
     """Land missing slots (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
     from workbench.collect.events import of_window
-    from workbench.replay.journal import replays_begun_here
+    from workbench.plans.journal import replays_begun_here
     from workbench.settings import own_cluster
     from workbench.spark.session import start_in_background
     from workbench.sweep.store import open_store

@@ -2,7 +2,7 @@
 
     capture.json      cluster, window, source, profiles, thresholds, versions, checksums
     samples.parquet   the samples, `workbench.samples.SAMPLES_SCHEMA`
-    groups.parquet    groups, members and assignments, `workbench.collect.kafka_views.GROUPS_SCHEMA`
+    groups.parquet    groups, members and assignments, `workbench.queues.views.GROUPS_SCHEMA`
     events.jsonl      deploys, alerts and the like: one object with `ts`, `kind` and `text` a line
 
 A capture never contains the cause of a recorded fault.
@@ -27,16 +27,17 @@ import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench import __version__
-from workbench.collect.kafka_kinds import REDRIVE_PREFIX
-from workbench.collect.kafka_views import GROUPS_SCHEMA
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
 from workbench.expectations import Expectations, GroupExpectation, GroupSettings, Recorded
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
 from workbench.humanize import first_line
 from workbench.inputs import first_problem
+from workbench.queues.kinds import REDRIVE_PREFIX
+from workbench.queues.views import GROUPS_SCHEMA
 from workbench.samples import SAMPLES_SCHEMA
-from workbench.settings import Cluster, Thresholds
+from workbench.settings import Cluster
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 INFO, SAMPLES, GROUPS, EVENTS, PARTS = "capture.json", "samples.parquet", "groups.parquet", "events.jsonl", "parts"

@@ -16,19 +16,17 @@ import pyarrow as pa
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_assigned import assigned_samples, read_partitions
-from workbench.collect.kafka_kinds import Unjudged, unjudged_in
-from workbench.collect.kafka_limits import read_limits, samples_of
-from workbench.collect.kafka_stable import standing, to_samples
-from workbench.collect.kafka_views import GROUPS_SCHEMA, views_table
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.record import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import did_you_mean, listed, shell_word
 from workbench.profiles import load_profile, name_of
+from workbench.queues.kinds import Unjudged, unjudged_in
+from workbench.queues.systems import system_of
+from workbench.queues.views import GROUPS_SCHEMA, views_table
 from workbench.samples import SAMPLES_SCHEMA
-from workbench.settings import Cluster, Thresholds
+from workbench.settings import Cluster
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 _LAST_MINUTE = timedelta(minutes=1)
@@ -59,12 +57,16 @@ def collect(
     try:
         found = _series(cluster, window, views, groups=groups, topics=topics)
         is_now = views.num_rows and late <= thresholds.stale_after_seconds
-        asked = _asked_now(cluster, window, found, views, incomplete) if is_now else []
+        asked = (
+            system_of(cluster).observer(cluster).of_now(found.series, views, window.end.timestamp(), incomplete)
+            if is_now
+            else []
+        )
         samples = pa.concat_tables([found.series.to_samples(), shares, *asked])
         missing, sources = found.incomplete, tuple(found.sources)
     except NoSeriesError:
         if not all_known:  # unknown to both sources: the name is wrong
-            _kafka(cluster).members(groups=groups)
+            system_of(cluster).observer(cluster).members(groups=groups)
         # Exporters leave out share groups and Connect's; a request for them alone has an answer without series.
         if not groups or not {view.group for view in unjudged_in(views, only=groups)}.issuperset(groups):
             raise
@@ -164,30 +166,6 @@ def _sorted(*columns: pa.ChunkedArray) -> list[str]:
     return sorted({str(it) for column in columns for it in column.to_pylist() if it})
 
 
-def _asked_now(
-    cluster: Cluster, window: Window, found: Collected, views: pa.Table, incomplete: list[str]
-) -> list[pa.Table]:
-    """What only the brokers tell, and only of now."""
-    owned = assigned_samples(views, read_partitions(found.series), cluster.name, window.end.timestamp())
-    return [owned, *_last_stable(cluster, window, found, incomplete), *_limits(cluster, window, views)]
-
-
-def _last_stable(cluster: Cluster, window: Window, found: Collected, incomplete: list[str]) -> list[pa.Table]:
-    """Where the partitions that stand still hold an open transaction."""
-    try:
-        offsets = _kafka(cluster).last_stable(standing(found.series), incomplete)
-    except SourceUnreachableError as error:
-        incomplete.append(error.message)
-        return []
-    return [to_samples(offsets, cluster.name, window.end.timestamp())] if offsets else []
-
-
-def _limits(cluster: Cluster, window: Window, views: pa.Table) -> list[pa.Table]:
-    """What quotas let the groups read."""
-    found = read_limits(_kafka(cluster), views)
-    return [samples_of(found, cluster.name, window.end.timestamp())] if found else []
-
-
 def _needs_members(cluster: Cluster) -> bool:
     """Whether some samples get their group from Kafka's member list."""
     return any(load_profile(name).member_is != "member" for name in cluster.profiles)
@@ -198,7 +176,7 @@ def other_groups(cluster: Cluster) -> tuple[dict[str, str], tuple[Unjudged, ...]
     if cluster.bootstrap is None:
         return {}, (), []
     try:
-        found = _kafka(cluster).others()
+        found = system_of(cluster).observer(cluster).listing()
     except SourceUnreachableError as error:
         return {}, (), [error.message]
     table = views_table(found.views.values(), cluster.name, time.time())
@@ -212,7 +190,7 @@ def other_groups(cluster: Cluster) -> tuple[dict[str, str], tuple[Unjudged, ...]
         replace(it, topics=tuple(sorted({*it.topics, *topics[it.group]})))
         for it in unjudged_in(table, lags={group: lags[group] for group in lags})
     )
-    return {it.group: it.kind for it in found.listed.values()}, others, found.incomplete
+    return dict(found.kinds), others, list(found.incomplete)
 
 
 def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, pa.Table, list[str], bool]:
@@ -224,15 +202,11 @@ def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, 
     if cluster.bootstrap is None:
         return empty, none, [], True
     try:
-        snapshot = _kafka(cluster).members(groups=groups, all_known=False)
+        snapshot = system_of(cluster).observer(cluster).members(groups=groups, all_known=False)
     except SourceUnreachableError as error:
         return empty, none, [error.message], True
     shares = snapshot.share_samples(cluster.name)
     return snapshot.to_groups(cluster.name), shares, list(snapshot.incomplete), not snapshot.unknown
-
-
-def _kafka(cluster: Cluster) -> KafkaCluster:
-    return KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=cluster.timeout_seconds)
 
 
 def observe(

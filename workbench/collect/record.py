@@ -25,21 +25,18 @@ from workbench.collect.capture import (
 )
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients, with_derived_lag
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_assigned import assigned_samples
-from workbench.collect.kafka_limits import read_limits, samples_of
-from workbench.collect.kafka_stable import StandingStill, to_samples
-from workbench.collect.kafka_views import SOURCE as KAFKA_PROFILE
 from workbench.collect.scrape import scrape
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty
 from workbench.humanize import plural
 from workbench.profiles import load_profile
+from workbench.queues.systems import system_of
+from workbench.queues.views import SOURCE as KAFKA_PROFILE
 from workbench.samples import SeriesTable, concat, most_trusted
-from workbench.settings import Cluster, Thresholds
+from workbench.settings import Cluster
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
-_LIMITS_SECONDS = 15.0  # between two looks at quotas
 _FLUSH_SECONDS = 10.0
 
 # Called after each round with (rounds so far, samples so far, missing targets of this round).
@@ -76,18 +73,12 @@ class Recorder:
         self._groups = groups
         self._thresholds = thresholds or Thresholds()
         self._profiles = [load_profile(name) for name in cluster.profiles]
-        self._kafka = (
-            KafkaCluster(cluster.bootstrap, cluster.kafka, deadline_seconds=cluster.timeout_seconds)
-            if cluster.bootstrap is not None
-            else None
-        )
+        self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
         self._started = datetime.now(UTC)
         self._samples: list[pa.Table] = []
         self._views: list[pa.Table] = []
         self._parts = 0
         self._members: dict[str, str] = {}
-        self._still = StandingStill()
-        self._ask_limits_at = -math.inf
         self.total_samples = 0
         self.rounds = 0
         self.missing: dict[str, int] = {}
@@ -122,24 +113,14 @@ class Recorder:
         """Scrape every target once; return those without an answer."""
         missing: list[str] = []
         tables: list[SeriesTable] = []
-        if self._kafka is not None:
+        if self._asked is not None:
             try:
                 # A wrong name is reported in the first round; a group that disappears later is a fact to record.
-                snapshot = self._kafka.snapshot(groups=self._groups, all_known=self.rounds == 0)
-                missing += snapshot.incomplete
-                tables.append(SeriesTable.of_samples(snapshot.to_samples(self._cluster.name)))
-                stable = self._kafka.last_stable(self._still.of(snapshot), missing)
-                tables += (
-                    [SeriesTable.of_samples(to_samples(stable, self._cluster.name, snapshot.taken_at))]
-                    if stable
-                    else []
-                )
-                views = snapshot.to_groups(self._cluster.name)
-                tables += self._limits(views, snapshot.taken_at)
-                owned = assigned_samples(views, snapshot.commits, self._cluster.name, snapshot.taken_at)
-                tables.append(SeriesTable.of_samples(owned))
-                self._views.append(views)
-                self._members |= groups_of_clients(views)
+                seen = self._asked.next(groups=self._groups, all_known=self.rounds == 0)
+                missing += seen.incomplete
+                tables += seen.series
+                self._views.append(seen.views)
+                self._members |= groups_of_clients(seen.views)
             except SourceUnreachableError as error:
                 missing.append(error.message)
         pages, unreachable = scrape(
@@ -158,14 +139,6 @@ class Recorder:
         for text in missing:
             self.missing[text] = self.missing.get(text, 0) + 1
         return missing
-
-    def _limits(self, views: pa.Table, at: float) -> list[SeriesTable]:
-        """What quotas let the groups read; now and then, as they change rarely."""
-        if self._kafka is None or time.monotonic() < self._ask_limits_at:
-            return []
-        found = read_limits(self._kafka, views)
-        self._ask_limits_at = time.monotonic() + _LIMITS_SECONDS
-        return [SeriesTable.of_samples(samples_of(found, self._cluster.name, at))] if found else []
 
     def _begin(self, missing: list[str]) -> None:
         """Make the folder after the first round has shown that there are samples."""
@@ -205,7 +178,7 @@ class Recorder:
             cluster=self._cluster.name,
             bootstrap=self._cluster.bootstrap,
             source="watch",
-            profiles=[*([KAFKA_PROFILE] if self._kafka is not None else []), *(it.name for it in self._profiles)],
+            profiles=[*([KAFKA_PROFILE] if self._asked is not None else []), *(it.name for it in self._profiles)],
             window=Window(baseline_start=self._started, start=middle, end=now),
             groups=self._groups,
             incomplete=[f"{text} ({count} of {plural(self.rounds, 'round')})" for text, count in self.missing.items()],

@@ -21,8 +21,8 @@ from workbench.features.slots import of_periods
 from workbench.features.summary import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
 from workbench.runs import runs_of
 from workbench.samples import SERIES_ORDER
-from workbench.settings import Thresholds
 from workbench.spark.session import frame_of
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 if TYPE_CHECKING:

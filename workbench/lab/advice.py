@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SourceUnreachableError
+from workbench.kafka.cluster import KafkaCluster
 from workbench.lab.fleet import LabFleet
 from workbench.lab.kafka import abort_transaction, add_partitions, set_retention
 from workbench.triage import capacity

@@ -19,11 +19,11 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from workbench.collect.kafka import KafkaCluster
-from workbench.collect.kafka_views import Snapshot
 from workbench.errors import WorkbenchError
 from workbench.files import write_text
+from workbench.kafka.cluster import KafkaCluster
 from workbench.lab.spec import ExporterFault
+from workbench.queues.views import Snapshot
 from workbench.screen import tell
 from workbench.signals import GROUP_STATES
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from workbench.collect.kafka import KafkaCluster
 from workbench.errors import SetupError
+from workbench.kafka.cluster import KafkaCluster
 from workbench.lab import java_consumer, process
 from workbench.lab.java_consumer import PROGRAMS, Measured, Program
 from workbench.lab.kafka import create_topic, set_quota

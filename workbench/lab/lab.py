@@ -19,7 +19,8 @@ from workbench.lab.kafka import Broker, start_broker
 from workbench.lab.prometheus import PrometheusServer, ensure_prometheus, start_prometheus
 from workbench.lab.spec import ExporterFault, Way, write
 from workbench.places import state_dir
-from workbench.settings import LAB_CLUSTER, Cluster, Thresholds, Windows
+from workbench.settings import LAB_CLUSTER, Cluster, Windows
+from workbench.thresholds import Thresholds
 from workbench.window import parse_duration
 
 LAG_PROFILES = ["kafka_exporter", "group_state"]

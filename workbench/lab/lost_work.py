@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from workbench.collect.kafka import KafkaCluster
+from workbench.kafka.cluster import KafkaCluster
 from workbench.lab.draw import Draw, Make, Scenario
 from workbench.lab.fleet import LabFleet
 from workbench.lab.kafka import delete_group, move_commits

@@ -15,6 +15,7 @@ from uuid import uuid4
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError
 from workbench.humanize import listed
 from workbench.humanize import size as _bytes
+from workbench.plans.journal import Journal, only_one
 from workbench.redrive.flow import Flow
 from workbench.redrive.gateway import FencedError, LetterReader, LettersGoneError, LettersRefusedError, Sink, SlowError
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
@@ -33,7 +34,6 @@ from workbench.redrive.receipt import (
     redrive_receipt_path,
 )
 from workbench.redrive.verify import produced_of
-from workbench.replay.journal import Journal, only_one
 
 __all__ = ["Redrive", "RedriveOutcome", "RedriveReceipt", "keep_receipt", "redrive_receipt_path"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from workbench.humanize import listed
+from workbench.queues.views import Partition
 from workbench.redrive.planfile import RedrivePlan
-from workbench.replay.gateway import Partition
 
 Readers = Mapping[str, Mapping[Partition, int]]  # group to its committed offsets on the targets
 

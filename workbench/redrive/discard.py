@@ -8,13 +8,13 @@ from functools import partial
 
 from workbench.errors import GuardError, WorkbenchError
 from workbench.humanize import listed, plural
+from workbench.plans.journal import Change, Journal, only_one
+from workbench.queues.gateway import WITHOUT_MEMBERS, Gateway
+from workbench.queues.views import Partition
 from workbench.redrive.gateway import LetterReader
 from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.marks import Progress
 from workbench.redrive.planfile import RedrivePlan
-from workbench.replay.gateway import Gateway, Partition
-from workbench.replay.guard import WITHOUT_MEMBERS
-from workbench.replay.journal import Change, Journal, only_one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

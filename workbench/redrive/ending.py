@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import partial
 
 from workbench.errors import GuardError, WorkbenchError
+from workbench.plans.journal import Journal, only_one
 from workbench.redrive.gateway import Sink
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
 from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.marks import PlanState, Progress, marks_of
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.verify import produced_of
-from workbench.replay.journal import Journal, only_one
 
 _OWNER = "ended"
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.queues.gateway import Gateway
 from workbench.redrive.marks import PlanState, Progress
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.verify import marks_in, produced_of
-from workbench.replay.gateway import Gateway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,11 @@ from types import MappingProxyType
 from typing import Protocol
 
 from workbench.errors import EvidenceError, GuardError
+from workbench.queues.gateway import Gateway, Quotas
+from workbench.redrive.audience import Readers
 from workbench.redrive.letters import Headers, Letter
 from workbench.redrive.marks import Place, Progress
+from workbench.redrive.planfile import RedrivePlan
 
 Positions = Mapping[int, int]  # partition to the next offset
 Marks = Mapping[int, str]  # partition to the text of its commit
@@ -116,6 +119,44 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Give up what was not committed."""
+
+
+class LetterQueue(Protocol):
+    """What a redrive asks of a cluster, besides its gateway. Only a sink writes.
+
+    All methods raise `SourceUnreachableError` if the cluster does not answer, unless they say otherwise.
+    """
+
+    @property
+    def gateway(self) -> Gateway:
+        """What a replay reads too."""
+
+    def letters(self, topic: str) -> LetterReader:
+        """Reader of a topic."""
+
+    def limit_of(self, topic: str) -> int:
+        """Largest record of a topic in bytes; the queue's default without the permission to ask."""
+
+    def offsets_retention_seconds(self) -> float | None:
+        """How long the position of a group without members is kept; None if it may not be asked."""
+
+    def groups(self) -> list[str]:
+        """Names of all consumer groups, with and without members."""
+
+    def readers(self, topics: Sequence[str]) -> Readers | None:
+        """Committed offsets on some topics, by group, without those of redrive plans; None if it cannot be told."""
+
+    def lacking(self, topic: str, targets: Sequence[str]) -> tuple[str, ...]:
+        """Permissions that the brokers say these credentials lack, to read the topic and to write the targets."""
+
+    def quotas(self) -> Quotas | None:
+        """Limits of this user; None if they may not be asked."""
+
+    def sink(self, plan: RedrivePlan) -> Sink:
+        """Takes the records of a plan, in transactions."""
+
+    def positions(self, plan: RedrivePlan) -> Sink:
+        """Keeps only the positions of a plan whose records go elsewhere."""
 
 
 def letters_at(reader: LetterReader, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Letter]:

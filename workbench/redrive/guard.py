@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from workbench.collect.kafka_quotas import Quotas
 from workbench.humanize import duration, plural
+from workbench.plans.refusal import COMMON_HINTS, Refusal
+from workbench.queues.gateway import ClusterView, LogView, Quotas, TopicSettings
 from workbench.redrive.marks import Place, PlanState
 from workbench.redrive.picks import Picks
 from workbench.redrive.plan import margin_seconds, seconds_of
 from workbench.redrive.planfile import RedrivePlan
-from workbench.replay.gateway import ClusterView, LogView, TopicSettings
-from workbench.replay.guard import HINTS as REPLAY_HINTS
-from workbench.replay.guard import Refusal
 
 # Kafka forgets the position of a group without members after this time, if the broker does not say another.
 UNKNOWN_RETENTION_SECONDS = 86_400.0
@@ -154,7 +152,7 @@ def _letters(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> list[
 
 
 HINTS = {
-    **REPLAY_HINTS,
+    **COMMON_HINTS,
     "partitions_changed": "Make a new plan.",
     "position_expired": "See what it has produced with: workbench dlq verify PLAN. Then plan the rest by --offset.",
     "discarded": "Letters that shall be produced all the same: plan them with --again.",

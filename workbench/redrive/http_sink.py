@@ -7,12 +7,10 @@ since the last commit are sent again, with the same Idempotency-Key: no more tha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from workbench.errors import GuardError, SourceUnreachableError
-from workbench.redrive.gateway import NO_MARKS, Marks, Positions
-from workbench.redrive.kafka_sink import KafkaSink
+from workbench.redrive.gateway import NO_MARKS, Marks, Positions, Sink
 from workbench.redrive.letters import Headers, Letter
 from workbench.redrive.marks import Progress
 from workbench.redrive.planfile import RedrivePlan
@@ -28,23 +26,23 @@ class HttpSink:
 
     takes_at_once = True
 
-    def __init__(self, bootstrap: str, properties: Mapping[str, Any], plan: RedrivePlan) -> None:
+    def __init__(self, plan: RedrivePlan, positions: Sink) -> None:
         assert plan.destination.url is not None  # noqa: S101 - the plan's model holds it
         self._plan = plan
         self._post = RestSink(plan.destination.url)
-        self._kafka = KafkaSink(bootstrap, properties, plan)
+        self._kept = positions
 
     def begin(self, *, careful: bool = False) -> None:
         """See `Sink.begin`: another process that applies this plan fails at its next commit."""
-        self._kafka.begin(careful=careful)
+        self._kept.begin(careful=careful)
 
     def progress(self) -> Progress:
         """See `Sink.progress`."""
-        return self._kafka.progress()
+        return self._kept.progress()
 
     def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
         """See `Sink.claim`."""
-        return self._kafka.claim(positions, ordered, marks, check)
+        return self._kept.claim(positions, ordered, marks, check)
 
     def send(
         self, topic: str, partition: int | None, letter: Letter, headers: Headers, timestamp_ms: int | None
@@ -81,8 +79,8 @@ class HttpSink:
 
     def commit(self, positions: Positions, ordered: int | None, marks: Marks = NO_MARKS) -> None:
         """See `Sink.commit`."""
-        self._kafka.commit(positions, ordered, marks)
+        self._kept.commit(positions, ordered, marks)
 
     def close(self) -> None:
         """See `Sink.close`."""
-        self._kafka.close()
+        self._kept.close()

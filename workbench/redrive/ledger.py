@@ -18,11 +18,11 @@ from workbench.errors import GuardError, UsageError
 from workbench.files import make_folder, write_text
 from workbench.humanize import listed
 from workbench.places import state_dir
+from workbench.plans.document import Strict, write_file
+from workbench.queues.views import Partition
 from workbench.redrive.marks import Place, Progress, all_letters, handled_letters
 from workbench.redrive.picks import Picks
 from workbench.redrive.planfile import RedrivePlan, group_of_hash, plan_of_group, read_redrive_plan
-from workbench.replay.gateway import Partition
-from workbench.replay.planfile import Strict, write_file
 
 Commits = Callable[[str], Mapping[Partition, int]]  # group to its committed offsets
 _STARTED, _ENDED, _PLAN, _KNOWN = "started", "ended.json", "plan.json", "known"

@@ -12,8 +12,7 @@ from workbench.errors import UsageError
 from workbench.inputs import first_problem
 from workbench.redrive.planfile import Destination, To
 from workbench.redrive.selection import Selection
-from workbench.replay.planfile import instant_ms
-from workbench.window import parse_instant
+from workbench.window import instant_ms, parse_instant
 
 
 def selection_of(

@@ -12,6 +12,9 @@ import numpy as np
 
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError
 from workbench.humanize import counted, did_you_mean, duration, listed, plural, shell_word
+from workbench.plans.document import current_user
+from workbench.plans.refusal import NO_RIGHT
+from workbench.queues.gateway import ClusterView, Gateway, LogView, TopicSettings
 from workbench.redrive.audience import Readers, audience_words
 from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import Reader
@@ -30,8 +33,6 @@ from workbench.redrive.planfile import (
 )
 from workbench.redrive.selection import Selection
 from workbench.redrive.survey import Route, Rules, Wanted, survey
-from workbench.replay.gateway import ClusterView, Gateway, LogView, TopicSettings
-from workbench.replay.plan import NO_RIGHT, current_user
 
 # Letters in an order of their own are held in memory while they are produced.
 MOST_ORDERED = 100_000

@@ -11,15 +11,14 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from workbench.collect.kafka_kinds import REDRIVE_PREFIX, is_redrive_plan
 from workbench.errors import GuardError, UsageError
 from workbench.humanize import plural
 from workbench.inputs import is_web_address
 from workbench.masking import remember, secrets_in_url
+from workbench.plans.document import SHORT_HASH, Offset, Strict, canonical_hash, read_document, validated
+from workbench.queues.kinds import REDRIVE_PREFIX, is_redrive_plan
 from workbench.redrive.picks import Picks
 from workbench.redrive.selection import Selection
-from workbench.replay.connect import SHORT_HASH
-from workbench.replay.planfile import Offset, Strict, canonical_hash, read_document, validated
 
 SCHEMA = "workbench.redrive-plan/1"
 _ID_LENGTH = 32  # of the hash

@@ -8,8 +8,8 @@ from fnmatch import translate
 
 from pydantic import Field, field_validator
 
+from workbench.plans.document import Strict
 from workbench.redrive.letters import Headers, Letter, Origin
-from workbench.replay.planfile import Strict
 
 _EXPRESSION = re.compile(r"(?P<not>!?)(?P<name>[^=~!\s][^=~!]*)(?:(?P<op>!=|!~|=|~)(?P<value>.*))?", re.DOTALL)
 _MAX_MATCHED = 4096  # bytes of a header that a pattern sees

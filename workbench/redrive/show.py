@@ -11,11 +11,11 @@ from typing import Any
 from workbench.errors import SourceUnreachableError, UnknownGroupError
 from workbench.humanize import did_you_mean, iso_instant, shell_word
 from workbench.payloads.decode import Decoded, Decoder
+from workbench.plans.refusal import NO_RIGHT
+from workbench.queues.gateway import Gateway
 from workbench.redrive.gateway import LetterReader
 from workbench.redrive.letters import UNREADABLE, Letter, Origin, Reader
 from workbench.redrive.selection import Selection
-from workbench.replay.gateway import Gateway
-from workbench.replay.plan import NO_RIGHT
 from workbench.settings import Cluster
 
 HIDDEN = "hidden"  # stands for a key that was not asked for

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from workbench.errors import OutputError, UsageError
 from workbench.humanize import plural
-from workbench.replay.gateway import Gateway, Partition
-from workbench.replay.guard import HINTS, Limits, Now, Refusal, check_cluster, check_group, check_logs
-from workbench.replay.journal import Journal, only_one
-from workbench.replay.plan import NO_RIGHT
-from workbench.replay.planfile import Plan, write_file
+from workbench.plans.document import write_file
+from workbench.plans.journal import Journal, only_one
+from workbench.plans.refusal import NO_RIGHT, Refusal
+from workbench.queues.gateway import Gateway
+from workbench.queues.views import Partition
+from workbench.replay.guard import HINTS, Limits, Now, check_cluster, check_group, check_logs
+from workbench.replay.planfile import Plan
 from workbench.replay.receipt import (
     PartitionReceipt,
     Receipt,

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 
 from workbench.errors import GuardError
 from workbench.humanize import listed, plural
-from workbench.replay.gateway import ClusterView, Gateway, Partition, names_of, read_by
-from workbench.replay.guard import HINTS, WITHOUT_MEMBERS, Limits
-from workbench.replay.journal import Journal
+from workbench.plans.journal import Journal
+from workbench.queues.gateway import WITHOUT_MEMBERS, ClusterView, Gateway, names_of, read_by
+from workbench.queues.views import Partition
+from workbench.replay.guard import HINTS, Limits
 from workbench.replay.planfile import Plan
 from workbench.replay.write import write_commits
 

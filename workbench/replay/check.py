@@ -12,15 +12,17 @@ from typing import Any
 from workbench.commit_note import parse_note
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
+from workbench.logs.late import Late, find_late, late_spans
+from workbench.logs.through import tail_spans
+from workbench.logs.window_end import WindowEnd, instants_of, window_ends
+from workbench.queues.gateway import Gateway, LogView, names_of
+from workbench.queues.systems import CountRecords, system_of
+from workbench.queues.views import Partition
 from workbench.replay.fleet import InstanceStatus, ServiceFleet
-from workbench.replay.follow import CountRecords, check_same_cluster
-from workbench.replay.gateway import Gateway, LogView, Partition, names_of
+from workbench.replay.follow import check_same_cluster
 from workbench.replay.guard import is_remade
-from workbench.replay.late import Late, find_late, late_spans
 from workbench.replay.planfile import Plan
-from workbench.replay.through import tail_spans
 from workbench.replay.verify import PartitionVerdict, ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
-from workbench.replay.window_end import WindowEnd, instants_of, window_ends
 from workbench.settings import Cluster
 
 _SENTENCES = {
@@ -219,10 +221,10 @@ def _read(
     asked: CheckRequest,
     kept: ExitStack,
 ) -> _Read:
-    from workbench.replay import records
+    from workbench.logs import records
     from workbench.spark.session import session
 
-    spark, bootstrap = session(), cluster.bootstrap or ""
+    spark = session()
     spans = {
         part.key: part.spans if plan.is_of_ranges else [(part.target, ends[part.key].readable)]
         for part in plan.partitions
@@ -231,7 +233,7 @@ def _read(
     ranges = {key: _from(logs.starts.get(key, 0), some) for key, some in spans.items()}
     gone = {key: _until(logs.starts.get(key, 0), some) for key, some in spans.items()}
     columns = ["topic", "partition", "offset", *(["key"] if asked.key_ranges else [])]
-    frame = records.read_records(spark, bootstrap, cluster.kafka, ranges, columns)
+    frame = system_of(cluster).read_records(spark, cluster, ranges, columns)
     processed = records.read_processed(spark, asked.processed) if asked.processed is not None else None
     if asked.key_ranges and (asked.records or processed is not None):
         frame = frame.persist()
@@ -288,11 +290,11 @@ def _until(log_start: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, 
 
 def _late(plan: Plan, cluster: Cluster, behind: Mapping[Partition, tuple[int, int]]) -> dict[Partition, Late]:
     """Records of the windows behind their ends: all of these offsets are read."""
-    from workbench.replay import records
+    from workbench.logs import records
     from workbench.spark.session import session
 
     columns = ["topic", "partition", "offset", "timestamp"]
-    frame = records.read_records(session(), cluster.bootstrap or "", cluster.kafka, behind, columns)
+    frame = system_of(cluster).read_records(session(), cluster, behind, columns)
     within = " or ".join(
         f"(unix_millis(timestamp) >= {since} and unix_millis(timestamp) < {until})" for since, until in plan.windows_ms
     )

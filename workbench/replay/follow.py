@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 
 from workbench.commit_note import CommitNote, parse_note
 from workbench.errors import GuardError
-from workbench.replay.gateway import ClusterView, Gateway, LogView, Partition
+from workbench.logs.through import through
+from workbench.logs.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
+from workbench.queues.gateway import ClusterView, Gateway, LogView
+from workbench.queues.systems import CountRecords
+from workbench.queues.views import Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import ReplayProgress, progress
-from workbench.replay.through import through
-from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
 
 _STILL_LOOKS = 3
-
-# Counts the records in offset ranges; a narrow interface, so Spark is optional.
-CountRecords = Callable[[Mapping[Partition, tuple[int, int]]], Mapping[Partition, int]]
 
 
 @dataclass(slots=True)

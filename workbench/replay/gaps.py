@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workbench.replay.gateway import Partition
+from workbench.queues.position import merged
+from workbench.queues.views import Partition
 from workbench.replay.planfile import PlannedPartition
-from workbench.replay.position import merged
 
 
 def gaps(planned: Sequence[PlannedPartition], old: Mapping[Partition, int]) -> dict[Partition, int]:

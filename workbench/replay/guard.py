@@ -6,25 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from workbench.collect.kafka_kinds import cannot_replay_into
-from workbench.collect.kafka_views import GroupView
 from workbench.humanize import duration, listed, plural
-from workbench.replay.gateway import ABSENT, ClusterView, Found, LogView, Partition, TopicSettings, TopicView
-from workbench.replay.plan import NO_RIGHT
+from workbench.plans.refusal import COMMON_HINTS, Refusal
+from workbench.queues.gateway import ABSENT, WITHOUT_MEMBERS, ClusterView, Found, LogView, TopicSettings, TopicView
+from workbench.queues.kinds import cannot_replay_into
+from workbench.queues.views import GroupView, Partition
 from workbench.replay.plan_words import seconds_until_lost
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution
-
-# Groups in these states have no members; brokers before 4.0 call an unknown group "dead".
-WITHOUT_MEMBERS = (ABSENT, "empty", "dead")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """One reason not to write, for one partition or (None) for all."""
-
-    code: str
-    message: str
-    partition: Partition | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,19 +217,13 @@ def _seconds_left(part: PlannedPartition, start: int, plan: Plan, now: Now) -> f
 
 
 HINTS = {
-    "other_cluster": "Use --cluster with the cluster of the plan, or make a new plan.",
-    "not_allowed": NO_RIGHT,
-    "topic_gone": "Make a new plan.",
+    **COMMON_HINTS,
     "partitions_added": "Make a new plan: the new partitions may have records of the window.",
-    "partition_gone": "Make a new plan.",
-    "under_replicated": "Wait until the replicas are back, or continue with --allow-under-replicated.",
     "wrong_kind": "Plan again with the name of a consumer group that does not exist yet.",
     "live_members": "Stop its consumers first, and wait until their session has timed out.",
     "group_moved": "Its consumers have started, so there is nothing to apply. See: workbench replay follow PLAN",
     "existing_commits": "Choose an unused group, or overwrite them with --allow-existing.",
-    "silent": "Try again once every partition has a leader.",
     "target_deleted": "Make a new plan: it begins at the first remaining record.",
-    "log_changed": "Make a new plan.",
     "retention_margin": "Raise retention.ms of the topic first, or replay the remaining records with --retention-margin 0s.",
     "not_quiet": "Something still commits for this group, perhaps consumers that use assign(). Stop them.",
 }

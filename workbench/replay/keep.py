@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from workbench.errors import GuardError, UsageError, WorkbenchError
-from workbench.replay.journal import Journal
+from workbench.plans.journal import Journal
 from workbench.replay.planfile import read_plan
 from workbench.replay.receipt import receipt_path, rollback_path
 

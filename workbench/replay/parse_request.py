@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from workbench.errors import UsageError
-from workbench.replay.plan import PlanRequest
 from workbench.replay.planfile import AfterEnd
+from workbench.replay.request import PlanRequest
 from workbench.window import parse_instant
 
 

@@ -10,12 +10,16 @@ from datetime import datetime
 
 from workbench.errors import GuardError, UsageError
 from workbench.humanize import counted, plural
-from workbench.replay.gateway import Gateway, Partition, names_of
-from workbench.replay.plan import PlanRequest, Survey, current_user, survey
+from workbench.logs.times import Instants, WindowSpan, find_spans, older_at_start
+from workbench.plans.document import current_user
+from workbench.queues.gateway import Gateway, names_of
+from workbench.queues.position import merged
+from workbench.queues.views import Partition
+from workbench.replay.plan import survey
 from workbench.replay.plan_words import plan_warnings
-from workbench.replay.planfile import Plan, PlannedPartition, Resolution, instant_ms
-from workbench.replay.position import merged
-from workbench.replay.times import Instants, WindowSpan, find_spans, older_at_start
+from workbench.replay.planfile import Plan, PlannedPartition, Resolution
+from workbench.replay.request import PlanRequest, Survey
+from workbench.window import instant_ms
 
 _RANGE = re.compile(
     r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<number>\d{1,9}):(?P<start>\d{1,18})-(?P<end>\d{1,18})", re.ASCII

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.collect.kafka_kinds import STREAMS, STREAMS_SOURCE
 from workbench.humanize import counted, duration, listed, plural, size
+from workbench.logs.times import TAIL_LIMITS, WindowSpan
+from workbench.queues.gateway import Audience, TopicSettings, names_of
+from workbench.queues.kinds import STREAMS, STREAMS_SOURCE
+from workbench.queues.views import Partition
 from workbench.replay.gaps import gaps
-from workbench.replay.gateway import Audience, Partition, TopicSettings, names_of
-from workbench.replay.planfile import PlannedPartition, Resolution, instant_ms
-from workbench.replay.times import TAIL_LIMITS, WindowSpan
+from workbench.replay.planfile import PlannedPartition, Resolution
+from workbench.window import instant_ms
 
 if TYPE_CHECKING:
-    from workbench.replay.plan import PlanRequest, Survey
+    from workbench.replay.request import PlanRequest, Survey
 
 # Warn if retention may delete the first record within this time: a replay rarely starts within the hour.
 _TIGHT_RETENTION_SECONDS = 3600.0

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from workbench.errors import GuardError, UsageError
-from workbench.files import atomic_write
 from workbench.humanize import plural
-from workbench.inputs import first_problem, read_within
-from workbench.replay.connect import SHORT_HASH
-from workbench.replay.gateway import Partition
-from workbench.replay.position import Position
+from workbench.plans.document import SHORT_HASH, Offset, Strict, canonical_hash, read_document, validated
+from workbench.queues.position import Position
+from workbench.queues.views import Partition
+from workbench.window import instant_ms
 
 SCHEMA_2 = "workbench.replay-plan/2"
-_MOST_BYTES = 64 << 20  # enough for 200,000 partitions
-Offset = Annotated[int, Field(ge=0)]
 
 
 class Resolution(StrEnum):
@@ -56,12 +51,6 @@ class AfterEnd(StrEnum):
     FAIL = "fail"
     SKIP = "skip"  # commit nothing: the consumers' `auto.offset.reset` decides
     END = "end"  # commit the log end: only new records
-
-
-class Strict(BaseModel):
-    """Base of the file's parts: no unknown fields, no implicit conversion, immutable."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, strict=True)
 
 
 class PlannedPartition(Strict):
@@ -170,7 +159,7 @@ class Plan(Strict):
     after_end: AfterEnd = Field(strict=False)
     whole_topics: list[str]
     warnings: list[str]
-    topic_ids: dict[str, str] = {}  # plans of earlier versions have no topic ids
+    topic_ids: dict[str, str] = Field(default={})  # plans of earlier versions have no topic ids
     windows: list[tuple[str, str]] | None = Field(default=None, strict=False)
     unread: list[tuple[str, Offset, Offset, Offset]] | None = Field(default=None, strict=False)
     partitions: list[PlannedPartition] = Field(min_length=1)
@@ -280,23 +269,6 @@ class Plan(Strict):
         return self.model_copy(update={"hash": canonical_hash(self.document())})
 
 
-def instant_ms(instant: datetime) -> int:
-    """Round a time up to milliseconds since the epoch, as in Kafka's timestamps."""
-    from datetime import UTC, timedelta
-
-    span = instant - datetime(1970, 1, 1, tzinfo=UTC)
-    return (
-        -(-span // timedelta(milliseconds=1)) if span % timedelta(milliseconds=1) else span // timedelta(milliseconds=1)
-    )
-
-
-def canonical_hash(document: dict[str, Any]) -> str:
-    """SHA-256 of the document without its hash; keys sorted, no spaces, so whitespace and key order do not matter."""
-    bare = {name: value for name, value in document.items() if name != "hash"}
-    text = json.dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def read_plan(path: Path) -> Plan:
     """Read a plan and check it.
 
@@ -316,75 +288,3 @@ def read_plan(path: Path) -> Plan:
             hint="Make a new plan; plans are not edited by hand.",
         )
     return plan
-
-
-def read_document(path: Path, what: str, *, most_bytes: int = _MOST_BYTES) -> Any:
-    """Read JSON from a file; duplicate keys are an error.
-
-    Raises:
-        UsageError: if it cannot be read or is not JSON.
-    """
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError(
-                f"the key {next(key for key, n in Counter(k for k, _ in pairs).items() if n > 1)!r} occurs twice"
-            )
-        return found
-
-    def number(text: str) -> None:
-        raise ValueError(f"{text} is not a number")
-
-    try:
-        return json.loads(read_within(path, most_bytes).decode(), object_pairs_hook=once, parse_constant=number)
-    except OSError as error:
-        raise UsageError(f"The {what} {path} cannot be read: {error.strerror}.") from None
-    except (ValueError, RecursionError) as error:
-        reason = str(error) or type(error).__name__
-        raise UsageError(f"The {what} {path} is not JSON: {reason}.", hint=f"Make a new {what}.") from None
-
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def validated(model: type[M], document: Any, path: Path, what: str) -> M:
-    """Validate the document as a model.
-
-    Raises:
-        GuardError: naming the first field that is wrong.
-    """
-    try:
-        return model.model_validate_json(json.dumps(document))
-    except ValidationError as error:
-        raise GuardError(
-            f"The {what} {path} is not valid: {first_problem(error, whole='the file')}.", hint=f"Make a new {what}."
-        ) from None
-
-
-def _legible(document: dict[str, Any]) -> str:
-    """Format JSON with one line per field and list item, for people and diffs, at the speed of the C encoder."""
-
-    def text(value: Any) -> str:
-        return json.dumps(value, allow_nan=False)
-
-    fields = []
-    for name, value in document.items():
-        if isinstance(value, list) and len(value) > 1:
-            fields.append(f" {text(name)}: [\n" + ",\n".join("  " + text(item) for item in value) + "\n ]")
-        else:
-            fields.append(f" {text(name)}: {text(value)}")
-    return "{\n" + ",\n".join(fields) + "\n}\n"
-
-
-def write_file(path: Path, document: dict[str, Any]) -> None:
-    """Write JSON atomically, and sync it to disk before this returns.
-
-    Raises:
-        UsageError: if the file cannot be written.
-    """
-    try:
-        with atomic_write(path, durable=True) as temporary:
-            temporary.write_text(_legible(document), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", hint="Choose another path.") from None

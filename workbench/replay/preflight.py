@@ -6,7 +6,8 @@ from collections.abc import Mapping, Set
 
 from workbench.errors import GuardError
 from workbench.humanize import plural
-from workbench.replay.gateway import Gateway, LogView, Partition, names_of
+from workbench.queues.gateway import Gateway, LogView, names_of
+from workbench.queues.views import Partition
 from workbench.replay.guard import HINTS, Limits, check_same_logs
 from workbench.replay.planfile import Plan
 

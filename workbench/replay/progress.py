@@ -9,10 +9,11 @@ from pathlib import Path
 
 from workbench.commit_note import CommitNote
 from workbench.humanize import count, duration, plural, rate, shell_word
-from workbench.replay.gateway import Partition, names_of
+from workbench.logs.through import through
+from workbench.logs.window_end import WindowEnd
+from workbench.queues.gateway import names_of
+from workbench.queues.views import Partition
 from workbench.replay.planfile import Plan
-from workbench.replay.through import through
-from workbench.replay.window_end import WindowEnd
 
 # Time span of the rate: long enough to smooth commits every 5 s, short enough to follow a change.
 _RATE_SECONDS = 60.0

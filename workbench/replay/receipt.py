@@ -11,8 +11,9 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from workbench.errors import GuardError, UsageError
-from workbench.replay.gateway import Partition
-from workbench.replay.planfile import Offset, Plan, Strict, canonical_hash, read_document, validated, write_file
+from workbench.plans.document import Offset, Strict, canonical_hash, read_document, validated, write_file
+from workbench.queues.views import Partition
+from workbench.replay.planfile import Plan
 
 
 class ReplayOutcome(StrEnum):

@@ -10,15 +10,16 @@ from pathlib import Path
 from workbench.commit_note import parse_note
 from workbench.errors import GuardError
 from workbench.humanize import counted, plural
+from workbench.logs.through import count_tails, through
+from workbench.logs.window_end import instants_of, window_ends
+from workbench.plans.document import write_file
+from workbench.plans.journal import Change, Journal, only_one
+from workbench.queues.gateway import ABSENT, WITHOUT_MEMBERS, Gateway, names_of
+from workbench.queues.views import Partition
 from workbench.replay.carry import gaps_beyond
 from workbench.replay.gaps import left_to_old
-from workbench.replay.gateway import ABSENT, Gateway, Partition, names_of
-from workbench.replay.guard import WITHOUT_MEMBERS
-from workbench.replay.journal import Change, Journal, only_one
-from workbench.replay.planfile import Plan, write_file
+from workbench.replay.planfile import Plan
 from workbench.replay.receipt import triples
-from workbench.replay.through import count_tails, through
-from workbench.replay.window_end import instants_of, window_ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import listed, plural
+from workbench.plans.journal import Change, Journal, only_one
+from workbench.queues.gateway import WITHOUT_MEMBERS, Gateway
+from workbench.queues.views import Partition
 from workbench.replay.carry import carried
-from workbench.replay.gateway import Gateway, Partition
-from workbench.replay.guard import WITHOUT_MEMBERS, wrong_kind
-from workbench.replay.journal import Change, Journal, only_one
+from workbench.replay.guard import wrong_kind
 from workbench.replay.receipt import Rollback
 
 

@@ -4,19 +4,54 @@ once more."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from workbench.collect.kafka_views import GroupView, Member
 from workbench.errors import GuardError
 from workbench.humanize import listed, plural
-from workbench.replay.fleet import InstanceStatus
-
-if TYPE_CHECKING:
-    from workbench.replay.cutover import Cutover
+from workbench.queues.gateway import Gateway
+from workbench.queues.views import GroupView, Member
+from workbench.replay.fleet import FleetFile, InstanceStatus
+from workbench.replay.guard import Limits
 
 _MOST_NAMED = 8
 _LOOK_SECONDS = 0.5
+
+
+class Switching(Protocol):
+    """A cutover as its check of members sees it."""
+
+    @property
+    def gateway(self) -> Gateway:
+        """Of its cluster."""
+
+    @property
+    def file(self) -> FleetFile:
+        """The fleet."""
+
+    @property
+    def limits(self) -> Limits:
+        """What the operator allows."""
+
+    @property
+    def say(self) -> Callable[[str], None]:
+        """Called with a line for every step."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Monotonic seconds."""
+
+    @property
+    def sleep(self) -> Callable[[float], None]:
+        """Waits for seconds."""
+
+    @property
+    def group(self) -> str:
+        """Where the fleet goes."""
+
+    @property
+    def old_group(self) -> str:
+        """Where it comes from."""
 
 
 def strangers(view: GroupView, statuses: Sequence[InstanceStatus]) -> list[Member]:
@@ -55,7 +90,7 @@ def names_of_members(members: Sequence[Member]) -> str:
     return listed(found[:_MOST_NAMED]) + more
 
 
-def check_named(cutover: Cutover, statuses: Sequence[InstanceStatus | None]) -> None:
+def check_named(cutover: Switching, statuses: Sequence[InstanceStatus | None]) -> None:
     """Refuse to leave behind members that the fleet file does not name; say it where their number alone speaks for it.
 
     Args:
@@ -91,7 +126,7 @@ def check_named(cutover: Cutover, statuses: Sequence[InstanceStatus | None]) -> 
     cutover.say(words)
 
 
-def check_left(cutover: Cutover) -> None:
+def check_left(cutover: Switching) -> None:
     """All instances of the file have switched: who is still in the group that they left is none of them, or has not gone yet.
 
     Raises:

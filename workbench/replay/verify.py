@@ -14,12 +14,13 @@ from typing import Any
 
 from workbench.commit_note import CommitNote
 from workbench.humanize import plural
+from workbench.logs.late import Late
+from workbench.logs.through import ranges_in_words, through
+from workbench.logs.window_end import TAIL_OFFSETS, WindowEnd
+from workbench.queues.gateway import LogView
+from workbench.queues.views import Partition
 from workbench.replay.fleet import InstanceStatus
-from workbench.replay.gateway import LogView, Partition
-from workbench.replay.late import Late
 from workbench.replay.planfile import Plan, PlannedPartition
-from workbench.replay.through import ranges_in_words, through
-from workbench.replay.window_end import TAIL_OFFSETS, WindowEnd
 
 
 class VerifyVerdict(StrEnum):

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.errors import OutputError, SourceUnreachableError
-from workbench.replay.gateway import Gateway, Partition
-from workbench.replay.journal import Action, Journal
+from workbench.plans.journal import Action, Journal
+from workbench.queues.gateway import Gateway
+from workbench.queues.views import Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import ReplayOutcome
 

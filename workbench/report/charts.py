@@ -16,7 +16,7 @@ import numpy as np
 from workbench.features.series import Series, SeriesLine, highest, series_of, total
 from workbench.humanize import counted, duration, percent, printable, rate
 from workbench.report.timeline import happened
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
 from workbench.triage.verdict import State
 from workbench.window import Window

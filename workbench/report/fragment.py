@@ -9,8 +9,8 @@ from importlib import resources
 
 from markupsafe import Markup
 
-from workbench.collect.kafka_kinds import Unjudged
 from workbench.humanize import one_line
+from workbench.queues.kinds import Unjudged
 from workbench.report.html import Section, environment
 from workbench.report.treepicture import tree_svg
 from workbench.triage.finding import Finding

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from workbench.collect.capture import Capture
@@ -337,23 +335,6 @@ def _trend(finding: Finding, before: Mapping[str, Any] | None) -> str:
     if abs(now - then) <= _SAME * max(now, then, 1.0):
         return "same"
     return "worse" if now > then else "better"
-
-
-def publish(health: Health, out: str) -> None:
-    """Write report.html and result.json into a folder; without one, nothing.
-
-    Raises:
-        OutputError: if they cannot be written.
-    """
-    if not out:
-        return
-    from workbench.report.html import render_html
-    from workbench.report.runs.record import REPORT, RESULT, write_durably
-
-    folder = Path(out)
-    write_durably(folder / REPORT, render_html(health.triage, health.capture, health=health))
-    # Last, so that every result has a report.
-    write_durably(folder / RESULT, json.dumps(health.to_json(), allow_nan=False, indent=1, default=str) + "\n")
 
 
 def overview(health: Health, *, most: int = 30) -> str:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workbench.collect.kafka_kinds import REDRIVE_PREFIX
 from workbench.profiles import MappingRule, Profile, Quality
+from workbench.queues.kinds import REDRIVE_PREFIX
 
 # What a window of `rate` needs: four scrapes at 30 s and some.
 RATE_WINDOW = "5m"

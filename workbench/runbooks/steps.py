@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import significant
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.cause import Node
 from workbench.triage.order import TREE
 from workbench.triage.verdict import Answer, Verdict

@@ -19,7 +19,6 @@ from workbench.humanize import plural
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Decoder, Handler, TopicPartition, decode_by_header
 from workbench.runtime.http import HttpServer
-from workbench.runtime.kafka_source import KafkaSource
 from workbench.runtime.kept_switch import keep_switch, with_kept_switch
 from workbench.runtime.ranges import RangeTable
 from workbench.runtime.registry import collect
@@ -48,7 +47,7 @@ class Runtime:
         config: topics, group, threads and queues.
         processors: a handler for each event type (`"*"` handles the others), or functions that `@processor` has marked.
         decode: makes an event from a record; by default its type is the header `event_type`.
-        make_source: makes the message queue; Kafka, except in tests.
+        make_source: makes a consumer; None: the queue's own.
         user_metrics: an additional Prometheus registry for the metrics page.
         probe_log_ends: whether to ask the broker for log end offsets (a test's queue has none).
 
@@ -62,7 +61,7 @@ class Runtime:
         processors: Mapping[str, Handler] | Iterable[Handler],
         *,
         decode: Decoder = decode_by_header,
-        make_source: MakeSource = lambda config, member: KafkaSource(config, member=member),
+        make_source: MakeSource | None = None,
         user_metrics: CollectorRegistry | None = None,
         probe_log_ends: bool = True,
     ) -> None:

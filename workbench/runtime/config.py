@@ -10,7 +10,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
@@ -76,6 +76,7 @@ class RuntimeConfig(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
+    system: Literal["kafka"] = Field(default="kafka", description="Which message queue it is.")
     bootstrap: str = Field(description="host:port of one or more brokers, separated by commas.")
     group: str = Field(min_length=1, description="The consumer group.")
     topics: list[str] = Field(min_length=1, description="Topics to read.")

@@ -24,10 +24,10 @@ from workbench.runtime.event import RECORD_BYTES, UNDECODABLE, Decoder, Event, R
 from workbench.runtime.flow import Flow, HeldBytes
 from workbench.runtime.identity import LogIdentity, TopicIds, let_go
 from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.offsets import Remade
 from workbench.runtime.partition import PartitionState, Reached
 from workbench.runtime.placing import Placing
 from workbench.runtime.processors import Processors
+from workbench.runtime.queue import Remade
 from workbench.runtime.ranges import Ranges
 from workbench.runtime.source import RecordSource
 

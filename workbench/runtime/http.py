@@ -23,7 +23,7 @@ from workbench.runtime import status
 from workbench.runtime.ranges import RangeTable, checked_ranges
 
 if TYPE_CHECKING:
-    from workbench.runtime.app import Runtime
+    from workbench.runtime.status import Running
 
 # The ranges of a plan: 4 MiB are about 100,000 of them. Only a client with the token can send as much.
 _MAX_BODY_BYTES = 4 << 20
@@ -62,7 +62,7 @@ class HttpServer:
         OSError: if the address cannot be used.
     """
 
-    def __init__(self, runtime: Runtime, address: str, port: int, *, token: str | None) -> None:
+    def __init__(self, runtime: Running, address: str, port: int, *, token: str | None) -> None:
         handler = type("_BoundHandler", (_Handler,), {"runtime": runtime, "token": token})
         self._server = _Server((address, port), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="http", daemon=True)
@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    runtime: Runtime
+    runtime: Running
     token: str | None
     timeout = _REQUEST_SECONDS
     protocol_version = "HTTP/1.1"
@@ -113,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path in ("/metrics", "/"):
             self._metrics()
             return
-        views: dict[str, Callable[[Runtime], Any]] = {
+        views: dict[str, Callable[[Running], Any]] = {
             "/status": status.status,
             "/assignment": status.assignment,
             "/queues": status.queues,

@@ -7,15 +7,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
-from typing import Any
 
 from workbench.commit_note import CommitNote, parse_note
 from workbench.runtime.event import TopicPartition
+from workbench.runtime.source import ReadCommits
 
 _log = logging.getLogger(__name__)
 
 _ASK_EVERY_SECONDS = 1.0
-_ASK_SECONDS = 10.0
 
 RangeTable = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]  # topic, partition, [start, end), …
 
@@ -92,10 +91,9 @@ class Ranges:
 class GroupEnds:
     """Whether a group has committed all ranges, wherever its members run; asked once per second."""
 
-    def __init__(self, ranges: Ranges, group: str, properties: Mapping[str, Any]) -> None:
-        self._ranges, self._group, self._properties = ranges, group, dict(properties)
+    def __init__(self, ranges: Ranges, group: str, read: ReadCommits) -> None:
+        self._ranges, self._group, self._read = ranges, group, read
         self._next = 0.0
-        self._reader: Any = None
         self._is_over = False
         self.unproved: list[TopicPartition] = []  # whose commits tell that records of the ranges were skipped
 
@@ -104,19 +102,13 @@ class GroupEnds:
         if self._is_over or monotonic() < self._next:
             return self._is_over
         self._next = monotonic() + _ASK_EVERY_SECONDS
-        from confluent_kafka import Consumer, TopicPartition
-
         ends = self._ranges.ends
         try:
-            # A consumer, which joins nothing: an AdminClient (librdkafka 2.16) ends the process if the coordinator has moved.
-            own = {"group.id": self._group, "enable.auto.commit": False}
-            self._reader = self._reader or Consumer({**self._properties, **own}, logger=_log)
-            answer = self._reader.committed([TopicPartition(*part) for part in ends], timeout=_ASK_SECONDS)
+            commits = self._read(ends)
         except Exception as error:  # it is asked again
             _log.warning("the commits of %s cannot be read: %s", self._group, error)
             return False
-        commits = {(p.topic, p.partition): p for p in answer if p.error is None}
-        self._is_over = all(part in commits and commits[part].offset >= end for part, end in ends.items())
+        self._is_over = all(part in commits and commits[part][0] >= end for part, end in ends.items())
         if self._is_over:
-            self.unproved = self._ranges.unproved((part, parse_note(commits[part].metadata)) for part in ends)
+            self.unproved = self._ranges.unproved((part, parse_note(commits[part][1])) for part in ends)
         return self._is_over

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.runtime.event import Record, TopicPartition
+
+# Committed offset and text of each of these partitions, of a group, wherever its members run; raises whatever the client raises.
+ReadCommits = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, tuple[int, str | None]]]
 
 
 class AssignmentListener(Protocol):

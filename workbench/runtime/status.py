@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from enum import Enum
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from workbench.runtime.consumer import ConsumerThread
+from workbench.runtime.partition import PartitionState
+from workbench.runtime.ranges import RangeTable
+from workbench.runtime.task import Task
 
 if TYPE_CHECKING:
-    from workbench.runtime.app import Runtime
-    from workbench.runtime.consumer import ConsumerThread
-    from workbench.runtime.partition import PartitionState
-    from workbench.runtime.task import Task
+    from prometheus_client import CollectorRegistry
 
 SCHEMA = "workbench.runtime-status/1"
 
 
-def status(runtime: Runtime) -> dict[str, Any]:
+class Running(Protocol):
+    """A runtime as its pages see it."""
+
+    task: Task
+    replay: tuple[str, datetime] | None
+    switch_error: str | None
+
+    @property
+    def state(self) -> Enum:
+        """Where it is in its life."""
+
+    @property
+    def uptime_seconds(self) -> float:
+        """Seconds since its start."""
+
+    @property
+    def registries(self) -> list[CollectorRegistry]:
+        """Prometheus registries of the metrics page."""
+
+    def drain(self) -> bool:
+        """Stop reading; finish and commit what was read. False: not in this state."""
+
+    def resume(self) -> bool:
+        """Continue after a drain. False: not in this state."""
+
+    def switch_group(
+        self, group: str, since: datetime, max_bytes_per_second: int | None, ranges: RangeTable | None
+    ) -> bool:
+        """Go on in another group. False: not in this state."""
+
+
+def status(runtime: Running) -> dict[str, Any]:
     """Status: state, members, partitions with their offsets, totals."""
     task = runtime.task
     return {
@@ -35,7 +70,7 @@ def status(runtime: Runtime) -> dict[str, Any]:
     }
 
 
-def assignment(runtime: Runtime) -> dict[str, Any]:
+def assignment(runtime: Running) -> dict[str, Any]:
     """Partitions by member."""
     return {
         "group": runtime.task.config.group,
@@ -46,7 +81,7 @@ def assignment(runtime: Runtime) -> dict[str, Any]:
     }
 
 
-def queues(runtime: Runtime) -> dict[str, Any]:
+def queues(runtime: Running) -> dict[str, Any]:
     """Queues by processor, and the delay queues."""
     return {
         "processors": {

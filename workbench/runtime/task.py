@@ -12,18 +12,15 @@ from dataclasses import dataclass
 from time import monotonic, sleep, time
 from typing import Any
 
-from confluent_kafka import Producer
-
 from workbench.errors import ConfigError
 from workbench.runtime.budget import ByteBudget
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.consumer import ConsumerThread
-from workbench.runtime.dead_letters import DeadLetters, make_producer
 from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
 from workbench.runtime.flow import HeldBytes
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
-from workbench.runtime.offsets import LogEnds, Remade
 from workbench.runtime.processors import ANY_TYPE, Processors
+from workbench.runtime.queue import LetterWriter, Remade, queue_of
 from workbench.runtime.ranges import GroupEnds, Ranges, topics_not_read
 from workbench.runtime.source import RecordSource
 from workbench.signals import ProcessingOutcome
@@ -46,7 +43,7 @@ class Seams:
     clock: Callable[[], float] = monotonic
     wall_clock: Callable[[], float] = time
     sleep: Callable[[float], object] = sleep
-    make_producer: Callable[[dict[str, Any]], Producer] = make_producer
+    make_producer: Any = None  # of dead letters; None: the queue's own
 
 
 REAL = Seams()
@@ -61,7 +58,7 @@ class Task:
         handlers: Mapping[str, Handler],
         *,
         decode: Decoder,
-        make_source: MakeSource,
+        make_source: MakeSource | None,
         probe_log_ends: bool = True,
         seams: Seams = REAL,
     ) -> None:
@@ -71,7 +68,7 @@ class Task:
             raise ConfigError(f"ranges: {others[0]} is none of the topics, so its ranges would never end.")
         self.config = config
         self.metrics = RuntimeMetrics(config.group, gauges=self._gauges)
-        connection = {**_client_properties(config), "bootstrap.servers": config.bootstrap}
+        queue = queue_of(config)
         self.processors = Processors(
             _with_own_pools(handlers, config),
             config,
@@ -83,24 +80,23 @@ class Task:
         self.held_bytes = HeldBytes(config.max_held_bytes)
         self.metrics.held_bytes = lambda: {it.member: self.held_bytes.of(it.member) for it in self.consumers}
         self.consumers: list[ConsumerThread] = []
-        self.log_ends = LogEnds(
-            {**connection, "client.id": f"{config.client_id}-log-ends"},
+        self.log_ends = queue.log_watch(
+            config,
             partitions=self._assigned,
             period_seconds=_LOG_ENDS_PERIOD_SECONDS,
-            topics=[topic for topic in config.topics if not topic.startswith("^")],
             on_remade=self._remade,
             enabled=probe_log_ends,
         )
         ranges = Ranges(config.ranges) if config.ranges is not None else None
         self._group_ends = (
-            GroupEnds(ranges, config.group, connection) if ranges is not None and probe_log_ends else None
+            GroupEnds(ranges, config.group, queue.commits(config)) if ranges is not None and probe_log_ends else None
         )
-        self._letters: DeadLetters | None = None
+        self._letters: LetterWriter | None = None
         try:
             for member in (f"{config.client_id}-{index}" for index in range(config.consumers)):
                 consumer = ConsumerThread(
                     config,
-                    make_source(config, member),
+                    (make_source or queue.source)(config, member),
                     member=member,
                     decode=decode,
                     processors=self.processors,
@@ -115,9 +111,8 @@ class Task:
                 )
                 self.consumers.append(consumer)
             if config.dead_letter_topic:
-                self._letters = DeadLetters(
-                    config.dead_letter_topic, connection, make_producer=seams.make_producer, clock=seams.clock
-                )
+                own = {} if seams.make_producer is None else {"make_producer": seams.make_producer}
+                self._letters = queue.letters(config, config.dead_letter_topic, clock=seams.clock, **own)
         except BaseException:
             self.discard()
             raise
@@ -326,18 +321,3 @@ def _with_own_pools(handlers: Mapping[str, Handler], config: RuntimeConfig) -> d
     if ANY_TYPE not in handlers:
         return dict(handlers)
     return {**dict.fromkeys(config.processors, handlers[ANY_TYPE]), **handlers}
-
-
-def _client_properties(config: RuntimeConfig) -> dict[str, str | int | float | bool]:
-    """Select the consumer properties that every client accepts: security, sockets and the like."""
-    prefixes = (
-        "security.",
-        "sasl.",
-        "ssl.",
-        "socket.",
-        "broker.",
-        "metadata.",
-        "client.dns",
-        "enable.ssl",
-    )
-    return {name: value for name, value in config.kafka.items() if name.startswith(prefixes)}

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.collect.kafka_kinds import REDRIVE_PREFIX, Unjudged
 from workbench.errors import NoSeriesError
 from workbench.expectations import Expectations
+from workbench.queues.kinds import REDRIVE_PREFIX, Unjudged
 from workbench.samples import SAMPLES_SCHEMA
-from workbench.settings import Thresholds
 from workbench.spark.columns import columns
 from workbench.spark.session import for_little_data, is_local
 from workbench.sweep.condense_store import Reading, condense_missing
 from workbench.sweep.landed import whole_file
 from workbench.sweep.order import with_mutes, worst_first
 from workbench.sweep.store import Store
+from workbench.thresholds import Thresholds
 from workbench.triage.engine import ORDER, Triage, answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
 from workbench.triage.leaves import leaf_of

@@ -20,7 +20,7 @@ from workbench.spark.columns import aggregate, columns, extend
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from workbench.settings import Thresholds
+    from workbench.thresholds import Thresholds
 
 SCREEN = "needs_look"
 _FAILING_SHARE = 0.1  # of the threshold: what has just begun is a small part of a window

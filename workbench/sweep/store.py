@@ -34,8 +34,8 @@ from workbench.expectations import Expectations, GroupSettings, Recorded
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
 from workbench.inputs import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
-from workbench.settings import Thresholds
 from workbench.sweep.landed import rows_of
+from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"

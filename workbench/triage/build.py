@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from workbench.collect.kafka_kinds import cannot_judge
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import duration, significant
 from workbench.numbers import LOSS_SECONDS
 from workbench.profiles import Profile, Quality
+from workbench.queues.kinds import cannot_judge
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.actions import keep_longer, offered

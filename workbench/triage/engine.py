@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from workbench.collect.capture import Capture
-from workbench.collect.kafka_kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.profiles import Profile, is_path, load_profile
-from workbench.settings import Thresholds
+from workbench.queues.kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
+from workbench.thresholds import Thresholds
 from workbench.triage.build import build_finding, of_kind
 from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding

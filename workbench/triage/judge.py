@@ -8,7 +8,7 @@ from datetime import datetime
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.measured import MeasuredSubscription
 from workbench.schedule import schedule_of
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 from workbench.triage.walk import decided, proven_by, way_of

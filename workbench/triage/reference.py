@@ -8,7 +8,7 @@ from typing import Any
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.numbers import all_numbers
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Node, Operand, Outcome, Rule
 from workbench.triage.order import TREE
 from workbench.triage.terms import CAUSES_WITHIN, TERMS, Term, term_of, terms_in

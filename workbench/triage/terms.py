@@ -30,7 +30,7 @@ from workbench.numbers import (
     TENTH,
     USUAL_SECONDS,
 )
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 
 _DEFAULT = Thresholds()
 

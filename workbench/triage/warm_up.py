@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from workbench.samples import SampleBatch
-from workbench.settings import Thresholds
 from workbench.signals import SIGNALS
 from workbench.spark.archive import BUILD_SECONDS, WRITE_VARIABLE, learned_path
 from workbench.spark.columns import parsed
 from workbench.spark.session import end, session
+from workbench.thresholds import Thresholds
 from workbench.triage.engine import answered
 from workbench.window import Window
 

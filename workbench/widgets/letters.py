@@ -10,7 +10,8 @@ import ipywidgets as w
 
 from workbench.api.letter_view import check_html, redrive_receipt_html
 from workbench.humanize import plural, printable
-from workbench.replay.confirm import Confirmation, of_letters
+from workbench.plans.confirm import Confirmation
+from workbench.redrive.confirm import of_letters
 from workbench.widgets import letters_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, shown, text
 from workbench.widgets.letters_actions import DOORS, Doors

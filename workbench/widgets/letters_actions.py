@@ -17,7 +17,7 @@ from workbench.api.letters import (
     verify_redrive,
 )
 from workbench.errors import UsageError
-from workbench.replay.confirm import Confirmation
+from workbench.plans.confirm import Confirmation
 from workbench.widgets.prefill import LettersWish
 from workbench.widgets.work import Work
 

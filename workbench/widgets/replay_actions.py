@@ -8,16 +8,17 @@ from pathlib import Path
 
 from workbench.api.replays import plan_on
 from workbench.errors import UsageError
+from workbench.plans.document import write_file
+from workbench.plans.journal import Journal
+from workbench.queues.gateway import Gateway
+from workbench.queues.systems import CountRecords, counter_of, gateway_of
 from workbench.replay.apply import Options, apply_plan
 from workbench.replay.check import Checked, CheckRequest, check
 from workbench.replay.confirm import of_plan, of_rollback
-from workbench.replay.connect import counter_of, gateway_of
-from workbench.replay.follow import CountRecords, Follower, check_same_cluster
-from workbench.replay.gateway import Gateway
-from workbench.replay.journal import Journal
+from workbench.replay.follow import Follower, check_same_cluster
 from workbench.replay.keep import check_place
 from workbench.replay.parse_request import request_of
-from workbench.replay.planfile import Plan, read_plan, write_file
+from workbench.replay.planfile import Plan, read_plan
 from workbench.replay.progress import Pace, ReplayProgress
 from workbench.replay.receipt import Receipt, ReplayOutcome, read_rollback
 from workbench.replay.rollback import RolledBack, roll_back

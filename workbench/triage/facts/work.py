@@ -14,7 +14,7 @@ from itertools import pairwise
 from workbench.features.measured import MeasuredSubscription, PartitionFeatures
 from workbench.numbers import APART, BUSY, FETCHED, IDLE, LESS, MORE, MOST, NEAR_QUOTA, NEVER_EMPTY, PART, STALE, SURELY
 from workbench.schedule import Schedule
-from workbench.settings import Thresholds
+from workbench.thresholds import Thresholds
 from workbench.triage.facts import fact
 from workbench.triage.facts.unknown import (
     Known,

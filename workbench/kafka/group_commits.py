@@ -1,0 +1,93 @@
+"""Commits of one group for a replay: read until the deadline, and never taken for missing where they cannot be read."""
+
+from __future__ import annotations
+
+import time
+
+from workbench.errors import SourceUnreachableError
+from workbench.kafka.connection import KafkaConnection, is_over
+from workbench.kafka.errors import is_absent, is_denied, is_loading
+from workbench.kafka.groups import NotListedError
+from workbench.kafka.offset_fetch import Limits, read_commits
+from workbench.queues.views import Partition
+
+_ANSWER_SECONDS = 3.0  # for a coordinator's first answer; twice as long each time after that
+_RETRY_PAUSE_SECONDS = 0.3
+
+
+def commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, int]:
+    """Committed offsets of a group; partitions without a commit are left out, and a group that does not exist has none.
+
+    Until the monotonic deadline a coordinator that moves, loads or is lost is looked for, and asked, again.
+
+    Raises:
+        SourceUnreachableError: if some commit cannot be read, or the group may not be described.
+    """
+    return _told(kafka, group, deadline)[0]
+
+
+def notes_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, str]:
+    """Texts that the group's members have stored with their commits; partitions without one are left out.
+
+    Raises:
+        SourceUnreachableError: as `commits_of_group`.
+    """
+    return _told(kafka, group, deadline)[1]
+
+
+def _told(kafka: KafkaConnection, group: str, deadline: float) -> tuple[dict[Partition, int], dict[Partition, str]]:
+    kafka.first_answer(deadline)  # a refused login is told by its name
+    limits = Limits(deadline=deadline, moved_until=deadline, lost_until=deadline, silence_seconds=_ANSWER_SECONDS)
+    try:
+        found = read_commits(kafka.own_servers, kafka.properties, [group], limits)
+    except NotListedError:  # librdkafka can do what our own requests cannot
+        return _by_librdkafka(kafka, group, deadline)
+    kafka.requests += found.requests
+    if found.denied:
+        raise kafka.refused("Group authorization failed", needs=_right(group))
+    for words in found.missing.values():
+        raise SourceUnreachableError(
+            f"The commits of group {group!r} cannot be read: {words}.", hint="Try again once every broker answers."
+        )
+    for (_, topic, number), words in found.errors.items():
+        raise _unreadable(group, topic, number, words)
+    commits = {(topic, number): at for (_, topic, number), at in found.offsets.items() if at is not None}
+    return commits, {(topic, number): note for (_, topic, number), note in found.notes.items()}
+
+
+def _by_librdkafka(
+    kafka: KafkaConnection, group: str, deadline: float
+) -> tuple[dict[Partition, int], dict[Partition, str]]:
+    from confluent_kafka import ConsumerGroupTopicPartitions as Ask
+    from confluent_kafka import KafkaException
+
+    while True:
+        try:
+            answer = kafka.answer(
+                lambda admin, seconds: admin.list_consumer_group_offsets([Ask(group)], request_timeout=seconds)[group],
+                deadline,
+            )
+            break
+        except (KafkaException, TimeoutError) as error:
+            if is_absent(error):
+                return {}, {}
+            if not is_loading(error) or is_over(deadline):
+                raise kafka.unreachable(error, needs=_right(group) if is_denied(error) else None) from None
+            time.sleep(_RETRY_PAUSE_SECONDS)
+    for part in answer.topic_partitions:
+        if part.error is not None:
+            raise _unreadable(group, part.topic, part.partition, part.error.str())
+    parts = answer.topic_partitions
+    commits = {(part.topic, part.partition): part.offset for part in parts if part.offset >= 0}
+    return commits, {(part.topic, part.partition): part.metadata for part in parts if part.metadata}
+
+
+def _right(group: str) -> str:
+    return f"DESCRIBE on group {group!r}"
+
+
+def _unreadable(group: str, topic: str, partition: int, words: str) -> SourceUnreachableError:
+    """An unreadable commit must not look like a missing one."""
+    return SourceUnreachableError(
+        f"The committed offset of group {group!r} on {topic}-{partition} cannot be read: {words}."
+    )

@@ -1,0 +1,101 @@
+"""Kafka behind the observer's port: one connection, and what is asked besides snapshots."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from workbench.errors import SourceUnreachableError
+from workbench.kafka.ages import ages
+from workbench.kafka.assigned import assigned_samples, read_partitions
+from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.limits import read_limits, samples_of
+from workbench.kafka.stable import StandingStill, standing, to_samples
+from workbench.queues.observer import Ages, Listing, Round
+from workbench.queues.views import Snapshot
+from workbench.samples import SeriesTable
+from workbench.settings import Cluster
+
+_LIMITS_SECONDS = 15.0  # between two looks at quotas and owners, which change rarely
+
+
+class KafkaObserver:
+    """See `Observer`."""
+
+    def __init__(self, cluster: Cluster, *, seconds: float | None = None) -> None:
+        self._cluster = cluster
+        self._seconds = seconds or cluster.timeout_seconds
+        self._kept: KafkaCluster | None = None
+
+    @property
+    def _kafka(self) -> KafkaCluster:
+        if self._kept is None:
+            properties, address = self._cluster.kafka, self._cluster.bootstrap or ""
+            self._kept = KafkaCluster(address, properties, deadline_seconds=self._seconds)
+        return self._kept
+
+    def cluster_id(self) -> str:
+        """See `Observer`."""
+        return self._kafka.cluster_id()
+
+    def snapshot(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Snapshot:
+        """See `Observer`."""
+        return self._kafka.snapshot(groups=groups, all_known=all_known)
+
+    def members(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Snapshot:
+        """See `Observer`; costs one request per group."""
+        return self._kafka.members(groups=groups, all_known=all_known)
+
+    def listing(self) -> Listing:
+        """See `Observer`."""
+        found = self._kafka.others()
+        kinds = {it.group: it.kind for it in found.listed.values()}
+        return Listing(kinds=kinds, views=found.views, shares=found.shares, incomplete=found.incomplete)
+
+    def ages(self, snapshot: Snapshot, incomplete: list[str]) -> Ages:
+        """See `Observer`."""
+        return ages(self._kafka, snapshot, incomplete)
+
+    def of_now(self, series: SeriesTable, views: pa.Table, at: float, incomplete: list[str]) -> list[pa.Table]:
+        """See `Observer`."""
+        name = self._cluster.name
+        found = [assigned_samples(views, read_partitions(series), name, at)]
+        try:
+            if stable := self._kafka.last_stable(standing(series), incomplete):
+                found.append(to_samples(stable, name, at))
+        except SourceUnreachableError as error:
+            incomplete.append(error.message)
+        if limits := read_limits(self._kafka, views):
+            found.append(samples_of(limits, name, at))
+        return found
+
+    def rounds(self) -> KafkaRounds:
+        """See `Observer`."""
+        return KafkaRounds(self._kafka, self._cluster.name)
+
+
+class KafkaRounds:
+    """See `Rounds`. Quotas and owners are looked at now and then, as they change rarely."""
+
+    def __init__(self, kafka: KafkaCluster, name: str) -> None:
+        self._kafka, self._name = kafka, name
+        self._still = StandingStill()
+        self._ask_at = -math.inf
+
+    def next(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Round:
+        """See `Rounds`."""
+        snapshot = self._kafka.snapshot(groups=groups, all_known=all_known)
+        missing, at = list(snapshot.incomplete), snapshot.taken_at
+        views = snapshot.to_groups(self._name)
+        tables = [snapshot.to_samples(self._name), assigned_samples(views, snapshot.commits, self._name, at)]
+        if stable := self._kafka.last_stable(self._still.of(snapshot), missing):
+            tables.append(to_samples(stable, self._name, at))
+        if time.monotonic() >= self._ask_at:
+            if limits := read_limits(self._kafka, views):
+                tables.append(samples_of(limits, self._name, at))
+            self._ask_at = time.monotonic() + _LIMITS_SECONDS
+        series = [SeriesTable.of_samples(table) for table in tables]
+        return Round(snapshot=snapshot, views=views, series=series, incomplete=missing)

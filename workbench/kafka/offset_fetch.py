@@ -1,0 +1,307 @@
+"""Commits of groups, read by our own requests: one to find the coordinators of a thousand groups, one for the commits of a hundred.
+
+librdkafka (2.16) ends the process with a segmentation fault if a coordinator that has just moved answers an admin client's request for
+commits with NOT_COORDINATOR: it looks for the client's own group, and an admin client has none. That is the moment of a lost broker,
+in which a snapshot or a replay must not lose its process. It also needs a request per group.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from workbench.background import in_background
+from workbench.kafka.answers import GROUP_DENIED, error_text
+from workbench.kafka.groups import (
+    LOADING,
+    NotListedError,
+    first_to_answer,
+    own_security,
+)
+from workbench.kafka.login import Security, logged_in
+from workbench.kafka.wire import Address, Answer, Api, WireError, addresses, array, text
+
+FIND = Api("FindCoordinator", 10, 4, 4)
+_FETCH = Api("OffsetFetch", 9, 8, 8)
+_FIND_BATCH, _FETCH_BATCH = 1_000, 100  # groups of one request
+_GROUP = b"\x00"  # type of the coordinator
+_ALL_TOPICS = b"\x00"  # a null array
+_ANY_STATE = b"\x00"  # offsets of open transactions do not hold the answer up
+_ABSENT = 69  # GROUP_ID_NOT_FOUND
+_PAUSE_SECONDS = 0.2
+_HEAD = struct.Struct(">iqi")  # partition, offset, leader epoch
+_NO_ANSWER = "no answer in time"
+
+Commit = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long to wait; all but the last are monotonic times.
+
+    Attributes:
+        deadline: everything ends by then.
+        moved_until: until then a coordinator that moves or is loading is looked for, and asked, again.
+        lost_until: until then so is one that does not answer.
+        silence_seconds: for one answer.
+    """
+
+    deadline: float
+    moved_until: float
+    lost_until: float
+    silence_seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Commits:
+    """What the coordinators tell.
+
+    Attributes:
+        offsets: (group, topic, partition) to offset; None for a partition without a commit. A group that does not exist has none.
+        denied: groups that may not be described.
+        missing: groups without an answer, and why.
+        moved: those of them whose coordinator moves, or is loading.
+        lost: those of them whose coordinator does not answer.
+        errors: (group, topic, partition) whose commit cannot be read, and why.
+        notes: (group, topic, partition) to the text that the consumer stored with its commit, where there is one.
+        requests: number of requests sent.
+    """
+
+    offsets: dict[Commit, int | None] = field(default_factory=dict)
+    denied: list[str] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+    errors: dict[Commit, str] = field(default_factory=dict)
+    notes: dict[Commit, str] = field(default_factory=dict)
+    requests: int = 0
+
+    def add(self, other: Commits) -> None:
+        """Add what another coordinator told."""
+        self.offsets |= other.offsets
+        self.denied += other.denied
+        self.missing |= other.missing
+        self.moved |= other.moved
+        self.lost |= other.lost
+        self.errors |= other.errors
+        self.notes |= other.notes
+        self.requests += other.requests
+
+    def refuse(self, group: str, code: int) -> None:
+        """Note a broker's error for a group."""
+        if code == GROUP_DENIED:
+            self.denied.append(group)
+            return
+        self.missing[group] = error_text(code)
+        if code in LOADING:
+            self.moved.add(group)
+
+    def again(self, limits: Limits, now: float) -> list[str]:
+        """Take out the groups that are to be asked for once more."""
+        names = [*(self.moved if now < limits.moved_until else ()), *(self.lost if now < limits.lost_until else ())]
+        for name in names:
+            del self.missing[name]
+        self.moved -= set(names)
+        self.lost -= set(names)
+        return names
+
+    def lose(self, groups: Iterable[str], why: str) -> None:
+        """Note groups whose coordinator does not answer."""
+        names = list(groups)
+        self.missing |= dict.fromkeys(names, why)
+        self.lost |= set(names)
+
+
+def read_commits(
+    bootstrap: str,
+    properties: Mapping[str, Any],
+    groups: Sequence[str],
+    limits: Limits,
+    *,
+    silent: Collection[int] = (),
+    heard: Callable[[], None] = lambda: None,
+) -> Commits:
+    """All committed offsets of some groups.
+
+    Args:
+        bootstrap, properties: as for librdkafka.
+        limits: of the time.
+        silent: brokers that are known not to answer; they are not asked.
+        heard: called after each answer.
+
+    Raises:
+        NotListedError: if the settings have a property, or the brokers a version, that this cannot serve: ask librdkafka.
+    """
+    return _Asked(addresses(bootstrap), own_security(properties), limits, frozenset(silent), heard).all_of(groups)
+
+
+class _Place(NamedTuple):
+    number: int
+    address: Address
+
+
+@dataclass(slots=True)
+class _Asked:
+    servers: list[Address]
+    security: Security
+    limits: Limits
+    silent: frozenset[int]
+    heard: Callable[[], None]
+
+    def all_of(self, groups: Sequence[str]) -> Commits:
+        found, left = Commits(), list(groups)
+        silence = self.limits.silence_seconds
+        while left:
+            found.add(self._once(left, silence))
+            left = found.again(self.limits, time.monotonic() + _PAUSE_SECONDS)
+            if left:
+                silence *= 2  # the cluster may only be slow
+                time.sleep(_PAUSE_SECONDS)
+        return found
+
+    def _once(self, groups: Sequence[str], silence: float) -> Commits:
+        found = Commits()
+        owned: dict[_Place, list[str]] = {}
+        for name, place in self._coordinators(groups, silence, found).items():
+            owned.setdefault(place, []).append(name)
+        asked = []
+        for place, names in owned.items():
+            if place.number in self.silent:
+                found.lose(names, f"its coordinator, broker {place.number}, does not answer")
+            else:
+                asked.append(in_background(lambda place=place, names=names: self._fetch(place, names, silence)))  # type: ignore[misc]
+        for future in asked:
+            found.add(future.result())
+        return found
+
+    def _coordinators(self, groups: Sequence[str], silence: float, found: Commits) -> dict[str, _Place]:
+        """Coordinators as the first server that answers knows them; refusals go to `found`."""
+        failed: dict[Address, str] = {}
+
+        def ask(server: Address, limit: float) -> tuple[dict[str, _Place], Commits]:
+            places: dict[str, _Place] = {}
+            refused = Commits()
+            with logged_in(server, self.security, self.limits.deadline, silence=limit) as wire:
+                try:
+                    if not wire.has(FIND) or not wire.has(_FETCH):
+                        raise NotListedError("these brokers are older than Kafka 3.0")
+                    for names in _batches(groups, _FIND_BATCH):
+                        _, answer = wire.ask(FIND, lambda _version, names=names: _GROUP + array(map(text, names)))  # type: ignore[misc]
+                        self.heard()
+                        _sort(names, parse_coordinators(answer), places, refused)
+                finally:
+                    found.requests += wire.requests
+            return places, refused
+
+        told = first_to_answer(self.servers, silence, ask, failed)
+        self.servers.sort(key=failed.__contains__)  # the next time, ask the others first
+        if told is None:
+            found.lose(
+                groups, "; ".join(f"{host}:{port}: {words}" for (host, port), words in failed.items()) or "no address"
+            )
+            return {}
+        places, refused = told
+        found.add(refused)
+        return places
+
+    def _fetch(self, place: _Place, groups: Sequence[str], silence: float) -> Commits:
+        found = Commits()
+        left = list(groups)
+        try:
+            with logged_in(place.address, self.security, self.limits.deadline, silence=silence) as wire:
+                try:
+                    for names in _batches(groups, _FETCH_BATCH):
+                        wanted = array([text(name) + _ALL_TOPICS + b"\x00" for name in names])
+                        _, answer = wire.ask(_FETCH, lambda _version, wanted=wanted: wanted + _ANY_STATE)  # type: ignore[misc]
+                        parse_commits(answer, names, found)
+                        left = left[len(names) :]
+                        self.heard()
+                finally:
+                    found.requests += wire.requests
+        except (OSError, WireError) as error:
+            host, port = place.address
+            found.lose(left, f"broker {place.number} ({host}:{port}): {str(error) or _NO_ANSWER}")
+        return found
+
+
+def _batches(groups: Sequence[str], size: int) -> Iterable[Sequence[str]]:
+    return (groups[at : at + size] for at in range(0, len(groups), size))
+
+
+def _sort(
+    names: Iterable[str], told: Mapping[str, tuple[int, _Place]], places: dict[str, _Place], refused: Commits
+) -> None:
+    for name in names:
+        code, place = told.get(name, (-1, None))
+        if place is None:
+            refused.missing[name] = "the broker tells no coordinator"
+        elif code:
+            refused.refuse(name, code)
+        elif not 0 < place.address[1] < 65_536:
+            refused.missing[name] = f"its coordinator, broker {place.number}, has no valid port"
+        else:
+            places[name] = place
+
+
+def parse_coordinators(answer: Answer) -> dict[str, tuple[int, _Place]]:
+    """Group to error code and coordinator (FindCoordinator 4)."""
+    answer.int32()  # throttle time
+
+    def one() -> tuple[str, tuple[int, _Place]]:
+        name, number, host, port = answer.text(), answer.int32(), answer.text(), answer.int32()
+        code = answer.int16()
+        answer.maybe_text()
+        answer.tags()
+        return name, (code, _Place(number, (host, port)))
+
+    return dict(answer.array(one))
+
+
+def parse_commits(answer: Answer, groups: Collection[str], found: Commits) -> None:
+    """Commits of the groups that were asked for (OffsetFetch 8), into `found`.
+
+    Raises:
+        WireError: if the answer cannot be understood; then `found` is as before.
+    """
+    answer.int32()
+    told = Commits()
+    known: dict[str, str] = {}  # one object for each name of a topic
+    asked = set(groups)
+
+    def topic() -> tuple[str, list[tuple[int, int, str, int]]]:
+        name = answer.text()
+        parts = answer.array(partition)
+        answer.tags()
+        return known.setdefault(name, name), parts
+
+    def partition() -> tuple[int, int, str, int]:
+        number, offset, _ = answer.record(_HEAD)
+        note = answer.lossy_text()
+        code = answer.int16()
+        answer.tags()
+        return number, offset, note, code
+
+    def group() -> None:
+        name, topics, code = answer.text(), answer.array(topic), answer.int16()
+        answer.tags()
+        if name not in asked:
+            return
+        asked.remove(name)
+        if code and code != _ABSENT:
+            told.refuse(name, code)
+        else:
+            for which, parts in topics:
+                for number, offset, note, problem in parts:
+                    if problem:
+                        told.errors[name, which, number] = error_text(problem)
+                    else:
+                        told.offsets[name, which, number] = offset if offset >= 0 else None
+                        if note:
+                            told.notes[name, which, number] = note
+
+    answer.array(group)
+    told.missing |= dict.fromkeys(asked, "its coordinator has not answered for it")
+    found.add(told)

@@ -1,0 +1,79 @@
+"""Which queue a cluster is, and the adapters of its room: the one place that knows their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from workbench.errors import UsageError
+from workbench.queues.gateway import Gateway, Ranges
+from workbench.queues.observer import Observer
+from workbench.queues.views import Partition
+from workbench.settings import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SYSTEMS = {"kafka": "workbench.kafka.system"}  # each has SYSTEM
+
+# Counts the records in offset ranges, in this process.
+CountRecords = Callable[[Mapping[Partition, tuple[int, int]]], Mapping[Partition, int]]
+
+
+class System(Protocol):
+    """The adapters of one queue."""
+
+    def observer(self, cluster: Cluster, *, seconds: float | None = None) -> Observer:
+        """What the cluster tells of its subscriptions.
+
+        Args:
+            seconds: total time limit of a request; None: the cluster's `timeout_seconds`.
+        """
+
+    def gateway(self, cluster: Cluster) -> Gateway:
+        """What a replay reads, and the two operations that change a group."""
+
+    def counter(self, cluster: Cluster) -> CountRecords:
+        """Counts records in this process; for the few at the end of a range."""
+
+    def read_records(self, spark: SparkSession, cluster: Cluster, ranges: Ranges, columns: Sequence[str]) -> DataFrame:
+        """Records of offset ranges, with these columns. Joins no group, commits nothing."""
+
+    def letters(self, cluster: Cluster, topic: str, *, seconds: float = 30.0, batch: int = 0) -> Any:
+        """`redrive.gateway.LetterReader` of a topic."""
+
+    def letter_queue(self, cluster: Cluster) -> Any:
+        """`redrive.gateway.LetterQueue` of a cluster."""
+
+
+def system_of(cluster: Cluster) -> System:
+    """The queue of a cluster.
+
+    Raises:
+        UsageError: if the settings have no address of it.
+    """
+    if cluster.bootstrap is None:
+        raise UsageError(
+            f"The cluster {cluster.name!r} has no bootstrap in the settings.", hint="Add it to workbench.toml."
+        )
+    found: System = import_module(SYSTEMS[cluster.system]).SYSTEM
+    return found
+
+
+def gateway_of(cluster: Cluster) -> Gateway:
+    """The gateway of a cluster.
+
+    Raises:
+        UsageError: as `system_of`.
+    """
+    return system_of(cluster).gateway(cluster)
+
+
+def counter_of(cluster: Cluster) -> CountRecords:
+    """The counter of a cluster.
+
+    Raises:
+        UsageError: as `system_of`.
+    """
+    return system_of(cluster).counter(cluster)

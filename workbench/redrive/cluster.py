@@ -1,0 +1,120 @@
+"""A cluster for redrives: what its queue tells, put together for safety checks, runs and the end of a plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench.plans.journal import Journal
+from workbench.queues.gateway import Gateway
+from workbench.queues.views import Partition
+from workbench.redrive.apply import Redrive
+from workbench.redrive.audience import Readers, audience_words
+from workbench.redrive.ending import end_plan
+from workbench.redrive.gateway import LetterQueue, LetterReader, Sink
+from workbench.redrive.guard import RedriveLimits, RedriveNow
+from workbench.redrive.http_sink import HttpSink
+from workbench.redrive.ledger import Ledger
+from workbench.redrive.marks import PlanState, Progress
+from workbench.redrive.planfile import RedrivePlan, To
+
+
+class RedriveCluster:
+    """Redrives on one cluster, through the port of its queue."""
+
+    def __init__(self, queue: LetterQueue) -> None:
+        self._queue = queue
+
+    @property
+    def gateway(self) -> Gateway:
+        """What a replay reads too."""
+        return self._queue.gateway
+
+    def letters(self, topic: str) -> LetterReader:
+        """Reader of a topic."""
+        return self._queue.letters(topic)
+
+    def limit_of(self, topic: str) -> int:
+        """Largest record of a topic in bytes."""
+        return self._queue.limit_of(topic)
+
+    def readers(self, topics: Sequence[str]) -> Readers | None:
+        """Committed offsets on some topics, by group, without those of redrive plans; None if it cannot be told."""
+        return self._queue.readers(topics)
+
+    def commits(self, group: str) -> Mapping[Partition, int]:
+        """Committed offsets of a group."""
+        return self._queue.gateway.commits(group)
+
+    def handled(
+        self, plan_topic: str, topic_id: str | None, cluster_id: str, ledger: Ledger, *, but: str | None = None
+    ) -> Any:
+        """Letters that other plans have handled; see `Ledger.handled`."""
+        return ledger.handled(
+            plan_topic, topic_id, cluster_id, self.commits, self._queue.groups(), but=but, progress=self.progress
+        )
+
+    def progress(self, plan: RedrivePlan) -> Progress:
+        """What Kafka says about a plan."""
+        return self._queue.positions(plan).progress()
+
+    def now(self, plan: RedrivePlan, ledger: Ledger) -> RedriveNow:
+        """Current state of the cluster for the safety checks."""
+        cluster = self.gateway.cluster([plan.topic, *(it.topic for it in plan.targets)])
+        keys = [(plan.topic, part.partition) for part in plan.partitions]
+        there = plan.topic in cluster.topics
+        progress = self.progress(plan)
+        others = self.handled(plan.topic, plan.topic_id, plan.cluster_id, ledger, but=plan.hash) if there else {}
+        return RedriveNow(
+            cluster=cluster,
+            logs=self.gateway.logs(keys if there else []),
+            settings=self.gateway.settings([plan.topic]) if there else {},
+            positions=progress.positions,
+            ordered=progress.ordered,
+            state=progress.state,
+            refused=progress.refused,
+            handled=others,
+            now_ms=time.time() * 1000,
+            offsets_retention_seconds=self._queue.offsets_retention_seconds(),
+            was_started=ledger.was_started(plan) and ledger.ended(plan) is None,
+            lacking=self._queue.lacking(plan.topic, [it.topic for it in plan.targets]),
+            audience=tuple(audience_words(plan, self.readers([it.topic for it in plan.targets])))
+            if plan.targets
+            else (),
+            quotas=self._queue.quotas(),
+        )
+
+    def sink(self, plan: RedrivePlan) -> Sink:
+        """A sink for the plan's destination."""
+        if plan.destination.kind is To.HTTP:
+            return HttpSink(plan, self._queue.positions(plan))
+        return self._queue.sink(plan)
+
+    def end(self, plan: RedrivePlan, state: PlanState, ledger: Ledger) -> Progress:
+        """End a plan that is not done: discarded before it has begun, or given up after. Whoever applies it is fenced.
+
+        Returns:
+            What the plan has produced.
+
+        Raises:
+            GuardError: if it has not begun, or has; if it is done; or if another plan has claimed its letters.
+        """
+        sink = self._queue.positions(plan)
+        try:
+            sink.begin()
+            return end_plan(plan, state, sink, lambda: self.now(plan, ledger), was_started=ledger.was_started(plan))
+        finally:
+            sink.close()
+
+    def redrive(self, plan: RedrivePlan, journal: Journal, ledger: Ledger, limits: RedriveLimits) -> Redrive:
+        """A run of a plan on this cluster."""
+        return Redrive(
+            plan=plan,
+            letters=self.letters(plan.topic),
+            make_sink=lambda: self.sink(plan),
+            look=lambda: self.now(plan, ledger),
+            journal=journal,
+            ledger=ledger,
+            limits=limits,
+        )
