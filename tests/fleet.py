@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.samples import NAMES_SCHEMA, SeriesTable
-from workbench.sweep.store import Store, StoreInfo, make_store
+from workbench.sweep.store import FleetStore, StoreInfo, make_store
 
 PARTITIONS, READERS = 8, 4  # partitions of a topic, and groups that read it
 END = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -19,7 +19,7 @@ KINDS = ("stopped", "stuck", "late", "hot")
 
 def land_fleet(
     root: Path, *, subscriptions: int, slot_seconds: int = 1440, step_seconds: int = 30, slots: int = 5
-) -> Store:
+) -> FleetStore:
     """A store with so many subscriptions, `PARTITIONS` partitions each, ending at `END`.
 
     Lag and commits for each of a group's partitions, ends and starts of the logs, and members: 2.6 series for each partition.

@@ -79,7 +79,7 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class AlertMessage:
     """The alerts of one message, firing ones first; the others: left out because they cannot be read, and why the first of them.
 
     Attributes:
@@ -149,7 +149,7 @@ class Names:
 NO_NAMES = Names()
 
 
-def read_message(path: Path, *, names: Names = NO_NAMES) -> Message:
+def read_message(path: Path, *, names: Names = NO_NAMES) -> AlertMessage:
     """Read a message from a file.
 
     Raises:
@@ -175,7 +175,7 @@ def parse_alerts(text: str, *, name: str = "the alert") -> list[Alert]:
     return list(parse_message(text, name=name).alerts)
 
 
-def parse_message(text: str, *, name: str = "the alert", names: Names = NO_NAMES) -> Message:
+def parse_message(text: str, *, name: str = "the alert", names: Names = NO_NAMES) -> AlertMessage:
     """Read a message.
 
     Raises:
@@ -202,7 +202,7 @@ def parse_message(text: str, *, name: str = "the alert", names: Names = NO_NAMES
             raise UsageError(f"{name} has no alert that can be read: {problems[0]}.", hint=_HINT)
         raise UsageError(f"{name} has no alert.", hint=_HINT)
     found.sort(key=lambda it: not it.firing)
-    return Message(
+    return AlertMessage(
         alerts=tuple(found), dropped=len(problems), problem=problems[0] if problems else "", truncated=truncated
     )
 
@@ -369,7 +369,7 @@ def told(alerts: Sequence[Alert]) -> list[str]:
     return list(dict.fromkeys(f"Alert {printable(it.name)}: {doubts}." for it in alerts if (doubts := it.doubts())))
 
 
-def left_out(message: Message) -> list[str]:
+def left_out(message: AlertMessage) -> list[str]:
     """Sentences about alerts that are not among those of a message."""
     found = []
     if message.dropped:

@@ -32,7 +32,7 @@ from evaluation.stories.truth import Cast, Plan
 from workbench.expectations import GroupSettings
 from workbench.samples import SeriesTable, concat
 from workbench.sweep.engine import sweep
-from workbench.sweep.store import Store, StoreInfo, make_store, open_store
+from workbench.sweep.store import FleetStore, StoreInfo, make_store, open_store
 
 SLOT = 900  # seconds: of a window, and between two sweeps
 BEFORE = 4  # slots of the first baseline
@@ -205,7 +205,7 @@ def _write(folder: str, hours: float, restart: float, members: tuple[int, list[M
     return settings
 
 
-def landed(root: Path, members: list[Member], *, seed: int, hours: float, workers: int = 2) -> Store:
+def landed(root: Path, members: list[Member], *, seed: int, hours: float, workers: int = 2) -> FleetStore:
     """A store with the whole day."""
     restart = float(np.random.default_rng([seed, 7]).uniform(HOUR, hours * HOUR))
     parts = [(at, members[at : at + 10]) for at in range(0, len(members), 10)]
@@ -231,7 +231,7 @@ class Said:
     state: str
 
 
-def swept(store: Store, spark: Any, *, hours: float) -> Iterator[tuple[datetime, int, list[Said]]]:
+def swept(store: FleetStore, spark: Any, *, hours: float) -> Iterator[tuple[datetime, int, list[Said]]]:
     """Each window's end, how many were judged, and which are not healthy."""
     count = round(hours * HOUR / SLOT)
     for number in range(count, -1, -1):
@@ -262,7 +262,7 @@ class Day:
     seen: int
 
 
-def day(store: Store, spark: Any, members: list[Member], *, hours: float, shown: bool = False) -> Day:
+def day(store: FleetStore, spark: Any, members: list[Member], *, hours: float, shown: bool = False) -> Day:
     """Sweep the whole day."""
     stops = {it.cast.group: it.stops for it in members if it.stops is not None}
     found, caught = Day(0, [], [], len(stops), 0), set()

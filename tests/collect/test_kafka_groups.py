@@ -36,8 +36,8 @@ from workbench.kafka.groups import (
 )
 from workbench.kafka.login import NoCounterpartError, scram_proof, security_of
 from workbench.kafka.others import Others
-from workbench.kafka.reading import AgainError, Reading
-from workbench.kafka.wire import Answer, Wire, WireError, addresses, array, text
+from workbench.kafka.reading import AgainError, ClusterReading
+from workbench.kafka.wire import Wire, WireAnswer, WireError, addresses, array, text
 from workbench.queues.views import NOT_PERMITTED, GroupView, ShareOffset
 
 LISTED = {
@@ -319,21 +319,21 @@ def test_an_answer_that_was_cut_or_changed_is_refused_or_read(key: int) -> None:
         89: lambda it: parse_streams(it, 1, "streams"),
         15: lambda it: parse_classic(it, 1, "connect"),
     }[key]
-    reading(Answer(whole))
+    reading(WireAnswer(whole))
     for at in range(len(whole) - 1):
         with pytest.raises(WireError):
-            reading(Answer(whole[:at]))
+            reading(WireAnswer(whole[:at]))
         for byte in (0x00, 0x7F, 0xFF):
             try:
-                reading(Answer(whole[:at] + bytes([byte]) + whole[at + 1 :]))
+                reading(WireAnswer(whole[:at] + bytes([byte]) + whole[at + 1 :]))
             except WireError:
                 continue
 
 
 def test_lengths_of_more_than_a_byte() -> None:
     """A name of 200 characters, an array of 300 items."""
-    assert Answer(text("x" * 200)).text() == "x" * 200
-    answer = Answer(array(text(str(it)) for it in range(300)))
+    assert WireAnswer(text("x" * 200)).text() == "x" * 200
+    answer = WireAnswer(array(text(str(it)) for it in range(300)))
     assert answer.array(answer.text) == [str(it) for it in range(300)]
 
 
@@ -387,7 +387,7 @@ def test_the_brokers_list_completes_what_the_other_client_does_not_tell() -> Non
     """A state without a name in librdkafka, and the kind of a group that may not be described."""
     with WireBroker(ANSWERS) as broker:
         found = ask(broker)
-    reading = Reading(KafkaCluster("b"), time.monotonic() + 1)
+    reading = ClusterReading(KafkaCluster("b"), time.monotonic() + 1)
     new = GroupView(group="new", state="unknown", protocol="consumer", coordinator=1, members=())
     hidden = GroupView(group="plain", state=NOT_PERMITTED, protocol="unknown", coordinator=None, members=())
     views = {view.group: (view.protocol, view.state) for view in found.added_to([new, hidden], reading)}
@@ -452,8 +452,8 @@ def test_a_lost_broker_begins_the_first_attempt_again(monkeypatch: pytest.Monkey
         broker.brokers = [(1, "127.0.0.1", broker.port), (2, "127.0.0.1", dead.port)]
         kafka = KafkaConnection(broker.address, _admin=SimpleNamespace(poll=lambda _: 0))
         with pytest.raises(AgainError):
-            groups_of(Reading(kafka, time.monotonic() + 5), None, set)
-        found = groups_of(Reading(kafka, time.monotonic() + 5, brokers), None, set)
+            groups_of(ClusterReading(kafka, time.monotonic() + 5), None, set)
+        found = groups_of(ClusterReading(kafka, time.monotonic() + 5, brokers), None, set)
     assert found.consumers == {"plain", "new", "manual"}
     assert found.incomplete == [f"groups at broker 2 (127.0.0.1:{dead.port}): it does not answer"]
     assert kafka.own_servers == f"127.0.0.1:{broker.port},127.0.0.1:{broker.port}"
@@ -472,7 +472,7 @@ def test_a_lost_broker_begins_the_first_attempt_again(monkeypatch: pytest.Monkey
 )
 def test_how_long_a_broker_may_say_nothing(brokers: Brokers | None, seconds: float, expected: float) -> None:
     """It depends on what is known of the others."""
-    reading = Reading(KafkaConnection("b"), time.monotonic() + seconds, brokers)
+    reading = ClusterReading(KafkaConnection("b"), time.monotonic() + seconds, brokers)
     assert reading.silence_seconds == pytest.approx(expected, abs=0.1)
 
 
@@ -492,10 +492,10 @@ def test_what_is_built_of_an_answer_has_a_budget() -> None:
         group = b"\0\0\0" + text("g") + text("Stable") + _int32(0) * 2 + b"\1" + _int32(1) + read + b"\0"
         return _int32(0) + array([group + array([about]) + _int32(0) + b"\0"])
 
-    [(_, _, found)] = parse_streams(Answer(answer(200, 64)), 1, "streams")
+    [(_, _, found)] = parse_streams(WireAnswer(answer(200, 64)), 1, "streams")
     assert len(found.members[0].partitions) == 200 * 64
     with pytest.raises(WireError, match="more items"):
-        parse_streams(Answer(answer(1000, 1000)), 1, "streams")
+        parse_streams(WireAnswer(answer(1000, 1000)), 1, "streams")
 
 
 @pytest.mark.parametrize("host", ["kafka..internal", "a" * 70 + ".example", ".example"])

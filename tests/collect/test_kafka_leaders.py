@@ -19,7 +19,7 @@ from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.leaders import topics_of
 from workbench.kafka.offsets import offsets_of
-from workbench.kafka.reading import AgainError, Reading
+from workbench.kafka.reading import AgainError, ClusterReading
 
 DENIED, UNKNOWN = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
 
@@ -76,12 +76,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_offsets, "_MOVED_PAUSE_SECONDS", 0.0)
 
 
-def reading_of(client: Client, *, brokers: Brokers | None = None, seconds: float = 5.0) -> Reading:
+def reading_of(client: Client, *, brokers: Brokers | None = None, seconds: float = 5.0) -> ClusterReading:
     """An attempt with this client."""
-    return Reading(KafkaConnection("b:1", _admin=client), time.monotonic() + seconds, brokers)
+    return ClusterReading(KafkaConnection("b:1", _admin=client), time.monotonic() + seconds, brokers)
 
 
-def ends(reading: Reading, *partitions: tuple[str, int]) -> dict[tuple[str, int], int]:
+def ends(reading: ClusterReading, *partitions: tuple[str, int]) -> dict[tuple[str, int], int]:
     """Log ends."""
     [found] = offsets_of(reading, partitions, {"latest offset": OffsetSpec.latest()})
     return found

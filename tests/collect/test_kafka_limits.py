@@ -23,7 +23,7 @@ from workbench.kafka import limits as kafka_limits
 from workbench.kafka import observer
 from workbench.kafka.cluster import KafkaCluster
 from workbench.kafka.limits import parse_log_dirs, read_limits, samples_of
-from workbench.kafka.wire import Answer, WireError, array, text
+from workbench.kafka.wire import WireAnswer, WireError, array, text
 from workbench.queues.views import GROUPS_SCHEMA, GroupView, Member, Partition, Snapshot, views_table
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
@@ -52,14 +52,14 @@ def sizes(parts: Mapping[Partition, int], *, version: int = 4, moved: Mapping[Pa
 def test_the_sizes_of_each_version(version: int) -> None:
     """A copy that is being moved to another disk is not the log."""
     data = sizes({("t", 0): 500, ("t", 3): 0}, version=version, moved={("t", 0): 7})
-    assert parse_log_dirs(version, Answer(data)) == {("t", 0): 500, ("t", 3): 0}
+    assert parse_log_dirs(version, WireAnswer(data)) == {("t", 0): 500, ("t", 3): 0}
 
 
 @given(st.integers(2, 4), st.binary(max_size=60))
 def test_a_broken_answer_is_an_error(version: int, data: bytes) -> None:
     """Of the wire, and no other."""
     try:
-        parse_log_dirs(version, Answer(data))
+        parse_log_dirs(version, WireAnswer(data))
     except WireError:
         return
 
@@ -67,7 +67,7 @@ def test_a_broken_answer_is_an_error(version: int, data: bytes) -> None:
 def test_a_refusal_is_an_error() -> None:
     """Not a disk without partitions."""
     with pytest.raises(WireError, match="error 31"):
-        parse_log_dirs(3, Answer(int32(0) + int16(31) + array([]) + b"\0"))
+        parse_log_dirs(3, WireAnswer(int32(0) + int16(31) + array([]) + b"\0"))
 
 
 Made = Callable[..., dict[str, float]]

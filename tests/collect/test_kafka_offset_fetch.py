@@ -18,9 +18,9 @@ from workbench.kafka.commits import commits_of
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.groups import NotListedError
-from workbench.kafka.offset_fetch import Commits, Limits, parse_commits, parse_coordinators, read_commits
-from workbench.kafka.reading import AgainError, Reading
-from workbench.kafka.wire import Answer, WireError, array, text
+from workbench.kafka.offset_fetch import Commits, FetchLimits, parse_commits, parse_coordinators, read_commits
+from workbench.kafka.reading import AgainError, ClusterReading
+from workbench.kafka.wire import WireAnswer, WireError, array, text
 
 FIND, FETCH = 10, 9
 LOADING, NOT_COORDINATOR, DENIED, ABSENT = 14, 16, 30, 69
@@ -28,10 +28,10 @@ LOADING, NOT_COORDINATOR, DENIED, ABSENT = 14, 16, 30, 69
 Told = Mapping[tuple[str, int], int] | int
 
 
-def limits(seconds: float = 5.0, *, moved: float = 5.0, lost: float = 0.0, silence: float = 1.0) -> Limits:
+def limits(seconds: float = 5.0, *, moved: float = 5.0, lost: float = 0.0, silence: float = 1.0) -> FetchLimits:
     """From now on."""
     now = time.monotonic()
-    return Limits(deadline=now + seconds, moved_until=now + moved, lost_until=now + lost, silence_seconds=silence)
+    return FetchLimits(deadline=now + seconds, moved_until=now + moved, lost_until=now + lost, silence_seconds=silence)
 
 
 def finding(broker: Callable[[], WireBroker], number: int = 1) -> Callable[[bytes], bytes]:
@@ -41,7 +41,7 @@ def finding(broker: Callable[[], WireBroker], number: int = 1) -> Callable[[byte
 
 def fetched(body: bytes) -> list[str]:
     """Groups of a request for commits."""
-    answer = Answer(body[1:])
+    answer = WireAnswer(body[1:])
     return answer.array(lambda: (answer.text(), answer.int8(), answer.int8())[0])
 
 
@@ -53,7 +53,7 @@ def serving(told: Mapping[str, Told] | Callable[[list[str]], Mapping[str, Told]]
     return broker
 
 
-def read(broker: WireBroker, *groups: str, within: Limits | None = None, **more: Any) -> Commits:
+def read(broker: WireBroker, *groups: str, within: FetchLimits | None = None, **more: Any) -> Commits:
     """What it tells about some groups."""
     return read_commits(broker.address, {}, groups, within or limits(), **more)
 
@@ -87,7 +87,7 @@ def test_commits_of_groups_with_and_without() -> None:
 )
 def test_a_note_of_others_may_hold_anything(raw: bytes, read: str) -> None:
     """Null, empty, with the zero byte of a C string, or no text at all: never an error that hides the commit."""
-    assert Answer(raw).lossy_text() == read
+    assert WireAnswer(raw).lossy_text() == read
 
 
 def test_many_groups_are_few_requests() -> None:
@@ -122,7 +122,7 @@ def test_what_may_not_be_described_is_told_as_such() -> None:
 def test_a_commit_that_cannot_be_read_is_no_missing_one() -> None:
     """It is an error of its partition."""
     found = Commits()
-    parse_commits(Answer(commits({"g": {("t", 0): 5, ("t", 1): -1}}, errors={1: 3})), ["g"], found)
+    parse_commits(WireAnswer(commits({"g": {("t", 0): 5, ("t", 1): -1}}, errors={1: 3})), ["g"], found)
     assert found.offsets == {("g", "t", 0): 5}
     assert found.errors == {("g", "t", 1): "Kafka's error 3"}
 
@@ -223,7 +223,7 @@ def test_without_any_server_every_group_is_missing() -> None:
 # Hostile answers
 
 
-def answers() -> list[tuple[bytes, Callable[[Answer], Any]]]:
+def answers() -> list[tuple[bytes, Callable[[WireAnswer], Any]]]:
     """Whole ones, and what reads them."""
     return [
         (coordinators({"g": (1, "h", 9092), "d": DENIED}), parse_coordinators),
@@ -238,10 +238,10 @@ def answers() -> list[tuple[bytes, Callable[[Answer], Any]]]:
 def test_every_truncated_answer_is_refused(which: int) -> None:
     """Wherever it ends (but for the last byte: the tagged fields of the whole, which nobody reads)."""
     whole, parse = answers()[which]
-    parse(Answer(whole))
+    parse(WireAnswer(whole))
     for size in range(len(whole) - 1):
         with pytest.raises(WireError):
-            parse(Answer(whole[:size]))
+            parse(WireAnswer(whole[:size]))
 
 
 def test_an_answer_that_is_truncated_leaves_nothing_behind() -> None:
@@ -249,7 +249,7 @@ def test_an_answer_that_is_truncated_leaves_nothing_behind() -> None:
     found = Commits()
     whole = commits({"g": {("t", 0): 5}, "h": {("t", 0): 6}})
     with pytest.raises(WireError):
-        parse_commits(Answer(whole[:-6]), ["g", "h"], found)
+        parse_commits(WireAnswer(whole[:-6]), ["g", "h"], found)
     assert found == Commits()
 
 
@@ -266,7 +266,7 @@ def test_lengths_and_names_that_lie_are_refused(body: bytes) -> None:
     """Before anything of that size is made."""
     for _, parse in answers():
         with pytest.raises(WireError):
-            parse(Answer(body))
+            parse(WireAnswer(body))
 
 
 def test_a_broken_answer_is_an_error_of_its_coordinator() -> None:
@@ -281,7 +281,7 @@ def test_groups_that_were_not_asked_for_are_ignored_and_those_left_out_are_missi
     """Also one that is told twice: the first counts."""
     found = Commits()
     body = commits({"other": {("t", 0): 1}, "g": {("t", 0): 2}})
-    parse_commits(Answer(body), ["g", "h"], found)
+    parse_commits(WireAnswer(body), ["g", "h"], found)
     assert found.offsets == {("g", "t", 0): 2}
     assert found.missing == {"h": "its coordinator has not answered for it"}
     with serving({}) as broker:
@@ -295,17 +295,17 @@ def test_groups_that_were_not_asked_for_are_ignored_and_those_left_out_are_missi
 # In a snapshot, and in a replay
 
 
-def reading(broker: WireBroker, *, silent: Mapping[int, str] | None = None, seconds: float = 5.0) -> Reading:
+def reading(broker: WireBroker, *, silent: Mapping[int, str] | None = None, seconds: float = 5.0) -> ClusterReading:
     """An attempt: the first, or one that knows which brokers are silent."""
     known = None if silent is None else Brokers(answering={1: broker.address}, silent=silent)
-    return Reading(KafkaConnection(broker.address, deadline_seconds=seconds), time.monotonic() + seconds, known)
+    return ClusterReading(KafkaConnection(broker.address, deadline_seconds=seconds), time.monotonic() + seconds, known)
 
 
 def test_a_first_attempt_that_loses_a_coordinator_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a look at the brokers; the second one tells what is missing."""
     brokers = Brokers(answering={}, silent={2: "broker 2 does not answer"})
     monkeypatch.setattr(KafkaConnection, "look", lambda _: brokers)
-    monkeypatch.setattr(Reading, "ask", None)
+    monkeypatch.setattr(ClusterReading, "ask", None)
     with serving({"a": {("t", 0): 1}}) as broker:
         with WireBroker() as dead:
             places: dict[str, tuple[int, str, int] | int] = {

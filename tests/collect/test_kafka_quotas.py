@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.collect.wire_broker import WireBroker
 from workbench.kafka.quotas import Limit, parse_limits, quotas_of, read_bytes_per_second
-from workbench.kafka.wire import Answer, WireError, array, text
+from workbench.kafka.wire import WireAnswer, WireError, array, text
 from workbench.queues.gateway import Quotas
 
 
@@ -31,20 +31,20 @@ def test_every_entry_with_its_entities_and_values() -> None:
         entry({"user": "svc", "client-id": "x"}, {"producer_byte_rate": 1.0}),
         entry({"user": None}, {"producer_byte_rate": 2048.0, "request_percentage": 10.0}),
     )
-    assert parse_limits(Answer(data)) == [
+    assert parse_limits(WireAnswer(data)) == [
         Limit(of={"user": "svc", "client-id": "x"}, values={"producer_byte_rate": 1.0}),
         Limit(of={"user": None}, values={"producer_byte_rate": 2048.0, "request_percentage": 10.0}),
     ]
-    assert parse_limits(Answer(answer_of())) == []
+    assert parse_limits(WireAnswer(answer_of())) == []
     with pytest.raises(WireError, match="error 31"):
-        parse_limits(Answer(answer_of(code=31)))
+        parse_limits(WireAnswer(answer_of(code=31)))
 
 
 @given(st.binary(max_size=60))
 def test_a_broken_answer_is_an_error(data: bytes) -> None:
     """Of the wire, and no other."""
     try:
-        parse_limits(Answer(data))
+        parse_limits(WireAnswer(data))
     except WireError:
         return
 

@@ -11,7 +11,7 @@ import pytest
 
 from workbench.kafka.brokers import Brokers
 from workbench.kafka.connection import KafkaConnection
-from workbench.kafka.reading import AgainError, Reading, read
+from workbench.kafka.reading import AgainError, ClusterReading, read
 
 ALL = Brokers(answering={1: "a:1", 2: "b:2"}, silent={})
 ONE_SILENT = Brokers(answering={1: "a:1"}, silent={2: "broker 2 does not answer"})
@@ -48,7 +48,7 @@ def test_a_silent_broker_begins_again_without_it(kafka: KafkaConnection, monkeyp
     seen(monkeypatch, ONE_SILENT)
     tried: list[Any] = []
 
-    def work(reading: Reading) -> str:
+    def work(reading: ClusterReading) -> str:
         tried.append((kafka.connect(), kafka.servers))
         if reading.knows_silent:
             with pytest.raises(TimeoutError, match="does not answer"):
@@ -69,7 +69,7 @@ def test_a_stuck_request_begins_again_once_with_a_new_client(
     looks = seen(monkeypatch, ALL)
     tried: list[Any] = []
 
-    def work(reading: Reading) -> str:
+    def work(reading: ClusterReading) -> str:
         tried.append(kafka.connect())
         answer: Future[str] = Future()
         if len(tried) == 2:
@@ -96,14 +96,14 @@ def test_a_slow_cluster_is_waited_for(kafka: KafkaConnection, monkeypatch: pytes
         return 0
 
     kafka.connect().poll = lambda _: late()
-    assert Reading(kafka, began + 10, ALL).wait(answer) == "told"
+    assert ClusterReading(kafka, began + 10, ALL).wait(answer) == "told"
 
 
 def test_an_answer_to_a_part_is_an_answer(kafka: KafkaConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Our own requests are many, and one future: no broker is looked at while they go on."""
     looks = seen(monkeypatch, ONE_SILENT)
     answer: Future[str] = Future()
-    reading = Reading(kafka, time.monotonic() + 10)
+    reading = ClusterReading(kafka, time.monotonic() + 10)
     heard = 0
 
     def hear() -> int:
@@ -122,9 +122,9 @@ def test_an_answer_to_a_part_is_an_answer(kafka: KafkaConnection, monkeypatch: p
 def test_near_the_deadline_there_is_no_other_attempt(kafka: KafkaConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there is told."""
     seen(monkeypatch, ONE_SILENT)
-    reading = Reading(kafka, time.monotonic() + 1.2)
+    reading = ClusterReading(kafka, time.monotonic() + 1.2)
     reading.begin_again()
     with pytest.raises(TimeoutError):
         reading.wait(Future[str]())
     with pytest.raises(AgainError):
-        Reading(kafka, time.monotonic() + 5).begin_again()
+        ClusterReading(kafka, time.monotonic() + 5).begin_again()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from workbench.kafka.wire import Answer, array, text
+from workbench.kafka.wire import WireAnswer, array, text
 
 VERSIONS = {
     3: (0, 13), 9: (1, 10), 10: (0, 6), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 4), 36: (0, 2), 77: (1, 1), 89: (0, 0),
@@ -130,7 +130,7 @@ def commits(
 
 def texts(body: bytes, at: int) -> list[str]:
     """Groups that a request asks for, from the compact array of names at some place of it."""
-    answer = Answer(body[at:])
+    answer = WireAnswer(body[at:])
     return answer.array(answer.text)
 
 

@@ -22,8 +22,8 @@ from workbench.lab.estate_access import ONCALL, READER, SERVICE
 from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import ABSENT
-from workbench.replay.apply import Options, apply_plan
-from workbench.replay.guard import Limits
+from workbench.replay.apply import ApplyOptions, apply_plan
+from workbench.replay.guard import ReplayLimits
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
@@ -68,7 +68,7 @@ def kept(folder: Path, plan: Plan) -> Path:
 def applied(estate: Estate, plan: Plan, folder: Path) -> Path:
     """The plan as a file, carried out."""
     path = kept(folder, plan)
-    receipt = apply_plan(plan, path, gateway_for(estate), Journal(path=folder / "j"), Options(quiet_seconds=0.0))
+    receipt = apply_plan(plan, path, gateway_for(estate), Journal(path=folder / "j"), ApplyOptions(quiet_seconds=0.0))
     assert receipt.outcome is ReplayOutcome.DONE
     return path
 
@@ -135,7 +135,7 @@ def test_what_the_principal_lacks_is_named_before_anything_changes(estate: Estat
     gateway = gateway_for(estate, READER)
     plan = plan_for(gateway, topic, old, new)
     path = kept(tmp_path, plan)
-    receipt = apply_plan(plan, path, gateway, Journal(path=tmp_path / "j"), Options(quiet_seconds=0.0))
+    receipt = apply_plan(plan, path, gateway, Journal(path=tmp_path / "j"), ApplyOptions(quiet_seconds=0.0))
     assert receipt.outcome is not ReplayOutcome.DONE
     assert committed(estate, new) == {}
     text = " ".join([*receipt.reasons, *(part.error or "" for part in receipt.partitions)])
@@ -232,7 +232,7 @@ def test_applies_with_a_broker_lost_at_a_random_moment(whole: Estate, tmp_path: 
     draw = random.Random(SEED)
     topic, old = topic_and_group(whole)
     outcomes: list[str] = []
-    options = Options(quiet_seconds=0.2, limits=Limits(allow_under_replicated=True))
+    options = ApplyOptions(quiet_seconds=0.2, limits=ReplayLimits(allow_under_replicated=True))
     first = plan_for(gateway_for(whole), topic, old, fresh("team-new"))
     path = kept(tmp_path, first)
     quiet, normal = took(lambda: apply_plan(first, path, gateway_for(whole), Journal(path=tmp_path / "j"), options))

@@ -13,7 +13,7 @@ from tests.fuzz.mutators import json_text, of_bytes, of_json
 from tests.fuzz.target import Case, Target
 from workbench.errors import SourceUnreachableError, WorkbenchError
 from workbench.kafka.answers import parse_streams
-from workbench.kafka.wire import Answer, WireError, array, text
+from workbench.kafka.wire import WireAnswer, WireError, array, text
 
 _PIECES = (
     "://",
@@ -53,7 +53,7 @@ def _streams(random: Random) -> Case:
 
 def _read_streams(case: Case, _folder: Path) -> object:
     try:
-        return len(parse_streams(Answer(case), 1, "streams"))
+        return len(parse_streams(WireAnswer(case), 1, "streams"))
     except WireError as error:
         raise SourceUnreachableError(str(error)) from None
 

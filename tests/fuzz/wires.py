@@ -20,9 +20,9 @@ from workbench.kafka.answers import (
     parse_streams,
 )
 from workbench.kafka.offset_fetch import Commits, parse_commits, parse_coordinators
-from workbench.kafka.wire import Answer, WireError, array, text
+from workbench.kafka.wire import WireAnswer, WireError, array, text
 
-_PARSERS: dict[str, tuple[bytes, Callable[[Answer], Any]]] = {
+_PARSERS: dict[str, tuple[bytes, Callable[[WireAnswer], Any]]] = {
     "brokers": (
         int32(0)
         + array([int32(1) + text("host") + int32(9092) + text(None) + b"\0"])
@@ -57,7 +57,7 @@ def targets() -> list[Target]:
     def call(case: Case, _folder: Path) -> object:
         [(name, data)] = case.items()
         try:
-            return _PARSERS[name][1](Answer(data))
+            return _PARSERS[name][1](WireAnswer(data))
         except WireError as error:  # `kafka_groups` tells it as what is incomplete
             raise SourceUnreachableError(str(error)) from None
 

@@ -13,7 +13,7 @@ import pytest
 from workbench.lab import advice
 from workbench.lab.process import free_ports
 from workbench.lab.proxy import Ways, _Connection, _Messages, client_id
-from workbench.lab.spec import Way, write
+from workbench.lab.spec import StartWay, write
 from workbench.triage import actions, causes, status
 from workbench.triage.causes import rebalance_storm
 
@@ -44,7 +44,7 @@ def test_a_way_is_chosen_by_the_beginning_of_the_client_id(tmp_path: Path) -> No
 
     async def scenario() -> list[float]:
         ways = Ways(tmp_path)
-        write(tmp_path / "a.json", Way(delay_seconds={"pay-1": 0.5}))
+        write(tmp_path / "a.json", StartWay(delay_seconds={"pay-1": 0.5}))
         (tmp_path / "broken.json").write_text("{")
         task = asyncio.create_task(ways.follow())
         await asyncio.sleep(0.05)

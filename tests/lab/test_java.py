@@ -18,7 +18,7 @@ from workbench.errors import SetupError
 from workbench.lab import java_consumer
 from workbench.lab.fleet import FleetSpec, LabFleet, Shape
 from workbench.lab.jars import JMX_AGENTS
-from workbench.lab.java_consumer import Measured, kafka_settings
+from workbench.lab.java_consumer import JavaMeasured, kafka_settings
 from workbench.lab.lab import Lab
 from workbench.lab.spec import Behaviour, Traffic
 from workbench.profiles import load_profile
@@ -26,11 +26,11 @@ from workbench.samples import SeriesTable
 from workbench.spark.java import Java
 
 WAYS = (
-    Measured(rules="plain", agent="0.20.0", protocol="classic"),
-    Measured(rules="connect", agent="0.20.0", protocol="consumer"),
-    Measured(rules="strimzi", agent="1.0.1", protocol="classic", max_poll_records=50),
-    Measured(rules="connect", agent="1.0.1", protocol="classic"),
-    Measured(rules="plain", agent="1.0.1", protocol="consumer"),
+    JavaMeasured(rules="plain", agent="0.20.0", protocol="classic"),
+    JavaMeasured(rules="connect", agent="0.20.0", protocol="consumer"),
+    JavaMeasured(rules="strimzi", agent="1.0.1", protocol="classic", max_poll_records=50),
+    JavaMeasured(rules="connect", agent="1.0.1", protocol="classic"),
+    JavaMeasured(rules="plain", agent="1.0.1", protocol="consumer"),
 )
 
 
@@ -51,7 +51,7 @@ def series_of(fleet: LabFleet, name: str, profile: str) -> SeriesTable:
 
 @pytest.mark.lab
 @pytest.mark.parametrize("measured", WAYS, ids=lambda it: f"{it.rules}-{it.agent}-{it.protocol}")
-def test_a_live_page_has_every_signal_of_its_profile(lab: Lab, tmp_path: Path, measured: Measured) -> None:
+def test_a_live_page_has_every_signal_of_its_profile(lab: Lab, tmp_path: Path, measured: JavaMeasured) -> None:
     """Of a topic with a dot, which the client exports under two spellings, each partition counts once."""
     tag = f"{measured.rules}-{measured.agent.replace('.', '')}-{measured.protocol}"
     topic, group = f"java.events-{tag}", f"java-{tag}"
@@ -92,7 +92,7 @@ def test_a_live_page_of_streams_and_of_a_sink_has_every_signal(
     name = f"{consumer.replace('_', '-')}-{agent.replace('.', '')}"
     spec = FleetSpec(
         topic=f"{name}.events", group=name, partitions=3, instances=1, consumers=1, processors={}, consumer=consumer,
-        measured=Measured(rules="plain", agent=agent),
+        measured=JavaMeasured(rules="plain", agent=agent),
         traffic=Traffic(bootstrap=lab.bootstrap, topic=f"{name}.events", partitions=3, rate_per_second=60, event_types={"order": 1.0}),
         behaviour=Behaviour(process_seconds={"order": 0.002}),
     )  # fmt: skip
@@ -114,9 +114,9 @@ def shows_all(address: str, profile: str, client: str) -> bool:
 def test_a_group_of_the_new_protocol_gets_its_times_from_the_broker() -> None:
     """Its client refuses to start with a session timeout of its own."""
     timing: dict[str, str | int | float | bool] = {"session.timeout.ms": 6000}
-    assert kafka_settings(Measured(protocol="classic"), timing)["session.timeout.ms"] == 6000
+    assert kafka_settings(JavaMeasured(protocol="classic"), timing)["session.timeout.ms"] == 6000
     for protocol in ("consumer", "streams"):
-        assert "session.timeout.ms" not in kafka_settings(Measured(protocol=protocol), timing)
+        assert "session.timeout.ms" not in kafka_settings(JavaMeasured(protocol=protocol), timing)
 
 
 def test_a_client_is_found_by_the_name_of_its_instance_or_group() -> None:

@@ -22,7 +22,7 @@ from workbench.kafka.gateway import KafkaGateway
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.lab import LAB_THRESHOLDS, Lab
 from workbench.plans.journal import Journal
-from workbench.replay.apply import Options, apply_plan
+from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd
 from workbench.replay.receipt import ReplayOutcome
@@ -210,7 +210,9 @@ def test_a_replay_into_the_wrong_kind_is_refused(lab: Lab, five: Five, tmp_path:
         planned(lab, five, new_group=five.groups[kind])
     plan, gateway = planned(lab, five)
     changed = plan.model_copy(update={"new_group": five.groups[kind]}).sealed()
-    receipt = apply_plan(changed, tmp_path / "plan.json", gateway, Journal(path=tmp_path / "journal.jsonl"), Options())
+    receipt = apply_plan(
+        changed, tmp_path / "plan.json", gateway, Journal(path=tmp_path / "journal.jsonl"), ApplyOptions()
+    )
     assert receipt.outcome is ReplayOutcome.REFUSED
     assert words in receipt.reasons[0]
     assert receipt.hints == ["Plan again with the name of a consumer group that does not exist yet."]
@@ -236,7 +238,9 @@ def test_a_streams_group_is_a_source_with_a_warning(lab: Lab, five: Five) -> Non
 def test_a_plan_into_a_group_that_does_not_exist_is_as_before(lab: Lab, five: Five, tmp_path: Path) -> None:
     """The look among the other kinds does not stand in its way."""
     plan, gateway = planned(lab, five)
-    receipt = apply_plan(plan, tmp_path / "plan.json", gateway, Journal(path=tmp_path / "journal.jsonl"), Options())
+    receipt = apply_plan(
+        plan, tmp_path / "plan.json", gateway, Journal(path=tmp_path / "journal.jsonl"), ApplyOptions()
+    )
     assert receipt.outcome is ReplayOutcome.DONE
     lines = consumer_groups(lab.bootstrap, "--describe", "--group", plan.new_group)
     assert any(words[:2] == [plan.new_group, five.topic] for words in lines)

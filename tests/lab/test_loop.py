@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.waiting import wait_for
 from workbench.lab import loop as module
-from workbench.lab.loop import Loop, Statistics, Work
+from workbench.lab.loop import Loop, LoopWork, Statistics
 from workbench.lab.spec import POISON_HEADER, Behaviour, LoopConfig, Watched, write
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
@@ -90,7 +90,7 @@ def test_a_poison_record_holds_its_own_partition_only(
         bootstrap="b", group="g", topic="events", client_id="g-0", threads=threads, in_flight=max(1, 2 * threads),
         commit_seconds=0.02, metrics_port=1,
     )  # fmt: skip
-    loop = Loop(config, Work(Watched(path, Behaviour), name="g-0", over=over), over, registry=registry)
+    loop = Loop(config, LoopWork(Watched(path, Behaviour), name="g-0", over=over), over, registry=registry)
     client: Any = loop._consumer
     client.poison = (1, 7)
     runs = threading.Thread(target=loop.run)

@@ -23,7 +23,7 @@ from workbench.kafka.gateway import KafkaGateway
 from workbench.lab.lab import Lab
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import ABSENT
-from workbench.replay.apply import Options, apply_plan
+from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
 from workbench.replay.rollback import roll_back
@@ -122,14 +122,14 @@ def test_a_member_that_joins_between_guard_and_write(
         late = member(lab, plan.new_group, plan.topics[0])
         late.__enter__()
 
-    receipt = apply_plan(plan, path, KafkaGateway(lab.bootstrap), journal, Options(quiet_seconds=1.0), sleep=join)
+    receipt = apply_plan(plan, path, KafkaGateway(lab.bootstrap), journal, ApplyOptions(quiet_seconds=1.0), sleep=join)
     assert late is not None
     assert receipt.outcome is ReplayOutcome.FAILED
     assert [part.status.value for part in receipt.partitions] == ["failed"] * 4
     assert all("UNKNOWN_MEMBER_ID" in (part.error or "") for part in receipt.partitions)
     assert journal.read()[0][-1].outcome == "failed"
     late.__exit__(None, None, None)
-    again = apply_plan(plan, path, KafkaGateway(lab.bootstrap), journal, Options(quiet_seconds=0.0))
+    again = apply_plan(plan, path, KafkaGateway(lab.bootstrap), journal, ApplyOptions(quiet_seconds=0.0))
     assert again.outcome is ReplayOutcome.DONE
     assert commits(admin, plan.new_group) == plan.targets
 
@@ -147,7 +147,12 @@ def test_a_partial_failure_is_partial(lab: Lab, tmp_path: Path, admin: AdminClie
         wait_for(lambda: doomed not in admin.list_topics(timeout=10).topics)
 
     receipt = apply_plan(
-        plan, path, KafkaGateway(lab.bootstrap), Journal(path=tmp_path / "j"), Options(quiet_seconds=1.0), sleep=delete
+        plan,
+        path,
+        KafkaGateway(lab.bootstrap),
+        Journal(path=tmp_path / "j"),
+        ApplyOptions(quiet_seconds=1.0),
+        sleep=delete,
     )
     assert receipt.outcome is ReplayOutcome.PARTIAL
     failed = {part.topic for part in receipt.partitions if part.status.value == "failed"}
@@ -169,9 +174,9 @@ def test_a_hidden_consumer_is_noticed_by_its_commits(
     def commits_on(_seconds: float) -> None:
         consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
 
-    from workbench.replay.guard import Limits
+    from workbench.replay.guard import ReplayLimits
 
-    options = Options(limits=Limits(allow_existing=True), quiet_seconds=1.0)
+    options = ApplyOptions(limits=ReplayLimits(allow_existing=True), quiet_seconds=1.0)
     receipt = apply_plan(
         plan, path, KafkaGateway(lab.bootstrap), Journal(path=tmp_path / "j"), options, sleep=commits_on
     )
@@ -184,13 +189,13 @@ def test_a_rollback_brings_earlier_commits_back(
     lab: Lab, planned: tuple[Plan, Path], tmp_path: Path, admin: AdminClient
 ) -> None:
     """A group with commits on two of four partitions: the other two are without one again."""
-    from workbench.replay.guard import Limits
+    from workbench.replay.guard import ReplayLimits
 
     plan, path = planned
     before = {(plan.topics[0], 0): 3, (plan.topics[0], 2): 4}
     commit(admin, plan.new_group, plan.topics[0], {0: 3, 2: 4})
     journal, gateway = Journal(path=tmp_path / "j"), KafkaGateway(lab.bootstrap)
-    options = Options(limits=Limits(allow_existing=True), quiet_seconds=0.0)
+    options = ApplyOptions(limits=ReplayLimits(allow_existing=True), quiet_seconds=0.0)
     assert apply_plan(plan, path, gateway, journal, options).outcome is ReplayOutcome.DONE
     assert commits(admin, plan.new_group) == plan.targets
     found = roll_back(read_rollback(rollback_path(path)), gateway, journal)
@@ -251,7 +256,9 @@ def test_killed_anywhere_it_is_run_again(
     )
     assert killed.returncode == -signal.SIGKILL
     assert rollback_path(path).exists() == (point != "before the rollback file")
-    receipt = apply_plan(plan, path, KafkaGateway(lab.bootstrap), Journal(path=journal), Options(quiet_seconds=0.0))
+    receipt = apply_plan(
+        plan, path, KafkaGateway(lab.bootstrap), Journal(path=journal), ApplyOptions(quiet_seconds=0.0)
+    )
     assert receipt.outcome is ReplayOutcome.DONE
     assert commits(admin, plan.new_group) == plan.targets
     assert read_rollback(rollback_path(path)).before == []

@@ -18,10 +18,10 @@ from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.plans.journal import Journal
 from workbench.queues.systems import counter_of
-from workbench.replay.apply import Options, apply_plan
+from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.carry import check_or_carry
 from workbench.replay.check import CheckRequest, check
-from workbench.replay.guard import Limits
+from workbench.replay.guard import ReplayLimits
 from workbench.replay.receipt import ReplayOutcome
 from workbench.replay.verify import VerifyVerdict
 from workbench.settings import Cluster
@@ -45,7 +45,9 @@ def test_a_topic_that_is_made_anew_with_the_same_records_is_refused(
     create_topic(lab.bootstrap, topic, 2)
     fill(lab, topic, times)
     gateway = KafkaGateway(lab.bootstrap)  # the former client remembers for a while that there was no topic
-    receipt = apply_plan(plan, kept(tmp_path, plan), gateway, Journal(path=tmp_path / "j"), Options(quiet_seconds=0.0))
+    receipt = apply_plan(
+        plan, kept(tmp_path, plan), gateway, Journal(path=tmp_path / "j"), ApplyOptions(quiet_seconds=0.0)
+    )
     assert receipt.outcome is ReplayOutcome.REFUSED
     assert "recreated" in receipt.reasons[0]
     assert commits(admin, plan.new_group) == {}
@@ -116,9 +118,9 @@ def test_what_the_old_group_reads_beyond_the_plan_is_carried_over(lab: Lab, admi
     with member(lab, old, empty):
         plan = plan_for(lab, topic, old, fresh("new"), "1m ago")
         assert any(f"{empty}-0" in text and f"{more}-1" in text for text in plan.warnings)
-        apply_plan(plan, kept(tmp_path, plan), gateway, journal, Options(quiet_seconds=0.0))
+        apply_plan(plan, kept(tmp_path, plan), gateway, journal, ApplyOptions(quiet_seconds=0.0))
         found = check_or_carry(
-            plan, gateway, journal, Limits(), cluster=gateway.cluster(plan.topics), old=gateway.commits(old),
+            plan, gateway, journal, ReplayLimits(), cluster=gateway.cluster(plan.topics), old=gateway.commits(old),
             new=gateway.commits(plan.new_group), carry=True,
         )  # fmt: skip
     assert found == {(more, 0): 2, (more, 1): 3, (empty, 0): 0}

@@ -18,7 +18,7 @@ from tests.fleet import land_fleet
 from tests.waiting import wait_for
 from workbench.lab.process import free_port
 from workbench.spark.java import find_java, spark_home
-from workbench.sweep.store import SUMMARIES, Store
+from workbench.sweep.store import SUMMARIES, FleetStore
 
 pytestmark = [pytest.mark.jvm, pytest.mark.cluster]
 ROOT = Path(__file__).parent.parent.parent
@@ -92,7 +92,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(tmp_path_factory: pytest.TempPathFactory) -> FleetStore:
     """On a path that every worker sees; many small files, so that there is a middle to be killed in."""
     import workbench.sweep.store as module
 
@@ -103,7 +103,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         module._FILE_ROWS = whole
 
 
-def started(store: Store, master: str | None) -> subprocess.Popen[str]:
+def started(store: FleetStore, master: str | None) -> subprocess.Popen[str]:
     """`workbench triage --all` in a process of its own, on that master or in local mode."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
     env.pop("WORKBENCH_SPARK_MASTER", None)
@@ -130,13 +130,13 @@ def in_bytes(document: dict[str, Any]) -> bytes:
     return json.dumps(kept, sort_keys=True).encode()
 
 
-def forget(store: Store) -> None:
+def forget(store: FleetStore) -> None:
     """As if nothing had been condensed."""
     for path in (store.root / SUMMARIES).rglob("*.parquet"):
         path.unlink()
 
 
-def test_a_cluster_finds_what_local_mode_finds(cluster: Cluster, store: Store) -> None:
+def test_a_cluster_finds_what_local_mode_finds(cluster: Cluster, store: FleetStore) -> None:
     """Byte for byte after sorting; also when an executor is killed while files are being condensed."""
     local = ended(started(store, None))
     assert local["states"]["lagging"] + local["states"]["cannot_tell"] == 3

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from workbench.redrive.gateway import FencedError, LettersGoneError, Marks, Positions
 from workbench.redrive.letters import Headers, Letter
-from workbench.redrive.marks import Mark, Progress
+from workbench.redrive.marks import Mark, PlanProgress
 
 Produced = tuple[str, int | None, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -75,14 +75,14 @@ class FakeSink:
         self.epoch = self.cluster.epoch
         self.cluster.step()
 
-    def progress(self) -> Progress:
+    def progress(self) -> PlanProgress:
         """What is committed."""
         self.cluster.step()
         it = self.cluster
         marks = {number: Mark.parse(it.marks.get(number)) for number in it.positions}
-        return Progress(positions=dict(it.positions), ordered=it.ordered, marks=marks)
+        return PlanProgress(positions=dict(it.positions), ordered=it.ordered, marks=marks)
 
-    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
+    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> PlanProgress:
         """One after the other; here nobody else claims."""
         check()
         if not self.cluster.positions:

@@ -16,8 +16,8 @@ from workbench.redrive.gateway import FencedError, LettersRefusedError, Marks, P
 from workbench.redrive.guard import RedriveLimits, RedriveNow
 from workbench.redrive.ledger import Ledger
 from workbench.redrive.letters import Headers, Letter
-from workbench.redrive.marks import Mark, Place, PlanState, Progress
-from workbench.redrive.pace import Pace
+from workbench.redrive.marks import Mark, Place, PlanProgress, PlanState
+from workbench.redrive.pace import SendPace
 from workbench.redrive.picks import Picks
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.planfile import RedrivePlan
@@ -85,11 +85,11 @@ class Broker:
         if self.epochs.get(name, 0) != epoch:
             raise FencedError("Another process has taken over the plan.")
 
-    def progress(self, plan: RedrivePlan) -> Progress:
+    def progress(self, plan: RedrivePlan) -> PlanProgress:
         """What is committed of a plan."""
         group = self.groups.get(plan.id, Group())
         marks = {number: Mark.parse(group.marks.get(number)) for number in group.positions}
-        return Progress(positions=dict(group.positions), ordered=group.ordered, marks=marks)
+        return PlanProgress(positions=dict(group.positions), ordered=group.ordered, marks=marks)
 
     def commits(self, group: str) -> Mapping[tuple[str, int], int]:
         """Commits of a group, without their texts."""
@@ -132,12 +132,12 @@ class ModelSink:
         self.broker.step()
         self.epoch, self.careful = self.broker.begin(self.plan.id), careful
 
-    def progress(self) -> Progress:
+    def progress(self) -> PlanProgress:
         """What is committed."""
         self.broker.step()
         return self.broker.progress(self.plan)
 
-    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
+    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> PlanProgress:
         """As Kafka's transactions do it: who begins later fences who has not committed yet."""
         while True:
             epoch = self.broker.begin(CLAIMS)
@@ -250,7 +250,7 @@ class Machine:
     def run(self, plan: RedrivePlan) -> Redrive:
         """A run of a plan here."""
         it = self.broker
-        pace = Pace(plan.max_records_per_second, plan.max_bytes_per_second, clock=it.clock, sleep=it.sleep)
+        pace = SendPace(plan.max_records_per_second, plan.max_bytes_per_second, clock=it.clock, sleep=it.sleep)
         return Redrive(
             plan=plan,
             letters=it,
@@ -264,7 +264,7 @@ class Machine:
             sleep=it.sleep,
         )
 
-    def end(self, plan: RedrivePlan, state: PlanState) -> Progress:
+    def end(self, plan: RedrivePlan, state: PlanState) -> PlanProgress:
         """As `RedriveCluster.end`."""
         from workbench.redrive.ending import end_plan
 

@@ -17,7 +17,7 @@ from workbench.queues.gateway import Quotas, TopicSettings
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.discard import discard
 from workbench.redrive.guard import RedriveLimits, check_redrive
-from workbench.redrive.ledger import Ended, Ledger
+from workbench.redrive.ledger import EndedPlan, Ledger
 from workbench.redrive.picks import Picks
 from workbench.redrive.plan import bytes_per_broker_of
 from workbench.redrive.planfile import read_redrive_plan
@@ -109,7 +109,7 @@ def test_discarded_letters_are_left_out_and_the_group_stops_before_others(
     ]
     handled = ledger.handled(TOPIC, plan.topic_id, plan.cluster_id, lambda _group: {}, [])
     assert list(handled[0]) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
-    ledger.end(plan, Ended(outcome="done", at="2026-11-23T00:00:00+00:00"))
+    ledger.end(plan, EndedPlan(outcome="done", at="2026-11-23T00:00:00+00:00"))
     with pytest.raises(GuardError, match="was applied"):
         discard(plan, gateway, FakeCluster(LETTERS), journal, ledger, reason="x")
 

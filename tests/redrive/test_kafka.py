@@ -18,7 +18,7 @@ from workbench.kafka.redrive.sink import KafkaSink
 from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.gateway import LettersRefusedError
 from workbench.redrive.ledger import Ledger
-from workbench.redrive.marks import Progress
+from workbench.redrive.marks import PlanProgress
 
 
 def test_a_broker_that_does_not_list_its_groups_hides_no_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -58,12 +58,12 @@ def test_only_records_are_refused() -> None:
 def test_a_claim_that_kafka_does_not_show_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It acknowledges the transaction before it shows the positions of a new group; nothing can begin without them."""
     sink = KafkaSink("127.0.0.1:9", {}, plan_from(LETTERS), timeout_seconds=0.2)
-    shown = [Progress(), Progress(), Progress(), Progress(positions={0: 0})]
+    shown = [PlanProgress(), PlanProgress(), PlanProgress(), PlanProgress(positions={0: 0})]
     monkeypatch.setattr(confluent_kafka, "Producer", _Claiming)
     monkeypatch.setattr(sink, "_add_positions", lambda *_: None)
     monkeypatch.setattr(sink, "progress", lambda: shown.pop(0) if len(shown) > 1 else shown[0])
     assert sink.claim({0: 0}, None, {}, lambda: None).positions == {0: 0}
-    shown[:] = [Progress()]
+    shown[:] = [PlanProgress()]
     with pytest.raises(SourceUnreachableError, match="does not show the position of the plan"):
         sink.claim({0: 0}, None, {}, lambda: None)
 

@@ -10,16 +10,16 @@ from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, letter_of, 
 from tests.redrive.model import Broker, ModelSink
 from workbench.queues.gateway import TopicSettings
 from workbench.redrive.audience import audience_words
-from workbench.redrive.flow import Flow
+from workbench.redrive.flow import LetterFlow
 from workbench.redrive.ledger import Ledger
-from workbench.redrive.marks import Mark, PlanState, Progress, marks_of
+from workbench.redrive.marks import Mark, PlanProgress, PlanState, marks_of
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt, keep_receipt, redrive_receipt_path
 
 
 def test_a_transaction_that_is_too_slow_becomes_smaller() -> None:
     """Down to one letter; what the target takes quickly grows again."""
-    flow = Flow(most=20_000)
+    flow = LetterFlow(most=20_000)
     places = [(0, at) for at in range(10)]
     assert flow.has_room(9, 200_000, 10_000)
     assert flow.was_slow(places, 200_000)
@@ -32,7 +32,7 @@ def test_a_transaction_that_is_too_slow_becomes_smaller() -> None:
 
 def test_a_refusal_is_narrowed_down_to_the_letter() -> None:
     """Named by the target, or by halves: each try has fewer letters."""
-    flow, bad = Flow(most=20_000), (0, 613)
+    flow, bad = LetterFlow(most=20_000), (0, 613)
     left = [(0, at) for at in range(1_000)]
     for _ in range(60):
         batch = [place for place in left if place not in flow.refused][: flow.records]
@@ -113,4 +113,4 @@ def test_a_claim_does_not_overwrite_positions() -> None:
     broker, plan = Broker(letters=LETTERS), plan_from(LETTERS)
     broker.write(plan, {0: 4}, None, marks_of(PlanState.BEGUN, "other", [0], {}))
     found = ModelSink(broker, plan).claim({0: 0}, None, {}, lambda: None)
-    assert isinstance(found, Progress) and found.positions == {0: 4}
+    assert isinstance(found, PlanProgress) and found.positions == {0: 4}

@@ -17,7 +17,7 @@ from workbench.redrive.follow import RedriveFollower
 from workbench.redrive.gateway import LettersGoneError, Positions
 from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Letter
-from workbench.redrive.marks import Place, PlanState, Progress, marks_of
+from workbench.redrive.marks import Place, PlanProgress, PlanState, marks_of
 from workbench.redrive.topics import list_topics
 from workbench.redrive.verify import RedriveCheck, RedriveVerdict, verify_redrive
 
@@ -84,7 +84,7 @@ def test_a_letter_that_was_left_out_is_not_missing(tmp_path: Path) -> None:
     made = Produced(without={(0, 3)})
     ledger = Ledger(tmp_path)
     ledger.keep(PLAN)
-    ledger.end(PLAN, ended_of("done", PLAN, Progress(), refused=BAD))
+    ledger.end(PLAN, ended_of("done", PLAN, PlanProgress(), refused=BAD))
     ended = ledger.ended(PLAN)
     assert ended is not None
     found = made.check(refused=ended.refused_places)

@@ -12,7 +12,7 @@ from workbench.queues.gateway import (
     ABSENT,
     Audience,
     ClusterView,
-    Found,
+    FirstRecord,
     LogView,
     ReadLimits,
     ReadTimes,
@@ -110,11 +110,11 @@ class FakeGateway:
             found={instant: {part: self._first(part, instant) for part in partitions} for instant in instants_ms},
         )
 
-    def _first(self, part: Partition, instant: int) -> Found:
+    def _first(self, part: Partition, instant: int) -> FirstRecord:
         for offset, timestamp in self.records[part]:
             if offset >= self.start(part) and timestamp >= instant:
-                return Found(offset=offset, timestamp_ms=timestamp)
-        return Found()
+                return FirstRecord(offset=offset, timestamp_ms=timestamp)
+        return FirstRecord()
 
     def group(self, name: str) -> GroupView:
         self._call()

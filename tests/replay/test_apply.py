@@ -13,8 +13,8 @@ from workbench.errors import GuardError, OutputError, SourceUnreachableError, Us
 from workbench.plans.document import write_file
 from workbench.plans.journal import Journal, only_one
 from workbench.queues.gateway import TopicSettings
-from workbench.replay.apply import Options, apply_plan
-from workbench.replay.guard import HINTS, Limits
+from workbench.replay.apply import ApplyOptions, apply_plan
+from workbench.replay.guard import HINTS, ReplayLimits
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, ReplayOutcome, Status, read_rollback, receipt_path, rollback_path
 from workbench.replay.rollback import roll_back
@@ -34,7 +34,7 @@ class Place:
 
     def apply(self, *, dry_run: bool = False, quiet: float | None = 0.0, **limits: Any) -> Receipt:
         """Apply it without waiting."""
-        options = Options(limits=Limits(**limits), quiet_seconds=quiet, dry_run=dry_run)
+        options = ApplyOptions(limits=ReplayLimits(**limits), quiet_seconds=quiet, dry_run=dry_run)
         return apply_plan(self.plan, self.path, self.gateway, self.journal, options, sleep=self.slept.append)
 
     def phases(self) -> list[tuple[str, str | None]]:
@@ -209,7 +209,7 @@ def test_retention_by_size_is_seen_by_its_speed(place: Place) -> None:
 def test_commits_that_move_are_seen(place: Place) -> None:
     """A consumer that uses assign() is no member, but it commits: two looks find it."""
     place.gateway.groups["new"] = {("orders", 0): 1}
-    options = Options(limits=Limits(allow_existing=True), quiet_seconds=6.0)
+    options = ApplyOptions(limits=ReplayLimits(allow_existing=True), quiet_seconds=6.0)
 
     def sleep(seconds: float) -> None:
         assert 5.0 < seconds <= 6.0
@@ -293,7 +293,7 @@ def test_papers_of_another_plan_are_not_overwritten(place: Place) -> None:
     other = plan_of(place.gateway, request(reason="other"))
     write_file(place.path, other.document())
     with pytest.raises(GuardError, match="belongs to another plan"):
-        apply_plan(other, place.path, place.gateway, place.journal, Options())
+        apply_plan(other, place.path, place.gateway, place.journal, ApplyOptions())
 
 
 def test_two_at_once_are_one_too_many(place: Place) -> None:

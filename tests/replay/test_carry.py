@@ -9,7 +9,7 @@ import pytest
 from tests.replay.fakes import now_ms, orders, plan_of, request
 from tests.replay.test_cutover import Service
 from workbench.errors import GuardError
-from workbench.replay.guard import Limits
+from workbench.replay.guard import ReplayLimits
 from workbench.replay.receipt import Rollback, triples
 from workbench.replay.rollback import roll_back
 
@@ -91,7 +91,7 @@ def test_what_the_plan_skips_is_abandoned_too(service: Service) -> None:
 
 def test_the_operator_may_leave_them(service: Service) -> None:
     """By the word that allows gaps, and by no other."""
-    service.cutover(limits=Limits(allow_gap=True)).run()
+    service.cutover(limits=ReplayLimits(allow_gap=True)).run()
     assert set(service.fleet.groups.values()) == {"new"}
     assert PAYMENTS not in service.gateway.groups["new"]
 

@@ -15,10 +15,10 @@ from tests.replay.fakes import FakeGateway, orders, plan_of, request
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError
 from workbench.plans.journal import Journal
 from workbench.queues.views import Partition
-from workbench.replay.apply import Options, apply_plan
+from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.cutover import Cutover, Look, batches, lag_is_growing
 from workbench.replay.fleet import Capabilities, Commands, FleetFile, InstanceStatus, MemberStatus
-from workbench.replay.guard import Limits
+from workbench.replay.guard import ReplayLimits
 from workbench.replay.plan_ranges import make_range_plan
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Rollback, triples
@@ -181,7 +181,7 @@ def test_what_nobody_would_process_is_not_left_behind(service: Service) -> None:
     with pytest.raises(GuardError, match=r"2 messages would be skipped: .* on orders-1"):
         service.cutover().run()
     assert service.fleet.switches == []
-    service.cutover(limits=Limits(allow_gap=True)).run()
+    service.cutover(limits=ReplayLimits(allow_gap=True)).run()
     assert set(service.fleet.groups.values()) == {"new"}
 
 
@@ -429,7 +429,7 @@ def test_nothing_else_changes_the_group_meanwhile(service: Service, tmp_path: Pa
     def interfere(instance: str, **words: str) -> None:
         for other in (
             lambda: roll_back(rollback, service.gateway, service.journal, sleep=lambda _: None),
-            lambda: apply_plan(service.plan, path, service.gateway, service.journal, Options()),
+            lambda: apply_plan(service.plan, path, service.gateway, service.journal, ApplyOptions()),
         ):
             with pytest.raises(GuardError) as caught:
                 other()
@@ -453,7 +453,7 @@ def test_the_way_back_asks_whether_the_old_commits_still_exist(service: Service,
         service.cutover(back=True).run()
     assert "--allow-gap" in (caught.value.hint or "")
     assert service.fleet.switches == []
-    service.cutover(back=True, limits=Limits(allow_gap=True)).run()
+    service.cutover(back=True, limits=ReplayLimits(allow_gap=True)).run()
     assert set(service.fleet.groups.values()) == {"old"}
 
 
@@ -584,7 +584,7 @@ def test_the_end_of_the_ranges_is_the_end_of_the_work(service: Service, stops: b
                 gateway.groups["new"][key] = 6
 
     service.fleet.on_status = on_status
-    cutover = service.cutover(limits=Limits(allow_beyond=True))
+    cutover = service.cutover(limits=ReplayLimits(allow_beyond=True))
     if stops:
         cutover.run()
         assert set(service.fleet.groups.values()) == {"new"}

@@ -16,7 +16,7 @@ from tests.replay.test_cutover import Service
 from workbench.errors import ConfigError, GuardError, SourceUnreachableError
 from workbench.replay.fleet import Capabilities, FleetFile
 from workbench.replay.fleet_kinds import KubernetesFleet, make_fleet
-from workbench.replay.guard import Limits
+from workbench.replay.guard import ReplayLimits
 from workbench.replay.plan_ranges import make_range_plan
 
 
@@ -172,7 +172,7 @@ def test_ranges_that_a_restart_would_forget_are_refused(service: Service, persis
         service.cutover().run()
     assert "switch_file" in (caught.value.hint or "")
     assert service.fleet.switches == []
-    service.cutover(limits=Limits(allow_beyond=True))._check_keeps(service.plan)
+    service.cutover(limits=ReplayLimits(allow_beyond=True))._check_keeps(service.plan)
     service.cutover(back=True)._check_keeps(service.plan)
 
 

@@ -11,7 +11,7 @@ from tests.replay.test_cutover import FakeFleet
 from workbench.errors import GuardError
 from workbench.plans.journal import Journal
 from workbench.queues.kinds import CLASSIC, CONNECT, CONSUMER, HIDDEN, SHARE, STREAMS
-from workbench.replay.apply import Options, apply_plan
+from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.cutover import Cutover
 from workbench.replay.fleet import FleetFile
 from workbench.replay.guard import HINTS
@@ -32,14 +32,14 @@ def test_each_step_into_a_wrong_kind_is_refused_with_the_reason(tmp_path: Path, 
     """The plan; apply, cutover and rollback where the group has appeared after the plan was made. Nothing is written."""
     gateway, journal, path = orders(), Journal(path=tmp_path / "journal.jsonl"), tmp_path / "plan.json"
     plan = plan_of(gateway)
-    applied = apply_plan(plan, path, gateway, journal, Options(quiet_seconds=0), sleep=lambda _: None)
+    applied = apply_plan(plan, path, gateway, journal, ApplyOptions(quiet_seconds=0), sleep=lambda _: None)
     assert applied.outcome is ReplayOutcome.DONE
     rollback, written = read_rollback(rollback_path(path)), list(gateway.writes)
     gateway.kinds["new"] = kind
     with pytest.raises(GuardError, match=WRONG[kind]) as caught:
         plan_of(gateway)
     assert caught.value.hint is not None and "--new-group" in caught.value.hint
-    receipt = apply_plan(plan, path, gateway, journal, Options(quiet_seconds=0), sleep=lambda _: None)
+    receipt = apply_plan(plan, path, gateway, journal, ApplyOptions(quiet_seconds=0), sleep=lambda _: None)
     assert receipt.outcome is ReplayOutcome.REFUSED
     assert WRONG[kind] in receipt.reasons[0]
     assert receipt.hints == [HINTS["wrong_kind"]]

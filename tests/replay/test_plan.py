@@ -16,7 +16,7 @@ from workbench.api.plan_view import plan_html
 from workbench.errors import GuardError, UnknownGroupError, UsageError
 from workbench.queues.gateway import TopicSettings
 from workbench.replay.gaps import gaps
-from workbench.replay.guard import Limits, Now, check_logs
+from workbench.replay.guard import Now, ReplayLimits, check_logs
 from workbench.replay.plan import bytes_per_broker, chosen_partitions, kafka_command, to_csv
 from workbench.replay.plan_ranges import make_range_plan
 from workbench.replay.planfile import AfterEnd, Resolution
@@ -207,11 +207,11 @@ def test_a_plan_of_an_unordered_window_can_be_applied() -> None:
         cluster=gateway.cluster(), commits={}, group=gateway.group("new"), settings=gateway.settings(["orders"]),
         logs=gateway.logs([("orders", 0)], instants_ms=[plan.since_ms]), now_ms=BASE,
     )  # fmt: skip
-    assert check_logs(plan, now, Limits()) == []
+    assert check_logs(plan, now, ReplayLimits()) == []
     gateway.records["orders", 0][1] = (1, BASE + 25_000)
     gateway.records["orders", 0][0] = (0, BASE)
     again = gateway.logs([("orders", 0)], instants_ms=[plan.since_ms])
-    [refusal] = check_logs(plan, replace(now, logs=again), Limits())
+    [refusal] = check_logs(plan, replace(now, logs=again), ReplayLimits())
     assert refusal.code == "log_changed"
 
 

@@ -18,7 +18,7 @@ from workbench.logs.window_end import window_ends
 from workbench.plans.document import canonical_hash, write_file
 from workbench.plans.journal import Journal
 from workbench.queues.position import Position, joined, merged
-from workbench.replay.apply import Options, apply_plan
+from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.follow import Follower
 from workbench.replay.plan_ranges import make_range_plan, parse_ranges, records_beyond
 from workbench.replay.planfile import Plan, read_plan
@@ -109,7 +109,7 @@ def test_a_plan_of_ranges_from_file_to_commit(tmp_path: Path) -> None:
     again = read_plan(path)
     assert again == plan
     journal = Journal(path=tmp_path / "journal.jsonl")
-    receipt = apply_plan(again, path, source, journal, Options(quiet_seconds=0), sleep=lambda _: None)
+    receipt = apply_plan(again, path, source, journal, ApplyOptions(quiet_seconds=0), sleep=lambda _: None)
     assert receipt.outcome is ReplayOutcome.DONE, receipt.reasons
     assert source.groups["new"] == {("orders", 0): 2, ("orders", 1): 9}
     logs = source.logs([part.key for part in plan.partitions], stable=True)

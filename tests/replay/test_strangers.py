@@ -12,7 +12,7 @@ from tests.replay.test_cutover import Service
 from workbench.errors import GuardError
 from workbench.queues.views import GroupView, Member
 from workbench.replay.fleet import InstanceStatus, MemberStatus
-from workbench.replay.guard import Limits
+from workbench.replay.guard import ReplayLimits
 from workbench.replay.strangers import check_named, names_of_members, strangers
 
 
@@ -84,7 +84,7 @@ def test_an_instance_that_the_file_lacks_stops_the_cutover_before_it_begins(tmp_
     with pytest.raises(GuardError, match=r"1 member that the fleet file does not name: i9 \(h\)"):
         service.cutover().run()
     assert service.fleet.switches == []
-    service.cutover(limits=Limits(allow_unnamed=True)).run()
+    service.cutover(limits=ReplayLimits(allow_unnamed=True)).run()
     assert sum("i9" in line for line in service.said) == 2
 
 

@@ -24,7 +24,7 @@ from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import SeriesTable
 from workbench.sweep.condense_store import condense_missing
 from workbench.sweep.engine import sweep
-from workbench.sweep.store import Store, StoreInfo, make_store
+from workbench.sweep.store import FleetStore, StoreInfo, make_store
 from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
 
@@ -45,7 +45,7 @@ def told(finding: Finding) -> Any:
     return rounded(json.loads(json.dumps(finding.to_json())))
 
 
-def capture_of(store: Store, samples: pa.Table) -> Capture:
+def capture_of(store: FleetStore, samples: pa.Table) -> Capture:
     """The same samples, as a capture has them."""
     info = store.info
     head = new_info(
@@ -59,12 +59,12 @@ def capture_of(store: Store, samples: pa.Table) -> Capture:
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> FleetStore:
     """Two hundred subscriptions, four of them sick."""
     return land_fleet(tmp_path_factory.mktemp("fleet") / "store", subscriptions=200, slot_seconds=600)
 
 
-def test_findings_are_those_of_triage_one_by_one(spark: Any, fleet: Store) -> None:
+def test_findings_are_those_of_triage_one_by_one(spark: Any, fleet: FleetStore) -> None:
     """Sick ones with their onset, actions and all; a healthy one by its verdict and numbers. No more of them than asked for."""
     swept = sweep(fleet, spark, top=3)
     document = swept.to_json()
@@ -87,7 +87,7 @@ def test_findings_are_those_of_triage_one_by_one(spark: Any, fleet: Store) -> No
 
 
 def test_a_small_fleet_is_judged_at_once_and_alike(
-    spark: Any, fleet: Store, small: None, monkeypatch: pytest.MonkeyPatch
+    spark: Any, fleet: FleetStore, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No summaries are made, each file is read once, and every row and every finding is that of a large fleet."""
     monkeypatch.setattr("workbench.sweep.engine.condense_missing", None)

@@ -17,7 +17,7 @@ from workbench.collect.prometheus import Collected
 from workbench.errors import NoSeriesError, SourceUnreachableError, WorkbenchError
 from workbench.settings import Cluster
 from workbench.sweep.landing import land_missing, wanting
-from workbench.sweep.store import Store
+from workbench.sweep.store import FleetStore
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
@@ -25,7 +25,7 @@ SILENT = "store 7 is silent"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> FleetStore:
     """Empty, with slots of ten minutes."""
     return land_fleet(tmp_path / "store", subscriptions=4, slot_seconds=600, slots=0)
 
@@ -46,7 +46,7 @@ class Source:
         return Collected(series=slot_series(self.subscriptions, window.end, 600, 30), incomplete=tuple(self.missing))
 
 
-def test_what_is_incomplete_is_asked_for_again_until_it_is_whole(store: Store) -> None:
+def test_what_is_incomplete_is_asked_for_again_until_it_is_whole(store: FleetStore) -> None:
     """It lands, for a part is better than nothing; and what is whole is never asked for again."""
     window, source = store.window_ending(END), Source()
     source.missing, source.subscriptions = [SILENT], 2
@@ -63,7 +63,7 @@ def test_what_is_incomplete_is_asked_for_again_until_it_is_whole(store: Store) -
     assert source.asked == []
 
 
-def test_asking_again_loses_nothing(store: Store) -> None:
+def test_asking_again_loses_nothing(store: FleetStore) -> None:
     """Neither by an answer with less, nor by none; what is more is taken, though it is not all."""
     window, source = store.window_ending(END), Source()
     source.missing, source.subscriptions = [SILENT], 3
@@ -83,7 +83,7 @@ def test_asking_again_loses_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("error", [NoSeriesError, SourceUnreachableError])
-def test_what_has_never_landed_is_no_slot(store: Store, error: Callable[[str], WorkbenchError]) -> None:
+def test_what_has_never_landed_is_no_slot(store: FleetStore, error: Callable[[str], WorkbenchError]) -> None:
     """The judged slot must be there, older ones may be beyond the source's memory; a source that is silent is an error."""
     window, source = store.window_ending(END), Source()
     first = store.slots_of(window)[0]
@@ -99,7 +99,7 @@ def test_what_has_never_landed_is_no_slot(store: Store, error: Callable[[str], W
     "extra", [{"warnings": [f"{number} {'x' * 400}" for number in range(20)]}, {"isPartial": True}]
 )
 def test_a_partial_answer_is_known_as_such_in_a_slot_and_in_a_saved_capture(
-    store: Store, tmp_path: Path, extra: dict[str, object]
+    store: FleetStore, tmp_path: Path, extra: dict[str, object]
 ) -> None:
     """From the server's own words to what lies on the disk."""
     with scripted(Script(body=body((LAG, [[END.timestamp(), "1"]]), **extra))) as server:

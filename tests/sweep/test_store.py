@@ -18,16 +18,16 @@ from tests.killed import killed_at_each_change
 from workbench.errors import DamagedCaptureError, NoSeriesError, OutputError, UsageError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 from workbench.sweep import store as module
-from workbench.sweep.store import Store, StoreInfo, make_store, open_store
+from workbench.sweep.store import FleetStore, StoreInfo, make_store, open_store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> FleetStore:
     """Empty, with slots of a minute."""
     return make_store(tmp_path / "store", StoreInfo(cluster="test", slot_seconds=60))
 
 
-def test_a_slot_holds_its_samples_and_no_others(store: Store) -> None:
+def test_a_slot_holds_its_samples_and_no_others(store: FleetStore) -> None:
     """Open at its beginning, closed at its end; landed again, it is replaced."""
     samples = SeriesTable.of_samples(lagging().samples())
     files = store.land(STORY_END, samples)
@@ -41,7 +41,7 @@ def test_a_slot_holds_its_samples_and_no_others(store: Store) -> None:
     assert not list((store.root / "samples").rglob(".*")), "nothing is left over"
 
 
-def test_a_kill_while_a_slot_is_replaced_does_not_lose_it(store: Store) -> None:
+def test_a_kill_while_a_slot_is_replaced_does_not_lose_it(store: FleetStore) -> None:
     """At each change to the disk: whoever opens the store next finds the old slot or the new one, whole."""
     samples = SeriesTable.of_samples(lagging().samples())
     half = samples.take(np.arange(len(samples) // 2))
@@ -56,7 +56,7 @@ def test_a_kill_while_a_slot_is_replaced_does_not_lose_it(store: Store) -> None:
     assert seen == both
 
 
-def test_two_that_land_a_slot_at_once_leave_one_of_the_two(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_that_land_a_slot_at_once_leave_one_of_the_two(store: FleetStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither fails, and neither takes what the other is writing."""
     samples = SeriesTable.of_samples(lagging().samples())
     half = samples.take(np.arange(len(samples) // 2))
@@ -87,14 +87,14 @@ def test_a_kill_while_slots_are_pruned_leaves_them_whole_or_away(
     assert seen == {0, whole}
 
 
-def test_a_slot_that_cannot_be_written_is_an_error_of_its_own(store: Store) -> None:
+def test_a_slot_that_cannot_be_written_is_an_error_of_its_own(store: FleetStore) -> None:
     """Named, and without a traceback."""
     (store.root / "samples").write_text("in the way")
     with pytest.raises(OutputError, match=r"slot=030000 cannot be written"):
         store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
 
 
-def test_what_a_kill_has_left_goes_with_its_slot(store: Store) -> None:
+def test_what_a_kill_has_left_goes_with_its_slot(store: FleetStore) -> None:
     """A slot that was pruned does not come back out of what was left of an older landing."""
     store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
     folder = store.folder(STORY_END)
@@ -105,7 +105,7 @@ def test_what_a_kill_has_left_goes_with_its_slot(store: Store) -> None:
     assert not list((store.root / "samples").iterdir())
 
 
-def test_what_is_missing_stays_with_its_slot(store: Store) -> None:
+def test_what_is_missing_stays_with_its_slot(store: FleetStore) -> None:
     """Until it is landed anew; and Spark, like any reader of the files, sees samples only."""
     samples = SeriesTable.of_samples(lagging().samples())
     store.land(STORY_END, samples, missing=["store 7 is silent", "results \u2028 cut"])
@@ -118,7 +118,7 @@ def test_what_is_missing_stays_with_its_slot(store: Store) -> None:
     assert store.missing_of(STORY_END + store.slot) == ()
 
 
-def test_an_instant_off_the_grid_is_refused(store: Store) -> None:
+def test_an_instant_off_the_grid_is_refused(store: FleetStore) -> None:
     """Or the slots of two landings would overlap."""
     with pytest.raises(UsageError, match="not the end of a slot"):
         store.land(STORY_END + timedelta(seconds=1), SeriesTable.of_samples(SAMPLES_SCHEMA.empty_table()))
@@ -159,7 +159,7 @@ def test_old_slots_are_pruned(tmp_path: Path) -> None:
     assert landed.window().end == END
 
 
-def test_folders_of_no_time_are_no_slots(store: Store) -> None:
+def test_folders_of_no_time_are_no_slots(store: FleetStore) -> None:
     """The window of one in year 1 would begin before the calendar."""
     for name in (
         "day=0001-01-01/slot=000100",
@@ -181,7 +181,7 @@ def test_a_window_is_the_newest_slot_or_the_newest_until_then(tmp_path: Path) ->
         landed.window(END - timedelta(days=1))
 
 
-def test_folders_that_are_no_store_are_refused(tmp_path: Path, store: Store) -> None:
+def test_folders_that_are_no_store_are_refused(tmp_path: Path, store: FleetStore) -> None:
     """By name, with what is wrong about them."""
     with pytest.raises(UsageError, match="not a store"):
         open_store(tmp_path)

@@ -184,17 +184,17 @@ def apply_command(
     from workbench.cli.replay_show import show_head, show_receipt
     from workbench.console import SafeConsole
     from workbench.plans.journal import Journal
-    from workbench.replay.apply import Options, apply_plan
+    from workbench.replay.apply import ApplyOptions, apply_plan
     from workbench.replay.confirm import of_plan
-    from workbench.replay.guard import Limits
+    from workbench.replay.guard import ReplayLimits
     from workbench.replay.planfile import read_plan
     from workbench.replay.receipt import ReplayOutcome
     from workbench.settings import load_settings
 
     collect_no_garbage()
     plan = read_plan(plan_file)
-    options = Options(
-        limits=Limits(
+    options = ApplyOptions(
+        limits=ReplayLimits(
             retention_margin_seconds=seconds_of(retention_margin),
             allow_existing=allow_existing,
             allow_under_replicated=allow_under_replicated,

@@ -166,7 +166,7 @@ def cutover_command(
     from workbench.replay.cutover import Cutover
     from workbench.replay.fleet import read_fleet
     from workbench.replay.fleet_kinds import make_fleet
-    from workbench.replay.guard import Limits
+    from workbench.replay.guard import ReplayLimits
     from workbench.replay.planfile import read_plan
     from workbench.settings import load_settings
 
@@ -205,7 +205,7 @@ def cutover_command(
         count_records=counter_of(chosen),
         back=back,
         carry_others=carry_others,
-        limits=Limits(
+        limits=ReplayLimits(
             allow_under_replicated=allow_under_replicated,
             allow_gap=allow_gap,
             allow_forgetting=allow_forgetting,

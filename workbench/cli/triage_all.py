@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.queues.kinds import Unjudged
     from workbench.settings import Cluster
     from workbench.sweep.engine import Sweep
-    from workbench.sweep.store import Store
+    from workbench.sweep.store import FleetStore
     from workbench.window import Window
 
     # Group to its kind, groups that cannot be judged, and what is missing.
@@ -103,7 +103,7 @@ def _instant(until: str | None) -> datetime | None:
 
 def _landed(
     name: str, folder: Path | None, until: datetime | None, config: Path | None, steps: Steps
-) -> tuple[Store, Window]:
+) -> tuple[FleetStore, Window]:
     """Open the cluster's store, and land the window's missing slots from Prometheus."""
     from workbench.collect import live
     from workbench.places import state_dir
@@ -167,7 +167,7 @@ def _store_name(cluster: Cluster) -> str:
     return f"{cluster.name}-{digest[:8]}"
 
 
-def _sweep(store: Store, window: Window, top: int, events: Events, asked: OtherGroups, steps: Steps) -> Sweep:
+def _sweep(store: FleetStore, window: Window, top: int, events: Events, asked: OtherGroups, steps: Steps) -> Sweep:
     from workbench.spark.session import for_much_data, session
     from workbench.sweep.engine import sweep
 
@@ -198,7 +198,7 @@ def _write_table(path: Path, result: Sweep) -> None:
         raise UsageError(f"The table {path} cannot be written: {error.strerror}.") from None
 
 
-def _write_report(path: Path, store: Store, result: Sweep, events: Events) -> None:
+def _write_report(path: Path, store: FleetStore, result: Sweep, events: Events) -> None:
     from workbench.collect.capture import Capture, new_info
     from workbench.report.html import write_html
 

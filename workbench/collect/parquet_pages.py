@@ -20,7 +20,7 @@ DELTA_BYTE_ARRAY = 7  # texts as changes of the one before: each may be as long 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pages:
+class ParquetPages:
     """What the pages of one column chunk take.
 
     Attributes:
@@ -32,7 +32,7 @@ class Pages:
     encodings: frozenset[int]
 
 
-def pages_of(file: BinaryIO, chunk: Any) -> Pages:
+def pages_of(file: BinaryIO, chunk: Any) -> ParquetPages:
     """Read the heads of a column chunk's pages.
 
     Args:
@@ -62,7 +62,7 @@ def pages_of(file: BinaryIO, chunk: Any) -> Pages:
             if isinstance(found := fields.get(page), dict):
                 encodings.add(found.get(encoding, -1))
         at += head.at + packed
-    return Pages(size=size, encodings=frozenset(encodings))
+    return ParquetPages(size=size, encodings=frozenset(encodings))
 
 
 class _Head:

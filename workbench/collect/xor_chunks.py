@@ -28,7 +28,7 @@ _NUMBER_BITS = np.array([0] * 8 + [14] * 4 + [17] * 2 + [20] + [64], dtype=np.in
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedChunk:
     """Samples of all chunks, chunk after chunk.
 
     Attributes:
@@ -75,7 +75,7 @@ class TooManySamplesError(Exception):
     """The chunks have more samples than the caller has room for."""
 
 
-def decode(data: bytes, offsets: Int, ends: Int | None = None, *, most_samples: int | None = None) -> Decoded:
+def decode(data: bytes, offsets: Int, ends: Int | None = None, *, most_samples: int | None = None) -> DecodedChunk:
     """Decode the chunks that begin at these byte offsets.
 
     Args:
@@ -87,7 +87,7 @@ def decode(data: bytes, offsets: Int, ends: Int | None = None, *, most_samples: 
         ValueError: if the data are not valid chunks.
     """
     if not len(offsets):
-        return Decoded(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float64))
+        return DecodedChunk(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float64))
     bits = _Bits(data)
     lengths = (bits.window(offsets * 8) >> np.uint64(48)).astype(np.int64)
     if ends is None:
@@ -111,7 +111,7 @@ def decode(data: bytes, offsets: Int, ends: Int | None = None, *, most_samples: 
         chunks.drop_to(0)
     except IndexError:
         raise ValueError("a chunk runs over the end of its data") from None
-    return Decoded(lengths, ts, values.view(np.float64))
+    return DecodedChunk(lengths, ts, values.view(np.float64))
 
 
 class _Chunks:

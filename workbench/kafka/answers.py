@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from workbench.kafka.wire import Answer, Api, Wire, WireError, array, text
+from workbench.kafka.wire import Api, Wire, WireAnswer, WireError, array, text
 from workbench.queues.kinds import kind_of
 from workbench.queues.views import GroupView, Member, Partition, ShareOffset
 
@@ -57,7 +57,7 @@ class Coordination:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class BrokerView:
     """What a broker tells about its cluster.
 
     Attributes:
@@ -71,7 +71,7 @@ class Told:
     coordination: Coordination | None = None
 
 
-def parse_brokers(answer: Answer) -> Told:
+def parse_brokers(answer: WireAnswer) -> BrokerView:
     """Read an answer to Metadata 9, about no topic or the one of the groups' commits."""
     answer.int32()  # throttle time
 
@@ -110,10 +110,10 @@ def parse_brokers(answer: Answer) -> Told:
         if code == 0:
             coordination = Coordination.of(partitions)
     may_describe = bool(answer.int32() & _DESCRIBE_OPERATION)
-    return Told(brokers=brokers, may_describe=may_describe, coordination=coordination)
+    return BrokerView(brokers=brokers, may_describe=may_describe, coordination=coordination)
 
 
-def ask_brokers(wire: Wire, *, coordination: bool = False) -> Told:
+def ask_brokers(wire: Wire, *, coordination: bool = False) -> BrokerView:
     """Ask for what `parse_brokers` tells, who coordinates groups only if it is wanted."""
     topics = [text(COMMITS_TOPIC) + b"\x00"] if coordination else []
     # No creation of topics; permissions on the cluster, none on topics.
@@ -121,7 +121,7 @@ def ask_brokers(wire: Wire, *, coordination: bool = False) -> Told:
     return parse_brokers(answer)
 
 
-def parse_list(answer: Answer, version: int, number: int) -> tuple[int, dict[str, Listed]]:
+def parse_list(answer: WireAnswer, version: int, number: int) -> tuple[int, dict[str, Listed]]:
     """Error code, and the groups of one broker (ListGroups 3 to 5)."""
     answer.int32()
     code = answer.int16()
@@ -140,7 +140,7 @@ def parse_list(answer: Answer, version: int, number: int) -> tuple[int, dict[str
 Parsed = list[tuple[str, int, GroupView]]
 
 
-def parse_classic(answer: Answer, number: int, kind: str) -> Parsed:
+def parse_classic(answer: WireAnswer, number: int, kind: str) -> Parsed:
     """Groups with another protocol type than "consumer": members without partitions (DescribeGroups 5)."""
     answer.int32()
 
@@ -165,7 +165,7 @@ def parse_classic(answer: Answer, number: int, kind: str) -> Parsed:
     return answer.array(group)
 
 
-def parse_shares(answer: Answer, number: int, kind: str) -> Parsed:
+def parse_shares(answer: WireAnswer, number: int, kind: str) -> Parsed:
     """Share groups; several members may have the same partition (ShareGroupDescribe 1)."""
     answer.int32()
 
@@ -195,7 +195,7 @@ def parse_shares(answer: Answer, number: int, kind: str) -> Parsed:
 
 
 def parse_share_offsets(
-    answer: Answer, version: int
+    answer: WireAnswer, version: int
 ) -> tuple[dict[tuple[str, str, int], ShareOffset], list[str], list[str]]:
     """Start offsets and lag of share groups, those without permission, and what is missing.
 
@@ -242,7 +242,7 @@ def parse_share_offsets(
     return found, denied, missing
 
 
-def parse_streams(answer: Answer, number: int, kind: str) -> Parsed:
+def parse_streams(answer: WireAnswer, number: int, kind: str) -> Parsed:
     """Streams groups; a task has the partitions of its number in the topics that its part of the topology reads (0)."""
     answer.int32()
     sources: dict[str, list[str]] = {}
@@ -331,7 +331,7 @@ def parse_streams(answer: Answer, number: int, kind: str) -> Parsed:
     return answer.array(group)
 
 
-def _topic_partitions(answer: Answer) -> tuple[Partition, ...]:
+def _topic_partitions(answer: WireAnswer) -> tuple[Partition, ...]:
     def topic() -> list[Partition]:
         answer.raw(16)  # id
         name = answer.text()

@@ -10,7 +10,7 @@ from workbench.errors import WorkbenchError
 from workbench.humanize import listed, plural
 from workbench.kafka.cluster import KafkaCluster
 from workbench.kafka.groups import NotListedError
-from workbench.kafka.offset_fetch import Limits, read_commits
+from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.queues.gateway import Audience
 
 _SECONDS = 8.0  # for all of it; a list of 20,000 groups with their commits took 3 s (ARCHITECTURE.md)
@@ -31,7 +31,7 @@ def audience_of(bootstrap: str, properties: Mapping[str, Any], topics: Collectio
         names = sorted(others.consumers)
         if len(names) > _MOST_GROUPS:
             unknown.append(f"{plural(len(names) - _MOST_GROUPS, 'group was', 'groups were')} not asked")
-        limits = Limits(deadline=deadline, moved_until=0.0, lost_until=0.0, silence_seconds=_ANSWER_SECONDS)
+        limits = FetchLimits(deadline=deadline, moved_until=0.0, lost_until=0.0, silence_seconds=_ANSWER_SECONDS)
         told = read_commits(kafka.own_servers, kafka.properties, names[:_MOST_GROUPS], limits)
     except (NotListedError, WorkbenchError) as error:
         return Audience(unknown=getattr(error, "message", None) or str(error))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.kafka.answers import COMMITS_TOPIC, Coordination, ask_brokers
-from workbench.kafka.errors import ClientErrors, Refusal
+from workbench.kafka.errors import ClientErrors, ClientRefusal
 from workbench.kafka.login import LoginRefusedError, NoCounterpartError, Security, logged_in, security_of
 from workbench.kafka.wire import addresses
 
@@ -68,7 +68,7 @@ def coordination_of(admin: Any, seconds: float) -> Coordination | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     nodes: Mapping[int, str] = field(default_factory=dict)  # none without an answer
-    refusal: Refusal | None = None
+    refusal: ClientRefusal | None = None
     words: str = ""
 
 
@@ -97,7 +97,7 @@ def _by_own_request(address: str, security: Security) -> _Asked:
         words = getattr(error, "strerror", None) or str(error)
         is_login = isinstance(error, LoginRefusedError)
         if is_login or isinstance(error, ssl.SSLError):
-            refusal = Refusal(address=address, words=str(error), is_login=is_login, at=time.monotonic())
+            refusal = ClientRefusal(address=address, words=str(error), is_login=is_login, at=time.monotonic())
             return _Asked(refusal=refusal, words=words)
         return _Asked(words=words)
     return _Asked(nodes={number: f"{host}:{port}" for number, (host, port) in found.items()})

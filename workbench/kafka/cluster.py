@@ -27,7 +27,7 @@ from workbench.kafka.errors import (
 from workbench.kafka.groups import groups_of
 from workbench.kafka.offsets import BY_TIME, offsets_of, topic_right
 from workbench.kafka.others import Others
-from workbench.kafka.reading import Reading, read
+from workbench.kafka.reading import ClusterReading, read
 from workbench.queues.kinds import REDRIVE, cannot_judge, is_redrive_plan
 from workbench.queues.views import NOT_PERMITTED, GroupView, Partition, Snapshot, group_view
 
@@ -68,7 +68,7 @@ class KafkaCluster(KafkaConnection):
             UnknownGroupError: if a requested group does not exist.
         """
 
-        def work(reading: Reading) -> Snapshot:
+        def work(reading: ClusterReading) -> Snapshot:
             views, unknown, others = self._views(reading, groups, all_known, every_kind)
             commits = self._commits(reading, views)
             partitions = sorted({(topic, number) for _, topic, number in (*commits, *others.shares)})
@@ -103,7 +103,7 @@ class KafkaCluster(KafkaConnection):
             SourceUnreachableError, ConfigError, UnknownGroupError: as `snapshot`.
         """
 
-        def work(reading: Reading) -> Snapshot:
+        def work(reading: ClusterReading) -> Snapshot:
             views, unknown, others = self._views(reading, groups, all_known, True)
             return Snapshot(
                 taken_at=time.time(),
@@ -128,7 +128,7 @@ class KafkaCluster(KafkaConnection):
             SourceUnreachableError: if the cluster does not answer.
         """
 
-        def work(reading: Reading) -> Others:
+        def work(reading: ClusterReading) -> Others:
             found = groups_of(reading, only, lambda: self._list_groups(reading))
             found.deny(reading)
             found.incomplete += reading.incomplete
@@ -137,13 +137,13 @@ class KafkaCluster(KafkaConnection):
         return read(self, work)
 
     def _views(
-        self, reading: Reading, groups: Sequence[str] | None, all_known: bool, every_kind: bool
+        self, reading: ClusterReading, groups: Sequence[str] | None, all_known: bool, every_kind: bool
     ) -> tuple[list[GroupView], list[str], Others]:
         views, unknown, others = self._described(reading, groups, all_known, every_kind)
         return [replace(it, protocol=REDRIVE) if is_redrive_plan(it.group) else it for it in views], unknown, others
 
     def _described(
-        self, reading: Reading, groups: Sequence[str] | None, all_known: bool, every_kind: bool
+        self, reading: ClusterReading, groups: Sequence[str] | None, all_known: bool, every_kind: bool
     ) -> tuple[list[GroupView], list[str], Others]:
         """The groups, and requested ones that do not exist. All groups are listed only if none is named, or one does not exist."""
         if groups is None:
@@ -170,13 +170,13 @@ class KafkaCluster(KafkaConnection):
                 reading.incomplete.append(f"group {name!r}: {what}")
         return others.added_to(views, reading), unknown, others
 
-    def _groups(self, reading: Reading, only: Collection[str] | None) -> Others:
+    def _groups(self, reading: ClusterReading, only: Collection[str] | None) -> Others:
         found = groups_of(reading, only, lambda: self._list_groups(reading))
         if not found.lists_all:
             reading.deny(_NOT_ALL, _CLUSTER_RIGHT)
         return found
 
-    def _list_groups(self, reading: Reading) -> set[str]:
+    def _list_groups(self, reading: ClusterReading) -> set[str]:
         """List groups by librdkafka."""
         patience = min(reading.deadline, time.monotonic() + _LOADING_SECONDS)
         while True:
@@ -203,7 +203,7 @@ class KafkaCluster(KafkaConnection):
         self._check_cluster_right(reading)
         return {item.group_id for item in result.valid}
 
-    def _check_cluster_right(self, reading: Reading) -> None:
+    def _check_cluster_right(self, reading: ClusterReading) -> None:
         """Without the right to describe the cluster, brokers list only the groups that the client may describe, and do not say so."""
         from confluent_kafka import KafkaException
 
@@ -224,7 +224,7 @@ class KafkaCluster(KafkaConnection):
         if "DESCRIBE" not in {operation.name for operation in described.authorized_operations or ()}:
             reading.deny(_NOT_ALL, _CLUSTER_RIGHT)
 
-    def _describe(self, reading: Reading, names: Sequence[str]) -> tuple[list[GroupView], list[str]]:
+    def _describe(self, reading: ClusterReading, names: Sequence[str]) -> tuple[list[GroupView], list[str]]:
         """Describe groups; also those that do not exist. A coordinator that is loading is asked again."""
         found: dict[str, GroupView] = {}
         absent: list[str] = []
@@ -238,7 +238,7 @@ class KafkaCluster(KafkaConnection):
 
     def _describe_once(
         self,
-        reading: Reading,
+        reading: ClusterReading,
         names: Sequence[str],
         found: dict[str, GroupView],
         absent: list[str],
@@ -285,7 +285,7 @@ class KafkaCluster(KafkaConnection):
         collect(0)
         return loading
 
-    def _commits(self, reading: Reading, views: Iterable[GroupView]) -> dict[tuple[str, str, int], int | None]:
+    def _commits(self, reading: ClusterReading, views: Iterable[GroupView]) -> dict[tuple[str, str, int], int | None]:
         commits: dict[tuple[str, str, int], int | None] = {}
         asked = []
         for view in views:
@@ -307,7 +307,7 @@ class KafkaCluster(KafkaConnection):
         return commits
 
     def _ends_and_starts(
-        self, reading: Reading, partitions: Sequence[Partition]
+        self, reading: ClusterReading, partitions: Sequence[Partition]
     ) -> tuple[dict[Partition, int], dict[Partition, int]]:
         from confluent_kafka.admin import OffsetSpec
 
@@ -326,7 +326,7 @@ class KafkaCluster(KafkaConnection):
         from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import OffsetSpec
 
-        def work(reading: Reading) -> dict[Partition, int]:
+        def work(reading: ClusterReading) -> dict[Partition, int]:
             [found] = offsets_of(
                 reading,
                 partitions,
@@ -373,7 +373,7 @@ class KafkaCluster(KafkaConnection):
         incomplete: list[str],
         known: dict[str, Any],
     ) -> dict[Partition, int]:
-        def work(reading: Reading) -> dict[Partition, int]:
+        def work(reading: ClusterReading) -> dict[Partition, int]:
             reading.deadline = deadline
             if reading.brokers is not None:  # a new client, which knows nothing
                 known.clear()
@@ -384,7 +384,7 @@ class KafkaCluster(KafkaConnection):
         return read(self, work)
 
 
-def _not_described(reading: Reading, name: str, error: BaseException) -> GroupView:
+def _not_described(reading: ClusterReading, name: str, error: BaseException) -> GroupView:
     """View of a group that was not described, with a line about the reason."""
     resource = denied_resource(error)
     if resource == "group":

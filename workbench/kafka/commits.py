@@ -11,15 +11,15 @@ from workbench.background import in_background
 from workbench.kafka.connection import is_over, seconds_left
 from workbench.kafka.errors import denied_resource, error_words
 from workbench.kafka.groups import NotListedError
-from workbench.kafka.offset_fetch import Commits, Limits, read_commits
-from workbench.kafka.reading import Reading
+from workbench.kafka.offset_fetch import Commits, FetchLimits, read_commits
+from workbench.kafka.reading import ClusterReading
 
 _MOVED_SECONDS = 10.0  # longest wait for a coordinator that moves or loads its groups, as for their description
 IN_FLIGHT = 64  # concurrent group requests; the broker's request queue holds 500 by default
 _NOT_ASKED = "not requested: the deadline has passed"
 
 
-def commits_of(reading: Reading, groups: Sequence[str]) -> Commits:
+def commits_of(reading: ClusterReading, groups: Sequence[str]) -> Commits:
     """Commits of some groups, as far as their coordinators answer.
 
     Raises:
@@ -34,9 +34,9 @@ def commits_of(reading: Reading, groups: Sequence[str]) -> Commits:
         return _by_librdkafka(reading, groups)
 
 
-def _by_own_requests(reading: Reading, groups: Sequence[str]) -> Commits:
+def _by_own_requests(reading: ClusterReading, groups: Sequence[str]) -> Commits:
     kafka, now = reading.kafka, time.monotonic()
-    limits = Limits(
+    limits = FetchLimits(
         deadline=reading.own_deadline,
         moved_until=min(reading.own_deadline, now + _MOVED_SECONDS),
         lost_until=now,
@@ -55,7 +55,7 @@ def _by_own_requests(reading: Reading, groups: Sequence[str]) -> Commits:
     return found
 
 
-def _by_librdkafka(reading: Reading, groups: Sequence[str]) -> Commits:
+def _by_librdkafka(reading: ClusterReading, groups: Sequence[str]) -> Commits:
     """One request per group."""
     from confluent_kafka import ConsumerGroupTopicPartitions as Ask
     from confluent_kafka import KafkaException

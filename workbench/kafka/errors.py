@@ -29,7 +29,7 @@ _DENIED = "_AUTHORIZATION_FAILED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class ClientRefusal:
     """A broker that refuses this client before its first request, or that this client does not trust.
 
     Attributes:
@@ -87,7 +87,7 @@ class ClientErrors:
     """
 
     def __init__(self) -> None:
-        self.refusal: Refusal | None = None
+        self.refusal: ClientRefusal | None = None
         self.words = ""
         self._words_at = 0.0
         self._down_since: float | None = None
@@ -101,7 +101,9 @@ class ClientErrors:
         if name == "_ALL_BROKERS_DOWN":
             self._down_since = self._down_since or time.monotonic()
         elif is_login or name == "_SSL":
-            self.refusal = self.refusal or Refusal(address=address, words=words, is_login=is_login, at=time.monotonic())
+            self.refusal = self.refusal or ClientRefusal(
+                address=address, words=words, is_login=is_login, at=time.monotonic()
+            )
         else:
             self.words, self._words_at = f"{address}: {words}" if address else words, time.monotonic()
 

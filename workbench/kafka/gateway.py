@@ -35,7 +35,7 @@ from workbench.queues.gateway import (
     ABSENT,
     Audience,
     ClusterView,
-    Found,
+    FirstRecord,
     LogView,
     ReadLimits,
     ReadTimes,
@@ -213,7 +213,9 @@ class KafkaGateway:
             stable_ends={part: info.offset for part, info in stable_ends.items()},
             found={
                 instant: {
-                    part: Found(offset=info.offset, timestamp_ms=info.timestamp) if info.offset >= 0 else Found()
+                    part: FirstRecord(offset=info.offset, timestamp_ms=info.timestamp)
+                    if info.offset >= 0
+                    else FirstRecord()
                     for part, info in answers.items()
                 }
                 for instant, answers in found.items()

@@ -8,7 +8,7 @@ from workbench.errors import SourceUnreachableError
 from workbench.kafka.connection import KafkaConnection, is_over
 from workbench.kafka.errors import is_absent, is_denied, is_loading
 from workbench.kafka.groups import NotListedError
-from workbench.kafka.offset_fetch import Limits, read_commits
+from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.queues.views import Partition
 
 _ANSWER_SECONDS = 3.0  # for a coordinator's first answer; twice as long each time after that
@@ -37,7 +37,7 @@ def notes_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[
 
 def _told(kafka: KafkaConnection, group: str, deadline: float) -> tuple[dict[Partition, int], dict[Partition, str]]:
     kafka.first_answer(deadline)  # a refused login is told by its name
-    limits = Limits(deadline=deadline, moved_until=deadline, lost_until=deadline, silence_seconds=_ANSWER_SECONDS)
+    limits = FetchLimits(deadline=deadline, moved_until=deadline, lost_until=deadline, silence_seconds=_ANSWER_SECONDS)
     try:
         found = read_commits(kafka.own_servers, kafka.properties, [group], limits)
     except NotListedError:  # librdkafka can do what our own requests cannot

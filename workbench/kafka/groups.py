@@ -32,7 +32,7 @@ from workbench.kafka.connection import seconds_left
 from workbench.kafka.errors import error_words
 from workbench.kafka.login import NoCounterpartError, Security, logged_in, security_of
 from workbench.kafka.others import Others, settled
-from workbench.kafka.reading import Reading
+from workbench.kafka.reading import ClusterReading
 from workbench.kafka.wire import SILENCE_SECONDS, Address, Api, Wire, WireError, addresses, array, text
 from workbench.queues.kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STREAMS
 from workbench.queues.views import NOT_PERMITTED, GroupView, Member
@@ -58,7 +58,7 @@ class NotListedError(Exception):
     """The groups of other kinds cannot be listed here, and why."""
 
 
-def groups_of(reading: Reading, only: Collection[str] | None, known: Callable[[], Collection[str]]) -> Others:
+def groups_of(reading: ClusterReading, only: Collection[str] | None, known: Callable[[], Collection[str]]) -> Others:
     """Groups of all kinds; librdkafka is asked for what it can tell where our own requests fail.
 
     Args:
@@ -93,7 +93,7 @@ def groups_of(reading: Reading, only: Collection[str] | None, known: Callable[[]
 
 
 def _by_librdkafka(
-    reading: Reading, known: Callable[[], Collection[str]], only: Collection[str] | None, why: str
+    reading: ClusterReading, known: Callable[[], Collection[str]], only: Collection[str] | None, why: str
 ) -> Callable[[], Others]:
     """What lists groups once."""
     from confluent_kafka import KafkaException

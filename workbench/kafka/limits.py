@@ -21,8 +21,8 @@ from workbench.kafka.leaders import leader_of, topics_of
 from workbench.kafka.login import logged_in
 from workbench.kafka.offsets import offsets_of
 from workbench.kafka.quotas import Limit, all_limits, limits_reading, read_bytes_per_second
-from workbench.kafka.reading import Reading, read
-from workbench.kafka.wire import Address, Answer, Api, WireError, addresses, array, text
+from workbench.kafka.reading import ClusterReading, read
+from workbench.kafka.wire import Address, Api, WireAnswer, WireError, addresses, array, text
 from workbench.queues.views import SOURCE, Partition
 from workbench.samples import SampleBatch
 
@@ -79,7 +79,7 @@ def _readers(views: pa.Table) -> dict[str, _Reader]:
     return found
 
 
-def _messages(reading: Reading, limits: Sequence[Limit], readers: Mapping[str, _Reader]) -> dict[str, float]:
+def _messages(reading: ClusterReading, limits: Sequence[Limit], readers: Mapping[str, _Reader]) -> dict[str, float]:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import OffsetSpec
 
@@ -140,7 +140,7 @@ def _body(partitions: Collection[Partition]) -> bytes:
     )
 
 
-def parse_log_dirs(version: int, answer: Answer) -> dict[Partition, int]:
+def parse_log_dirs(version: int, answer: WireAnswer) -> dict[Partition, int]:
     """Bytes by partition (DescribeLogDirs 2 to 4); folders with an error, and copies that are being moved, do not count.
 
     Raises:

@@ -22,7 +22,7 @@ from workbench.kafka.groups import (
     own_security,
 )
 from workbench.kafka.login import Security, logged_in
-from workbench.kafka.wire import Address, Answer, Api, WireError, addresses, array, text
+from workbench.kafka.wire import Address, Api, WireAnswer, WireError, addresses, array, text
 
 FIND = Api("FindCoordinator", 10, 4, 4)
 _FETCH = Api("OffsetFetch", 9, 8, 8)
@@ -39,7 +39,7 @@ Commit = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class FetchLimits:
     """How long to wait; all but the last are monotonic times.
 
     Attributes:
@@ -99,7 +99,7 @@ class Commits:
         if code in LOADING:
             self.moved.add(group)
 
-    def again(self, limits: Limits, now: float) -> list[str]:
+    def again(self, limits: FetchLimits, now: float) -> list[str]:
         """Take out the groups that are to be asked for once more."""
         names = [*(self.moved if now < limits.moved_until else ()), *(self.lost if now < limits.lost_until else ())]
         for name in names:
@@ -119,7 +119,7 @@ def read_commits(
     bootstrap: str,
     properties: Mapping[str, Any],
     groups: Sequence[str],
-    limits: Limits,
+    limits: FetchLimits,
     *,
     silent: Collection[int] = (),
     heard: Callable[[], None] = lambda: None,
@@ -147,7 +147,7 @@ class _Place(NamedTuple):
 class _Asked:
     servers: list[Address]
     security: Security
-    limits: Limits
+    limits: FetchLimits
     silent: frozenset[int]
     heard: Callable[[], None]
 
@@ -246,7 +246,7 @@ def _sort(
             places[name] = place
 
 
-def parse_coordinators(answer: Answer) -> dict[str, tuple[int, _Place]]:
+def parse_coordinators(answer: WireAnswer) -> dict[str, tuple[int, _Place]]:
     """Group to error code and coordinator (FindCoordinator 4)."""
     answer.int32()  # throttle time
 
@@ -260,7 +260,7 @@ def parse_coordinators(answer: Answer) -> dict[str, tuple[int, _Place]]:
     return dict(answer.array(one))
 
 
-def parse_commits(answer: Answer, groups: Collection[str], found: Commits) -> None:
+def parse_commits(answer: WireAnswer, groups: Collection[str], found: Commits) -> None:
     """Commits of the groups that were asked for (OffsetFetch 8), into `found`.
 
     Raises:

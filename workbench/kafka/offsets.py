@@ -9,7 +9,7 @@ from typing import Any
 from workbench.kafka.connection import is_over, seconds_left
 from workbench.kafka.errors import denied_resource, error_words, is_moved
 from workbench.kafka.leaders import leader_of, list_offsets, topics_of
-from workbench.kafka.reading import Reading
+from workbench.kafka.reading import ClusterReading
 from workbench.queues.views import Partition
 
 BY_TIME = "offset by time"
@@ -21,7 +21,7 @@ _NOT_ASKED = "not requested: the deadline has passed"
 
 
 def offsets_of(
-    reading: Reading,
+    reading: ClusterReading,
     partitions: Sequence[Partition],
     specs: Mapping[str, Any],
     *,
@@ -62,7 +62,7 @@ def offsets_of(
     return found
 
 
-def _topics(reading: Reading, partitions: Sequence[Partition], specs: Iterable[str]) -> dict[str, Any] | None:
+def _topics(reading: ClusterReading, partitions: Sequence[Partition], specs: Iterable[str]) -> dict[str, Any] | None:
     """Topics of partitions; None if no broker tells them before the deadline, and that is noted."""
     from confluent_kafka import KafkaException
 
@@ -78,13 +78,13 @@ def _topics(reading: Reading, partitions: Sequence[Partition], specs: Iterable[s
     return None
 
 
-def _note(reading: Reading, specs: Iterable[str], partitions: Iterable[Partition], why: str) -> None:
+def _note(reading: ClusterReading, specs: Iterable[str], partitions: Iterable[Partition], why: str) -> None:
     what = " and ".join(specs)
     reading.incomplete += [f"{what} of {topic}-{number}: {why}" for topic, number in partitions]
 
 
 def _without_silent_leaders(
-    reading: Reading, partitions: Sequence[Partition], topics: Mapping[str, Any], specs: Iterable[str]
+    reading: ClusterReading, partitions: Sequence[Partition], topics: Mapping[str, Any], specs: Iterable[str]
 ) -> Sequence[Partition]:
     """Leave out, and note, the partitions of silent brokers: the client answers for all partitions of a call at once."""
     if reading.brokers is None or not reading.knows_silent:
@@ -100,7 +100,7 @@ def _without_silent_leaders(
 
 
 def _ask_once(
-    reading: Reading,
+    reading: ClusterReading,
     wanted: Mapping[str, list[Partition]],
     specs: Mapping[str, Any],
     topics: Mapping[str, Any],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from workbench.humanize import plural
 from workbench.kafka.answers import COMMITS_TOPIC, Coordination, Listed
-from workbench.kafka.reading import Reading
+from workbench.kafka.reading import ClusterReading
 from workbench.kafka.wire import Address
 from workbench.queues.kinds import UNKNOWN
 from workbench.queues.views import GroupView, ShareOffset
@@ -59,12 +59,12 @@ class Others:
         self.incomplete += other.incomplete
         self.requests += other.requests
 
-    def deny(self, reading: Reading) -> None:
+    def deny(self, reading: ClusterReading) -> None:
         """Note the groups that may not be described."""
         for name in dict.fromkeys(self.denied):
             reading.deny(f"group {name!r}", f"DESCRIBE on group {name!r}")
 
-    def added_to(self, views: Sequence[GroupView], reading: Reading) -> list[GroupView]:
+    def added_to(self, views: Sequence[GroupView], reading: ClusterReading) -> list[GroupView]:
         """All groups, completed by the brokers' lists; what is missing goes to the reading."""
         reading.incomplete += self.incomplete
         self.deny(reading)

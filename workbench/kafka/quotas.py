@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.kafka.groups import NotListedError, own_security
 from workbench.kafka.login import logged_in
-from workbench.kafka.wire import SILENCE_SECONDS, Answer, Api, Wire, WireError, addresses, array, text
+from workbench.kafka.wire import SILENCE_SECONDS, Api, Wire, WireAnswer, WireError, addresses, array, text
 from workbench.queues.gateway import Quotas
 
 _DESCRIBE = Api("DescribeClientQuotas", 48, 1, 1)
@@ -95,7 +95,7 @@ def _limits(wire: Wire, body: _Body) -> list[Limit]:
     return parse_limits(wire.ask(_DESCRIBE, lambda _version: body)[1])
 
 
-def parse_limits(answer: Answer) -> list[Limit]:
+def parse_limits(answer: WireAnswer) -> list[Limit]:
     """All entries.
 
     Raises:

@@ -37,7 +37,7 @@ class AgainError(Exception):
 
 
 @dataclass(slots=True)
-class Reading:
+class ClusterReading:
     """One attempt.
 
     Attributes:
@@ -185,7 +185,7 @@ class Reading:
         return needs in self._denied
 
 
-def read(kafka: KafkaConnection, work: Callable[[Reading], T]) -> T:
+def read(kafka: KafkaConnection, work: Callable[[ClusterReading], T]) -> T:
     """Do some reading; if brokers turn out to be silent, do it again without them.
 
     Raises:
@@ -198,9 +198,9 @@ def read(kafka: KafkaConnection, work: Callable[[Reading], T]) -> T:
     kafka.connect()  # it checks the settings, and logs in while our own requests are under way
     try:
         try:
-            return work(Reading(kafka, deadline))
+            return work(ClusterReading(kafka, deadline))
         except AgainError as again:
             kafka.reconnect(again.brokers, is_stuck=again.is_stuck)
-            return work(Reading(kafka, deadline, again.brokers))
+            return work(ClusterReading(kafka, deadline, again.brokers))
     except (KafkaException, TimeoutError) as error:
         raise kafka.unreachable(error) from None

@@ -73,7 +73,7 @@ def _uvarint(number: int) -> bytes:
     return bytes(found)
 
 
-class Answer:
+class WireAnswer:
     """Reads an answer from its beginning to its end; all reads raise `WireError` where the bytes do not suffice.
 
     What is built of it has a budget. Arrays pay for their items by themselves; who makes more of them than were read (each topic with
@@ -284,7 +284,7 @@ class Wire:
         lowest, highest = self.versions.get(api.key, (0, -1))
         return max(lowest, api.lowest) <= min(highest, api.highest)
 
-    def ask(self, api: Api, body: Callable[[int], bytes]) -> tuple[int, Answer]:
+    def ask(self, api: Api, body: Callable[[int], bytes]) -> tuple[int, WireAnswer]:
         """Send a request in the highest version that both sides know; return that version, and the answer.
 
         Args:
@@ -299,7 +299,7 @@ class Wire:
         answer.tags()
         return version, answer
 
-    def ask_old(self, key: int, version: int, body: bytes) -> Answer:
+    def ask_old(self, key: int, version: int, body: bytes) -> WireAnswer:
         """Send a request of the login, in a version that is not flexible; its answer is small."""
         return self._send(key, version, body, most_bytes=_MOST_EARLY_BYTES)
 
@@ -310,7 +310,7 @@ class Wire:
         found = answer.old_array(lambda: (answer.int16(), answer.int16(), answer.int16()))
         return {key: (lowest, highest) for key, lowest, highest in found}
 
-    def _send(self, key: int, version: int, body: bytes, *, most_bytes: int = _MOST_BYTES) -> Answer:
+    def _send(self, key: int, version: int, body: bytes, *, most_bytes: int = _MOST_BYTES) -> WireAnswer:
         number = next(self._count) & 0x7FFFFFFF
         name = _CLIENT_ID.encode()
         head = struct.pack(">hhih", key, version, number, len(name)) + name
@@ -321,7 +321,7 @@ class Wire:
             raise WireError("it does not speak Kafka's protocol here; is this a port for TLS?")
         if size > most_bytes:
             raise WireError(f"an answer of {size:,} bytes, which is more than any broker's")
-        answer = Answer(self._receive(size))
+        answer = WireAnswer(self._receive(size))
         if answer.int32() != number:
             raise WireError("it answered another request")
         return answer

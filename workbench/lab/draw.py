@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.lab.fleet import FleetSpec, LabFleet, Shape
-from workbench.lab.java_consumer import Measured
+from workbench.lab.java_consumer import JavaMeasured
 from workbench.lab.spec import Behaviour, Traffic
 from workbench.runtime import ProcessorConfig
 from workbench.triage.verdict import Verdict
@@ -71,7 +71,7 @@ class Draw:
         self.topic = "events"
         self.topic_settings: dict[str, str] = {}
         self.consumer: Shape = "runtime"
-        self.measured = Measured()
+        self.measured = JavaMeasured()
         self.by_type = True
 
     def share(self, event_type: str) -> float:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from workbench.errors import SetupError
 from workbench.kafka.cluster import KafkaCluster
 from workbench.lab import java_consumer, process
-from workbench.lab.java_consumer import PROGRAMS, Measured, Program
+from workbench.lab.java_consumer import PROGRAMS, JavaMeasured, Program
 from workbench.lab.kafka import create_topic, set_quota
 from workbench.lab.lab import (
     HANDLER_PROFILES,
@@ -58,7 +58,7 @@ class FleetSpec:
     topic_settings: Mapping[str, str] = field(default_factory=dict)
     consumer: Shape = "runtime"
     threads: int = 1  # of each instance that is no runtime
-    measured: Measured = field(default_factory=Measured)  # of Java instances
+    measured: JavaMeasured = field(default_factory=JavaMeasured)  # of Java instances
     by_type: bool = True  # whether its histogram tells event types apart
 
     @property

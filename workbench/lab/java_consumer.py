@@ -65,7 +65,7 @@ PROFILES: dict[Rules, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class JavaMeasured:
     """How a Java consumer is measured, and the protocol that its group speaks."""
 
     rules: Rules = "connect"
@@ -109,7 +109,7 @@ def compiled(program: Program = PROGRAMS["java"]) -> Path:
 
 
 def command(
-    measured: Measured, *, jmx_port: int, files: list[Path], program: Program = PROGRAMS["java"]
+    measured: JavaMeasured, *, jmx_port: int, files: list[Path], program: Program = PROGRAMS["java"]
 ) -> list[str | Path]:
     """What starts one consumer with its agent.
 
@@ -126,7 +126,7 @@ def command(
 
 
 def kafka_settings(
-    measured: Measured, timing: dict[str, str | int | float | bool]
+    measured: JavaMeasured, timing: dict[str, str | int | float | bool]
 ) -> dict[str, str | int | float | bool]:
     """The client's properties; a member of a group of the new protocol gets its times from the broker."""
     own: dict[str, str | int | float | bool] = {

@@ -17,7 +17,7 @@ from workbench.lab import process
 from workbench.lab.jars import Progress
 from workbench.lab.kafka import Broker, start_broker
 from workbench.lab.prometheus import PrometheusServer, ensure_prometheus, start_prometheus
-from workbench.lab.spec import ExporterFault, Way, write
+from workbench.lab.spec import ExporterFault, StartWay, write
 from workbench.places import state_dir
 from workbench.settings import LAB_CLUSTER, Cluster, Windows
 from workbench.thresholds import Thresholds
@@ -114,11 +114,13 @@ class Lab:
 
     def slow_down(self, name: str, delay_seconds: dict[str, float]) -> None:
         """Add latency to clients (by the beginning of their id) that come through the proxy; `name` replaces its own."""
-        write(self.folder / "proxy" / "ways" / f"{name}.json", Way(delay_seconds=delay_seconds))
+        write(self.folder / "proxy" / "ways" / f"{name}.json", StartWay(delay_seconds=delay_seconds))
 
     def hold_fetches(self, name: str, clients: Sequence[str]) -> None:
         """Give clients (by the beginning of their id) that come through the proxy no more records on the connections that they have."""
-        write(self.folder / "proxy" / "ways" / f"{name}.json", Way(hold_fetches=dict.fromkeys(clients, time.time())))
+        write(
+            self.folder / "proxy" / "ways" / f"{name}.json", StartWay(hold_fetches=dict.fromkeys(clients, time.time()))
+        )
 
     def break_exporter(self, fault: ExporterFault) -> None:
         """Have the exporter go wrong for one group."""

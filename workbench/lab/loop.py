@@ -57,7 +57,7 @@ class Statistics:
             self._rebalances.labels(self._client).set(found["cgrp"]["rebalance_cnt"])
 
 
-class Work(Handlers):
+class LoopWork(Handlers):
     """The handlers, as the behaviour says."""
 
     def __init__(self, behaviour: Watched[Behaviour], *, name: str, over: threading.Event) -> None:
@@ -107,7 +107,7 @@ class Loop:
     """Polls, handles each record before the next or hands it to a pool, and commits the lowest finished offset of each partition."""
 
     def __init__(
-        self, config: LoopConfig, work: Work, over: threading.Event, *, registry: CollectorRegistry = REGISTRY
+        self, config: LoopConfig, work: LoopWork, over: threading.Event, *, registry: CollectorRegistry = REGISTRY
     ) -> None:
         self._config, self._work, self._over = config, work, over
         labels = ("event_type",) if config.by_type else ()
@@ -234,7 +234,7 @@ def main(config: Path, behaviour: Path, address: Path) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     settings = LoopConfig.model_validate_json(config.read_text(encoding="utf-8"))
-    loop = Loop(settings, Work(Watched(behaviour, Behaviour), name=settings.client_id, over=over), over)
+    loop = Loop(settings, LoopWork(Watched(behaviour, Behaviour), name=settings.client_id, over=over), over)
     start_http_server(settings.metrics_port, "127.0.0.1")
     write_text(address, json.dumps({"metrics": f"127.0.0.1:{settings.metrics_port}"}))
     loop.run()

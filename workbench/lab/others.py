@@ -14,7 +14,7 @@ from typing import Any, Literal
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.fleet import LabFleet
 from workbench.lab.jars import JMX_AGENTS
-from workbench.lab.java_consumer import PROGRAMS, Measured, Protocol, client_id
+from workbench.lab.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.spec import Behaviour
 from workbench.lab.upstream import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
 from workbench.triage.verdict import Verdict
@@ -37,7 +37,7 @@ def _prepare(draw: Draw, shape: Shape) -> None:
     if shape in PROGRAMS:
         draw.by_type = False  # a listener's timer does not know them
         draw.topic = draw.random.choice(("events", "shop.events"))  # a name with a dot is exported under two spellings
-        draw.measured = Measured(
+        draw.measured = JavaMeasured(
             rules=draw.random.choice(("plain", "connect", "strimzi")),
             agent=draw.random.choice(tuple(JMX_AGENTS)),
             protocol=draw.random.choice(_PROTOCOLS[shape]),

@@ -1,7 +1,7 @@
 """A TCP proxy in front of one of the broker's listeners: adds latency to the connections of some clients, or holds back the answers to
 their fetches; clients are found by their client id.
 
-Run as `python -m workbench.lab.proxy LISTEN_PORT BROKER_PORT WAYS_FOLDER ADDRESS.json`. Each file in the folder is a `Way`; they are
+Run as `python -m workbench.lab.proxy LISTEN_PORT BROKER_PORT WAYS_FOLDER ADDRESS.json`. Each file in the folder is a `StartWay`; they are
 read again all the time, so that a network becomes slow while connections are open.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from workbench.files import write_text
-from workbench.lab.spec import Way
+from workbench.lab.spec import StartWay
 
 _REFRESH_SECONDS = 0.2
 _CHUNK_BYTES = 65_536
@@ -51,7 +51,7 @@ class Ways:
             holds: dict[str, float] = {}
             for path in self._folder.glob("*.json"):
                 with suppress(OSError, ValidationError):
-                    way = Way.model_validate_json(path.read_text(encoding="utf-8"))
+                    way = StartWay.model_validate_json(path.read_text(encoding="utf-8"))
                     found |= way.delay_seconds
                     holds |= way.hold_fetches
             self._delays, self._holds = found, holds

@@ -22,7 +22,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Histogram, start_http
 from workbench.errors import SetupError
 from workbench.extras import how_to_install
 from workbench.files import write_text
-from workbench.lab.loop import Work
+from workbench.lab.loop import LoopWork
 from workbench.lab.spec import POISON_HEADER, Behaviour, PythonConfig, Watched
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
@@ -47,7 +47,7 @@ class _Record(Protocol):
 class Handling:
     """The handlers with their histogram, and where each partition goes on."""
 
-    def __init__(self, config: PythonConfig, work: Work, *, registry: CollectorRegistry = REGISTRY) -> None:
+    def __init__(self, config: PythonConfig, work: LoopWork, *, registry: CollectorRegistry = REGISTRY) -> None:
         labels = ("event_type",) if config.by_type else ()
         self._took = Histogram("handler_duration_seconds", "Duration of a handler.", labels, registry=registry)
         self._by_type, self._work = config.by_type, work
@@ -99,7 +99,7 @@ def settings_of(config: PythonConfig) -> dict[str, Any]:
     return {**own, **{name.replace(".", "_"): value for name, value in config.kafka.items()}}
 
 
-async def run_aiokafka(config: PythonConfig, work: Work, over: threading.Event, handling: Handling) -> None:
+async def run_aiokafka(config: PythonConfig, work: LoopWork, over: threading.Event, handling: Handling) -> None:
     """Until it is over; a handler runs in a thread, so that the event loop goes on with its heartbeats."""
     from aiokafka import AIOKafkaConsumer
     from aiokafka.errors import KafkaError
@@ -133,7 +133,7 @@ async def _commit(commit: Callable[[Mapping[Any, int]], Any], handling: Handling
         await commit(due)
 
 
-def run_kafka_python(config: PythonConfig, work: Work, over: threading.Event, handling: Handling) -> None:
+def run_kafka_python(config: PythonConfig, work: LoopWork, over: threading.Event, handling: Handling) -> None:
     """Until it is over."""
     from kafka import KafkaConsumer, OffsetAndMetadata
     from kafka.errors import KafkaError
@@ -165,7 +165,7 @@ def run_kafka_python(config: PythonConfig, work: Work, over: threading.Event, ha
         consumer.close()
 
 
-def _hold(consumer: Any, work: Work, handling: Handling) -> None:
+def _hold(consumer: Any, work: LoopWork, handling: Handling) -> None:
     """Pause all partitions where the behaviour wants it; resume what may go on."""
     mine = consumer.assignment()
     if work.held:
@@ -187,7 +187,7 @@ def main(config: Path, behaviour: Path, address: Path) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     settings = PythonConfig.model_validate_json(config.read_text(encoding="utf-8"))
-    work = Work(Watched(behaviour, Behaviour), name=settings.client_id, over=over)
+    work = LoopWork(Watched(behaviour, Behaviour), name=settings.client_id, over=over)
     handling = Handling(settings, work)
     start_http_server(settings.metrics_port, "127.0.0.1")
     write_text(address, json.dumps({"metrics": f"127.0.0.1:{settings.metrics_port}"}))

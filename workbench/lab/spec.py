@@ -108,7 +108,7 @@ class JavaConfig(BaseModel):
     kafka: dict[str, str | int | float | bool] = {}
 
 
-class Way(BaseModel):
+class StartWay(BaseModel):
     """What the network does to some clients: latency for each direction, added by the lab's proxy."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)

@@ -27,7 +27,7 @@ Offset = Annotated[int, Field(ge=0)]
 M = TypeVar("M", bound=BaseModel)
 
 
-class Strict(BaseModel):
+class StrictDocument(BaseModel):
     """Base of the file's parts: no unknown fields, no implicit conversion, immutable."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, strict=True)

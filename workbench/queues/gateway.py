@@ -69,7 +69,7 @@ class TopicSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FirstRecord:
     """Answer to "first record at or after a timestamp"; both None if there is none."""
 
     offset: int | None = None
@@ -134,7 +134,7 @@ class LogView:
     starts: Mapping[Partition, int]
     ends: Mapping[Partition, int]
     stable_ends: Mapping[Partition, int] = field(default_factory=dict)
-    found: Mapping[int, Mapping[Partition, Found]] = field(default_factory=dict)
+    found: Mapping[int, Mapping[Partition, FirstRecord]] = field(default_factory=dict)
     errors: Mapping[Partition, str] = field(default_factory=dict)
     denied: frozenset[Partition] = frozenset()
 

@@ -16,13 +16,13 @@ from workbench.errors import EvidenceError, GuardError, SourceUnreachableError
 from workbench.humanize import listed
 from workbench.humanize import size as _bytes
 from workbench.plans.journal import Journal, only_one
-from workbench.redrive.flow import Flow
+from workbench.redrive.flow import LetterFlow
 from workbench.redrive.gateway import FencedError, LetterReader, LettersGoneError, LettersRefusedError, Sink, SlowError
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
 from workbench.redrive.lanes import AllClearError, Lanes
-from workbench.redrive.ledger import Ended, Ledger, ended_of
-from workbench.redrive.marks import Place, PlanState, Progress, marks_of
-from workbench.redrive.pace import Pace
+from workbench.redrive.ledger import EndedPlan, Ledger, ended_of
+from workbench.redrive.marks import Place, PlanProgress, PlanState, marks_of
+from workbench.redrive.pace import SendPace
 from workbench.redrive.plan import HTTP_BATCH
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.receipt import (
@@ -60,7 +60,7 @@ class Redrive:
     journal: Journal
     ledger: Ledger
     limits: RedriveLimits = field(default_factory=RedriveLimits)
-    pace: Pace | None = None
+    pace: SendPace | None = None
     owner: str = field(default_factory=lambda: uuid4().hex[:12])
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -68,11 +68,11 @@ class Redrive:
     _positions: dict[int, int] = field(default_factory=dict)
     _ordered: int | None = None
     _committed: int = 0
-    _flow: Flow = field(init=False)
-    _pace: Pace = field(init=False)
+    _flow: LetterFlow = field(init=False)
+    _pace: SendPace = field(init=False)
 
     def __post_init__(self) -> None:
-        self._flow = Flow(most=HTTP_BATCH if self.plan.destination.kind is To.HTTP else _RECORDS)
+        self._flow = LetterFlow(most=HTTP_BATCH if self.plan.destination.kind is To.HTTP else _RECORDS)
 
     def run(self, *, dry_run: bool = False) -> RedriveReceipt:
         """Check, and produce what is left of the plan.
@@ -97,7 +97,7 @@ class Redrive:
             self.ledger.keep(plan)
             self._positions = dict(now.positions)
             self._note("begin")
-            self._pace = self.pace or Pace(plan.max_records_per_second, plan.max_bytes_per_second)
+            self._pace = self.pace or SendPace(plan.max_records_per_second, plan.max_bytes_per_second)
             began = self.clock()
             try:
                 self._produce_all()
@@ -105,14 +105,14 @@ class Redrive:
                 self._note("end", "unknown" if isinstance(error, SourceUnreachableError) else "partial", _words(error))
                 raise
             refused = places_of(self._flow.refused)
-            done = Progress(positions=self._positions, ordered=self._ordered)
+            done = PlanProgress(positions=self._positions, ordered=self._ordered)
             self.ledger.end(plan, ended_of("done", plan, done, refused=self._flow.refused))
             self._note("end", "done", f"left out: {listed(list(refused))}" if refused else None)
             outcome = RedriveOutcome.PARTIAL if refused else RedriveOutcome.DONE
             seconds = self.clock() - began
             return self._receipt(outcome, resumed=bool(now.positions), before=before, seconds=seconds, refused=refused)
 
-    def _after(self, ended: Ended) -> RedriveReceipt:
+    def _after(self, ended: EndedPlan) -> RedriveReceipt:
         """What a plan that has ended still says; nothing is produced."""
         if ended.outcome == "done":
             outcome = RedriveOutcome.PARTIAL if ended.refused else RedriveOutcome.DONE

@@ -16,7 +16,7 @@ from workbench.redrive.gateway import LetterQueue, LetterReader, Sink
 from workbench.redrive.guard import RedriveLimits, RedriveNow
 from workbench.redrive.http_sink import HttpSink
 from workbench.redrive.ledger import Ledger
-from workbench.redrive.marks import PlanState, Progress
+from workbench.redrive.marks import PlanProgress, PlanState
 from workbench.redrive.planfile import RedrivePlan, To
 
 
@@ -55,7 +55,7 @@ class RedriveCluster:
             plan_topic, topic_id, cluster_id, self.commits, self._queue.groups(), but=but, progress=self.progress
         )
 
-    def progress(self, plan: RedrivePlan) -> Progress:
+    def progress(self, plan: RedrivePlan) -> PlanProgress:
         """What Kafka says about a plan."""
         return self._queue.positions(plan).progress()
 
@@ -91,7 +91,7 @@ class RedriveCluster:
             return HttpSink(plan, self._queue.positions(plan))
         return self._queue.sink(plan)
 
-    def end(self, plan: RedrivePlan, state: PlanState, ledger: Ledger) -> Progress:
+    def end(self, plan: RedrivePlan, state: PlanState, ledger: Ledger) -> PlanProgress:
         """End a plan that is not done: discarded before it has begun, or given up after. Whoever applies it is fenced.
 
         Returns:

@@ -13,7 +13,7 @@ from workbench.queues.gateway import WITHOUT_MEMBERS, Gateway
 from workbench.queues.views import Partition
 from workbench.redrive.gateway import LetterReader
 from workbench.redrive.ledger import Ledger, ended_of
-from workbench.redrive.marks import Progress
+from workbench.redrive.marks import PlanProgress
 from workbench.redrive.planfile import RedrivePlan
 
 
@@ -86,7 +86,7 @@ def discard(
             except WorkbenchError as error:
                 note(phase="end", outcome="failed", detail=error.message)
                 raise
-        ledger.end(plan, ended_of("discarded", plan, Progress(), reason=reason))
+        ledger.end(plan, ended_of("discarded", plan, PlanProgress(), reason=reason))
         if target and group is not None:
             errors = gateway.commit(group, target)
             after = gateway.commits(group)

@@ -10,7 +10,7 @@ from workbench.plans.journal import Journal, only_one
 from workbench.redrive.gateway import Sink
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
 from workbench.redrive.ledger import Ledger, ended_of
-from workbench.redrive.marks import PlanState, Progress, marks_of
+from workbench.redrive.marks import PlanProgress, PlanState, marks_of
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.verify import produced_of
 
@@ -19,7 +19,7 @@ _OWNER = "ended"
 
 def end_plan(
     plan: RedrivePlan, state: PlanState, sink: Sink, look: Callable[[], RedriveNow], *, was_started: bool
-) -> Progress:
+) -> PlanProgress:
     """Write the end of a plan to Kafka.
 
     Args:
@@ -69,7 +69,9 @@ def end_plan(
     return progress
 
 
-def give_up(plan: RedrivePlan, journal: Journal, ledger: Ledger, end: Callable[[], Progress], *, reason: str) -> int:
+def give_up(
+    plan: RedrivePlan, journal: Journal, ledger: Ledger, end: Callable[[], PlanProgress], *, reason: str
+) -> int:
     """Give up what a begun plan has not produced: other plans may take these letters, and the plan produces nothing more.
 
     Args:

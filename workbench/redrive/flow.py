@@ -20,7 +20,7 @@ _GOOD_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class Flow:
+class LetterFlow:
     """Bounds of the transactions of one run.
 
     Attributes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.queues.gateway import Gateway
-from workbench.redrive.marks import PlanState, Progress
+from workbench.redrive.marks import PlanProgress, PlanState
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.verify import marks_in, produced_of
 
@@ -72,7 +72,7 @@ class RedriveFollower:
         positions = {number: at for (topic, number), at in self.gateway.commits(plan.id).items() if topic == plan.topic}
         ordered = self.gateway.commits(plan.order_group).get((plan.topic, 0), 0) if plan.ordered else 0
         marks = marks_in(plan, self.gateway.notes(plan.id)) if positions else {}
-        progress = Progress(positions=positions, ordered=ordered, marks=marks)
+        progress = PlanProgress(positions=positions, ordered=ordered, marks=marks)
         logs = self.gateway.logs([(plan.topic, part.partition) for part in plan.partitions])
         handled = produced_of(plan, positions, ordered, ())
         produced, now = produced_of(plan, positions, ordered, progress.refused), self.clock()

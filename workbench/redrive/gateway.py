@@ -10,7 +10,7 @@ from workbench.errors import EvidenceError, GuardError
 from workbench.queues.gateway import Gateway, Quotas
 from workbench.redrive.audience import Readers
 from workbench.redrive.letters import Headers, Letter
-from workbench.redrive.marks import Place, Progress
+from workbench.redrive.marks import Place, PlanProgress
 from workbench.redrive.planfile import RedrivePlan
 
 Positions = Mapping[int, int]  # partition to the next offset
@@ -85,10 +85,10 @@ class Sink(Protocol):
             SourceUnreachableError: if Kafka does not answer. GuardError: if a permission is lacking.
         """
 
-    def progress(self) -> Progress:
+    def progress(self) -> PlanProgress:
         """What is committed, once no transaction is about to change it. Needs no `begin`, and fences nobody."""
 
-    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
+    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> PlanProgress:
         """Commit the plan's first positions, unless `check` raises; with a mark of its end, the plan is over before it has begun.
 
         Of all processes that claim letters of the topic at the same time, from any machine, one after the other checks and commits. If

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.redrive.gateway import NO_MARKS, Marks, Positions, Sink
 from workbench.redrive.letters import Headers, Letter
-from workbench.redrive.marks import Progress
+from workbench.redrive.marks import PlanProgress
 from workbench.redrive.planfile import RedrivePlan
 from workbench.runtime.event import Done, Event, Record, Retry
 from workbench.runtime.rest_sink import RestSink
@@ -36,11 +36,11 @@ class HttpSink:
         """See `Sink.begin`: another process that applies this plan fails at its next commit."""
         self._kept.begin(careful=careful)
 
-    def progress(self) -> Progress:
+    def progress(self) -> PlanProgress:
         """See `Sink.progress`."""
         return self._kept.progress()
 
-    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
+    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> PlanProgress:
         """See `Sink.claim`."""
         return self._kept.claim(positions, ordered, marks, check)
 

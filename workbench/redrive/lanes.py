@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from workbench.errors import EvidenceError, GuardError, WorkbenchError
 from workbench.humanize import listed, plural
-from workbench.redrive.flow import Flow
+from workbench.redrive.flow import LetterFlow
 from workbench.redrive.gateway import LetterReader, Sink, letters_at
 from workbench.redrive.letters import Letter, Reader
 from workbench.redrive.marks import MOST_BYTES, Place, PlanState, marks_of
-from workbench.redrive.pace import Pace
+from workbench.redrive.pace import SendPace
 from workbench.redrive.picks import Walk
 from workbench.redrive.plan import route_of
 from workbench.redrive.planfile import RedrivePlan, To
@@ -39,8 +39,8 @@ class Lanes:
     plan: RedrivePlan
     sink: Sink
     letters: LetterReader
-    flow: Flow
-    pace: Pace
+    flow: LetterFlow
+    pace: SendPace
     owner: str
     positions: dict[int, int]
     ordered: int | None

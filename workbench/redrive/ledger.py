@@ -18,9 +18,9 @@ from workbench.errors import GuardError, UsageError
 from workbench.files import make_folder, write_text
 from workbench.humanize import listed
 from workbench.places import state_dir
-from workbench.plans.document import Strict, write_file
+from workbench.plans.document import StrictDocument, write_file
 from workbench.queues.views import Partition
-from workbench.redrive.marks import Place, Progress, all_letters, handled_letters
+from workbench.redrive.marks import Place, PlanProgress, all_letters, handled_letters
 from workbench.redrive.picks import Picks
 from workbench.redrive.planfile import RedrivePlan, group_of_hash, plan_of_group, read_redrive_plan
 
@@ -28,7 +28,7 @@ Commits = Callable[[str], Mapping[Partition, int]]  # group to its committed off
 _STARTED, _ENDED, _PLAN, _KNOWN = "started", "ended.json", "plan.json", "known"
 
 
-class Ended(Strict):
+class EndedPlan(StrictDocument):
     """How a plan ended.
 
     Attributes:
@@ -54,11 +54,11 @@ class Ended(Strict):
 def ended_of(
     outcome: Literal["done", "discarded", "given_up"],
     plan: RedrivePlan,
-    progress: Progress,
+    progress: PlanProgress,
     *,
     refused: Mapping[Place, str] | None = None,
     reason: str | None = None,
-) -> Ended:
+) -> EndedPlan:
     """The end of a plan, now.
 
     Args:
@@ -74,7 +74,7 @@ def ended_of(
         )
         left = {number: [place[1] for place in some if place[0] == number] for number in found}
         handled = [(number, str(picks.without(left[number]))) for number, picks in sorted(found.items())]
-    return Ended(
+    return EndedPlan(
         outcome=outcome,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         reason=reason,
@@ -136,11 +136,11 @@ class Ledger:
         """Whether records of the plan may have been produced."""
         return (self._of(plan) / _STARTED).exists()
 
-    def end(self, plan: RedrivePlan, ended: Ended) -> None:
+    def end(self, plan: RedrivePlan, ended: EndedPlan) -> None:
         """Note durably how the plan ended."""
         write_file(self._of(plan) / _ENDED, ended.model_dump(mode="json"))
 
-    def ended(self, plan: RedrivePlan) -> Ended | None:
+    def ended(self, plan: RedrivePlan) -> EndedPlan | None:
         """How the plan ended; None if it did not."""
         return _ended(self._of(plan))
 
@@ -161,7 +161,7 @@ class Ledger:
         groups: Iterable[str],
         *,
         but: str | None = None,
-        progress: Callable[[RedrivePlan], Progress] | None = None,
+        progress: Callable[[RedrivePlan], PlanProgress] | None = None,
     ) -> dict[int, Picks]:
         """Letters of a topic that no other plan may produce, by partition: produced, discarded, or claimed by a plan that has begun.
 
@@ -194,7 +194,7 @@ class Ledger:
             )
         return {number: Picks.union(several) for number, several in found.items()}
 
-    def _of_plan(self, plan: RedrivePlan, progress: Callable[[RedrivePlan], Progress]) -> dict[int, Picks]:
+    def _of_plan(self, plan: RedrivePlan, progress: Callable[[RedrivePlan], PlanProgress]) -> dict[int, Picks]:
         if (ended := self.ended(plan)) is not None:
             return all_letters(plan) if ended.handled is None else {n: Picks.parse(some) for n, some in ended.handled}
         found = progress(plan)
@@ -210,16 +210,16 @@ class Ledger:
         return handled_letters(plan, found)
 
 
-def _by_commits(plan: RedrivePlan, commits: Commits) -> Progress:
+def _by_commits(plan: RedrivePlan, commits: Commits) -> PlanProgress:
     positions = {number: at for (topic, number), at in commits(plan.id).items() if topic == plan.topic}
     ordered = commits(plan.order_group).get((plan.topic, 0)) if positions else None
-    return Progress(positions=positions, ordered=ordered, marks=dict.fromkeys(positions))
+    return PlanProgress(positions=positions, ordered=ordered, marks=dict.fromkeys(positions))
 
 
-def _ended(folder: Path) -> Ended | None:
+def _ended(folder: Path) -> EndedPlan | None:
     path = folder / _ENDED
     try:
-        return Ended.model_validate_json(path.read_bytes())
+        return EndedPlan.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValidationError):

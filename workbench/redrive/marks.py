@@ -81,7 +81,7 @@ def marks_of(state: PlanState, owner: str, partitions: Collection[int], refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class PlanProgress:
     """What Kafka says about a plan.
 
     Attributes:
@@ -144,7 +144,7 @@ def all_letters(
     }
 
 
-def handled_letters(plan: RedrivePlan, progress: Progress) -> dict[int, Picks]:
+def handled_letters(plan: RedrivePlan, progress: PlanProgress) -> dict[int, Picks]:
     """Letters that no other plan may produce: all of one that is begun or discarded, those that were produced of one that has ended."""
     if progress.state is None:
         return {}

@@ -9,7 +9,7 @@ _CATCH_UP_SECONDS = 0.25  # a pause of this length is made up for, so commits do
 _SLICE_SECONDS = 0.01
 
 
-class Pace:
+class SendPace:
     """Keeps the mean rate at a cap. Records and bytes are two schedules; the later one counts."""
 
     def __init__(

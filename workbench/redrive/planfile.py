@@ -15,7 +15,7 @@ from workbench.errors import GuardError, UsageError
 from workbench.humanize import plural
 from workbench.inputs import is_web_address
 from workbench.masking import remember, secrets_in_url
-from workbench.plans.document import SHORT_HASH, Offset, Strict, canonical_hash, read_document, validated
+from workbench.plans.document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.queues.kinds import REDRIVE_PREFIX, is_redrive_plan
 from workbench.redrive.picks import Picks
 from workbench.redrive.selection import Selection
@@ -66,7 +66,7 @@ class Left(StrEnum):
     OVER_LIMIT = "over_limit"  # selected, after the first `most`
 
 
-class Destination(Strict):
+class Destination(StrictDocument):
     """Where the letters go.
 
     Attributes:
@@ -95,7 +95,7 @@ class Destination(Strict):
         return self
 
 
-class LetterPartition(Strict):
+class LetterPartition(StrictDocument):
     """Letters of one partition of the dead-letter topic.
 
     Attributes:
@@ -135,7 +135,7 @@ class LetterPartition(Strict):
         return self
 
 
-class TargetTopic(Strict):
+class TargetTopic(StrictDocument):
     """A topic that receives records.
 
     Attributes:
@@ -151,7 +151,7 @@ class TargetTopic(Strict):
     origins: list[tuple[Offset, Offset, Offset]] = Field(default_factory=list, strict=False)
 
 
-class RedrivePlan(Strict):
+class RedrivePlan(StrictDocument):
     """A planned redrive of one dead-letter topic.
 
     Attributes:

@@ -8,7 +8,7 @@ from fnmatch import translate
 
 from pydantic import Field, field_validator
 
-from workbench.plans.document import Strict
+from workbench.plans.document import StrictDocument
 from workbench.redrive.letters import Headers, Letter, Origin
 
 _EXPRESSION = re.compile(r"(?P<not>!?)(?P<name>[^=~!\s][^=~!]*)(?:(?P<op>!=|!~|=|~)(?P<value>.*))?", re.DOTALL)
@@ -16,7 +16,7 @@ _MAX_MATCHED = 4096  # bytes of a header that a pattern sees
 Test = Callable[[Letter, Origin], bool]
 
 
-class Selection(Strict):
+class Selection(StrictDocument):
     """Which letters a plan takes; an empty list or None selects all. All conditions must hold.
 
     Attributes:

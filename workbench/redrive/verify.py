@@ -20,7 +20,7 @@ from workbench.queues.gateway import Gateway
 from workbench.queues.views import Partition
 from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Letter, Origin, Reader
-from workbench.redrive.marks import Mark, Place, Progress, all_letters
+from workbench.redrive.marks import Mark, Place, PlanProgress, all_letters
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.receipt import places_of, refused_words
 from workbench.redrive.survey import letter_checksum
@@ -213,7 +213,7 @@ def refused_of(plan: RedrivePlan, gateway: Gateway) -> dict[Place, str]:
     """Letters of the plan that were left out, by the commits of its group, with Kafka's name of the error."""
     # Without the right to see the group they count as missing: there is no reason to tell then.
     with suppress(SourceUnreachableError):
-        return Progress(marks=marks_in(plan, gateway.notes(plan.id))).refused
+        return PlanProgress(marks=marks_in(plan, gateway.notes(plan.id))).refused
     return {}
 
 

@@ -18,7 +18,7 @@ from workbench.plans.journal import Journal, only_one
 from workbench.plans.refusal import NO_RIGHT, Refusal
 from workbench.queues.gateway import Gateway
 from workbench.queues.views import Partition
-from workbench.replay.guard import HINTS, Limits, Now, check_cluster, check_group, check_logs
+from workbench.replay.guard import HINTS, Now, ReplayLimits, check_cluster, check_group, check_logs
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import (
     PartitionReceipt,
@@ -41,7 +41,7 @@ QUIET_SECONDS_NEW = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ApplyOptions:
     """How to apply.
 
     Attributes:
@@ -49,7 +49,7 @@ class Options:
         dry_run: run all safety checks, write nothing.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    limits: ReplayLimits = field(default_factory=ReplayLimits)
     quiet_seconds: float | None = None
     dry_run: bool = False
 
@@ -59,7 +59,7 @@ def apply_plan(
     path: Path,
     gateway: Gateway,
     journal: Journal,
-    options: Options,
+    options: ApplyOptions,
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Receipt:

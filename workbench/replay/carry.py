@@ -11,7 +11,7 @@ from workbench.humanize import listed, plural
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import WITHOUT_MEMBERS, ClusterView, Gateway, names_of, read_by
 from workbench.queues.views import Partition
-from workbench.replay.guard import HINTS, Limits
+from workbench.replay.guard import HINTS, ReplayLimits
 from workbench.replay.planfile import Plan
 from workbench.replay.write import write_commits
 
@@ -43,7 +43,7 @@ def check_or_carry(
     plan: Plan,
     gateway: Gateway,
     journal: Journal,
-    limits: Limits,
+    limits: ReplayLimits,
     *,
     cluster: ClusterView,
     old: Mapping[Partition, int],

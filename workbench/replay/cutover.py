@@ -22,7 +22,7 @@ from workbench.queues.views import Partition
 from workbench.replay.carry import carried, check_or_carry, gaps_beyond
 from workbench.replay.fleet import FleetFile, InstanceStatus, ServiceFleet, run_template
 from workbench.replay.gaps import gaps
-from workbench.replay.guard import HINTS, Limits, check_cluster, wrong_kind
+from workbench.replay.guard import HINTS, ReplayLimits, check_cluster, wrong_kind
 from workbench.replay.planfile import Plan
 from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
 from workbench.replay.strangers import check_left, check_named
@@ -51,7 +51,7 @@ class Cutover:
     count_records: CountRecords
     back: bool = False
     carry_others: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: ReplayLimits = field(default_factory=ReplayLimits)
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 

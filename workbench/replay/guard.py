@@ -8,7 +8,15 @@ from datetime import datetime
 
 from workbench.humanize import duration, listed, plural
 from workbench.plans.refusal import COMMON_HINTS, Refusal
-from workbench.queues.gateway import ABSENT, WITHOUT_MEMBERS, ClusterView, Found, LogView, TopicSettings, TopicView
+from workbench.queues.gateway import (
+    ABSENT,
+    WITHOUT_MEMBERS,
+    ClusterView,
+    FirstRecord,
+    LogView,
+    TopicSettings,
+    TopicView,
+)
 from workbench.queues.kinds import cannot_replay_into
 from workbench.queues.views import GroupView, Partition
 from workbench.replay.plan_words import seconds_until_lost
@@ -16,7 +24,7 @@ from workbench.replay.planfile import Plan, PlannedPartition, Resolution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ReplayLimits:
     """Limits that the operator sets.
 
     Attributes:
@@ -62,7 +70,7 @@ def is_remade(plan: Plan, topic: TopicView) -> bool:
     return topic.topic_id is not None and plan.topic_ids.get(topic.topic, topic.topic_id) != topic.topic_id
 
 
-def check_cluster(plan: Plan, cluster: ClusterView, limits: Limits) -> list[Refusal]:
+def check_cluster(plan: Plan, cluster: ClusterView, limits: ReplayLimits) -> list[Refusal]:
     """Check that this is the plan's cluster, with exactly the planned partitions and all replicas."""
     if cluster.cluster_id != plan.cluster_id:
         text = f"The plan is for the cluster {plan.cluster_id}, this one is {cluster.cluster_id}."
@@ -104,7 +112,7 @@ def wrong_kind(view: GroupView) -> str | None:
     return f"{view.group!r} is {why}." if why is not None else None
 
 
-def check_group(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
+def check_group(plan: Plan, now: Now, limits: ReplayLimits) -> list[Refusal]:
     """Check that the new group is a consumer group without members and without unexpected commits."""
     if (wrong := wrong_kind(now.group)) is not None:
         return [Refusal(code="wrong_kind", message=wrong)]
@@ -152,7 +160,7 @@ def check_same_logs(plan: Plan, logs: LogView) -> list[Refusal]:
     return found
 
 
-def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
+def check_logs(plan: Plan, now: Now, limits: ReplayLimits) -> list[Refusal]:
     """Check that every target is still the first record of the window, and stays so for the margin."""
     found = check_same_logs(plan, now.logs)
     known = {refusal.partition for refusal in found}
@@ -188,7 +196,7 @@ def check_logs(plan: Plan, now: Now, limits: Limits) -> list[Refusal]:
     return found
 
 
-def _is_earlier(plan: Plan, part: PlannedPartition, first: Found) -> bool:
+def _is_earlier(plan: Plan, part: PlannedPartition, first: FirstRecord) -> bool:
     """Whether Kafka now finds a record before the target; one that is dated behind the window may have been there at the plan."""
     if first.offset is None or part.target is None or first.offset >= part.target:
         return False

@@ -14,7 +14,7 @@ from workbench.plans.refusal import NO_RIGHT
 from workbench.queues.gateway import (
     ABSENT,
     ClusterView,
-    Found,
+    FirstRecord,
     Gateway,
     LogView,
     names_of,
@@ -108,7 +108,7 @@ def _checked_kinds(gateway: Gateway, request: PlanRequest) -> tuple[GroupView, G
     return old, new
 
 
-def _largest(partitions: Iterable[Partition], logs: LogView, since: Mapping[Partition, Found]) -> list[Partition]:
+def _largest(partitions: Iterable[Partition], logs: LogView, since: Mapping[Partition, FirstRecord]) -> list[Partition]:
     """Partitions with messages to replay, largest first: their records determine the bytes."""
     sizes = {part: logs.ends[part] - offset for part in partitions if (offset := since[part].offset) is not None}
     return sorted((part for part, size in sizes.items() if size > 0), key=lambda part: -sizes[part])
@@ -224,7 +224,7 @@ def _planned(request: PlanRequest, part: Partition, found: Survey) -> PlannedPar
     )
 
 
-def _resolution(request: PlanRequest, first: Found, log_start: int, span: WindowSpan, older: int) -> Resolution:
+def _resolution(request: PlanRequest, first: FirstRecord, log_start: int, span: WindowSpan, older: int) -> Resolution:
     """How far the order of the timestamps is known."""
     since_ms = instant_ms(request.since)
     until_ms = instant_ms(request.until) if request.until is not None else None

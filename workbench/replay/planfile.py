@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from workbench.errors import GuardError, UsageError
 from workbench.humanize import plural
-from workbench.plans.document import SHORT_HASH, Offset, Strict, canonical_hash, read_document, validated
+from workbench.plans.document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.queues.position import Position
 from workbench.queues.views import Partition
 from workbench.window import instant_ms
@@ -53,7 +53,7 @@ class AfterEnd(StrEnum):
     END = "end"  # commit the log end: only new records
 
 
-class PlannedPartition(Strict):
+class PlannedPartition(StrictDocument):
     """Plan for one partition.
 
     Attributes:
@@ -128,7 +128,7 @@ class PlannedPartition(Strict):
             raise ValueError(f"{name}: {plural(self.messages, 'message does', 'messages do')} not fit into the ranges")
 
 
-class Plan(Strict):
+class Plan(StrictDocument):
     """A planned replay.
 
     Attributes:

@@ -8,7 +8,7 @@ from workbench.errors import GuardError
 from workbench.humanize import plural
 from workbench.queues.gateway import Gateway, LogView, names_of
 from workbench.queues.views import Partition
-from workbench.replay.guard import HINTS, Limits, check_same_logs
+from workbench.replay.guard import HINTS, ReplayLimits, check_same_logs
 from workbench.replay.planfile import Plan
 
 
@@ -27,7 +27,12 @@ def check_applied(plan: Plan, new: Mapping[Partition, int]) -> None:
 
 
 def check_old_commits(
-    plan: Plan, limits: Limits, *, old: Mapping[Partition, int], new: Mapping[Partition, int], beyond: Set[Partition]
+    plan: Plan,
+    limits: ReplayLimits,
+    *,
+    old: Mapping[Partition, int],
+    new: Mapping[Partition, int],
+    beyond: Set[Partition],
 ) -> None:
     """Check that the old group's commits still exist, for a cutover back: they may have expired.
 
@@ -48,7 +53,7 @@ def check_old_commits(
 
 
 def check_within_logs(
-    plan: Plan, gateway: Gateway, limits: Limits, *, group: str, commits: Mapping[Partition, int]
+    plan: Plan, gateway: Gateway, limits: ReplayLimits, *, group: str, commits: Mapping[Partition, int]
 ) -> None:
     """Check that the logs are those of the plan and contain these commits: otherwise `auto.offset.reset` would decide.
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from workbench.errors import GuardError, UsageError
-from workbench.plans.document import Offset, Strict, canonical_hash, read_document, validated, write_file
+from workbench.plans.document import Offset, StrictDocument, canonical_hash, read_document, validated, write_file
 from workbench.queues.views import Partition
 from workbench.replay.planfile import Plan
 
@@ -46,7 +46,7 @@ class Status(StrEnum):
     WOULD_COMMIT = "would_commit"
 
 
-class PartitionReceipt(Strict):
+class PartitionReceipt(StrictDocument):
     """One partition: offset before, planned, and read back."""
 
     topic: str
@@ -58,7 +58,7 @@ class PartitionReceipt(Strict):
     error: str | None = None
 
 
-class Receipt(Strict):
+class Receipt(StrictDocument):
     """Result of `apply`."""
 
     schema_: Literal["workbench.replay-receipt/1"] = Field(alias="schema", default="workbench.replay-receipt/1")
@@ -92,7 +92,7 @@ class Receipt(Strict):
         return self.model_dump(mode="json", by_alias=True)
 
 
-class Rollback(Strict):
+class Rollback(StrictDocument):
     """All commits of the group before the first change, for a rollback.
 
     Attributes:

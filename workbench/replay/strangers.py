@@ -12,7 +12,7 @@ from workbench.humanize import listed, plural
 from workbench.queues.gateway import Gateway
 from workbench.queues.views import GroupView, Member
 from workbench.replay.fleet import FleetFile, InstanceStatus
-from workbench.replay.guard import Limits
+from workbench.replay.guard import ReplayLimits
 
 _MOST_NAMED = 8
 _LOOK_SECONDS = 0.5
@@ -30,7 +30,7 @@ class Switching(Protocol):
         """The fleet."""
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ReplayLimits:
         """What the operator allows."""
 
     @property

@@ -15,7 +15,7 @@ from workbench.runtime.tally import Tally
 from workbench.runtime.tracker import OffsetTracker
 
 
-class Target(Protocol):
+class EventTarget(Protocol):
     """Bounded destination of events."""
 
     def fill(self) -> float:
@@ -76,7 +76,7 @@ class PartitionState:
     # Number of its events without room (its consumer thread holds them), and the full targets. Above the carry-over's bound, the
     # partition is paused until these events are placed and the targets have room to spare.
     held_events: int = 0
-    blocked_by: set[Target] = field(default_factory=set)
+    blocked_by: set[EventTarget] = field(default_factory=set)
     last_timestamp_ms: int = -1
     # (first offset, leader epoch) of each run of records with one epoch; a commit includes its epoch.
     epochs: list[tuple[int, int]] = field(default_factory=list)

@@ -13,7 +13,7 @@ from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.delay import DelayQueue
 from workbench.runtime.event import Event
 from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import Target
+from workbench.runtime.partition import EventTarget
 from workbench.runtime.processors import Processors, Slot
 
 
@@ -38,7 +38,7 @@ class Placing:
         self._give_up = give_up
         self._clock = clock
         self._wall_clock = wall_clock
-        self._held: dict[Target, deque[Event]] = {}  # events without room, in order, by their full target
+        self._held: dict[EventTarget, deque[Event]] = {}  # events without room, in order, by their full target
 
     @property
     def is_holding(self) -> bool:
@@ -123,7 +123,7 @@ class Placing:
             if not waiting:
                 del self._held[target]
 
-    def _hold(self, target: Target, event: Event) -> None:
+    def _hold(self, target: EventTarget, event: Event) -> None:
         """Hold an event for which `target` has no room, behind the others of that target, across partitions: first in, first out.
         Otherwise a partition that is always last would look stuck."""
         self._held.setdefault(target, deque()).append(event)

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from workbench.alerts import NO_NAMES, Alert, Message, Names, left_out, parse_message, told
+from workbench.alerts import NO_NAMES, Alert, AlertMessage, Names, left_out, parse_message, told
 from workbench.delivery import ServeSettings
 from workbench.errors import UsageError
 from workbench.masking import masked, masked_document, masked_start
@@ -227,7 +227,7 @@ class _Api:
         server.metrics.truncated.inc(found.truncated)
         return JSONResponse({"accepted": counts, **{kind: number for kind, number in missing.items() if number}})
 
-    def _read(self, text: str) -> Message:
+    def _read(self, text: str) -> AlertMessage:
         message = parse_message(text, name="the body", names=self._server.names())
         for said in (*left_out(message), *told(message.alerts)):
             warn(_log, "%s", masked_start(said, _MAX_SAID), kind="alerts")

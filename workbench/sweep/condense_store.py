@@ -17,7 +17,7 @@ import pyarrow as pa
 from workbench.errors import DamagedCaptureError
 from workbench.files import atomic_write
 from workbench.sweep.landed import LAND_AGAIN, columns_of, is_empty
-from workbench.sweep.store import SUMMARIES, LandedFile, Store
+from workbench.sweep.store import SUMMARIES, FleetStore, LandedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class StoreReading:
     """What a sweep has read from a store.
 
     Attributes:
@@ -61,7 +61,7 @@ class Reading:
     counters: bool
 
 
-def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]) -> Reading:
+def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[datetime]) -> StoreReading:
     """Condense the files of these slots that have no summary that can be read.
 
     Raises:
@@ -85,7 +85,7 @@ def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]
                 )
             )
     done = _run(spark, jobs)
-    return Reading(
+    return StoreReading(
         files=len(files),
         condensed=len(jobs),
         bytes_read=sum(done["bytes_read"].to_pylist()),
@@ -95,7 +95,7 @@ def condense_missing(store: Store, spark: SparkSession, ends: Sequence[datetime]
     )
 
 
-def summary_path(store: Store, file: LandedFile) -> Path:
+def summary_path(store: FleetStore, file: LandedFile) -> Path:
     """Path of a file's summary, whether it exists or not."""
     return store.root / SUMMARIES / f"v{VERSION}" / f"{file.end:%Y-%m-%d}" / f"{file.digest}-{file.end:%H%M%S}.parquet"
 

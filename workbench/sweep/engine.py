@@ -25,10 +25,10 @@ from workbench.queues.kinds import REDRIVE_PREFIX, Unjudged
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.spark.columns import columns
 from workbench.spark.session import for_little_data, is_local
-from workbench.sweep.condense_store import Reading, condense_missing
+from workbench.sweep.condense_store import StoreReading, condense_missing
 from workbench.sweep.landed import whole_file
 from workbench.sweep.order import with_mutes, worst_first
-from workbench.sweep.store import Store
+from workbench.sweep.store import FleetStore
 from workbench.thresholds import Thresholds
 from workbench.triage.engine import ORDER, Triage, answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
@@ -84,7 +84,7 @@ class Sweep:
     source: dict[str, Any]
     table: pa.Table
     findings: tuple[Finding, ...]
-    reading: Reading
+    reading: StoreReading
     partial: tuple[str, ...] = ()
     shorter: tuple[str, ...] = ()
     not_judged: tuple[Unjudged, ...] = ()
@@ -159,7 +159,7 @@ class Sweep:
 
 
 def sweep(
-    store: Store,
+    store: FleetStore,
     spark: SparkSession,
     *,
     window: Window | None = None,
@@ -175,7 +175,7 @@ def sweep(
     Args:
         store: of landed samples.
         spark: the Spark session; it and its executors must be able to read the store's folder.
-        window: of the store (`Store.window`); default: the newest.
+        window: of the store (`FleetStore.window`); default: the newest.
         thresholds: replace the store's own.
         top: number of full findings, worst first; healthy subscriptions have none.
         events: of the cluster, as in a capture.
@@ -227,7 +227,7 @@ def sweep(
     )
 
 
-def _screened_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading, pa.Table]:
+def _screened_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreReading, pa.Table]:
     """The columns of `_TABLE` for a large fleet: from its summaries, and what these leave open from its samples."""
     from workbench.sweep.screen import SCREEN, screened
 
@@ -252,7 +252,7 @@ def _screened_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading,
 SMALL_SAMPLES = 1_000_000
 
 
-def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading, pa.Table] | None:
+def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreReading, pa.Table] | None:
     """The same for a small fleet, from all of its samples in one plan, as a triage does it; None if the fleet is not small."""
     if not is_local(looked.spark):  # somebody with a cluster wants the work done there
         return None
@@ -271,7 +271,7 @@ def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading, pa
     if not rows:
         raise _no_lag(looked.store)
     size = sum(file.size for file in files)
-    reading = Reading(
+    reading = StoreReading(
         files=len(files),
         condensed=len(files),
         bytes_read=size,
@@ -282,7 +282,7 @@ def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[Reading, pa
     return reading, _as_table(rows)
 
 
-def _no_lag(store: Store) -> NoSeriesError:
+def _no_lag(store: FleetStore) -> NoSeriesError:
     return NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
 
 
@@ -312,7 +312,7 @@ class _Looked:
         kept: all samples, of a fleet that is small; else those of a closer look are read for it.
     """
 
-    store: Store
+    store: FleetStore
     spark: SparkSession
     window: Window
     limits: Thresholds
@@ -362,7 +362,7 @@ def _without_samples(screen: pa.Table, names: Set[tuple[str, str]]) -> pa.Table:
     return theirs.append_column("verdict", verdicts).select(list(_TABLE))
 
 
-def _summary(spark: SparkSession, reading: Reading, window: Window, store: Store) -> DataFrame:
+def _summary(spark: SparkSession, reading: StoreReading, window: Window, store: FleetStore) -> DataFrame:
     from workbench.features.slots import SLOT_COLUMNS, of_slots
 
     slots = spark.read.schema(SLOT_COLUMNS).parquet(*reading.summaries)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from workbench.collect.prometheus import Collected
 from workbench.errors import NoSeriesError, SourceUnreachableError
-from workbench.sweep.store import Store
+from workbench.sweep.store import FleetStore
 from workbench.window import Window
 
 # Queries the sources for one slot, as `collect.live.collect_series` does.
@@ -24,13 +24,13 @@ class Landed:
     sources: tuple[str, ...] = ()
 
 
-def wanting(store: Store, window: Window) -> list[datetime]:
+def wanting(store: FleetStore, window: Window) -> list[datetime]:
     """Ends of a window's slots that are missing or incomplete."""
     here = set(store.landed())
     return [end for end in store.slots_of(window) if end not in here or store.missing_of(end)]
 
 
-def land_missing(store: Store, window: Window, ask: Ask) -> Landed:
+def land_missing(store: FleetStore, window: Window, ask: Ask) -> Landed:
     """Land the missing slots of a window. An incomplete slot lands as well, and is marked until it is complete.
 
     Raises:

@@ -83,7 +83,7 @@ class LandedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class FleetStore:
     """A folder of landed samples.
 
     Attributes:
@@ -225,7 +225,7 @@ class Store:
         return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *found])
 
 
-def open_store(root: Path) -> Store:
+def open_store(root: Path) -> FleetStore:
     """Open an existing store; a slot that a killed landing moved aside is restored.
 
     Raises:
@@ -241,12 +241,12 @@ def open_store(root: Path) -> Store:
     for day in (root / SAMPLES).glob("day=*"):
         restored(day)
     try:
-        return Store(root=root, info=StoreInfo.model_validate_json(path.read_bytes()))
+        return FleetStore(root=root, info=StoreInfo.model_validate_json(path.read_bytes()))
     except ValidationError as error:
         raise DamagedCaptureError(f"{path} cannot be read: {first_problem(error, whole='the file')}.") from None
 
 
-def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] | None = None) -> Store:
+def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] | None = None) -> FleetStore:
     """Make a new store, or open an existing one of the same cluster and slot length.
 
     Raises:
@@ -265,7 +265,7 @@ def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] 
     root.mkdir(parents=True, exist_ok=True)
     with atomic_write(root / INFO) as temporary:
         temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
-    return Store(root=root, info=info, own=own or {})
+    return FleetStore(root=root, info=info, own=own or {})
 
 
 def _pieces(series: SeriesTable) -> Iterator[SeriesTable]:

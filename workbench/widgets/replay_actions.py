@@ -12,7 +12,7 @@ from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import Gateway
 from workbench.queues.systems import CountRecords, counter_of, gateway_of
-from workbench.replay.apply import Options, apply_plan
+from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.check import Checked, CheckRequest, check
 from workbench.replay.confirm import of_plan, of_rollback
 from workbench.replay.follow import Follower, check_same_cluster
@@ -118,7 +118,7 @@ def apply_it(
             work.disable_cancel(held)
 
     return apply_plan(
-        plan, path, connections.gateway(cluster), Journal.of_user(), Options(dry_run=dry_run), sleep=sleep
+        plan, path, connections.gateway(cluster), Journal.of_user(), ApplyOptions(dry_run=dry_run), sleep=sleep
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from workbench.kafka.errors import is_denied
-from workbench.redrive.marks import Mark, Progress
+from workbench.redrive.marks import Mark, PlanProgress
 from workbench.redrive.planfile import RedrivePlan
 
 _PAUSE_SECONDS = 0.2
@@ -19,7 +19,7 @@ def read_progress(
     *,
     timeout_seconds: float,
     unreachable: Callable[[str, Any], Exception],
-) -> Progress:
+) -> PlanProgress:
     """Read the commits of a plan's groups, once no transaction is about to change them.
 
     A consumer asks, which joins nothing: an AdminClient (librdkafka 2.16) has no group of its own, and ends the process when the answer
@@ -63,7 +63,7 @@ def read_progress(
 
     found = commits(plan.id, [part.partition for part in plan.partitions])
     ordered = commits(plan.order_group, [0]) if plan.ordered and found else {}
-    return Progress(
+    return PlanProgress(
         positions={number: part.offset for number, part in found.items()},
         ordered=ordered[0].offset if 0 in ordered else None,
         marks={number: Mark.parse(part.metadata) for number, part in found.items()},

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from workbench.errors import WorkbenchError
 from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.groups import NotListedError
-from workbench.kafka.offset_fetch import Limits, read_commits
+from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.kafka.quotas import quotas_of
 from workbench.kafka.redrive.letters import KafkaLetters
 from workbench.kafka.redrive.sink import KafkaSink
@@ -65,7 +65,7 @@ class KafkaLetterQueue:
     def readers(self, topics: Sequence[str]) -> Readers | None:
         """Committed offsets on some topics, by group, without those of redrive plans; None if it cannot be told."""
         end = time.monotonic() + _READERS_SECONDS
-        limits = Limits(deadline=end, moved_until=end, lost_until=end, silence_seconds=_TIMEOUT_SECONDS / 10)
+        limits = FetchLimits(deadline=end, moved_until=end, lost_until=end, silence_seconds=_TIMEOUT_SECONDS / 10)
         try:
             names = [name for name in self.gateway.groups() if not is_redrive_plan(name)]
             found = read_commits(self.gateway.bootstrap, self.gateway.properties, names, limits)

@@ -22,7 +22,7 @@ from workbench.plans.refusal import NO_RIGHT
 from workbench.queues.kinds import REDRIVE_PREFIX
 from workbench.redrive.gateway import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions, SlowError
 from workbench.redrive.letters import Headers, Letter
-from workbench.redrive.marks import Place, Progress
+from workbench.redrive.marks import Place, PlanProgress
 from workbench.redrive.planfile import RedrivePlan
 
 _TRANSACTION_TIMEOUT_MS = 60_000
@@ -141,11 +141,11 @@ class KafkaSink:
                 self._named[place] = error.name()
             self._on_failure(error, message)
 
-    def progress(self) -> Progress:
+    def progress(self) -> PlanProgress:
         """See `Sink.progress`."""
         return read_progress(self._common, self._plan, timeout_seconds=self._timeout, unreachable=self._unreachable)
 
-    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> Progress:
+    def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> PlanProgress:
         """See `Sink.claim`.
 
         One transactional id for all claims of the topic: who begins later fences who began before and has not committed yet. So between
@@ -173,7 +173,7 @@ class KafkaSink:
                 time.sleep(random.uniform(0.1, 1.0) * attempt)  # noqa: S311 - so that two do not fence each other for ever
         raise AssertionError
 
-    def _shown(self) -> Progress:
+    def _shown(self) -> PlanProgress:
         """What is committed, once Kafka shows it.
 
         Of a new group, it tells no position, and no error, until the transaction's markers are written (4.2, seen). Whoever asks again
