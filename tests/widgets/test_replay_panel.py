@@ -11,23 +11,23 @@ import pytest
 
 from tests.replay.fakes import FakeGateway, now_ms, orders
 from tests.widgets.test_panel import HOSTILE
+from workbench.api.replay_runs import ReplayConnections
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import TopicSettings
 from workbench.queues.views import Partition
 from workbench.widgets.prefill import Wish, wish_of
 from workbench.widgets.replay import ReplayPanel
-from workbench.widgets.replay_actions import Connections
 
 MINUTE = 60_000
 
 
-def connections(gateway: FakeGateway) -> Connections:
+def connections(gateway: FakeGateway) -> ReplayConnections:
     """To a cluster in memory, where every offset holds a record."""
 
     def count(ranges: Mapping[Partition, tuple[int, int]]) -> dict[Partition, int]:
         return {key: stop - start for key, (start, stop) in ranges.items()}
 
-    return Connections(gateway=lambda _cluster: gateway, counter=lambda _cluster: count)
+    return ReplayConnections(gateway=lambda _cluster: gateway, counter=lambda _cluster: count)
 
 
 @pytest.fixture
@@ -283,7 +283,9 @@ def test_hostile_names_stay_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_is_not_said_is_asked_for(missing: str) -> None:
     """In one line, before any cluster is asked."""
     wish = {"cluster": "c", "from_group": "a", "new_group": "b", "topics": "t", "since": "5m ago", missing: ""}
-    made = ReplayPanel(Wish(**wish), connections=Connections(gateway=lambda _cluster: pytest.fail("asked the cluster")))  # type: ignore[arg-type]
+    made = ReplayPanel(
+        Wish(**wish), connections=ReplayConnections(gateway=lambda _cluster: pytest.fail("asked the cluster"))
+    )  # type: ignore[arg-type]
     made.make.click()
     made.wait()
     assert "Enter the " in made.trouble.value

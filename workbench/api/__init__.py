@@ -25,7 +25,16 @@ from workbench.api.letters import (
 from workbench.api.look import TriageResult, triage
 from workbench.api.measure import features, samples
 from workbench.api.progress import Progress
-from workbench.api.replays import PlannedReplay, plan_replay
+from workbench.api.replays import (
+    PlannedReplay,
+    apply_replay,
+    cut_over_replay,
+    follow_replay,
+    plan_replay,
+    retire_replay,
+    roll_back_replay,
+    verify_replay,
+)
 from workbench.api.reports import health
 from workbench.api.snapshots import SnapshotResult, snapshot
 
@@ -38,15 +47,21 @@ __all__ = [
     "SnapshotResult",
     "TriageResult",
     "apply_redrive",
+    "apply_replay",
     "capture",
     "capture_statistics",
+    "cut_over_replay",
     "dead_letters",
     "features",
+    "follow_replay",
     "health",
     "plan_redrive",
     "plan_replay",
+    "retire_replay",
+    "roll_back_replay",
     "samples",
     "snapshot",
     "triage",
     "verify_redrive",
+    "verify_replay",
 ]

@@ -1,16 +1,25 @@
-"""Plan a replay: the start offset of a new group in each partition. Read-only."""
+"""A replay from its plan to its end, as functions: only those with `confirm` change anything."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from workbench.api.replay_runs import open_replay, open_rollback
+
 if TYPE_CHECKING:
     from workbench.queues.gateway import Gateway
+    from workbench.replay.check import Checked
+    from workbench.replay.guard import ReplayLimits
     from workbench.replay.planfile import Plan
+    from workbench.replay.progress import ReplayProgress
+    from workbench.replay.receipt import Receipt
     from workbench.replay.request import PlanRequest
+    from workbench.replay.retire import Retired
+    from workbench.replay.rollback import RolledBack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,3 +106,122 @@ def plan_on(request: PlanRequest, gateway: Gateway, *, bootstrap: str) -> Planne
     from workbench.replay.plan import make_plan, survey
 
     return PlannedReplay(plan=make_plan(request, *survey(gateway, request)), bootstrap=bootstrap)
+
+
+def apply_replay(
+    plan_file: str | Path,
+    *,
+    confirm: str | None,
+    cluster: str | None = None,
+    config: Path | None = None,
+    limits: ReplayLimits | None = None,
+) -> Receipt:
+    """Commit a plan's offsets for its new group, after all safety checks. Safe to repeat after any failure.
+
+    Args:
+        plan_file: of `plan_replay` or `workbench replay plan`; the rollback file and the receipt are written beside it.
+        confirm: the new group and the number of messages (`payments-2 9,314`), or the plan's hash; None: only the safety checks.
+
+    Raises:
+        UsageError, GuardError: if the plan is none, was changed, or is refused. SourceUnreachableError: if Kafka does not answer.
+    """
+    return open_replay(plan_file, cluster=cluster, config=config).apply(confirm, limits=limits)
+
+
+def follow_replay(
+    plan_file: str | Path, *, cluster: str | None = None, config: Path | None = None, interval_seconds: float = 2.0
+) -> Iterator[ReplayProgress]:
+    """Yield the progress of a replay until its group has committed the whole window. Changes nothing.
+
+    Raises:
+        UsageError, GuardError: if the plan is none, or of another cluster. SourceUnreachableError: if Kafka does not answer.
+    """
+    replay = open_replay(plan_file, cluster=cluster, config=config)
+    replay.check_cluster()
+
+    def wait(seconds: float) -> bool:
+        time.sleep(seconds)
+        return False
+
+    yield from replay.looks(interval_seconds=interval_seconds, stop=wait)
+
+
+def verify_replay(
+    plan_file: str | Path,
+    *,
+    cluster: str | None = None,
+    config: Path | None = None,
+    fleet: Path | None = None,
+    processed: Path | None = None,
+    records: bool = False,
+) -> Checked:
+    """Check whether the new group got every record of the window: yes, no, or cannot tell. Changes nothing.
+
+    Args:
+        fleet, processed, records: see `workbench replay verify`.
+
+    Raises:
+        UsageError, GuardError: if the plan is none, or of another cluster. SourceUnreachableError: if Kafka does not answer.
+    """
+    replay = open_replay(plan_file, cluster=cluster, config=config)
+    return replay.verify(fleet=fleet, processed=processed, records=records)
+
+
+def roll_back_replay(
+    rollback_file: str | Path, *, confirm: str, cluster: str | None = None, config: Path | None = None
+) -> RolledBack:
+    """Make the new group as it was before `apply_replay`.
+
+    Args:
+        rollback_file: that was written beside the plan.
+        confirm: the group and the number of its commits that are restored, or the file's hash.
+
+    Raises:
+        UsageError, GuardError: if the file is none, was changed, or the group has moved on. SourceUnreachableError: as above.
+    """
+    return open_rollback(rollback_file, cluster=cluster, config=config).run(confirm)
+
+
+def cut_over_replay(
+    plan_file: str | Path,
+    fleet_file: str | Path,
+    *,
+    confirm: str,
+    cluster: str | None = None,
+    config: Path | None = None,
+    back: bool = False,
+    limits: ReplayLimits | None = None,
+    say: Callable[[str], None] = lambda _text: None,
+) -> None:
+    """Switch a fleet to the new group, or `back`: one instance first, then batches. Safe to repeat after any failure.
+
+    Args:
+        confirm: the group that they switch to and the number of instances, or the plan's hash.
+        say: called with a line for every step.
+
+    Raises:
+        UsageError, GuardError: if a file is wrong, or a batch is not healthy. SourceUnreachableError: if Kafka does not answer.
+    """
+    from workbench.replay.fleet import read_fleet
+
+    replay = open_replay(plan_file, cluster=cluster, config=config)
+    replay.cut_over(read_fleet(Path(fleet_file)), confirm, back=back, limits=limits, say=say)
+
+
+def retire_replay(
+    plan_file: str | Path,
+    *,
+    confirm: str,
+    cluster: str | None = None,
+    config: Path | None = None,
+    stays: bool = False,
+) -> Retired:
+    """End a replay: delete the new group, if nothing is left only to it; with `stays`, keep it and delete the old one.
+
+    Args:
+        confirm: the group that is deleted and the number of the plan's partitions, or the plan's hash.
+
+    Raises:
+        UsageError, GuardError: if the plan is none, or something is left. SourceUnreachableError: if Kafka does not answer.
+    """
+    return open_replay(plan_file, cluster=cluster, config=config).retire(confirm, stays=stays)

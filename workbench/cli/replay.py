@@ -180,34 +180,28 @@ def apply_command(
     Writes a rollback file next to the plan first, and reads the offsets back afterwards. It is safe to repeat after any failure.
     Exit code 6 if a safety check failed, or if an offset was not read back as planned.
     """
+    from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_head, show_receipt
     from workbench.console import SafeConsole
-    from workbench.plans.journal import Journal
-    from workbench.replay.apply import ApplyOptions, apply_plan
     from workbench.replay.confirm import of_plan
     from workbench.replay.guard import ReplayLimits
-    from workbench.replay.planfile import read_plan
     from workbench.replay.receipt import ReplayOutcome
-    from workbench.settings import load_settings
 
     collect_no_garbage()
-    plan = read_plan(plan_file)
-    options = ApplyOptions(
-        limits=ReplayLimits(
-            retention_margin_seconds=seconds_of(retention_margin),
-            allow_existing=allow_existing,
-            allow_under_replicated=allow_under_replicated,
-        ),
-        quiet_seconds=seconds_of(quiet_period) if quiet_period is not None else None,
-        dry_run=dry_run,
+    replay = open_replay(plan_file, cluster=cluster, config=config)
+    plan = replay.plan
+    limits = ReplayLimits(
+        retention_margin_seconds=seconds_of(retention_margin),
+        allow_existing=allow_existing,
+        allow_under_replicated=allow_under_replicated,
     )
-    gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
+    quiet = seconds_of(quiet_period) if quiet_period is not None else None
     if not dry_run:
         summary = f"Commit {plural(len(plan.targets), 'offset')} for the group {plan.new_group!r} ({plural(plan.messages, 'message')})."
         confirmed(of_plan(plan), confirm, summary, show=lambda: show_head(SafeConsole(stderr=True), plan))
     with Steps(quiet=as_json) as steps, steps.waiting(f"Checking and committing for {plan.new_group}"):
-        receipt = apply_plan(plan, plan_file, gateway, Journal.of_user(), options)
+        receipt = replay.apply(None if dry_run else plan.hash, limits=limits, quiet_seconds=quiet)
     if as_json:
         write_json(receipt.document())
     show_receipt(receipt, plan_file, as_json=as_json)
@@ -235,15 +229,12 @@ def rollback_command(
 
     ROLLBACK is the file that `apply` wrote next to the plan (plan.rollback.json).
     """
+    from workbench.api.replay_runs import open_rollback
     from workbench.cli.progress import Steps
-    from workbench.plans.journal import Journal
     from workbench.replay.confirm import of_rollback
-    from workbench.replay.receipt import read_rollback
-    from workbench.replay.rollback import roll_back
-    from workbench.settings import load_settings
 
-    rollback = read_rollback(rollback_file)
-    gateway = gateway_of(load_settings(config).cluster(cluster or rollback.cluster))
+    undo = open_rollback(rollback_file, cluster=cluster, config=config)
+    rollback = undo.rollback
     what = (
         f"restore {plural(len(rollback.before), 'commit')}"
         if rollback.before
@@ -251,7 +242,7 @@ def rollback_command(
     )
     confirmed(of_rollback(rollback), confirm, f"Group {rollback.group!r}: {what}.")
     with Steps(quiet=as_json) as steps, steps.waiting(f"Restoring {rollback.group}"):
-        found = roll_back(rollback, gateway, Journal.of_user(), discard_progress=discard_progress)
+        found = undo.run(rollback.hash, discard_progress=discard_progress)
     if as_json:
         failed = [{"topic": t, "partition": n, "error": words} for (t, n), words in sorted(found.failed.items())]
         document = {"schema": "workbench.replay-rolled-back/1", "group": found.group, "deleted": found.deleted}

@@ -10,7 +10,6 @@ from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_option, confirmed
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
-from workbench.queues.systems import counter_of, gateway_of
 from workbench.screen import say, write_json
 
 
@@ -43,41 +42,17 @@ def retire_command(
 
     The commits of the deleted group are written to a file next to the plan first (plan.retired.json).
     """
-    import time
-
+    from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
-    from workbench.plans.confirm import Confirmation
-    from workbench.plans.journal import Journal
-    from workbench.replay.follow import check_same_cluster
-    from workbench.replay.planfile import read_plan
-    from workbench.replay.retire import retire
-    from workbench.settings import load_settings
 
-    plan = read_plan(plan_file)
-    gateway = gateway_of(load_settings(config).cluster(cluster or plan.cluster))
+    replay = open_replay(plan_file, cluster=cluster, config=config)
+    plan, expected = replay.plan, replay.retiring(stays=stays)
     with Steps(quiet=as_json).waiting(f"Reading the topics of {plan.cluster} from Kafka"):
-        check_same_cluster(plan, gateway)
-    doomed = plan.from_group if stays else plan.new_group
-    expected = Confirmation(
-        hash=plan.hash,
-        name=doomed,
-        number=len(plan.partitions),
-        asked="the group that is deleted and the number of the plan's partitions",
-    )
-    confirmed(
-        expected, confirm, f"Delete the group {doomed!r}; the plan has {plural(len(plan.partitions), 'partition')}."
-    )
+        replay.check_cluster()
+    what = f"Delete the group {expected.name!r}; the plan has {plural(len(plan.partitions), 'partition')}."
+    confirmed(expected, confirm, what)
     with Steps(quiet=as_json).waiting("Deleting the group"):
-        found = retire(
-            plan,
-            plan_file,
-            gateway,
-            Journal.of_user(),
-            stays=stays,
-            now_ms=time.time() * 1000,
-            allow_gap=allow_gap,
-            allow_unproven=allow_unproven,
-        )
+        found = replay.retire(plan.hash, stays=stays, allow_gap=allow_gap, allow_unproven=allow_unproven)
     if as_json:
         document = {
             "schema": "workbench.replay-retire/1",
@@ -159,18 +134,15 @@ def cutover_command(
     Stops at the first batch that is not healthy, and says how to switch back. It is safe to repeat after any failure: it continues
     with the instances that are left.
     """
+    from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import preflight_lines
-    from workbench.plans.confirm import Confirmation
-    from workbench.plans.journal import Journal
-    from workbench.replay.cutover import Cutover
     from workbench.replay.fleet import read_fleet
     from workbench.replay.fleet_kinds import make_fleet
     from workbench.replay.guard import ReplayLimits
-    from workbench.replay.planfile import read_plan
-    from workbench.settings import load_settings
 
-    plan, file = read_plan(plan_file), read_fleet(fleet_file)
+    replay, file = open_replay(plan_file, cluster=cluster, config=config), read_fleet(fleet_file)
+    plan = replay.plan
     if max_bytes_per_second is not None and not make_fleet(file).can.limits_bytes:
         raise UsageError(
             f"A fleet of kind {file.kind} takes no --max-bytes-per-second.", hint="Set the limit in its own settings."
@@ -182,39 +154,20 @@ def cutover_command(
         raise UsageError(
             "--carry-others cannot be combined with --back.", hint="The old group still has its own commits."
         )
-    chosen = load_settings(config).cluster(cluster or plan.cluster)
-    gateway = gateway_of(chosen)
     for line in preflight_lines(plan, file.max_bytes_per_second, len(file.instances)):
         say(line)
-    where = plan.from_group if back else plan.new_group
-    instances = plural(len(file.instances), "instance")
-    expected = Confirmation(
-        hash=plan.hash,
-        name=where,
-        number=len(file.instances),
-        asked="the group that they switch to and the number of instances",
-    )
-    confirmed(expected, confirm, f"{instances} will switch to the group {where!r}.")
-    cutover = Cutover(
-        plan=plan,
-        fleet=make_fleet(file, ranges=None if back else plan.range_table()),
-        file=file,
-        gateway=gateway,
-        journal=Journal.of_user(),
-        say=say,
-        count_records=counter_of(chosen),
-        back=back,
-        carry_others=carry_others,
-        limits=ReplayLimits(
-            allow_under_replicated=allow_under_replicated,
-            allow_gap=allow_gap,
-            allow_forgetting=allow_forgetting,
-            allow_beyond=allow_beyond,
-            allow_unnamed=allow_unnamed,
-        ),
+    expected = replay.switching(file, back=back)
+    where = expected.name
+    confirmed(expected, confirm, f"{plural(len(file.instances), 'instance')} will switch to the group {where!r}.")
+    limits = ReplayLimits(
+        allow_under_replicated=allow_under_replicated,
+        allow_gap=allow_gap,
+        allow_forgetting=allow_forgetting,
+        allow_beyond=allow_beyond,
+        allow_unnamed=allow_unnamed,
     )
     with Steps(quiet=as_json).waiting(f"Waiting for the instances to switch to {where}"):
-        cutover.run()
+        replay.cut_over(file, plan.hash, back=back, carry_others=carry_others, limits=limits, say=say)
     say(f"Done: {plural(len(file.instances), 'instance is', 'instances are')} in {where!r}.")
     if not back:
         if allow_forgetting:

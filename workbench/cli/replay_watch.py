@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +10,14 @@ import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, renamed
 from workbench.cli.replay_options import PLAN_FILE, seconds_of
-from workbench.errors import DeadlineError, EvidenceError, ExitCode, UsageError
+from workbench.errors import DeadlineError, EvidenceError, ExitCode
 from workbench.humanize import plural
-from workbench.queues.systems import counter_of, gateway_of, system_of
 from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
-    from workbench.queues.gateway import Gateway
+    from workbench.api.replay_runs import Replay
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import Pace, ReplayProgress
-    from workbench.settings import Cluster
 
 _PLAIN_LINE_SECONDS = 10.0  # without a terminal a line every so often is enough
 
@@ -47,18 +44,14 @@ def follow_command(
     After the last range, it says how to switch back. Also shows the lag of the old group. --json prints a line per check.
     Exit code 4 if the commits are there, but do not prove that every record was processed: retention has deleted some.
     """
+    from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
-    from workbench.replay.follow import Follower, check_same_cluster
-    from workbench.replay.planfile import read_plan
     from workbench.replay.progress import Pace, next_steps
-    from workbench.settings import load_settings
 
-    plan = read_plan(plan_file)
-    chosen = load_settings(config).cluster(cluster or plan.cluster)
-    gateway = gateway_of(chosen)
+    replay = open_replay(plan_file, cluster=cluster, config=config)
+    plan, pace = replay.plan, Pace()
     with Steps(quiet=as_json).waiting(f"Reading the topics of {plan.cluster} from Kafka"):
-        check_same_cluster(plan, gateway)
-    follower, pace = Follower(plan, gateway, counter_of(chosen)), Pace()
+        replay.check_cluster()
     deadline = time.monotonic() + seconds_of(timeout) if timeout else float("inf")
 
     def stop(seconds: float) -> bool:
@@ -69,7 +62,7 @@ def follow_command(
 
     look = None
     with _Screen(plan, as_json=as_json) as screen:
-        for look in follower.run(interval_seconds=max(0.2, seconds_of(interval)), stop=stop):
+        for look in replay.looks(interval_seconds=max(0.2, seconds_of(interval)), stop=stop):
             pace.add(look)
             screen.show(look, pace)
     if look is not None and look.waiting is not None and not look.left:
@@ -188,28 +181,15 @@ def verify_command(
     Uses the group's commits, the counts of the instances (--fleet) and a log of processed records (--processed).
     Exit code 0: yes; 3: no, with the partitions; 4: cannot tell.
     """
+    from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_verdict
-    from workbench.replay.check import CheckRequest, check
-    from workbench.replay.fleet import read_fleet
-    from workbench.replay.fleet_kinds import make_fleet
-    from workbench.replay.planfile import read_plan
     from workbench.replay.verify import VerifyVerdict
-    from workbench.settings import load_settings
 
-    plan = read_plan(plan_file)
-    chosen = load_settings(config).cluster(cluster or plan.cluster)
-    if processed is not None and not processed.exists():
-        raise UsageError(f"The log of processed records {processed} does not exist.")
-    asked = CheckRequest(
-        fleet=make_fleet(read_fleet(fleet)) if fleet is not None else None,
-        processed=processed,
-        records=records,
-        key_ranges=key_ranges,
-    )
+    replay = open_replay(plan_file, cluster=cluster, config=config)
     what = "records" if records or processed is not None else "commits"
-    with Steps(quiet=as_json).waiting(f"Reading the {what} of {plan.new_group}"):
-        found = check(plan, chosen, gateway_of(chosen), counter_of(chosen), asked)
+    with Steps(quiet=as_json).waiting(f"Reading the {what} of {replay.plan.new_group}"):
+        found = replay.verify(fleet=fleet, processed=processed, records=records, key_ranges=key_ranges)
     if as_json:
         write_json(found.document())
     else:
@@ -257,63 +237,29 @@ def inspect_command(
     config: Path | None,
 ) -> int:
     """Read the records of a plan's window, and count them by event type, key, minute or partition. Joins no group."""
+    from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_counts
-    from workbench.replay.planfile import read_plan
-    from workbench.settings import load_settings
 
-    plan = read_plan(plan_file)
-    chosen = load_settings(config).cluster(cluster or plan.cluster)
+    replay = open_replay(plan_file, cluster=cluster, config=config)
     if show is not None:
-        return _shown(plan, chosen, gateway_of(chosen), show, as_json=as_json)
+        return _shown(replay, show, as_json=as_json)
     with Steps(quiet=as_json).waiting("Counting the records of the plan"):
-        found = _inspected(plan, chosen, gateway_of(chosen), list(dict.fromkeys(kinds)), most)
+        found = replay.counts(list(dict.fromkeys(kinds)), most=most)
     if as_json:
-        write_json({"schema": "workbench.replay-inspect/1", "plan": plan.hash, **found})
+        write_json({"schema": "workbench.replay-inspect/1", "plan": replay.plan.hash, **found})
     else:
         show_counts(found)
     return ExitCode.OK
 
 
-def _inspected(plan: Plan, cluster: Cluster, gateway: Gateway, kinds: list[str], most: int) -> dict[str, Any]:
-    from workbench.logs.records import counts_by
-    from workbench.replay.follow import check_same_cluster
-    from workbench.spark.session import session, start_in_background
-
-    by_schema = "type" in kinds and bool(
-        cluster.records.schema_registry or cluster.records.schemas or cluster.records.formats
-    )
-    kinds, wanted = [kind for kind in kinds if kind != "type" or not by_schema], kinds
-    if kinds:
-        start_in_background()
-    check_same_cluster(plan, gateway)
-    ranges = {part.key: part.spans for part in plan.partitions}
-    needed = {"type": "event_type", "key": "key", "minute": "timestamp", "partition": "topic"}
-    found: dict[str, Any] = {}
-    if by_schema:
-        from workbench.redrive.inspect import types_of_records
-
-        found["type"] = types_of_records(ranges, partial(system_of(cluster).letters, cluster), cluster, most=most)
-    if not kinds:
-        return found
-    columns = list(dict.fromkeys(["topic", "partition", *(needed[kind] for kind in kinds), "value_bytes"]))
-    frame = system_of(cluster).read_records(session(), cluster, ranges, columns)
-    if len(kinds) > 1:
-        frame = frame.persist()
-    found |= {kind: counts_by(frame, kind, most=most) for kind in kinds}
-    return {kind: found[kind] for kind in wanted}
-
-
-def _shown(plan: Plan, cluster: Cluster, gateway: Gateway, most: int, *, as_json: bool) -> int:
+def _shown(replay: Replay, most: int, *, as_json: bool) -> int:
     from workbench.cli.progress import Steps
-    from workbench.redrive.inspect import first_records
-    from workbench.replay.follow import check_same_cluster
     from workbench.screen import tell
 
+    plan = replay.plan
     with Steps(quiet=as_json).waiting("Reading the first records of the plan"):
-        check_same_cluster(plan, gateway)
-        spans = {part.key: part.spans for part in plan.partitions}
-        found = first_records(spans, partial(system_of(cluster).letters, cluster), cluster, most=most)
+        found = replay.first_records(most=most)
     if as_json:
         write_json({"schema": "workbench.replay-records/1", "plan": plan.hash, "records": found})
         return ExitCode.OK

@@ -1,8 +1,8 @@
 """A TCP proxy in front of one of the broker's listeners: adds latency to the connections of some clients, or holds back the answers to
 their fetches; clients are found by their client id.
 
-Run as `python -m workbench.lab.proxy LISTEN_PORT BROKER_PORT WAYS_FOLDER ADDRESS.json`. Each file in the folder is a `StartWay`; they are
-read again all the time, so that a network becomes slow while connections are open.
+Run as `python -m workbench.lab.proxy LISTEN_PORT BROKER_PORT WAYS_FOLDER ADDRESS.json`. Each file in the folder is a
+`StartWay`; they are read again all the time, so that a network becomes slow while connections are open.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from pathlib import Path
 import ipywidgets as w
 
 from workbench.api.plan_view import checked_html, plan_chart, plan_html, receipt_html, rolled_back_html
+from workbench.api.replay_runs import CONNECTIONS, ReplayConnections
 from workbench.errors import UsageError, WorkbenchError
 from workbench.humanize import plural, printable
 from workbench.replay.confirm import of_plan, of_rollback
@@ -18,7 +19,6 @@ from workbench.settings import load_settings
 from workbench.widgets import replay_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text
 from workbench.widgets.prefill import Wish, wish_of
-from workbench.widgets.replay_actions import CONNECTIONS, Connections
 from workbench.widgets.work import Work
 
 _AFTER_END = (
@@ -36,7 +36,7 @@ class ReplayPanel(Panel):
         receipt: of the last Apply or Check only.
     """
 
-    def __init__(self, wish: Wish, *, connections: Connections = CONNECTIONS) -> None:
+    def __init__(self, wish: Wish, *, connections: ReplayConnections = CONNECTIONS) -> None:
         self.plan: Plan | None = None
         self.path: Path | None = None
         self.receipt: Receipt | None = None

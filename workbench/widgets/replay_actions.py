@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.api.replay_runs import CONNECTIONS, Replay, ReplayConnections, open_replay, open_rollback
 from workbench.api.replays import plan_on
 from workbench.errors import UsageError
 from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
-from workbench.queues.gateway import Gateway
-from workbench.queues.systems import CountRecords, counter_of, gateway_of
-from workbench.replay.apply import ApplyOptions, apply_plan
-from workbench.replay.check import Checked, CheckRequest, check
+from workbench.replay.check import Checked
 from workbench.replay.confirm import of_plan, of_rollback
-from workbench.replay.follow import Follower, check_same_cluster
 from workbench.replay.keep import check_place
 from workbench.replay.parse_request import request_of
-from workbench.replay.planfile import Plan, read_plan
+from workbench.replay.planfile import Plan
 from workbench.replay.progress import Pace, ReplayProgress
-from workbench.replay.receipt import Receipt, ReplayOutcome, read_rollback
-from workbench.replay.rollback import RolledBack, roll_back
-from workbench.settings import Cluster, load_settings
+from workbench.replay.receipt import Receipt, ReplayOutcome
+from workbench.replay.rollback import RolledBack
+from workbench.settings import load_settings
 from workbench.widgets.prefill import Wish
 from workbench.widgets.work import Work
 
 PLAN_STEPS, CHECK_STEPS, APPLY_STEPS, VERIFY_STEPS, ROLLBACK_STEPS = 2, 3, 4, 2, 2
 _LOOK_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Connections:
-    """Factories of connections to a cluster and to its records; tests replace them."""
-
-    gateway: Callable[[Cluster], Gateway] = gateway_of
-    counter: Callable[[Cluster], CountRecords] = counter_of
-
-
-CONNECTIONS = Connections()
 
 
 def _path(file: str) -> Path:
@@ -48,7 +33,7 @@ def _path(file: str) -> Path:
     return path
 
 
-def plan_it(wish: Wish, work: Work, *, connections: Connections = CONNECTIONS) -> tuple[Plan, Path]:
+def plan_it(wish: Wish, work: Work, *, connections: ReplayConnections = CONNECTIONS) -> tuple[Plan, Path]:
     """Find where each partition would begin, and write the plan to its file. Changes nothing on the cluster.
 
     Raises:
@@ -77,7 +62,7 @@ def plan_it(wish: Wish, work: Work, *, connections: Connections = CONNECTIONS) -
     )
     cluster = load_settings().cluster(wish.cluster)
     work.step(f"Looking up offsets on {wish.cluster}")
-    plan = plan_on(request, connections.gateway(cluster), bootstrap=cluster.bootstrap or "").plan
+    plan = plan_on(request, connections.open(cluster)[0], bootstrap=cluster.bootstrap or "").plan
     work.step("Writing the plan")
     work.show(lambda: write_file(path, plan.document()))
     return plan, path
@@ -90,7 +75,7 @@ def apply_it(
     *,
     dry_run: bool,
     held: Callable[[], None],
-    connections: Connections = CONNECTIONS,
+    connections: ReplayConnections = CONNECTIONS,
 ) -> Receipt:
     """Commit the plan in the file, if group and number were typed; or only run the safety checks.
 
@@ -104,10 +89,9 @@ def apply_it(
         GuardError: if something else was typed.
     """
     work.step("Reading the plan")
-    plan = read_plan(path)
+    replay = open_replay(path, connections=connections)
     if not dry_run:
-        of_plan(plan).check(typed)
-    cluster = load_settings().cluster(plan.cluster)
+        of_plan(replay.plan).check(typed)
     work.step("Running the safety checks")
 
     def sleep(seconds: float) -> None:
@@ -117,50 +101,47 @@ def apply_it(
             work.step("Committing and reading back")
             work.disable_cancel(held)
 
-    return apply_plan(
-        plan, path, connections.gateway(cluster), Journal.of_user(), ApplyOptions(dry_run=dry_run), sleep=sleep
-    )
+    return replay.apply(None if dry_run else typed, sleep=sleep)
 
 
 def follow_it(
-    plan: Plan, work: Work, *, show: Callable[[ReplayProgress, Pace], None], connections: Connections = CONNECTIONS
+    plan: Plan,
+    work: Work,
+    *,
+    show: Callable[[ReplayProgress, Pace], None],
+    connections: ReplayConnections = CONNECTIONS,
 ) -> None:
     """Poll every other second until the window is committed, or until cancelled. Changes nothing.
 
     Raises:
         WorkbenchError: as following does.
     """
-    cluster = load_settings().cluster(plan.cluster)
-    gateway = connections.gateway(cluster)
-    check_same_cluster(plan, gateway)
-    follower, pace = Follower(plan, gateway, connections.counter(cluster)), Pace()
+    replay, pace = _of(plan, connections), Pace()
+    replay.check_cluster()
 
     def stop(seconds: float) -> bool:
         work.pause(seconds)
         return False
 
-    for look in follower.run(interval_seconds=_LOOK_SECONDS, stop=stop):
+    for look in replay.looks(interval_seconds=_LOOK_SECONDS, stop=stop):
         pace.add(look)
         work.show(lambda look=look: show(look, pace))  # type: ignore[misc]
 
 
-def verify_it(plan: Plan, work: Work, *, records: bool, connections: Connections = CONNECTIONS) -> Checked:
+def verify_it(plan: Plan, work: Work, *, records: bool, connections: ReplayConnections = CONNECTIONS) -> Checked:
     """Check that the new group has processed every record, by its commits and, on request, by reading records. Changes nothing.
 
     Raises:
         WorkbenchError: as verifying does.
     """
-    cluster = load_settings().cluster(plan.cluster)
     work.step("Reading the records" if records else "Comparing the commits with the plan")
-    found = check(
-        plan, cluster, connections.gateway(cluster), connections.counter(cluster), CheckRequest(records=records)
-    )
+    found = _of(plan, connections).verify(records=records)
     work.step("Judging")
     return found
 
 
 def roll_back_it(
-    file: Path, typed: str, work: Work, *, held: Callable[[], None], connections: Connections = CONNECTIONS
+    file: Path, typed: str, work: Work, *, held: Callable[[], None], connections: ReplayConnections = CONNECTIONS
 ) -> RolledBack:
     """Make the new group as it was before; what was typed must be the group and its number of commits.
 
@@ -168,9 +149,8 @@ def roll_back_it(
         WorkbenchError: as `roll_back` does.
         GuardError: if something else was typed, or the group has moved on since.
     """
-    rollback = read_rollback(file)
-    of_rollback(rollback).check(typed)
-    cluster = load_settings().cluster(rollback.cluster)
+    undo = open_rollback(file, connections=connections)
+    of_rollback(undo.rollback).check(typed)
     work.step("Checking that the group does not commit")
 
     def sleep(seconds: float) -> None:
@@ -178,7 +158,14 @@ def roll_back_it(
         work.step("Restoring and reading back")
         work.disable_cancel(held)
 
-    return roll_back(rollback, connections.gateway(cluster), Journal.of_user(), sleep=sleep)
+    return undo.run(typed, sleep=sleep)
+
+
+def _of(plan: Plan, connections: ReplayConnections) -> Replay:
+    """A plan that the panel has at hand, whatever has become of its file."""
+    cluster = load_settings().cluster(plan.cluster)
+    gateway, counter = connections.open(cluster)
+    return Replay(plan=plan, path=Path(), cluster=cluster, gateway=gateway, count_records=counter)
 
 
 def applied(receipt: Receipt) -> bool:
