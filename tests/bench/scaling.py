@@ -1,4 +1,4 @@
-"""How a sweep grows with data and cores: `python -m tests.bench.scaling`, apart from `make bench`; its table is in ARCHITECTURE.md."""
+"""How a sweep grows with data and cores: `python -m tests.bench.scaling`, apart from `make bench`; its table is in docs/decisions."""
 
 from __future__ import annotations
 

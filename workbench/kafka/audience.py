@@ -13,7 +13,7 @@ from workbench.kafka.groups import NotListedError
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.queues.gateway import Audience
 
-_SECONDS = 8.0  # for all of it; a list of 20,000 groups with their commits took 3 s (ARCHITECTURE.md)
+_SECONDS = 8.0  # for all of it; a list of 20,000 groups with their commits took 3 s (docs/decisions)
 _ANSWER_SECONDS = 3.0
 _MOST_GROUPS = 20_000  # whose commits are read
 _MOST_DESCRIBED = 100  # whose members are counted

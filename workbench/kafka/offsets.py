@@ -13,7 +13,7 @@ from workbench.kafka.reading import ClusterReading
 from workbench.queues.views import Partition
 
 BY_TIME = "offset by time"
-_BATCH = 1_000  # partitions per call: the client's work is quadratic (measured, see ARCHITECTURE.md)
+_BATCH = 1_000  # partitions per call: the client's work is quadratic (measured, docs/decisions)
 _MOVES = 3  # a partition's leader that has moved is asked for so often
 _MOVED_PAUSE_SECONDS = 0.3
 _NO_RECORD = -1  # the broker's answer to a time after the last record
