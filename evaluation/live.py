@@ -23,11 +23,12 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from evaluation.others.scenarios import EVERY, make_scenario
 from workbench.collect.capture import Capture, read_capture
 from workbench.lab import run as lab_run
 from workbench.lab.lab import LAB_THRESHOLDS, Lab, start_lab
 from workbench.lab.run import run_scenario
-from workbench.lab.scenarios import EVERY, SCENARIOS, make_scenario
+from workbench.lab.scenarios import SCENARIOS
 from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.others import java_consumer
+from evaluation.others.java_consumer import JavaMeasured, kafka_settings
 from tests.waiting import wait_for
 from workbench.collect.join import with_groups
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import SetupError
-from workbench.lab import java_consumer
-from workbench.lab.fleet import FleetSpec, LabFleet, Shape
+from workbench.lab.fleet import FleetSpec, LabFleet
 from workbench.lab.jars import JMX_AGENTS
-from workbench.lab.java_consumer import JavaMeasured, kafka_settings
 from workbench.lab.lab import Lab
 from workbench.lab.spec import Behaviour, Traffic
 from workbench.profiles import load_profile
@@ -43,7 +43,7 @@ def page_of(address: str) -> str:
 def series_of(fleet: LabFleet, name: str, profile: str) -> SeriesTable:
     """What a profile reads from both pages of an instance."""
     known = load_profile(profile)
-    agent = f"127.0.0.1:{fleet._port(f'{name} agent')}"
+    agent = f"127.0.0.1:{fleet.port(f'{name} agent')}"
     pages = [page_of(address) for address in (agent, *fleet.addresses())]
     [found] = page_series(Page(url="http://page", taken_at=1000.0, text="\n".join(pages)), [known], cluster="c")
     return with_groups(found, known, {name: fleet.spec.group})
@@ -86,7 +86,7 @@ OWN = {"streams": "kafka_streams", "connect_sink": "connect_sink"}
 @pytest.mark.parametrize("agent", sorted(JMX_AGENTS))
 @pytest.mark.parametrize("consumer", OWN)
 def test_a_live_page_of_streams_and_of_a_sink_has_every_signal(
-    lab: Lab, tmp_path: Path, consumer: Shape, agent: str
+    lab: Lab, tmp_path: Path, consumer: str, agent: str
 ) -> None:
     """What the program shows, and what its consumer shows under the client id that Kafka knows."""
     name = f"{consumer.replace('_', '-')}-{agent.replace('.', '')}"
@@ -98,7 +98,7 @@ def test_a_live_page_of_streams_and_of_a_sink_has_every_signal(
     )  # fmt: skip
     with LabFleet.start(lab, spec, tmp_path / "fleet") as fleet:
         [client] = fleet.client_ids(f"{name}-0")
-        agent_page = f"127.0.0.1:{fleet._port(f'{name}-0 agent')}"
+        agent_page = f"127.0.0.1:{fleet.port(f'{name}-0 agent')}"
         for profile in ("jmx_exporter_plain", OWN[consumer]):
             wait_for(partial(shows_all, agent_page, profile, client), 90, pause_seconds=0.5)
 

@@ -11,10 +11,11 @@ import pytest
 from confluent_kafka import TopicPartition
 from prometheus_client import CollectorRegistry
 
+from evaluation.others import loop as module
+from evaluation.others.loop import Loop, LoopWork, Statistics
+from evaluation.others.spec import LoopConfig
 from tests.waiting import wait_for
-from workbench.lab import loop as module
-from workbench.lab.loop import Loop, LoopWork, Statistics
-from workbench.lab.spec import POISON_HEADER, Behaviour, LoopConfig, Watched, write
+from workbench.lab.spec import POISON_HEADER, Behaviour, Watched, write
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
 

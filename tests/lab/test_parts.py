@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from evaluation.others.scenarios import EVERY, make_scenario
 from evaluation.stories.book import draw
 from workbench.errors import SetupError, UsageError
 from workbench.lab.jars import BROKER, CONNECT, STREAMS, TOOLS, check
@@ -17,7 +18,7 @@ from workbench.lab.kafka import new_cluster_id
 from workbench.lab.lab import Lab
 from workbench.lab.producer import key_of, partition_of
 from workbench.lab.run import run_scenario
-from workbench.lab.scenarios import EVERY, SCENARIOS, demo_scenario, make_scenario
+from workbench.lab.scenarios import SCENARIOS, demo_scenario
 from workbench.lab.spec import Behaviour, Watched, write
 from workbench.triage.verdict import Verdict
 

@@ -83,9 +83,9 @@ def groups(context: click.Context) -> list[str]:
 
 def scenarios(_context: click.Context) -> list[str]:
     """Faults of the lab."""
-    from workbench.lab.scenarios import EVERY
+    from workbench.lab.scenarios import SCENARIOS
 
-    return sorted(EVERY)
+    return sorted(SCENARIOS)
 
 
 def profiles(_context: click.Context) -> list[str]:

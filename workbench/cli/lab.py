@@ -109,17 +109,17 @@ def _print_state(state: dict[str, Any], as_json: bool) -> None:
 @json_option
 def list_(as_json: bool) -> int:
     """List the faults that `lab run` can cause."""
-    from workbench.lab.scenarios import EVERY
+    from workbench.lab.scenarios import SCENARIOS
 
     if as_json:
-        write_json([{"scenario": name, "what": text} for name, (_, text) in EVERY.items()])
+        write_json([{"scenario": name, "what": text} for name, (_, text) in SCENARIOS.items()])
     else:
         from workbench.console import FittingTable, open_console
 
         table = FittingTable(show_header=False, pad_edge=False)
         table.add_column("fault")
         table.add_column("what happens", ratio=1)
-        for name, (_, text) in EVERY.items():
+        for name, (_, text) in SCENARIOS.items():
             table.add_row(name, text)
         open_console().print(table)
     return ExitCode.OK

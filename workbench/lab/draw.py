@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.lab.fleet import FleetSpec, LabFleet, Shape
-from workbench.lab.java_consumer import JavaMeasured
+from workbench.lab.fleet import RUNTIME, FleetSpec, LabFleet
 from workbench.lab.spec import Behaviour, Traffic
 from workbench.runtime import ProcessorConfig
 from workbench.triage.verdict import Verdict
@@ -70,8 +69,8 @@ class Draw:
         self.kafka: dict[str, str | int | float | bool] = {}
         self.topic = "events"
         self.topic_settings: dict[str, str] = {}
-        self.consumer: Shape = "runtime"
-        self.measured = JavaMeasured()
+        self.consumer = RUNTIME
+        self.measured: Any = None
         self.by_type = True
 
     def share(self, event_type: str) -> float:

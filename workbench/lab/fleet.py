@@ -9,25 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 
 from workbench.errors import SetupError
 from workbench.kafka.cluster import KafkaCluster
-from workbench.lab import java_consumer, process
-from workbench.lab.java_consumer import PROGRAMS, JavaMeasured, Program
+from workbench.lab import process
 from workbench.lab.kafka import create_topic, set_quota
-from workbench.lab.lab import (
-    HANDLER_PROFILES,
-    LAG_PROFILES,
-    OTHER_PROFILES,
-    PROFILES,
-    Lab,
-    read_address,
-    wait_for_addresses,
-)
-from workbench.lab.spec import Behaviour, JavaConfig, LoopConfig, PythonConfig, Traffic, Transaction, write
+from workbench.lab.lab import PROFILES, Lab, read_address, wait_for_addresses
+from workbench.lab.spec import Behaviour, Traffic, Transaction, write
 from workbench.runtime import ProcessorConfig, RuntimeConfig
 
 _STABLE_SECONDS = 90.0  # of a busy machine
@@ -36,7 +27,26 @@ _STABLE_SECONDS = 90.0  # of a busy machine
 LAB_KAFKA: dict[str, str | int | float | bool] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 
 
-Shape = Literal["runtime", "loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python"]
+RUNTIME = "runtime"
+
+
+class Shape(Protocol):
+    """Another kind of consumers than the runtime: how an instance is started, and what it shows."""
+
+    def profiles(self, spec: FleetSpec) -> list[str]:
+        """What its instances and the lab's exporter show."""
+
+    def client_id(self, name: str) -> str:
+        """Client id of an instance's consumer."""
+
+    def command(self, fleet: LabFleet, name: str) -> list[str | Path]:
+        """What starts an instance; its files are written by `LabFleet.files`."""
+
+    def more_pages(self, fleet: LabFleet, name: str) -> list[str]:
+        """host:port of further metrics pages of an instance."""
+
+
+SHAPES: dict[str, Shape] = {}  # by name; whoever has another kind adds it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,23 +66,15 @@ class FleetSpec:
     settings: Mapping[str, Any] = field(default_factory=dict)  # further fields of RuntimeConfig
     kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     topic_settings: Mapping[str, str] = field(default_factory=dict)
-    consumer: Shape = "runtime"
+    consumer: str = RUNTIME  # or one of `SHAPES`
     threads: int = 1  # of each instance that is no runtime
-    measured: JavaMeasured = field(default_factory=JavaMeasured)  # of Java instances
+    measured: Any = None  # what a shape wants to know besides
     by_type: bool = True  # whether its histogram tells event types apart
 
     @property
     def profiles(self) -> list[str]:
         """What its instances and the lab's exporter show."""
-        if (program := PROGRAMS.get(self.consumer)) is not None:
-            more = program.plain_profiles if self.measured.rules == "plain" else ()
-            return [*LAG_PROFILES, java_consumer.PROFILES[self.measured.rules], *program.profiles, *more]
-        if self.consumer in ("aiokafka", "kafka_python"):
-            return HANDLER_PROFILES
-        return PROFILES if self.consumer == "runtime" else OTHER_PROFILES
-
-
-_IN_FLIGHT = 3  # times the threads of a pool
+        return PROFILES if self.consumer == RUNTIME else SHAPES[self.consumer].profiles(self)
 
 
 @dataclass(slots=True)
@@ -162,9 +164,9 @@ class LabFleet:
 
     def client_ids(self, name: str) -> list[str]:
         """Client ids of an instance's consumers."""
-        if self.spec.consumer == "runtime":
+        if self.spec.consumer == RUNTIME:
             return [f"{name}-{number}" for number in range(self.spec.consumers)]
-        return [java_consumer.client_id(self.spec.consumer, name)]
+        return [SHAPES[self.spec.consumer].client_id(name)]
 
     def open_transaction(self, partitions: Sequence[int], *, producer_dies: bool) -> None:
         """Have a producer write into these partitions, and leave its transaction open.
@@ -190,61 +192,29 @@ class LabFleet:
             child.kill()
 
     def _launch(self, name: str) -> None:
-        if self.spec.consumer == "runtime":
+        if self.spec.consumer == RUNTIME:
             self._start(name, "workbench.lab.instance", self._runtime(name))
-        elif self.spec.consumer in PROGRAMS:
-            self._start_java(name, self._java(name), PROGRAMS[self.spec.consumer])
-        elif self.spec.consumer in ("aiokafka", "kafka_python"):
-            self._start(name, "workbench.lab.python_clients", self._python(name, self.spec.consumer))
         else:
-            self._start(name, "workbench.lab.loop", self._loop(name))
+            command = SHAPES[self.spec.consumer].command(self, name)
+            self.instances[name] = process.start(name, command, folder=self.folder)
 
-    def _port(self, name: str) -> int:
-        # The same page after a restart, as a pod or a service would have.
+    def port(self, name: str) -> int:
+        """Of a page: the same after a restart, as a pod or a service would have."""
         return self._ports.setdefault(name, process.free_port())
 
-    def _place(self, name: str) -> dict[str, Any]:
+    def place(self, name: str) -> dict[str, Any]:
         """What every instance that is no runtime is told: where it reads, as whom, and where its page is."""
         return {
             "bootstrap": self._bootstrap,
             "group": self.spec.group,
             "topic": self.spec.topic,
             "client_id": name,
-            "metrics_port": self._port(name),
+            "metrics_port": self.port(name),
         }
 
     @property
     def _bootstrap(self) -> str:
         return self.lab.proxied if self.spec.proxied else self.lab.bootstrap
-
-    def _java(self, name: str) -> JavaConfig:
-        spec = self.spec
-        return JavaConfig(
-            **self._place(name),
-            listener=f"{spec.group}-listener-0",
-            kafka={**java_consumer.kafka_settings(spec.measured, LAB_KAFKA), **spec.kafka},
-        )
-
-    def _python(self, name: str, library: Literal["aiokafka", "kafka_python"]) -> PythonConfig:
-        spec = self.spec
-        return PythonConfig(
-            library=library,
-            **self._place(name),
-            by_type=spec.by_type,
-            kafka={**LAB_KAFKA, **spec.kafka},
-        )
-
-    def _loop(self, name: str) -> LoopConfig:
-        spec = self.spec
-        pooled: dict[str, Any] = {}
-        if spec.consumer == "pool":
-            pooled = {"threads": spec.threads, "in_flight": _IN_FLIGHT * spec.threads}
-        return LoopConfig(
-            **self._place(name),
-            by_type=spec.by_type,
-            kafka={**LAB_KAFKA, **spec.kafka},
-            **pooled,
-        )
 
     def _runtime(self, name: str) -> RuntimeConfig:
         spec = self.spec
@@ -260,20 +230,16 @@ class LabFleet:
             carry_over_per_partition=0,  # back-pressure shows within seconds here, not after a thousand records
             shutdown_seconds=2.0,
             rebalance_drain_seconds=1.0,
-            metrics_port=self._port(name),
+            metrics_port=self.port(name),
             kafka={**LAB_KAFKA, **spec.kafka},
         ).model_copy(update=dict(spec.settings))
 
     def _start(self, name: str, module: str, config: BaseModel) -> None:
-        files = self._files(name, config)
+        files = self.files(name, config)
         self.instances[name] = process.start(name, [sys.executable, "-m", module, *files], folder=self.folder)
 
-    def _start_java(self, name: str, config: JavaConfig, program: Program) -> None:
-        port, files = self._port(f"{name} agent"), self._files(name, config)
-        command = java_consumer.command(self.spec.measured, jmx_port=port, files=files, program=program)
-        self.instances[name] = process.start(name, command, folder=self.folder)
-
-    def _files(self, name: str, config: BaseModel) -> list[Path]:
+    def files(self, name: str, config: BaseModel) -> list[Path]:
+        """Write an instance's settings; return what its process is given: these, the behaviour, and where it writes its address."""
         write(self.folder / f"{name}.config.json", config)
         self._address(name).unlink(missing_ok=True)
         return [self.folder / f"{name}.config.json", self.folder / "behaviour.json", self._address(name)]
@@ -283,10 +249,10 @@ class LabFleet:
 
     def _announce(self) -> None:
         wait_for_addresses([(child, self._address(name)) for name, child in self.instances.items()])
-        pages, pods = self.addresses(), () if self.spec.consumer == "runtime" else tuple(self.instances)
-        if self.spec.consumer in PROGRAMS:
-            pages += [f"127.0.0.1:{self._port(f'{name} agent')}" for name in self.instances]
-            pods *= 2
+        pages, pods = self.addresses(), () if self.spec.consumer == RUNTIME else tuple(self.instances)
+        more = [page for name in pods for page in SHAPES[self.spec.consumer].more_pages(self, name)]
+        if more:
+            pages, pods = [*pages, *more], pods * 2
         self.lab.watch(self.spec.group, pages, pods=pods)
 
     def addresses(self) -> list[str]:

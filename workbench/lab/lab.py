@@ -26,8 +26,6 @@ from workbench.window import parse_duration
 LAG_PROFILES = ["kafka_exporter", "group_state"]
 PROFILES = [*LAG_PROFILES, "runtime"]
 # Of consumers without the runtime: their client's statistics, and the page that their team made.
-HANDLER_PROFILES = [*LAG_PROFILES, str(Path(__file__).with_name("handlers.yaml"))]
-OTHER_PROFILES = [*HANDLER_PROFILES, "librdkafka"]
 _READY_SECONDS = 90.0  # of a busy machine; a process that dies is reported at once
 
 # The lab compresses time: seconds stand for minutes, and the thresholds that are lengths of time shrink with them.

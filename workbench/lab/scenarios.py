@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.lab import compound, data_faults, lost_work, rebalances, standstill, upstream
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.fleet import LabFleet
-from workbench.lab.others import OTHERS
 from workbench.lab.spec import Behaviour
 from workbench.triage.verdict import Verdict
 
@@ -165,19 +166,22 @@ SCENARIOS: dict[str, tuple[Make, str]] = {
     **lost_work.SCENARIOS,
     **compound.SCENARIOS,
 }
-# Those of consumers without the runtime too.
-EVERY = {**SCENARIOS, **OTHERS}
 
 
-def make_scenario(name: str, seed: int, *, bootstrap: str, run_id: str) -> Scenario:
+def make_scenario(
+    name: str, seed: int, *, bootstrap: str, run_id: str, among: Mapping[str, tuple[Make, str]] = SCENARIOS
+) -> Scenario:
     """A scenario with the circumstances of its seed.
+
+    Args:
+        among: those that there are.
 
     Raises:
         UsageError: if there is none of this name.
     """
-    if name not in EVERY:
+    if name not in among:
         raise UsageError(
-            f"There is no scenario {name!r}.{did_you_mean(name, [*EVERY])}", hint=f"There are: {', '.join(EVERY)}."
+            f"There is no scenario {name!r}.{did_you_mean(name, [*among])}", hint=f"There are: {', '.join(among)}."
         )
-    make, _ = EVERY[name]
+    make, _ = among[name]
     return make(Draw(name, seed, bootstrap), run_id)

@@ -61,53 +61,6 @@ class Behaviour(BaseModel):
     stall_pause_seconds: float = Field(default=1.0, ge=0, description="... and works for this long in between.")
 
 
-class LoopConfig(BaseModel):
-    """Settings of a consumer without the runtime."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    bootstrap: str
-    group: str
-    topic: str
-    client_id: str
-    threads: int = Field(default=0, ge=0, description="Of its pool; 0: the poll loop handles each record itself.")
-    in_flight: int = Field(default=1, ge=1, description="So many records are handed out and not finished, at most.")
-    commit_seconds: float = Field(default=1.0, gt=0)
-    by_type: bool = Field(default=True, description="Whether its histogram tells event types apart.")
-    metrics_port: int
-    kafka: dict[str, str | int | float | bool] = {}
-
-
-class PythonConfig(BaseModel):
-    """Settings of a consumer on a client library written in Python alone."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    library: Literal["aiokafka", "kafka_python"]
-    bootstrap: str
-    group: str
-    topic: str
-    client_id: str
-    commit_seconds: float = Field(default=1.0, gt=0)
-    by_type: bool = Field(default=True, description="Whether its histogram tells event types apart.")
-    metrics_port: int
-    kafka: dict[str, str | int | float | bool] = {}
-
-
-class JavaConfig(BaseModel):
-    """Settings of a Java consumer."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    bootstrap: str
-    group: str
-    topic: str
-    client_id: str
-    listener: str = Field(description="The label `name` of its timer.")
-    metrics_port: int
-    kafka: dict[str, str | int | float | bool] = {}
-
-
 class StartWay(BaseModel):
     """What the network does to some clients: latency for each direction, added by the lab's proxy."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from workbench.collect.capture import Capture
@@ -364,3 +366,20 @@ def overview(health: Health, *, most: int = 30) -> str:
     return "\n".join(
         [health.sentence, "", *text, *([f"… and {more} more in the report"] if more > 0 else []), *beside, *letters]
     )
+
+
+def publish(health: Health, out: str) -> None:
+    """Write report.html and result.json into a folder; without one, nothing.
+
+    Raises:
+        OutputError: if they cannot be written.
+    """
+    if not out:
+        return
+    from workbench.report.html import render_html
+    from workbench.report.runs.record import REPORT, RESULT, write_durably
+
+    folder = Path(out)
+    write_durably(folder / REPORT, render_html(health.triage, health.capture, health=health))
+    # Last, so that every result has a report.
+    write_durably(folder / RESULT, json.dumps(health.to_json(), allow_nan=False, indent=1, default=str) + "\n")

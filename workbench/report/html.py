@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -40,9 +40,6 @@ from workbench.triage.engine import Triage
 from workbench.triage.finding import Evidence, Finding, missing_words
 from workbench.triage.order import TREE
 from workbench.triage.verdict import State
-
-if TYPE_CHECKING:
-    from workbench.report.health import Health
 
 _PLOTLY = "plotly-basic-4.1.1.min.js"
 _MAX_DETAILED = 20  # a report of hundreds of sick groups stays readable; the others stand in the table
@@ -93,7 +90,7 @@ def write_html(path: Path, result: Triage, capture: Capture, *, new: bool = Fals
         raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from None
 
 
-def render_html(result: Triage, capture: Capture, *, health: Health | None = None) -> str:
+def render_html(result: Triage, capture: Capture, *, health: object | None = None) -> str:
     """The report as text; with `health`, the fleet's overview stands before the findings."""
     sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
     wanted = (sick or ([] if health is not None else list(result.findings[:1])))[:_MAX_DETAILED]
@@ -152,7 +149,7 @@ class _Packed:
 
 
 def _page(
-    result: Triage, capture: Capture, sections: Sequence[Section], packed: _Packed, *, health: Health | None
+    result: Triage, capture: Capture, sections: Sequence[Section], packed: _Packed, *, health: object | None
 ) -> str:
     detailed = [section.finding for section in sections]
     plotly = _plotly_js() if packed.figures else ""

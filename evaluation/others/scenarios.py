@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
+from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.fleet import LabFleet
 from workbench.lab.jars import JMX_AGENTS
-from workbench.lab.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
+from workbench.lab.scenarios import SCENARIOS
+from workbench.lab.scenarios import make_scenario as make
 from workbench.lab.spec import Behaviour
 from workbench.lab.upstream import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
 from workbench.triage.verdict import Verdict
@@ -290,3 +292,11 @@ OTHERS: dict[str, tuple[Make, str]] = {
     for name, (make, what) in _KINDS.items()
     if (shape, name) not in _NEVER
 }
+
+# Those of the runtime too.
+EVERY = {**SCENARIOS, **OTHERS}
+
+
+def make_scenario(name: str, seed: int, *, bootstrap: str, run_id: str) -> Scenario:
+    """A scenario of any consumers, with the circumstances of its seed; see `workbench.lab.scenarios`."""
+    return make(name, seed, bootstrap=bootstrap, run_id=run_id, among=EVERY)

@@ -1,7 +1,7 @@
 """A consumer process on a client library written in Python alone: aiokafka in an event loop, or kafka-python in a poll loop.
 
-Run as `python -m workbench.lab.python_clients CONFIG.json BEHAVIOUR.json ADDRESS.json`; the last one is written when it is up. Its page
-has a histogram of the handlers, and nothing about its client: neither library brings an exporter.
+Run as `python -m evaluation.others.python_clients CONFIG.json BEHAVIOUR.json ADDRESS.json`; the last one is written when it is up. Its
+page has a histogram of the handlers, and nothing about its client: neither library brings an exporter.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import Any, Protocol
 
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram, start_http_server
 
+from evaluation.others.loop import LoopWork
+from evaluation.others.spec import PythonConfig
 from workbench.errors import SetupError
 from workbench.extras import how_to_install
 from workbench.files import write_text
-from workbench.lab.loop import LoopWork
-from workbench.lab.spec import POISON_HEADER, Behaviour, PythonConfig, Watched
+from workbench.lab.spec import POISON_HEADER, Behaviour, Watched
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
 _RETRY_SECONDS = 1.0

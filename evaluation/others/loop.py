@@ -1,6 +1,6 @@
 """A consumer process without the runtime: a poll loop or a thread pool, with the metrics that its team would add.
 
-Run as `python -m workbench.lab.loop CONFIG.json BEHAVIOUR.json ADDRESS.json`; the last one is written when it is up. Its page has a
+Run as `python -m evaluation.others.loop CONFIG.json BEHAVIOUR.json ADDRESS.json`; the last one is written when it is up. Its page has a
 histogram of the handlers, and librdkafka's statistics as they are: every broker that is listed, every partition of the topic.
 """
 
@@ -20,10 +20,11 @@ from queue import Empty, SimpleQueue
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from prometheus_client import REGISTRY, CollectorRegistry, Gauge, Histogram, start_http_server
 
+from evaluation.others.spec import LoopConfig
 from workbench.files import write_text
 from workbench.kafka_headers import headers_of
 from workbench.lab.instance import Handlers
-from workbench.lab.spec import POISON_HEADER, Behaviour, LoopConfig, Watched
+from workbench.lab.spec import POISON_HEADER, Behaviour, Watched
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
 _RETRY_SECONDS = 1.0
@@ -150,7 +151,7 @@ class Loop:
 
     def _take(self, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
-        assert partition is not None and offset is not None  # noqa: S101 - of a message that was read
+        assert partition is not None and offset is not None
         headers = dict(headers_of(message) or ())
         progress = self._progress.setdefault(partition, _Progress(offset))
         progress.open.add(offset)
