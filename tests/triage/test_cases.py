@@ -43,6 +43,7 @@ WITHOUT_A_CASE = frozenset(
         "queue_backed_up.delayed",
         "queue_backed_up.inside",
         "queue_backed_up.no_queue",
+        "rebalancing.long_rounds",
         "stuck.no_commits",
         "stuck.restoring",
         "stuck.unowned",

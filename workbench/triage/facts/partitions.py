@@ -162,6 +162,16 @@ class Partitions(Events):
         )
 
     @fact
+    def fells_its_owners(self) -> bool:
+        """Whether members rebalance again and again, while few partitions stand still and the others keep up.
+
+        What disturbs a whole group holds up all of its partitions; a record that ends each owner in turn, its own.
+        """
+        others_keep_up = self.moving_partitions > 0 and set(self.behind_partitions) <= set(self.stuck_partitions)
+        again = at_least(self.rebalances, self.limits.rebalances) is True
+        return again and 0 < self.stuck_count <= self.few_partitions and others_keep_up
+
+    @fact
     def stall_cause(self) -> str | None:
         """restoring, poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is not visible."""
         still = self._that_stand_still
@@ -175,6 +185,8 @@ class Partitions(Events):
             return "poison_record"
         if 2 * sum(1 for p in still if _is_blocked(p)) > len(still):
             return "open_transaction"
+        if self.fells_its_owners:
+            return "poison_record"
         if at_least(self._read_share, LESS):
             return "commit_fails"
         if self._again_and_again and len(still) <= self.few_partitions:
