@@ -168,7 +168,7 @@ class Partitions(Events):
         What disturbs a whole group holds up all of its partitions; a record that ends each owner in turn, its own.
         """
         others_keep_up = self.moving_partitions > 0 and set(self.behind_partitions) <= set(self.stuck_partitions)
-        again = at_least(self.rebalances, self.limits.rebalances) is True
+        again = at_least(most(self.rebalances, self.rebalances_since), self.limits.rebalances) is True
         return again and 0 < self.stuck_count <= self.few_partitions and others_keep_up
 
     @fact
