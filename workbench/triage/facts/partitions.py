@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
@@ -203,17 +204,21 @@ class Partitions(Events):
 
     # The pace against before, and what arrives in the partitions that are behind.
 
-    @fact
-    def pace_ratio(self) -> Number:
-        """Messages/s read lately where it is late, as a multiple of the baseline's, for each member that is left.
+    def pace_of(self, partitions: Sequence[PartitionFeatures]) -> Number:
+        """Messages/s read lately of these partitions, as a multiple of the baseline's, for each member that is left.
 
         Where it kept up before, its pace was that of the arrivals. Fewer members have less of it.
         """
-        late = self.behind or self.partitions
-        read = total(p.committed_recent_per_second for p in late)
-        before = total(p.arrival_baseline_per_second for p in late)
+        seen = [p for p in partitions if p.committed_recent_per_second is not None and p.arrival_baseline_per_second]
+        read = total(p.committed_recent_per_second for p in seen)
+        before = total(p.arrival_baseline_per_second for p in seen)
         fewer = ratio(self.usual_members, self.group_members_recent)
         return times(ratio(read, before), max(1.0, 1.0 if fewer is None else fewer))
+
+    @fact
+    def pace_ratio(self) -> Number:
+        """The pace where it is late, else of all."""
+        return self.pace_of(self.behind or self.partitions)
 
     @fact
     def hot_arrival_ratio(self) -> Number:
