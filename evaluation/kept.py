@@ -1,6 +1,7 @@
 """Cases for the tests of the judgement: measured features with the truth, kept as text, so that they need neither Spark nor a JVM.
 
 python -m evaluation.kept --seeds 5001 [--most 300]   # chooses anew, and writes tests/triage/cases.jsonl.gz
+python -m evaluation.kept --again                     # judges anew those that are kept, after a change of rules; read the diff
 
 Chosen are cases in which each rule of each question decides on the path, and some of every verdict. A kept case is right: a wrong one
 is a defect, and no case for a test.
@@ -116,6 +117,18 @@ def _is_judged_alike(line: str) -> bool:
     return (str(row.verdict), reasons_of(row)) == (verdict, path) and case.mark(row) is Mark.RIGHT
 
 
+def _again() -> list[str]:
+    """The kept cases with their paths of now; prints those that are judged otherwise, and leaves out what is no longer right."""
+    lines = []
+    for case, verdict, path in read():
+        row = case.judged()
+        if (str(row.verdict), reasons_of(row)) != (verdict, path):
+            print(f"{case.set} {case.name}: {verdict} {path[-1]} → {row.verdict} {reasons_of(row)[-1]}")
+        if case.mark(row) is Mark.RIGHT:
+            lines.append(to_text(case, row))
+    return lines
+
+
 def write(lines: Iterable[str], path: Path = FILE) -> None:
     """The same bytes for the same lines."""
     text = "".join(line + "\n" for line in lines)
@@ -128,7 +141,11 @@ def main() -> None:
     parser.add_argument("--seeds", default="5001")
     parser.add_argument("--most", type=int, default=300)
     parser.add_argument("--recordings", type=Path)
+    parser.add_argument("--again", action="store_true")
     given = parser.parse_args()
+    if given.again:
+        write(_again())
+        return
     lines = chosen(load([int(it) for it in given.seeds.split(",")], recordings=given.recordings), given.most)
     write(lines)
     print(f"{len(lines)} cases, {FILE.stat().st_size:,} bytes in {FILE}")

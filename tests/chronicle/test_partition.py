@@ -136,16 +136,6 @@ def test_two_long_pauses_among_a_hundred_commits_are_no_rhythm() -> None:
     assert story.late or story.late_times
 
 
-def test_what_stands_still_now_has_not_resumed() -> None:
-    """A pause, two moves, and then a stop: the stop counts."""
-    at = scraped(15.0)
-    read = np.where((at > -600) & (at <= -420), -600.0, at)
-    read = np.where(at > -390, -390.0, read)
-    assert not told(one(ends(read), at), LIMITS).resumed
-    going = np.where((at > -230) & (at <= -30), -230.0, at)
-    assert told(one(ends(going), at), LIMITS).resumed
-
-
 def test_what_neither_grows_nor_is_read_has_not_moved() -> None:
     """More than marks between a commit and an end that both stand: known as that, for as long as the data show; else not at all."""
     at = scraped()

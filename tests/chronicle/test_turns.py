@@ -73,6 +73,15 @@ def test_what_is_stuck_is_passed_again_and_again() -> None:
     assert passed_over(line)[1] >= 4
 
 
+def test_only_its_own_member_passes_it_over() -> None:
+    """A throttled client stands still with all that it has; another one's partitions prove nothing, those of its own would."""
+    often = {number: moving([(at, at + 10) for at in range(-900, 0, 60)]) for number in (2, 3)}
+    still = {number: moving([(-900, -500)]) for number in (0, 1)}
+    assert passed_over(still | often, members=2)[0] == 0
+    assert passed_over(still | often, members=4)[0] >= 4
+    assert passed_over({0: still[0], 1: often[2], **often}, members=2)[0] >= 4
+
+
 def test_nobody_is_passed_where_all_stand_still() -> None:
     """Nor is one partition alone."""
     assert passed_over({0: moving([(-900, -500)]), 1: moving([(-900, -500)])}) == {0: 0.0, 1: 0.0}

@@ -9,7 +9,6 @@ import pytest
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures
 from workbench.triage.beside import also_true
-from workbench.triage.causes.slow_downstream import lost_pace
 from workbench.triage.leaves import leaf_of
 from workbench.triage.order import TREE
 from workbench.triage.ranking import likeliest_first
@@ -84,7 +83,7 @@ def test_nothing_slower_is_made_up(known: dict[str, Any]) -> None:
 def test_a_pace_is_that_of_the_members_that_are_left() -> None:
     """Two of three members read two thirds."""
     row = late(usual_members=3.0, group_members_recent=2.0)
-    assert lost_pace(row, row.partitions[1:]) == pytest.approx(0.6)
+    assert row.pace_of(row.partitions[1:]) == pytest.approx(0.6)
 
 
 def test_a_quota_beside_work_that_cannot_be_told_is_the_second_candidate() -> None:

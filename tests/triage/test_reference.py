@@ -82,6 +82,41 @@ def test_words_of_screens_and_causes_within_are_understood(name: str, questions:
     assert says in " ".join(CliRunner().invoke(root, ["tree", name]).output.split())
 
 
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("when is a partition hot?", "3 × min(mean, median)"),
+        ("why not too few consumers here?", "it reads faster than records arrive"),
+        ("what is late?", "(2 min by default), plus the usual time between two of its commits"),
+        ("how long must a lag stand to be stuck?", "1 min 30 s, whichever is shorter"),
+        ("when is a group recovered?", "Healthy now, and late in the window"),
+        ("what is a quick step?", "50,000 messages/s or more in all partitions"),
+        ("what proves a throttle?", "throttle_seconds > 0.01 s (setting throttle_seconds)"),
+        (
+            "what if nothing exports throttling?",
+            "no client tells its throttle time, and it is not known to be at a quota",
+        ),
+        ("how many rebalances are a storm?", "rebalances >= 4 in the window (setting rebalances)"),
+        ("when is data stale?", "2 min 15 s by default"),
+        ("what is usual pace?", "At 0.95 × or more it is the usual pace"),
+        ("when is a consumer stopped, and not only slow?", "the group has no members, and no commit moves"),
+        ("how old may a message get before it counts?", "is older than the group's `time_lag_objective`"),
+        ("when is it healthy although messages wait?", "Nothing is late, grows or stands still"),
+        ("what is a burst?", "arrival_ratio >= 2 × the baseline (setting burst_ratio)"),
+        ("when does it say that records were lost?", "retention deleted records before they were read"),
+        ("when is the network slow?", "rtt_seconds >= 3 × rtt_baseline_seconds s (setting rtt_ratio)"),
+        ("why can it not tell?", "the look that would decide"),
+        ("when does a member hang?", "has not polled for more than `poll_age_seconds`"),
+        ("when is a processor slow?", "slowest_slow_down >= 3 × its baseline (setting slow_ratio)"),
+    ],
+)
+def test_a_question_in_a_persons_words_has_its_answer(asked: str, says: str) -> None:
+    """From one command."""
+    printed = CliRunner().invoke(root, ["tree", asked])
+    assert printed.exit_code == 0
+    assert says in " ".join(printed.output.split())
+
+
 def test_a_cause_shows_the_ways_to_it() -> None:
     """By the numbers of the questions."""
     printed = CliRunner().invoke(root, ["tree", "throttled"]).output
@@ -95,7 +130,17 @@ def test_every_word_is_used_or_explains_the_page() -> None:
     assert {it.name for it in TERMS} - used <= PAGES_OWN
 
 
-PAGES_OWN = {"window", "stale_seconds", "slow-down", "cannot_tell", "proof", "by elimination", "side question"}
+PAGES_OWN = {
+    "healthy",
+    "window",
+    "recovered",
+    "stale_seconds",
+    "slow-down",
+    "cannot_tell",
+    "proof",
+    "by elimination",
+    "side question",
+}
 
 
 def test_an_unknown_cause_is_a_usage_error_with_the_nearest_name() -> None:

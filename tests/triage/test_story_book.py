@@ -97,7 +97,8 @@ def test_retention_has_passed_what_is_lost(stories: list[Story]) -> None:
 
 def test_who_is_gone_shows_nothing(stories: list[Story]) -> None:
     """No sample of a process after its end, and none of a process by a lag exporter."""
-    for story in stories:
+    some = stories[::5] + [it for it in stories if it.cast.kind in ("members_gone", "stopped_and_expired")]
+    for story in some:
         samples = story.samples()
         inside = samples.filter(pc.equal(samples["source"], "runtime"))
         if story.cast.kind != "stopped_and_expired":  # its processes ended before anything was measured

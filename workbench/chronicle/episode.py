@@ -47,10 +47,6 @@ def episode(
     found.cadence = cadence
     gaps = np.diff(at[changed])
     stops = np.flatnonzero(gaps > max(limits.objective, FEW_SAMPLES * step, 2 * (cadence or 0.0)))
-    goes_on = len(changed) and at[-1] - at[changed[-1]] <= max(FEW_SAMPLES * step, 2 * (cadence or 0.0))
-    # One of several stops of the same length is a rhythm: batches of slow records.
-    again = len(stops) > 2 and gaps[stops[-1]] <= 2 * float(np.median(gaps[stops[:-1]]))
-    found.resumed = bool(len(stops) and len(changed) - 1 - stops[-1] <= FEW_MOVES and goes_on and not again)
     found.rhythm = (
         None if not len(changed) else _rhythm(at, age, changed, len(at) if not len(well) else int(well[-1]) + 1)
     )

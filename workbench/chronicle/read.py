@@ -99,7 +99,8 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         if found is not None:
             judged[key] = found
             turn = longest_turn(measured[key], -window.seconds if found.onset is None else found.onset)
-            passed = passed_over(measured[key])
+            counted = counts.get(key[:2])
+            passed = passed_over(measured[key], float(counted.value[-1]) if counted is not None else None)
             for partition, story in parts.items():
                 story.turn = turn
                 story.passed = passed.get(partition)

@@ -86,12 +86,11 @@ class Story:
         cadence: usual height of the sawtooth of ages: how long a message waits for its commit in good times.
         rhythm: usual time between two commits while something waits.
         turn: longest time that a partition of this subscription waited for its turn while others moved, since it fell behind.
-        passed: how often others have moved in the later part of its present stop (median of those that have); None for one alone.
+        passed: how often others, its own member's among them, have moved in the later part of its present stop; None for one alone.
         moved_ago: time from the last change of the commit to the last sample.
         silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
         waiting: age of the oldest waiting message at the last sample, at least.
         onset: when it fell behind, negative; None if it is not behind, or was so from the first sample on (`sick_from_start`).
-        resumed: whether it has begun to move again in the last samples, after a stop that was longer than the objective.
         steady: whether it has been equally late all the time, while its commits moved.
         by_client: whether its end and its lag are only known from the client that reads it: what that does not fetch, it does not see.
         idle: nothing arrives, and what waits are at most the marks of transactions.
@@ -129,7 +128,6 @@ class Story:
     waiting: float | None = None
     onset: float | None = None
     sick_from_start: bool = False
-    resumed: bool = False
     steady: bool = False
     by_client: bool = False
     idle: bool = False

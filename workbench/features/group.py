@@ -20,7 +20,6 @@ GROUP_FEATURES = {
     "group_members_recent": of("max", "last_two_high", "group_members"),
     "group_members_low": of("min", "low", "group_members"),
     "group_state": of("max", "last", "group_state"),
-    "group_state_low": of("min", "low", "group_state"),
     "reassigning_low": of("min", "low", "reassigning_partitions"),
     "read_quota_per_second": of("max", "last", "read_quota"),
     "restoring_messages": of("max", "last", "restoring"),
@@ -42,7 +41,6 @@ GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", "read
 # in the baseline, restarts in the window, the longest time without a poll in it, the delay queue's fill (0 to 1, mean and highest),
 # and round trips and throttling (mean, of the worst broker).
 MEMBER_FEATURES = {
-    "heartbeat_age_seconds": of("max", "last", "heartbeat_age"),
     "poll_age_seconds": of("max", "last", "poll_age"),
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
     "seen_every": f"min((last_seconds - first_seconds) / (samples - 1)) FILTER (WHERE period = {NOW} AND samples > 2)",

@@ -99,7 +99,6 @@ class MemberFeatures:
     member: str
     live: bool
     in_baseline: bool | None
-    heartbeat_age_seconds: float | None
     poll_age_seconds: float | None
     poll_age_high: float | None
     poll_age_usual: float | None
@@ -123,14 +122,12 @@ class MemberFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFeatures:
-    """Features of an in-process queue of an event type in a member; lengths and capacity in events."""
+    """Features of an in-process queue of an event type in a member; capacity in events."""
 
     processor: str | None
     member: str | None
     queue: str
     fill: float | None
-    length_mean: float | None
-    length_last: float | None
     capacity: float | None
 
 
@@ -234,7 +231,6 @@ class MeasuredSubscription:
     group_members_recent: float | None
     group_members_low: float | None
     group_state: float | None
-    group_state_low: float | None
     reassigning_low: float | None
     read_quota_per_second: float | None
     restoring_messages: float | None

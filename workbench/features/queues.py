@@ -28,10 +28,8 @@ def _outcomes(period: int, where: str = "true") -> str:
     return f"sum(increase) FILTER (WHERE signal = 'processed' AND period = {period} AND {where})"
 
 
-# In-process queues, over the window: `length_mean`, `length_last`, `capacity` (events), `fill` (mean, 0 to 1).
+# In-process queues, over the window: `capacity` (events), `fill` (mean, 0 to 1).
 QUEUE_FEATURES = {
-    "length_mean": of("max", "mean", "queue_length"),
-    "length_last": of("max", "last", "queue_length"),
     "capacity": of("max", "last", "queue_capacity"),
     "fill": ratio(of("max", "mean", "queue_length"), of("max", "last", "queue_capacity")),
 }

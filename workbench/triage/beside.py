@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from workbench.humanize import listed, times
 from workbench.triage.cause import Leaf, Node
 from workbench.triage.causes.rebalance_storm import reconciling
-from workbench.triage.causes.slow_downstream import held_by_own_work, lost_pace
+from workbench.triage.causes.slow_downstream import held_by_own_work
 from workbench.triage.causes.slow_network import is_slow
 from workbench.triage.order import TREE
 from workbench.triage.subscription import SubscriptionFeatures
@@ -89,7 +89,7 @@ def _idle_and_slower(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
 def _others_slower(row: SubscriptionFeatures, verdict: Verdict) -> list[str]:
     """Beside a partition that stands still, the others are read more slowly, and not because of it."""
     late = held_by_own_work(row) if verdict is _V.STUCK_PARTITION else []
-    pace = lost_pace(row, late)
+    pace = row.pace_of(late)
     if pace is None:
         return []
     return [

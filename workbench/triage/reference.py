@@ -11,7 +11,7 @@ from workbench.numbers import all_numbers
 from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Node, Operand, Outcome, Rule
 from workbench.triage.order import TREE
-from workbench.triage.terms import CAUSES_WITHIN, TERMS, Term, term_of, terms_in
+from workbench.triage.terms import CAUSES_WITHIN, TERMS, Term, named_in, term_of, terms_in
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.walk import ways
 
@@ -30,14 +30,28 @@ def _said(rule: Rule) -> str:
     return "proof" if rule.proof else _SAID[rule.answer]
 
 
+def _names() -> list[str]:
+    words = [word for it in TERMS for word in (it.name, *it.also)]
+    return [
+        *TREE,
+        *(it.short.rstrip("?") for it in TREE.values()),
+        *(str(it) for it in Verdict),
+        *CAUSES_WITHIN,
+        *words,
+    ]
+
+
 def nodes_about(name: str | None) -> list[Node]:
     """The questions that lead to a verdict or a cause within one, or are called so; of a word those that use it; all without a name.
+
+    A name may be in a sentence: "when is a partition hot?".
 
     Raises:
         UsageError: if nothing has this name.
     """
     if name is None:
         return list(TREE.values())
+    name = named_in(name, _names())
     wanted = CAUSES_WITHIN.get(name, name)
     found = [
         node
@@ -48,9 +62,8 @@ def nodes_about(name: str | None) -> list[Node]:
     if not found and own is not None:
         return [node for node in TREE.values() if own in terms_in(_sentences(node))]
     if not found:
-        names = [*TREE, *(str(it) for it in Verdict), *CAUSES_WITHIN, *(it.name for it in TERMS)]
         raise UsageError(
-            f"No question, verdict or word of the tree is named {name!r}.{did_you_mean(name, names)}",
+            f"No question, verdict or word of the tree is named {name!r}.{did_you_mean(name, _names())}",
             hint="workbench tree lists all.",
         )
     return found
@@ -62,7 +75,7 @@ def document(name: str | None = None) -> dict[str, Any]:
     Raises:
         UsageError: as `nodes_about`.
     """
-    nodes = nodes_about(name)
+    nodes, name = nodes_about(name), name and named_in(name, _names())
     return {
         "schema": SCHEMA,
         "questions": [_question(node) for node in nodes],
@@ -170,7 +183,7 @@ def as_text(name: str | None = None) -> str:
     Raises:
         UsageError: as `nodes_about`.
     """
-    nodes = nodes_about(name)
+    nodes, name = nodes_about(name), name and named_in(name, _names())
     lines = [line for node in nodes for line in _lines(node)]
     if name is not None and (before := _before(name)):
         lines += ["Ways to it, by the numbers of the questions (a proof needs none of those before it):"]

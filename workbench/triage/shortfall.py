@@ -29,7 +29,7 @@ def shortfall_of(row: Row, state: State) -> Shortfall | None:
     arriving, missing = row.arrival_per_second, row.lag_slope
     if state not in (State.LAGGING, State.CANNOT_TELL) or not arriving or missing is None:
         return None
-    if missing < NOISE * arriving:
+    if missing <= 0 or missing < NOISE * arriving:
         return None
     found = [
         Part(cause=str(cause), words=words, per_second=min(amount, missing), share=min(1.0, amount / missing))

@@ -5,7 +5,8 @@ A fact that several rules test has its words here once. The numbers are those of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.humanize import counted, duration
@@ -76,6 +77,14 @@ TERMS = (
         f"Late, or on the way to it (older than {_percent(_DEFAULT.growth_floor_ratio)} of the objective), and not catching up.",
     ),
     Term(
+        "healthy",
+        "Nothing is late, grows or stands still (question 4), however many messages wait, and no side question is open.",
+    ),
+    Term(
+        "recovered",
+        "Healthy now, and late in the window, or for longer than the window up to a moment in it: the commits have caught up.",
+    ),
+    Term(
         "grows",
         f"The lag grows by more than {_percent(_DEFAULT.growth_ratio)} of what arrives (`growth_ratio`), and does not come down"
         " between two commits.",
@@ -123,7 +132,7 @@ TERMS = (
         f"In one step, commits passed messages of which the handlers counted less than {_percent(PART)}. Where nobody counts them: at"
         f" {_DEFAULT.skip_pace_ratio:g} × the usual pace (`skip_pace_ratio`) or more, and {SKIP_RATE:,.0f} messages/s or more in all"
         " partitions.",
-        ("that nobody read",),
+        ("that nobody read", "quick step"),
     ),
     Term(
         "doubtful",
@@ -132,6 +141,18 @@ TERMS = (
         " × what"
         " the group has ever read, or among the first records that were seen.",
         ("so fast that",),
+    ),
+    Term(
+        "pace",
+        "Messages/s read lately where the group is behind, divided by what arrived there in the baseline, for each member that is left."
+        f" At {1 - NOISE:g} × or more it is the usual pace, below {LESS:g} × it is less than before.",
+        ("usual pace", "reads less", "reads as fast as before", "pace before"),
+    ),
+    Term(
+        "hangs",
+        f"A member that still reports has not polled for more than `poll_age_seconds` ({duration(_DEFAULT.poll_age_seconds)}) and"
+        f" {APART:g} × its longest time between two polls before; or its client's statistics no longer change.",
+        ("hung", "do not poll", "hang"),
     ),
     Term(
         "own work",
@@ -231,6 +252,20 @@ CAUSES_WITHIN: Mapping[str, str] = {
     ),
     **dict.fromkeys(("poll_stall", "member_crash", "deploy", "metadata_change"), "rebalancing"),
 }
+
+# Other words that people ask with, and what of the tree they mean.
+ASKED: Mapping[str, str] = {
+    "how old": "late", "objective": "late", "stale": "stale_seconds", "not tell": "cannot_tell", "throttle": "throttled",
+    "throttling": "throttled", "quota": "throttled", "storm": "rebalance_storm", "rebalances": "rebalance_storm",
+    "processor": "slow_processor", "network": "slow_network", "deleted": "lost", "retention": "lost", "silent": "producer_silent",
+}  # fmt: skip
+
+
+def named_in(text: str, names: Iterable[str]) -> str:
+    """What a question in a person's words is about: the longest name or other word in it; else the text itself."""
+    said = f" {' '.join(re.findall(r'[a-z]+', text.lower()))} "
+    known = {**{it.replace("_", " ").lower(): it for it in names}, **ASKED}
+    return known[max(found, key=len)] if (found := [it for it in known if f" {it} " in said]) else text
 
 
 def term_of(name: str) -> Term | None:

@@ -9,9 +9,8 @@ from workbench.numbers import APART, MORE
 from workbench.triage.actions import commonest_keys
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import all_of, at_least, below, first_known
+from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
-from workbench.triage.status.own_work import queues_are_full
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
@@ -19,13 +18,6 @@ from workbench.triage.verdict import Answer, Verdict
 
 def _are_few(row: Row) -> bool:
     return 1 <= row.hot_count <= row.few_partitions
-
-
-def _as_ever(row: Row) -> bool:
-    if not _are_few(row) or row.queueless or not row.has_queues or queues_are_full(row) is True:
-        return False
-    grown = first_known(below(row.hot_growth, MORE), below(row.hot_arrival_ratio, MORE))
-    return all_of(below(row.hot_arrival_ratio, row.limits.hot_factor), grown) is True
 
 
 def _gets_more(row: Row) -> bool:
@@ -60,21 +52,6 @@ QUESTION = Node(
             lambda row: bool(set(row.hot_partitions) & set(row.dark_partitions)),
         ),
         no("spread", "no few partitions hold the lag", lambda row: not _are_few(row)),
-        leaves_open(
-            "as_ever",
-            "a few partitions hold the lag, and what they get has not grown by more than the rest; its queues are empty: something else"
-            " holds them up",
-            _as_ever,
-            Operand("hot_growth", "× the growth of the rest", "<", number=MORE),
-            Operand("hot_arrival_ratio", "× a typical partition's arrivals", "<", setting="hot_factor"),
-            look="what their members do, and which broker leads them",
-        ),
-        yes(
-            "far_more",
-            "a few partitions hold the lag, and get far more than a typical one",
-            lambda row: at_least(row.hot_arrival_ratio, row.limits.hot_factor),
-            Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", setting="hot_factor"),
-        ),
         yes(
             "gets_more",
             "a few partitions hold the lag, and as far as arrivals are known they get more than the others, and more than before",

@@ -66,6 +66,11 @@ QUESTION = Node(
             ),
             Operand("passing_members", "members", ">=", number=SEVERAL, why="a deploy replaces each member once"),
         ),
+        no(
+            "one_record",
+            "a few partitions stand still and the others keep up: a record there ends each owner in turn; a storm holds up all",
+            lambda row: row.fells_its_owners,
+        ),
         proves("rejoining", "its members are rejoining, now and most of the time", lambda row: row.rejoining is True),
         no(
             "works_on",

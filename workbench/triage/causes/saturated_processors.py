@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from workbench.humanize import listed, plural, rate
-from workbench.numbers import BUSY, NEVER_EMPTY, NOISE
 from workbench.triage import capacity
 from workbench.triage.actions import more_threads
 from workbench.triage.capacity import Sizing
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.burst import is_burst
-from workbench.triage.facts.unknown import above, all_of, any_of, at_least, times
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
-
-
-def _has_room_in_between(row: Row) -> bool:
-    # A lag that rises with every commit's sawtooth looks the same, but its consumer works more than in good times, and always has
-    # something left to do.
-    if row.comes_and_goes is not True:
-        return False
-    always_busy = any_of(at_least(row.fetched_low, NEVER_EMPTY), at_least(row.loop_busy, BUSY))
-    more = above(row.loop_busy, times((1 + NOISE), row.loop_busy_baseline))
-    return all_of(row.growing, always_busy, more) is not True
 
 
 def _words(row: Row) -> str:
@@ -41,12 +29,6 @@ QUESTION = Node(
             "queues",
             "it has queues of its own, and they are backed up at usual process times: too few threads",
             lambda row: row.has_queues,
-        ),
-        leaves_open(
-            "in_between",
-            "it is late again and again, and has room in between: more of it is no cure",
-            _has_room_in_between,
-            look="what happens at the same times: a job, a flush, a collection of garbage",
         ),
         no("loop", "it handles records in the thread that polls", lambda row: row.queueless),
         leaves_open("unknown", "nothing shows how the consumer works", always),

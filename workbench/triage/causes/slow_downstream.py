@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import times as multiple
@@ -103,19 +103,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     ]
 
 
-def lost_pace(row: Row, partitions: Sequence[PartitionFeatures]) -> float | None:
-    """Messages/s read lately of these partitions, as a multiple of what was read of them before, for each member that is left.
-
-    None if it is not known. Where a group kept up, its pace was that of the arrivals.
-    """
-    known = [it for it in partitions if it.committed_recent_per_second is not None and it.arrival_baseline_per_second]
-    before = sum(it.arrival_baseline_per_second or 0.0 for it in known)
-    if not before:
-        return None
-    fewer = row.usual_members / row.group_members_recent if row.usual_members and row.group_members_recent else 1.0
-    return sum(it.committed_recent_per_second or 0.0 for it in known) / before * max(1.0, fewer)
-
-
 def held_by_own_work(row: Row) -> list[PartitionFeatures]:
     """Partitions that are read, and late, because their consumer's own work takes longer; empty if the data do not show that.
 
@@ -126,7 +113,7 @@ def held_by_own_work(row: Row) -> list[PartitionFeatures]:
         return []
     still = {*row.frozen_partitions, *row.stuck_partitions, *row.standing_partitions}
     late = [it for it in row.partitions if it.partition in set(row.behind_partitions) - still]
-    pace = lost_pace(row, late)
+    pace = row.pace_of(late)
     return late if pace is not None and pace < LESS else []
 
 
@@ -135,7 +122,7 @@ def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
     if len(timed) > 1 and not slow:
         yield f"handlers take {multiple(now / usual)} their usual time", arriving * (1 - usual / now)
     late = held_by_own_work(row)
-    if (pace := lost_pace(row, late)) is not None:
+    if (pace := row.pace_of(late)) is not None:
         words = f"its own work reads {multiple(pace)} as much as before, and fetched messages wait"
         yield words, sum(max(0.0, it.lag_slope or 0.0) for it in late)
 

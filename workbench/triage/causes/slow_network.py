@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import floor
 
+from workbench.features.measured import MemberFeatures
 from workbench.humanize import counted, duration, listed
 from workbench.humanize import times as multiple
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
@@ -18,6 +20,20 @@ from workbench.triage.verdict import Answer, Verdict
 def _round_trips(row: Row) -> bool | None:
     grown = at_least(row.rtt_seconds, times(row.limits.rtt_ratio, row.rtt_baseline_seconds))
     return all_of(at_least(row.rtt_seconds, row.limits.rtt_seconds), grown)
+
+
+def _slow_members(row: Row) -> list[MemberFeatures]:
+    limit = max(row.limits.rtt_seconds, (row.rtt_baseline_seconds or 0) * row.limits.rtt_ratio)
+    return [it for it in row.members if (it.rtt_seconds or 0) >= limit]
+
+
+def _some_keep_up(row: Row) -> bool:
+    each = max(1, floor(row.each_members_partitions or 1))
+    return (
+        _round_trips(row) is True
+        and row.few_are_behind
+        and len(_slow_members(row)) > len(row.behind_partitions) // each
+    )
 
 
 def _words(row: Row) -> str:
@@ -48,9 +64,10 @@ QUESTION = Node(
             lambda row: row.rtt_seconds is None and row.stall_cause is not None,
         ),
         no(
-            "hot",
-            "only a few partitions that get far more are late: a slow network would hold up all, and members that wait poll long",
-            lambda row: row.surely_hot,
+            "keeps_up",
+            "members whose round trips are long keep up: a slow path holds up all of a member, and a fetch that waits for records"
+            " is long, too",
+            _some_keep_up,
         ),
         proves(
             "slow",
@@ -97,8 +114,8 @@ def _scope(row: Row) -> Scope:
 
 
 def _actions(_it: Subject, row: Row) -> list[Action]:
+    slow = _slow_members(row)
     limit = max(row.limits.rtt_seconds, (row.rtt_baseline_seconds or 0) * row.limits.rtt_ratio)
-    slow = [m for m in row.members if (m.rtt_seconds or 0) >= limit]
     ways = sorted({f"{m.member} → broker {m.rtt_broker}" for m in slow})
     fast = (Check(feature="rtt_seconds", relation="<", value=limit),)
     return [

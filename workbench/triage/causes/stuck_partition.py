@@ -20,23 +20,6 @@ def is_blocked(row: Row) -> bool:
     return row.stall_cause == "open_transaction"
 
 
-def waits_for_others(row: Row) -> bool:
-    """A few stand still, for not so long that they must be stuck, while their consumer works all the time and commits what it does.
-
-    They may wait until it has read the others.
-    """
-    works = row.queueless and row.own_work is True and row.works_on and row.moving_partitions > 0
-    return works and not row.stuck_partitions and 1 <= row.frozen_count <= row.few_partitions
-
-
-def _few_freeze_unseen(row: Row) -> bool:
-    few = 0 < row.frozen_count <= row.few_partitions and row.moving_partitions > 0
-    unseen = row.queue_fill is None and row.enqueue_mean_seconds is None
-    # Where most of the others are behind, too, its work is the reason, and what stands still waits.
-    its_turn = waits_for_others(row) and 2 * len(row.behind_partitions) > row.partition_count
-    return few and unseen and not its_turn
-
-
 def _words(row: Row) -> str:
     if row.stall_cause == "open_transaction":
         return f"{_frozen_words(row)}, where a transaction is open; {row.moving_partitions} advancing"
@@ -92,18 +75,6 @@ STUCK = Node(
             "a few partitions stand still while others advance, and nothing in the consumer explains it",
             lambda row: 0 < row.stuck_count <= row.few_partitions and row.moving_partitions > 0,
         ),
-        leaves_open(
-            "frozen",
-            "a few partitions stand still, and nothing shows whether their consumer works on them",
-            _few_freeze_unseen,
-            look="read the record at the commit; look again in a minute",
-        ),
-        leaves_open(
-            "no_commits",
-            "the commits of partitions with lag are hardly measured",
-            lambda row: row.silent_partitions > 0 and row.moving_partitions == 0,
-            look="look again when there are three samples",
-        ),
         no("advance", "partitions advance, or all stand still", always),
     ),
     yes=Conclude(Verdict.STUCK_PARTITION),
@@ -125,12 +96,6 @@ FROZEN = Node(
     question="Does any partition stand still, for none of these reasons?",
     short="any standing still?",
     rules=(
-        leaves_open(
-            "waits_for_others",
-            "what stands still may wait until its consumer, which works all the time, has read the others",
-            waits_for_others,
-            look="look again in some minutes: whether it has moved",
-        ),
         yes("stalled", "partitions stand still for none of the reasons above", lambda row: row.stalled),
         leaves_open(
             "standing",

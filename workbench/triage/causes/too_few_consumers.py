@@ -17,9 +17,8 @@ from workbench.triage.verdict import Verdict
 
 
 def _reads_more(row: Row) -> bool:
-    read = sum(p.committed_per_second or 0.0 for p in row.partitions)
     lately = above(row.committed_recent_per_second, times(MORE, row.arrival_per_second))
-    return lately is True and above(read, row.arrival_per_second) is True
+    return lately is True and above(row.read_per_second, row.arrival_per_second) is True
 
 
 def _threads_hide_something(row: Row) -> bool:

@@ -1,4 +1,4 @@
-"""Late, growing, draining, abandoned: the parts of "is it lagging".
+"""Late, growing, draining: the parts of "is it lagging".
 
 The histories of the partitions (`chronicle`) say who is late beyond its own rhythm. Without them the lows of the window's last third
 decide: commits at long intervals make a sawtooth whose lows return to nearly 0.
@@ -10,9 +10,9 @@ from functools import cached_property
 from math import floor, sqrt
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import APART, DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL, TENTH
+from workbench.numbers import APART, DRAIN_SECONDS, MOST, PART, SEVERAL, TENTH
 from workbench.triage.facts import fact
-from workbench.triage.facts.standing import Standing, is_idle, is_tail, still_seconds, waited
+from workbench.triage.facts.standing import Standing, is_idle, is_tail, waited
 from workbench.triage.facts.unknown import (
     Known,
     Number,
@@ -129,24 +129,6 @@ class Lag(Standing):
     def waited_lowest_seconds(self) -> Number:
         """The same from the lowest."""
         return waited(self.lag_recent_lowest, self.arrival_per_second, surely=True)
-
-    @fact
-    def abandoned(self) -> Known:
-        """No member will read what waits, however little it still is."""
-        # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
-        counts = self.count_disproved is None
-        usually = at_least(self.usual_members, MOST) is not False
-        nobody = all_of(equal(self.group_members_recent, 0), counts, usually, not self.moving_now)
-        gone = all_of(
-            equal(self.live_members, 0),
-            above(self.baseline_members, 0),
-            equal(self.committed_recent_per_second, 0),
-            # A batch that ends its process each time is expected to commit no more often.
-            any_of(self.commit_every_seconds == 0, self.late),
-        )
-        return all_of(
-            above(self.lag_messages, 0), above(self.lag_recent_low, 0), any_of(nobody, gone, self.unsubscribed)
-        )
 
     # Which partitions are behind, and which of them catch up.
 
@@ -286,32 +268,6 @@ class Lag(Standing):
         others = sum(1 for p in self.partitions if not is_idle(p))
         same = all(equal(told(p, "steady"), 1) is True for p in late)
         return bool(late) and not self.frozen_partitions and len(late) == others and same
-
-    @fact
-    def just_resumed(self) -> bool:
-        """What is late has begun to move again, too lately to say how fast."""
-        late = self.late_partitions
-        return bool(late) and all(equal(told(p, "resumed"), 1) is True for p in late)
-
-    @fact
-    def unproven(self) -> bool:
-        """So late by now that only a commit since the last sample could make it well."""
-
-        def is_late_by_now(p: PartitionFeatures) -> bool:
-            # The time lag is of now: since the last sample it may have caught up, if it was moving then and not far behind.
-            overdue = above(times(-1, p.committed_last_seconds), times(MISSED, p.committed_interval_seconds))
-            far = above(told(p, "waiting"), self.half_seconds) is not False
-            return (
-                not is_idle(p)
-                and all_of(
-                    above(p.lag_messages, 0),
-                    above(p.time_lag_seconds, self.objective_seconds + self.rhythm_seconds(p)),
-                    any_of(above(still_seconds(p), 0), far, overdue is True),
-                )
-                is True
-            )
-
-        return any(p.story is not None and is_late_by_now(p) for p in self.partitions)
 
     @fact
     def batch_perhaps(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
@@ -162,6 +163,16 @@ class Partitions(Events):
         )
 
     @fact
+    def fells_its_owners(self) -> bool:
+        """Whether members rebalance again and again, while few partitions stand still and the others keep up.
+
+        What disturbs a whole group holds up all of its partitions; a record that ends each owner in turn, its own.
+        """
+        others_keep_up = self.moving_partitions > 0 and set(self.behind_partitions) <= set(self.stuck_partitions)
+        again = at_least(most(self.rebalances, self.rebalances_since), self.limits.rebalances) is True
+        return again and 0 < self.stuck_count <= self.few_partitions and others_keep_up
+
+    @fact
     def stall_cause(self) -> str | None:
         """restoring, poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is not visible."""
         still = self._that_stand_still
@@ -175,6 +186,8 @@ class Partitions(Events):
             return "poison_record"
         if 2 * sum(1 for p in still if _is_blocked(p)) > len(still):
             return "open_transaction"
+        if self.fells_its_owners:
+            return "poison_record"
         if at_least(self._read_share, LESS):
             return "commit_fails"
         if self._again_and_again and len(still) <= self.few_partitions:
@@ -191,17 +204,21 @@ class Partitions(Events):
 
     # The pace against before, and what arrives in the partitions that are behind.
 
-    @fact
-    def pace_ratio(self) -> Number:
-        """Messages/s read lately where it is late, as a multiple of the baseline's, for each member that is left.
+    def pace_of(self, partitions: Sequence[PartitionFeatures]) -> Number:
+        """Messages/s read lately of these partitions, as a multiple of the baseline's, for each member that is left.
 
         Where it kept up before, its pace was that of the arrivals. Fewer members have less of it.
         """
-        late = self.behind or self.partitions
-        read = total(p.committed_recent_per_second for p in late)
-        before = total(p.arrival_baseline_per_second for p in late)
+        seen = [p for p in partitions if p.committed_recent_per_second is not None and p.arrival_baseline_per_second]
+        read = total(p.committed_recent_per_second for p in seen)
+        before = total(p.arrival_baseline_per_second for p in seen)
         fewer = ratio(self.usual_members, self.group_members_recent)
         return times(ratio(read, before), max(1.0, 1.0 if fewer is None else fewer))
+
+    @fact
+    def pace_ratio(self) -> Number:
+        """The pace where it is late, else of all."""
+        return self.pace_of(self.behind or self.partitions)
 
     @fact
     def hot_arrival_ratio(self) -> Number:

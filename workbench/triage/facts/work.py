@@ -179,10 +179,6 @@ class Work(MeasuredSubscription):
 
     # Judged.
 
-    @cached_property
-    def _far_throttled(self) -> Known:
-        return at_least(self.throttle_seconds, SURELY * self.limits.throttle_seconds)
-
     @fact
     def own_work(self) -> Known:
         """Whether the consumer's work takes the time; False if it waits for what does not reach it, None if that is not known.
@@ -192,18 +188,14 @@ class Work(MeasuredSubscription):
         """
         busy, before, idle = self.loop_busy, self.loop_busy_baseline, self.poll_idle
         less = at_most(busy, times(LESS, before))
-        # What one answer brought may be waiting at this moment, but the handlers have little to do, and the next answer is far away.
-        if all_of(self._far_throttled, at_most(busy, PART), less):
-            return False
         if at_least(self.fetched_low, NEVER_EMPTY):
             return True
         if at_most(idle, IDLE):
             # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
             never = sum(1 for it in self.members if it.live and at_most(it.poll_idle, IDLE))
             return None if at_most(times(busy, self.live_members), PART * never) else True
-        # A thread for each partition takes what was read out of the client: its empty queue says nothing, unless a quota empties it.
-        throttled = above(self.throttle_seconds, self.limits.throttle_seconds) is True
-        if not throttled and all_of(at_least(busy, BUSY), at_least(busy, times(MORE, before))):
+        # A thread for each partition takes what was read out of the client: its empty queue says nothing.
+        if all_of(at_least(busy, BUSY), at_least(busy, times(MORE, before))):
             return True
         few = self.limits.fetch_queue_messages
         waits = all_of(below(self.fetch_queue_mean, few), at_least(self.lag_messages, FETCHED * few))

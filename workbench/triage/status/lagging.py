@@ -8,7 +8,6 @@ from workbench.humanize import counted, duration, rate
 from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import any_of
 from workbench.triage.finding import TimeLag
-from workbench.triage.status.data_usable import is_empty
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
 
@@ -22,7 +21,7 @@ def _is_batch(row: Row) -> bool:
 
 def words(row: Row) -> str:
     """How far behind, in time and messages, and the trend."""
-    if row.reasons.get("lagging") == "empty":
+    if row.reasons.get("data_usable") == "empty":
         return "the topic has no record"
     behind = row.time_lag_seconds
     slope = row.lag_slope
@@ -83,7 +82,6 @@ QUESTION = Node(
     question="Is the group lagging: late, growing or stalled?",
     short="lagging?",
     rules=(
-        no("empty", "no partition of the topic has a record", is_empty),
         # A batch is silent between two runs; what matters is whether the one that was due has read what was there.
         no("batch_drains", "a batch: it is reading", lambda row: _is_batch(row) and row.draining is True),
         yes(
@@ -102,11 +100,6 @@ QUESTION = Node(
             _is_batch,
             look="load more: --baseline, at least the time since that run",
         ),
-        yes(
-            "client_hangs",
-            "its own client is all that measures its lag, and that does not poll",
-            lambda row: row.by_client is True and bool(row.hung_members),
-        ),
         leaves_open(
             "steady",
             "it is as late all the time: on purpose, or for longer than the data show",
@@ -119,18 +112,9 @@ QUESTION = Node(
             lambda row: row.batch_perhaps,
             look="say when it runs: batch of the group in the settings",
         ),
-        leaves_open(
-            "just_resumed",
-            "it has begun to move again, too lately to say how fast",
-            lambda row: row.just_resumed and row.comes_and_goes is not True,
-            look="look again in a minute",
-        ),
         yes("behind", "it is late or grows, and does not catch up", _is_behind),
-        yes("stalled", "partitions stand still while messages wait", lambda row: row.stalled),
         # What comes and goes is not over because it ends once more.
         yes("again", "it is late again and again", lambda row: row.comes_and_goes is True),
-        # However few they still are.
-        yes("abandoned", "no member will read what waits", lambda row: row.abandoned is True),
         # An all-clear needs its proof.
         leaves_open(
             "dark",
@@ -143,12 +127,6 @@ QUESTION = Node(
             "records at the end of a partition have waited as long as the data show, and nothing arrives there",
             lambda row: bool(row.unmoved_partitions),
             look="read the record at the commit",
-        ),
-        leaves_open(
-            "unproven",
-            "only a commit since the last sample could make it well",
-            lambda row: row.unproven and row.draining is not True,
-            look="look again in a minute",
         ),
         leaves_open(
             "unseen",

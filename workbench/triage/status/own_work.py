@@ -82,12 +82,6 @@ QUESTION = Node(
             either=True,
         ),
         yes(
-            "delayed",
-            "its delay queue is full",
-            lambda row: _queues_say(row) and row.delay_full is True,
-            Operand("delay_fill", "of capacity", ">=", setting="delay_fill_ratio"),
-        ),
-        yes(
             "inside",
             "it has queues, and most of what is late has been read and waits inside",
             lambda row: _queues_say(row) and row.held_inside is True,
