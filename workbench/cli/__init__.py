@@ -37,6 +37,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "runbooks": ("runbooks", "Show, check or regenerate the runbooks of verdicts and alerts."),
     "runtime": ("runtime", "Run event processors on the runtime, a consumer framework."),
     "serve": ("serve", "Take alerts, send verdicts, and show pages. Spark stays warm."),
+    "settings": ("settings", "Print every key of workbench.toml, with its default and reason."),
     "snapshot": ("snapshot", "Show groups, lag and members from Kafka itself."),
     "tree": ("tree", "Print the questions and rules of the decision tree."),
     "triage": ("triage", "Find out whether consumers lag, and why."),

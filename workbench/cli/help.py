@@ -134,6 +134,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("serve", "on this computer only; prints where its token is"),
         ("serve --host 0.0.0.0 --certificate serve.pem --key serve.key", "for others, with TLS"),
     ),
+    "settings": (
+        ("settings", "every key of workbench.toml"),
+        ("settings slow_ratio", "one threshold, with its reason"),
+    ),
     "snapshot": (
         ("snapshot --cluster prod --group payments", "its partitions and owners"),
         ("snapshot --cluster prod --limit 10", "who is furthest behind"),

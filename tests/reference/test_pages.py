@@ -1,0 +1,36 @@
+"""Pages of `docs/` that are printed from the code say what the code says today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workbench.cli.manual import PAGES, write
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_what_the_code_says(name: str) -> None:
+    """A stale page misleads."""
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "write it anew: python -m workbench.cli.manual"
+
+
+def test_writing_again_changes_nothing(tmp_path: Path) -> None:
+    """And the first time it writes every page."""
+    assert write(tmp_path) == list(PAGES)
+    assert write(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_row_of_a_table_has_its_columns(name: str) -> None:
+    """A bar within a cell would move the columns."""
+    columns = 0
+    for line in PAGES[name]().splitlines():
+        if not line.startswith("|"):
+            columns = 0
+            continue
+        found = line.replace("\\|", "").count("|")
+        assert columns in (0, found), line
+        columns = found

@@ -1,0 +1,4 @@
+"""References that are printed from the code: settings, metrics, JSON, HTTP, and what a verdict cannot tell.
+
+A page of `docs/` that repeats the code grows stale. Each module here reads what it describes; `workbench.cli.manual` writes the pages.
+"""
