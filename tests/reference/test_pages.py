@@ -34,3 +34,20 @@ def test_every_row_of_a_table_has_its_columns(name: str) -> None:
         found = line.replace("\\|", "").count("|")
         assert columns in (0, found), line
         columns = found
+
+
+def test_every_command_and_option_is_on_its_page() -> None:
+    """Also those of groups within groups; what is hidden is not."""
+    from workbench.cli.commands_page import every_command
+    from workbench.errors import ExitCode
+
+    text = PAGES["commands.md"]()
+    found = list(every_command())
+    assert len(found) > 50
+    for path, command, _ in found:
+        assert f"# {path}\n" in text, path
+        shown = text.split(f"# {path}\n")[1].split("\n## ")[0].split("\n### ")[0]
+        for it in command.params:
+            if it.param_type_name == "option" and not getattr(it, "hidden", False):
+                assert it.opts[0] in shown, (path, it.opts)
+    assert all(f"| {int(code)} | " in text for code in ExitCode)

@@ -36,6 +36,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "Run, list and send health reports."),
     "runbooks": ("runbooks", "Show, check or regenerate the runbooks of verdicts and alerts."),
     "runtime": ("runtime", "Run event processors on the runtime, a consumer framework."),
+    "schema": ("schema", "Print the JSON Schema of what commands print with --json."),
     "serve": ("serve", "Take alerts, send verdicts, and show pages. Spark stays warm."),
     "settings": ("settings", "Print every key of workbench.toml, with its default and reason."),
     "snapshot": ("snapshot", "Show groups, lag and members from Kafka itself."),

@@ -6,12 +6,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from workbench.cli import commands_page
 from workbench.files import write_text
-from workbench.reference import metrics, settings
+from workbench.reference import http, metrics, schemas, settings
 from workbench.triage import reference as tree
 
 PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands_page.as_markdown,
+    "http.md": http.as_markdown,
     "metrics.md": metrics.as_markdown,
+    "schemas.md": schemas.as_markdown,
     "settings.md": settings.as_markdown,
     "tree.md": tree.as_markdown,
 }

@@ -2,3 +2,5 @@
 
 A page of `docs/` that repeats the code grows stale. Each module here reads what it describes; `workbench.cli.manual` writes the pages.
 """
+
+__all__: list[str] = []  # its modules are imported by their names
