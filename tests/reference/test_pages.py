@@ -51,3 +51,24 @@ def test_every_command_and_option_is_on_its_page() -> None:
             if it.param_type_name == "option" and not getattr(it, "hidden", False):
                 assert it.opts[0] in shown, (path, it.opts)
     assert all(f"| {int(code)} | " in text for code in ExitCode)
+
+
+def test_every_open_rule_and_signal_is_in_troubleshooting() -> None:
+    """With what decides it; a rule that is added is there, and one that is gone is not."""
+    from workbench.reference.troubleshooting import GATE, open_rules
+    from workbench.signals import SIGNALS
+    from workbench.triage.order import TREE
+    from workbench.triage.verdict import Answer
+
+    assert GATE.keys() == {it.id for it in TREE["data_usable"].rules if it.answer is not Answer.YES}
+    rows = [
+        line.strip("| ").split(" | ") for line in PAGES["troubleshooting.md"]().splitlines() if line.startswith("| ")
+    ]
+    found = {row[0]: row[1] for row in rows if len(row) == 2}
+    rules = list(open_rules())
+    assert len(rules) > 30
+    for _, rule in rules:
+        assert len(found[rule.because]) > 3, rule.because
+    for name in SIGNALS:
+        [row] = [it for it in rows if it[0].startswith(f"`{name}` ")]
+        assert len(row[-1]) > 10, name

@@ -28,7 +28,7 @@ _EXITS = {
 
 def every_command() -> Iterator[tuple[str, click.Command, click.Context]]:
     """Every command below `workbench` with its path and context, in the order of the overview."""
-    with click.Context(root, info_name="workbench") as context:
+    with click.Context(root, info_name="workbench", **root.context_settings) as context:
         yield from _below(root, context, "")
 
 
@@ -37,7 +37,7 @@ def _below(group: click.Group, context: click.Context, path: str) -> Iterator[tu
         command = group.get_command(context, name)
         if command is None or command.hidden:
             continue
-        with click.Context(command, info_name=name, parent=context) as inner:
+        with click.Context(command, info_name=name, parent=context, **command.context_settings) as inner:
             yield f"{path} {name}".strip(), command, inner
             if isinstance(command, click.Group):
                 yield from _below(command, inner, f"{path} {name}".strip())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workbench.cli import commands_page
 from workbench.files import write_text
-from workbench.reference import http, metrics, schemas, settings
+from workbench.reference import http, metrics, schemas, settings, troubleshooting
 from workbench.triage import reference as tree
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -17,6 +17,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "metrics.md": metrics.as_markdown,
     "schemas.md": schemas.as_markdown,
     "settings.md": settings.as_markdown,
+    "troubleshooting.md": troubleshooting.as_markdown,
     "tree.md": tree.as_markdown,
 }
 
