@@ -138,6 +138,7 @@ def test_data_flows_one_way() -> None:
         "runbooks": set(order[: order.index("triage") + 1]),
         "lab": {"runtime", "kafka", *order},
         "serve": {"api", *order},
+        "reference": {"api", "serve", "runtime", "plans", "replay", "redrive", "runbooks", *order},
         "cli": {
             "api",
             "serve",
@@ -148,6 +149,7 @@ def test_data_flows_one_way() -> None:
             "replay",
             "redrive",
             "payloads",
+            "reference",
             "widgets",
             "runbooks",
             *order,

@@ -17,8 +17,10 @@ _MAX_PORT = 65_535
 class Target(Strict):
     """One receiver of messages. The addresses of receivers come from the settings only, never from an alert."""
 
-    name: str = Field(min_length=1, max_length=80)
-    kind: Literal["slack", "teams", "webhook", "grafana", "alertmanager", "mail"]
+    name: str = Field(min_length=1, max_length=80, description="For pages and logs; two targets have two names.")
+    kind: Literal["slack", "teams", "webhook", "grafana", "alertmanager", "mail"] = Field(
+        description="What receives it, and so the form of the message."
+    )
     url: str | None = Field(
         default=None,
         repr=False,
@@ -29,10 +31,10 @@ class Target(Strict):
     )
     clusters: list[str] = Field(default=[], description="Only incidents of these clusters; empty: all.")
     host: str | None = Field(default=None, description="Mail server.")
-    port: int = Field(default=587, ge=1, le=_MAX_PORT)
+    port: int = Field(default=587, ge=1, le=_MAX_PORT, description="Of the mail server.")
     security: Literal["starttls", "tls", "none"] = Field(default="starttls", description="Of the mail connection.")
-    user: str | None = None
-    password: str | None = Field(default=None, repr=False)
+    user: str | None = Field(default=None, description="Of the mail server.")
+    password: str | None = Field(default=None, repr=False, description="Of that user; needs a secure connection.")
     sender: str | None = Field(default=None, description="Address that mails come from.")
     to: list[str] = Field(default=[], description="Addresses that mails go to.")
 
@@ -76,7 +78,7 @@ class ServeSettings(Strict):
     )
     store: str | None = Field(
         default=None,
-        description="Memory: a file (SQLite), or postgresql://user@host/database for several instances. "
+        description="Memory: a file (SQLite), or postgresql://host/database for several instances. "
         "Default: serve.sqlite in the state folder.",
     )
     targets: list[Target] = Field(default=[], description="Receivers of messages.")

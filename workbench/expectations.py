@@ -68,8 +68,10 @@ def _schedule(value: str) -> str:
 class Mute(Strict):
     """A pause of alarms: findings are shown as muted, and do not count for the exit code."""
 
-    until: Annotated[datetime, AfterValidator(_aware), PlainSerializer(lambda at: at.isoformat(), when_used="json")]
-    reason: str = Field(min_length=1)
+    until: Annotated[datetime, AfterValidator(_aware), PlainSerializer(lambda at: at.isoformat(), when_used="json")] = (
+        Field(description="Until when findings of these groups raise no alarm.")
+    )
+    reason: str = Field(min_length=1, description="Why; it is shown with each muted finding.")
 
 
 class GroupExpectation(Strict):

@@ -88,7 +88,9 @@ class Cluster(Strict):
     thresholds: Thresholds | None = Field(
         default=None, description="This cluster's own thresholds, instead of the general ones."
     )
-    windows: Windows | None = None
+    windows: Windows | None = Field(
+        default=None, description="This cluster's own windows, instead of the general ones."
+    )
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     records: RecordSettings = RecordSettings()
     groups: Patterns = Field(

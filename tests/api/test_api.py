@@ -14,6 +14,7 @@ import pytest
 
 import workbench
 from tests.profiles.test_pages import STATISTICS
+from tests.reference.valid import valid
 from tests.servers import Script, scripted
 from workbench import api
 from workbench.api.requests import Measurements, Times
@@ -58,7 +59,7 @@ def test_a_triage_of_a_capture(tmp_path: Path) -> None:
     """Typed findings, the command's JSON, a report, and HTML for a notebook."""
     found = api.triage(capture=INCIDENT)
     assert found.findings[0].headline
-    assert found.to_json()["schema"] == "workbench.triage/1"
+    assert valid("triage", found.to_json())["schema"] == "workbench.triage/1"
     assert found.exit_code is ExitCode.FINDINGS
     shown = found._repr_html_()
     assert found.findings[0].group in shown

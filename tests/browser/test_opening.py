@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 
 from tests.browser.devtools import Page, chromium
@@ -95,6 +96,25 @@ def test_on_a_phone_the_notebook_has_the_screen(page: Page, jupyter: Address) ->
     page.resize(1440, 900)
     time.sleep(1)
     assert page.run("window.jupyterapp.shell.leftCollapsed"), "it was closed before"
+
+
+def test_a_kernel_that_was_killed_is_told_and_its_panel_works_again(page: Page, jupyter: Address, room: Path) -> None:
+    """JupyterLab starts another one; the panel is made anew, its button can be pressed, and nothing is said to go on."""
+    page.resize(1440, 900)
+    opened(page, jupyter("lag_triage"))
+    page.run("document.querySelector('.wb-find').click()")
+    page.wait("(document.querySelector('.wb-status') || {}).textContent.includes('…')", seconds=20)
+    session = "[...window.jupyterapp.shell.widgets('main')].find(it => it.sessionContext).sessionContext.session"
+    own = page.run(f"{session}.kernel.id")
+    [process] = [it for it in psutil.process_iter(["cmdline"]) if any(own in word for word in it.info["cmdline"] or ())]
+    process.kill()
+    page.wait("document.body.innerText.includes('The kernel had ended, and was started again')", seconds=60)
+    page.wait("document.querySelector('.wb-find') && !document.querySelector('.wb-find').disabled", seconds=30)
+    assert "…" not in page.run("document.querySelector('.wb-status').textContent")
+    page.screenshot(PICTURES / "kernel-killed.png")
+    page.run("[...document.querySelectorAll('dialog button, .jp-Dialog-button')].forEach((it) => it.click())")
+    page.run("document.querySelector('.wb-find').click()")
+    page.wait("document.querySelector('.wb-status').textContent === 'Done.'", seconds=120)
 
 
 def test_somebody_elses_notebook_does_not_run(page: Page, jupyter: Address, room: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_named_file_is_that_of_the_kernel(folder: Path, monkeypatch: pytest.Mo
 
 def test_a_recording_is_opened_as_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a cluster to choose, or for a notebook that reads none."""
-    for words in (["explore"], ["--config", "two.toml"]):
+    for words in (["game_day"], ["--config", "two.toml"]):
         (folder / "two.toml").write_text(TWO)
         environment, said = opened(monkeypatch, folder, *words)
         assert "WORKBENCH_CLUSTER" not in environment

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.fleet import land_fleet, slot_series
+from tests.reference.valid import valid
 from workbench.api.look import exit_code
 from workbench.cli.triage import command
 from workbench.collect.capture import NO_BASELINE
@@ -78,7 +79,7 @@ def test_a_table_a_report_and_an_exit_code(spark: Any, tmp_path: Path, monkeypat
     assert "group-000008" not in report
     again = CliRunner().invoke(command, [*words, "--json"], standalone_mode=False)
     document = json.loads(again.stdout)
-    assert document["schema"] == "workbench.sweep/1"
+    assert valid("sweep", document)["schema"] == "workbench.sweep/1"
     assert document["reading"]["files_read"] == 0
     assert len(document["findings"]) == 2
 

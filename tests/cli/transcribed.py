@@ -1,6 +1,6 @@
 """Commands whose screens are kept: at 80 columns, piped and on a terminal, right and wrong input.
 
-python -m tests.cli.transcribed    writes them anew; read the difference before you commit it
+python -m tests.cli.transcribed [NAME …]    writes them anew; read the difference before you commit it
 """
 
 from __future__ import annotations
@@ -156,13 +156,14 @@ def both(name: str, room: Path) -> str:
     return f"$ workbench {words}\n== piped\n{piped(words, room)}== terminal\n{on_terminal(words, room)}"
 
 
-def main() -> None:
-    """Write all transcripts anew."""
+def main(*names: str) -> None:
+    """Write some transcripts anew, or all."""
     os.environ["COLUMNS"] = "80"
     FOLDER.mkdir(exist_ok=True)
     for old in FOLDER.glob("*.txt"):
-        old.unlink()
-    for name in COMMANDS:
+        if not names:
+            old.unlink()
+    for name in names or COMMANDS:
         with tempfile.TemporaryDirectory() as place:
             room = Path(place)
             isolate(room, os.environ)  # type: ignore[arg-type]
@@ -180,4 +181,4 @@ def isolate(room: Path, environ: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from evaluation.stories import END, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, values
+from tests.reference.valid import valid
 from workbench.collect.capture import Capture, new_info
 from workbench.expectations import Expectations, GroupSettings
 from workbench.report import health
@@ -164,7 +164,7 @@ def test_trends_tell_new_worse_recovered_and_gone(spark: Any) -> None:
     sick = lagging(Story(group="sick", topic="t")).calm()
     well = Story(group="well", topic="t").all_partitions().calm()
     first = assessed(spark, capture_of(sick, well, Story(group="gone", topic="t").all_partitions().calm()))
-    before = json.loads(json.dumps(first.to_json(), allow_nan=False))
+    before = valid("health", first.to_json())
     assert all(line.trend is None for line in first.lines)
     for line in before["lines"]:
         line["state"] = {"sick": "healthy", "well": "lagging"}.get(line["group"], line["state"])

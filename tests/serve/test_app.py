@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests.reference.valid import valid
 from tests.serve.serving import HOSTILE, TOKEN, Office, Running, alert, judged, running, webhook
 from workbench.serve import fleet, limits
 from workbench.serve.access import VISIT_SECONDS, Access
@@ -230,8 +231,11 @@ def test_every_page_escapes_and_has_its_policy(server: Running, office: Office) 
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert not re.search(r"<script(?! src=\"/static/)|\son\w+=\"|style=\"", answer.text)
         assert len(answer.content) < 300_000
-    for path in ("/api/incidents", "/api/fleet", f"/api/incidents/{row['id']}"):
-        assert requests.get(server.url + path, headers=BEARER, timeout=10).status_code == 200
+    programs = {"incidents": "/api/incidents", "fleet": "/api/fleet", "incident-state": f"/api/incidents/{row['id']}"}
+    for name, path in programs.items():
+        answer = requests.get(server.url + path, headers=BEARER, timeout=10)
+        assert answer.status_code == 200
+        valid(name, answer.json())
 
 
 def test_no_secret_is_in_the_memory_or_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.reference.valid import valid
 from tests.serve.serving import HOSTILE
 from tests.servers import Script, scripted
 from workbench.delivery import ServeSettings, Target
@@ -151,6 +152,7 @@ def test_a_webhook_gets_the_document_and_its_key() -> None:
 
 def test_a_trend_is_in_every_message() -> None:
     """A line of text, below the headline."""
+    valid("incident", words.document(parcel(), URL))
     told = parcel(trend="Time lag, last 15 min: ▁▂▃▅▇█ at most 10 min")
     for body in (words.slack(told, URL), words.teams(told, URL), words.document(told, URL)):
         assert "▁▂▃▅▇█ at most 10 min" in json.dumps(body, ensure_ascii=False)

@@ -17,6 +17,7 @@ import pytest
 
 from evaluation.stories import END as STORY_END
 from tests.fleet import END, KINDS, land_fleet, slot_series
+from tests.reference.valid import valid
 from tests.triage.test_incidents import TRUTH, shifted
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import DamagedCaptureError, NoSeriesError
@@ -68,6 +69,7 @@ def test_findings_are_those_of_triage_one_by_one(spark: Any, fleet: FleetStore) 
     """Sick ones with their onset, actions and all; a healthy one by its verdict and numbers. No more of them than asked for."""
     swept = sweep(fleet, spark, top=3)
     document = swept.to_json()
+    valid("sweep", document)
     assert [row["group"] for row in document["unwell"]][:3] == [it.group for it in swept.findings]
     assert len(document["unwell"]) == len(SICK) == len(KINDS)
     assert (document["subscriptions"], sum(document["verdicts"].values())) == (200, 200)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from evaluation.stories import IN_WINDOW, THRESHOLDS, WINDOW, Story, lagging
+from tests.reference.valid import valid
 from workbench.api.look import TriageResult, exit_code
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import ExitCode, NoSeriesError
@@ -98,6 +99,7 @@ def test_a_health_report_lists_them(spark: Any) -> None:
     text = overview(health)
     assert "streams" in text and "workers: Cannot tell: a group of Kafka Connect workers" in text
     document = health.to_json()
+    valid("health", document)
     assert {it["group"]: it["kind"] for it in document["lines"]}["app"] == "streams"
     assert [it["group"] for it in document["not_judged"]] == ["schemas", "workers"]
     assert health.exit_code == ExitCode.EVIDENCE

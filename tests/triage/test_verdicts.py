@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from evaluation.stories import IN_WINDOW, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, steps
+from tests.reference.valid import valid
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import NoSeriesError
 from workbench.samples import concat
@@ -309,9 +310,8 @@ def test_the_first_action_is_never_the_command_that_was_just_run(result: Triage)
 
 def test_the_json_is_the_contract(result: Triage) -> None:
     """The fields of `workbench.triage/1`, and nothing that JSON cannot say."""
-    import json
 
-    document = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    document = valid("triage", result.to_json())
     assert document["schema"] == "workbench.triage/1"
     assert set(document["window"]) == {"start", "end", "baseline_start"}
     for finding in document["findings"]:

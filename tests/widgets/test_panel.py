@@ -79,6 +79,26 @@ def test_the_panel_answers_and_hostile_names_stay_text(panel: TriagePanel, tmp_p
     assert (tmp_path / "saved.v2.html").is_file()
 
 
+@pytest.mark.jvm
+def test_open_in_spark_writes_a_notebook_and_shows_its_cells(
+    panel: TriagePanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the finding that is shown; names stay text. Another finding, or another triage, shows none."""
+    monkeypatch.chdir(tmp_path)
+    panel.open_spark.click()
+    [written] = tmp_path.glob("spark-*.ipynb")
+    assert written.name in panel.spark.value and written.name in panel.status.value
+    assert panel.spark.value.count("copyable cell") == 3
+    assert "<img" not in panel.spark.value
+    panel.choice.value = 1
+    assert panel.spark.value == ""
+    panel.open_spark.click()
+    assert (tmp_path / "spark-calm.ipynb").is_file()
+    monkeypatch.chdir("/proc")  # nothing can be written there
+    panel.open_spark.click()
+    assert "cannot be written" in panel.trouble.value
+
+
 def test_a_mistake_is_told_in_the_panel() -> None:
     """One line and a hint; the button can be pressed again."""
     made = TriagePanel(Inputs(capture="/nowhere/<b>"))

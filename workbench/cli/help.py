@@ -130,9 +130,17 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "runtime check": (("runtime check orders.toml shop.handlers", "before a deploy"),),
     "runtime run": (("runtime run orders.toml shop.handlers", "until SIGTERM or Ctrl-C"),),
     "runtime settings": (("runtime settings | grep queue", "unit, default and reason"),),
+    "schema": (
+        ("schema", "every document"),
+        ("schema triage > triage.schema.json", "for a validator"),
+    ),
     "serve": (
         ("serve", "on this computer only; prints where its token is"),
         ("serve --host 0.0.0.0 --certificate serve.pem --key serve.key", "for others, with TLS"),
+    ),
+    "settings": (
+        ("settings", "every key of workbench.toml"),
+        ("settings slow_ratio", "one threshold, with its reason"),
     ),
     "snapshot": (
         ("snapshot --cluster prod --group payments", "its partitions and owners"),

@@ -23,7 +23,7 @@ from workbench.lab.process import free_port
 from workbench.screen import say, tell_address
 
 _DEMO = Path("build/demo/capture")
-_LIVE = ("lag_triage", "replay", "dead_letters")  # notebooks that read a cluster
+_LIVE = ("lag_triage", "replay", "dead_letters", "explore")  # notebooks that read a cluster
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_SECONDS = 0.2
 _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten

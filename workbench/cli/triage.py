@@ -173,10 +173,16 @@ def _look(request: LookRequest) -> int:
 
 
 def _show(result: TriageResult, *, with_runbooks: bool) -> None:
-    from workbench.console import open_console
+    from workbench.console import Line, open_console
+    from workbench.report.cells import explore_command
     from workbench.report.terminal import show
 
-    show(open_console(), result.triage, result.capture.samples)
+    console = open_console()
+    show(console, result.triage, result.capture.samples)
+    worst = next(iter(result.findings), None)
+    command = explore_command(worst, result.capture, result.triage.window) if worst is not None else None
+    if command is not None:
+        console.print(Line(f"In Spark: {command}", style="dim", indent=1))
     if with_runbooks:
         from workbench.cli.triage_alert import show_runbooks
 

@@ -40,7 +40,7 @@ Change = tuple[str, int, int | None, int | None, str | None]
 
 
 class Entry(BaseModel):
-    """One line.
+    """One line of the journal of what replays and redrives have changed.
 
     Attributes:
         phase: "begin" is written before the change, "end" after it; a begin without an end was interrupted.

@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 from html import escape
 from importlib import resources
+from urllib.parse import quote
 
 from markupsafe import Markup
 
 from workbench.humanize import one_line
 from workbench.queues.kinds import Unjudged
+from workbench.report.cells import Cell
 from workbench.report.html import Section, environment
 from workbench.report.treepicture import tree_svg
 from workbench.triage.finding import Finding
@@ -28,6 +30,14 @@ def not_judged(groups: Sequence[Unjudged]) -> str:
     """Groups that cannot be judged, a line each; all text is escaped."""
     lines = "".join(f"<li>{escape(one_line(it.group))}: {escape(one_line(it.headline))}</li>" for it in groups)
     return f'<div class="wb"><section class="finding"><ul>{lines}</ul></section></div>' if lines else ""
+
+
+def spark_fragment(cells: Sequence[Cell], name: str) -> str:
+    """Cells for Spark with the name of the notebook that has them; all text is escaped."""
+    link = f'<a href="{quote(name)}" target="_blank" rel="noopener"><code>{escape(name)}</code></a>'
+    body = environment().get_template("cells.html.j2").render(cells=cells)
+    head = f'<p class="note" role="status">A notebook with these cells is beside this one: {link}.</p>'
+    return f'<div class="wb"><section class="finding">{head}{body}</section></div>'
 
 
 # What JupyterLab does to lists and tables in its outputs is taken back.

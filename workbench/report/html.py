@@ -30,6 +30,7 @@ from workbench.humanize import (
     shell_word,
     unit_words,
 )
+from workbench.report.cells import explore_command, spark_cells
 from workbench.report.charts import Chart, charts_of
 from workbench.report.multiples import multiples_svg
 from workbench.report.numbers import summary_table
@@ -169,6 +170,8 @@ def _page(
         version=__version__,
         title=_page_title(detailed, capture, health=health is not None),
         notebook=_notebook_command(detailed, capture),
+        cells=spark_cells(detailed[0], capture, result.window) if detailed else (),
+        explore=explore_command(detailed[0], capture, result.window) if detailed else None,
         style=Markup(style),  # noqa: S704 - our own file
         plotly=Markup(plotly),  # noqa: S704 - the plotly package's own file
         start=Markup(start),  # noqa: S704 - our own file

@@ -26,6 +26,7 @@ from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from
 from workbench.serve.journal import FullError, accept, fingerprint_of
 from workbench.serve.limits import Limits, let_in
 from workbench.serve.metrics import Metrics
+from workbench.serve.openapi import openapi
 from workbench.serve.pages import STATIC, Pages
 from workbench.serve.quiet import warn
 from workbench.serve.reading import Reading
@@ -38,7 +39,7 @@ _MAX_FIELDS = 10
 _MAX_NOTE = 4000
 _MAX_AUTHOR = 80
 _MAX_SAID = 500
-_FOR_PROGRAMS = ("/api/", "/alerts", "/metrics", "/healthz", "/static/")
+_FOR_PROGRAMS = ("/api/", "/alerts", "/metrics", "/healthz", "/openapi.json", "/static/")
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -84,6 +85,7 @@ def application(server: Server) -> ASGIApp:
     routes = [
         Route("/healthz", api.healthz),
         Route("/metrics", api.metrics),
+        Route("/openapi.json", _openapi),
         Route("/alerts", program(api.alerts), methods=["POST"]),
         Route("/api/incidents", program(api.incidents)),
         Route("/api/incidents/{incident}", program(api.incident)),
@@ -142,6 +144,10 @@ async def _without_memory(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, _error: Exception) -> Response:
     return _answer(request, 500, "internal error")
+
+
+async def _openapi(_request: Request) -> Response:
+    return JSONResponse(openapi(), headers={"Cache-Control": "max-age=300"})
 
 
 async def _static(request: Request) -> Response:

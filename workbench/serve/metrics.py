@@ -14,18 +14,36 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.alerts = Counter("workbench_serve_alerts", "Alerts accepted.", ["kind"], registry=self.registry)
-        self.refused = Counter("workbench_serve_refused", "Requests refused.", ["status"], registry=self.registry)
-        self.triages = Counter("workbench_serve_triages", "Triages.", ["purpose", "result"], registry=self.registry)
+        self.alerts = Counter(
+            "workbench_serve_alerts",
+            "Alerts accepted: new, known, resolved, dropped, group_unread.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.refused = Counter(
+            "workbench_serve_refused",
+            "Requests refused before they were read, by HTTP status.",
+            ["status"],
+            registry=self.registry,
+        )
+        self.triages = Counter(
+            "workbench_serve_triages",
+            "Triages by purpose (alert, again, fleet) and result (ok, failed).",
+            ["purpose", "result"],
+            registry=self.registry,
+        )
         self.triage_seconds = Histogram(
             "workbench_serve_triage_seconds",
-            "Duration of a triage.",
+            "Duration of a triage, by purpose.",
             ["purpose"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.messages = Counter(
-            "workbench_serve_messages", "Messages sent.", ["kind", "result"], registry=self.registry
+            "workbench_serve_messages",
+            "Messages by kind of target, and result (sent, failed).",
+            ["kind", "result"],
+            registry=self.registry,
         )
         self.answer_seconds = Histogram(
             "workbench_serve_alert_to_message_seconds",

@@ -230,6 +230,16 @@ def start_in_background() -> None:
         pool.shutdown(wait=False)
 
 
+def has_ended() -> bool:
+    """Whether Spark was started by this process and its JVM has ended, or was killed: it does not come back in this process."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 def session(*, kept: bool = False) -> SparkSession:
     """Return the session of this process; start it if there is none.
 

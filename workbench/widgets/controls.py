@@ -9,13 +9,14 @@ from typing import Any
 
 import ipywidgets as w
 
-from workbench.errors import ConfigError, WorkbenchError
+from workbench.errors import ConfigError, SetupError, SourceUnreachableError, WorkbenchError
 from workbench.humanize import one_line
 from workbench.masking import masked
 from workbench.report.charts import Chart
 from workbench.report.fragment import style
 from workbench.report.numbers import chart_numbers
 from workbench.settings import LAB_CLUSTER, Windows, load_settings
+from workbench.spark.session import has_ended
 from workbench.widgets.address import Address
 from workbench.widgets.work import Work, Worker
 
@@ -37,6 +38,7 @@ class Panel(w.VBox):  # type: ignore[misc]
     def __init__(self) -> None:
         self._worker = Worker()
         self._starters: list[Any] = []
+        self._pressed = ""  # what the button says that started the last work
         self.address = Address()
         self.cancel = hooked(w.Button(description="Cancel", disabled=True), "wb-cancel")
         self.cancel.on_click(lambda _button: self.stop())
@@ -53,7 +55,12 @@ class Panel(w.VBox):  # type: ignore[misc]
     def starter(self, words: str, hook: str, action: Callable[[], None], **look: str) -> Any:
         """Make a button that starts work."""
         button = hooked(w.Button(description=words, layout={"width": "auto", "min_width": "9rem"}, **look), hook)
-        button.on_click(lambda _button: action())
+
+        def pressed(_button: Any) -> None:
+            self._pressed = words
+            action()
+
+        button.on_click(pressed)
         self._starters.append(button)
         return button
 
@@ -87,6 +94,9 @@ class Panel(w.VBox):  # type: ignore[misc]
         """Show an error: its message and its hint."""
         if isinstance(error, WorkbenchError):
             message, hint = error.message, error.hint
+        elif has_ended():
+            message = "Spark has ended: its Java process was killed, perhaps for want of memory."
+            hint = "Choose Kernel → Restart Kernel and Run All Cells, and press the button again."
         else:
             message, hint = masked(f"{type(error).__name__}: {error}"), "This is a bug in Workbench."
         words = escape(one_line(message)) + (f"<br>{escape(one_line(hint))}" if hint else "")
@@ -106,7 +116,13 @@ class Panel(w.VBox):  # type: ignore[misc]
         self.bar.value = self.bar.max if error is None else 0
         if error is not None:
             self.complain(error)
-        self._idle(done if error is None else "Failed.")
+        self._idle(done if error is None else f"Failed.{self._what_next(error)}")
+
+    def _what_next(self, error: BaseException) -> str:
+        """What to press after an error that may pass: a source that does not answer."""
+        if isinstance(error, SourceUnreachableError) and not isinstance(error, SetupError) and self._pressed:
+            return f" When it answers again, press {self._pressed}."
+        return ""
 
 
 def clusters() -> list[str]:

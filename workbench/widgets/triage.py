@@ -8,11 +8,12 @@ from pathlib import Path
 import ipywidgets as w
 
 from workbench.collect.capture import Capture, write_capture
-from workbench.errors import WorkbenchError
+from workbench.errors import UsageError, WorkbenchError
 from workbench.humanize import printable
+from workbench.report.cells import spark_cells, write_notebook
 from workbench.report.charts import charts_of
 from workbench.report.firstlook import first_look
-from workbench.report.fragment import fragment
+from workbench.report.fragment import fragment, spark_fragment
 from workbench.report.html import write_html
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
@@ -43,6 +44,7 @@ class TriagePanel(Panel):
             w.HBox([self.find, self.cancel, self.bar, self.status], layout=WRAPPED),
             self.saving,  # at the top: what was found can be long
             self.trouble,
+            self.spark,
             self.first,
             self.choice,
             self.answer,
@@ -74,7 +76,11 @@ class TriagePanel(Panel):
         self.save_capture = hooked(w.Button(description="Save capture"), "wb-save-capture")
         self.save_html.on_click(lambda _button: self._save(self._write_html))
         self.save_capture.on_click(lambda _button: self._save(self._write_capture))
-        self.saving = w.HBox([self.path, self.save_html, self.save_capture], layout={"display": "none"})
+        self.open_spark = hooked(w.Button(description="Open in Spark"), "wb-open-spark")
+        self.open_spark.on_click(lambda _button: self._open_in_spark())
+        self.spark = hooked(w.HTML(""), "wb-spark")
+        buttons = [self.path, self.save_html, self.save_capture, self.open_spark]
+        self.saving = w.HBox(buttons, layout={"display": "none", **WRAPPED})
 
     def _hint_at_window(self) -> None:
         """Show the window of the chosen source where none is typed."""
@@ -107,7 +113,7 @@ class TriagePanel(Panel):
 
     def start(self) -> None:
         """Start a triage; earlier results are cleared."""
-        self.answer.value = ""
+        self.answer.value = self.spark.value = ""
         self.first.outputs, self.charts.outputs = (), ()
         shown(self.choice, False)
         shown(self.saving, False)
@@ -137,11 +143,25 @@ class TriagePanel(Panel):
         if self.result is None or self.capture is None or number is None:
             return
         finding = self.result.findings[number]
+        self.spark.value = ""
         self.answer.value = fragment(finding, self.result.incomplete)
         thresholds = self.capture.info.limits(finding.group)
         self.charts.outputs = outputs(
             charts_of(finding, self.capture.samples, self.result.window, thresholds, events=self.capture.events)
         )
+
+    def _open_in_spark(self) -> None:
+        """Write a notebook with three cells about the shown finding, and show them."""
+        assert self.result is not None and self.capture is not None  # noqa: S101 - the button is hidden before
+        finding = self.result.findings[self.choice.value or 0]
+        cells = spark_cells(finding, self.capture, self.result.window)
+        try:
+            path = write_notebook(Path(), finding, cells)
+        except OSError as error:
+            self.complain(UsageError(f"The notebook cannot be written: {error.strerror}."))
+            return
+        self.spark.value = spark_fragment(cells, path.name)
+        self.status.value = f"Written: {path.name}."
 
     def _save(self, write: Callable[[], Path]) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,21 @@ from workbench.report.runs.record import RESULT, RunRecord, RunState, runs_in, w
 
 _METRICS = "workbench_report.prom"
 _LOCK_SECONDS = 30.0
+# name, labels, help; all are gauges
+FAMILIES = (
+    (
+        "workbench_report_last_success_timestamp_seconds",
+        ("report", "cluster"),
+        "When a report was last done, whatever it found.",
+    ),
+    ("workbench_report_last_exit_code", ("report", "cluster"), "How the last run ended."),
+    ("workbench_report_last_duration_seconds", ("report", "cluster"), "How long the last run took."),
+    (
+        "workbench_verdict",
+        ("cluster", "group", "topic", "verdict"),
+        "The verdict of the last health report about a subscription; healthy ones have none.",
+    ),
+)
 
 
 def export(out: Path, record: RunRecord) -> None:
@@ -35,18 +51,10 @@ def _write(out: Path, record: RunRecord) -> None:
     last = max(ended, key=_ended, default=record)
     latest = max(ended, key=lambda it: (it.period_end or it.started_at, _ended(it)), default=record)
     done = max((_ended(it) for it in ended if it.state is RunState.DONE), default=0.0)
-    labels = f'{{report="{record.report}",cluster="{_label(record.cluster)}"}}'
-    lines = [
-        "# HELP workbench_report_last_success_timestamp_seconds When a report was last done, whatever it found.",
-        "# TYPE workbench_report_last_success_timestamp_seconds gauge",
-        f"workbench_report_last_success_timestamp_seconds{labels} {done:.3f}",
-        "# HELP workbench_report_last_exit_code How the last run ended.",
-        "# TYPE workbench_report_last_exit_code gauge",
-        f"workbench_report_last_exit_code{labels} {last.exit_code}",
-        "# HELP workbench_report_last_duration_seconds How long the last run took.",
-        "# TYPE workbench_report_last_duration_seconds gauge",
-        f"workbench_report_last_duration_seconds{labels} {last.seconds}",
-    ]
+    labels = _labels(("report", "cluster"), (record.report, record.cluster))
+    lines = []
+    for (name, _, words), value in zip(FAMILIES, (f"{done:.3f}", last.exit_code, last.seconds), strict=False):
+        lines += [*_head(name, words), f"{name}{labels} {value}"]
     lines += _verdicts(out / latest.run_id, latest)
     path = out / metrics_name(record.report, record.cluster)
     write_durably(path, "\n".join(lines) + "\n")
@@ -78,15 +86,21 @@ def _verdicts(folder: Path, record: RunRecord) -> list[str]:
         document = read_result(folder / RESULT)
     except WorkbenchError:
         return []
-    lines = [
-        "# HELP workbench_verdict The verdict of the last health report about a subscription; healthy ones have none.",
-        "# TYPE workbench_verdict gauge",
-    ]
+    name, keys, words = FAMILIES[-1]
+    lines = _head(name, words)
     for it in document["lines"]:
         if it["state"] != "healthy":
-            names = {"cluster": document["cluster"], **{key: it[key] for key in ("group", "topic", "verdict")}}
-            lines.append("workbench_verdict{" + ",".join(f'{key}="{_label(names[key])}"' for key in names) + "} 1")
+            values = (document["cluster"], *(it[key] for key in keys[1:]))
+            lines.append(f"{name}{_labels(keys, values)} 1")
     return lines
+
+
+def _head(name: str, words: str) -> list[str]:
+    return [f"# HELP {name} {words}", f"# TYPE {name} gauge"]
+
+
+def _labels(names: Sequence[str], values: Sequence[str]) -> str:
+    return "{" + ",".join(f'{name}="{_label(value)}"' for name, value in zip(names, values, strict=True)) + "}"
 
 
 def _label(text: str) -> str:

@@ -1,6 +1,7 @@
 // Prebuilt extension of JupyterLab, written by hand: no build chain, no dependency. `workbench notebook` passes its folder.
 // 1. A notebook with a cell that is tagged `run-on-open` runs when it is opened, if JupyterLab trusts every code cell of it.
-// 2. On a narrow window, the notebook has the screen: one document, no sidebars. A wider window gets back what it had.
+// 2. If its kernel dies, that is said; JupyterLab starts another one, and the cells run again, so that the panel works.
+// 3. On a narrow window, the notebook has the screen: one document, no sidebars. A wider window gets back what it had.
 (() => {
   const TAG = "run-on-open", NARROW_PIXELS = 800, SIDES = ["left", "right"];
   const seen = new WeakSet();
@@ -17,9 +18,32 @@
     if (!cells.some(tagged) || !cells.every((cell) => cell.trusted)) return;
     await session.kernel.info; // before it, a kernel counts as idle that is not there yet
     app.shell.activateById(panel.id);
-    await app.commands.execute("notebook:run-all-cells");
+    await run(app);
     panel.content.activeCellIndex = 0; // running has moved to the last cell
     (panel.content.outerNode || panel.content.node).scrollTop = 0;
+    watch(app, panel);
+  }
+
+  const run = (app) => app.commands.execute("notebook:run-all-cells");
+  const tell = (app, message, actions) =>
+    app.commands.execute("apputils:notify", { message, type: "warning", options: { autoClose: false, actions } });
+
+  // A panel lives in its kernel: without it, it is a picture whose buttons do nothing, and a step would seem to go on for ever.
+  function watch(app, panel) {
+    let died = false;
+    panel.sessionContext.statusChanged.connect((_, status) => {
+      if (panel.isDisposed) return;
+      if (status === "dead") {
+        tell(app, "The kernel has ended, and with it what the panel was doing. Press “Restart and run”.",
+          [{ label: "Restart and run", commandId: "notebook:restart-run-all" }]);
+      } else if (status === "autorestarting") {
+        died = true;
+      } else if (died && status === "idle") {
+        died = false;
+        app.shell.activateById(panel.id);
+        run(app).then(() => tell(app, "The kernel had ended, and was started again. The panel is new: what it was doing did not finish. Fill in the inputs, and press its button."));
+      }
+    });
   }
 
   function look(app) {

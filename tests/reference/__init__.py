@@ -1,0 +1,1 @@
+"""References that are printed from the code."""

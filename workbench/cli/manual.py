@@ -1,0 +1,41 @@
+"""The pages of `docs/` that are printed from the code: `python -m workbench.cli.manual docs` writes them anew."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from workbench.cli import commands_page
+from workbench.files import write_text
+from workbench.reference import http, metrics, schemas, settings, troubleshooting
+from workbench.triage import reference as tree
+
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands_page.as_markdown,
+    "http.md": http.as_markdown,
+    "metrics.md": metrics.as_markdown,
+    "schemas.md": schemas.as_markdown,
+    "settings.md": settings.as_markdown,
+    "troubleshooting.md": troubleshooting.as_markdown,
+    "tree.md": tree.as_markdown,
+}
+
+
+def write(folder: Path) -> list[str]:
+    """Write the pages that have changed; return their names."""
+    changed = []
+    for name, printed in PAGES.items():
+        path, text = folder / name, printed()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, text)
+            changed.append(name)
+    return changed
+
+
+if __name__ == "__main__":
+    from workbench.screen import tell
+
+    for each in write(Path(sys.argv[1] if len(sys.argv) > 1 else "docs")):
+        tell(f"written: {each}")

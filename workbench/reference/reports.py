@@ -1,0 +1,107 @@
+"""Shapes of the JSON of scheduled reports: a run, and its result."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from workbench.reference.documents import Unjudged, WindowTimes
+from workbench.report.runs.record import RunRecord
+from workbench.serve.shapes import Shape
+from workbench.triage.verdict import State, Verdict
+
+
+class ErrorBudget(Shape):
+    """The error budget of a subscription over the period; `holds` null: it cannot be told."""
+
+    objective: float
+    period_seconds: float
+    known_seconds: float
+    late_seconds: float
+    allowed_seconds: float
+    resolution_seconds: float | None
+    too_short: bool
+    holds: bool | None
+
+
+class HealthLine(Shape):
+    """A subscription in a health report; `news`: new, worse, still or fixed."""
+
+    group: str
+    owner: str | None
+    runbook: str | None
+    muted: str | None
+    topic: str
+    kind: str | None
+    state: State
+    verdict: Verdict
+    headline: str
+    time_lag_seconds: float | None
+    lag_messages: int | None
+    trend: str | None
+    news: str | None
+    lagging_since: str | None
+    budget: ErrorBudget | None
+
+
+class Period(Shape):
+    """Start and end as ISO 8601."""
+
+    start: str
+    end: str
+
+
+class Sizing(Shape):
+    """Advice about capacity; `unknown`: what could not be judged."""
+
+    partitions: int
+    brokers: int | None
+    advice: list[str]
+    unknown: list[str]
+
+
+class PrintedRun(RunRecord):
+    """A run of a report; the file has no `folder` and `repeated`, which only commands print."""
+
+    folder: str | None = None
+    repeated: bool | None = None
+
+
+class LetterLine(Shape):
+    """A dead-letter topic in a health report."""
+
+    topic: str
+    letters: int | None
+    new: int | None
+    grows: bool
+    first_at: str | None
+    last_at: str | None
+    readers: list[str]
+    unread: int | None
+    words: str
+
+
+class Health(Shape):
+    """`result.json` of a scheduled health report."""
+
+    schema_: Literal["workbench.health/1"] = Field(alias="schema")
+    run_id: str
+    cluster: str
+    source: dict[str, Any]
+    period: Period
+    judged: WindowTimes
+    exit_code: Literal[0, 3, 4]
+    subscriptions: int
+    states: dict[str, int]
+    verdicts: dict[str, int]
+    over_budget: int
+    budget_unknown: int
+    incomplete: list[str]
+    previous_run: str | None
+    gone: list[str]
+    sizing: Sizing
+    dead_letters: list[LetterLine]
+    lines: list[HealthLine]
+    not_judged: list[Unjudged]
+    findings: list[Any]

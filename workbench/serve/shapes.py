@@ -1,0 +1,144 @@
+"""Shapes of the JSON that programs get: from `/api/…`, and by a webhook of their own."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Shape(BaseModel):
+    """A part of a document: these fields and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServedIncident(Shape):
+    """An incident; times in seconds since 1970, `closed` null while it is open."""
+
+    id: str
+    cluster: str
+    verdict: str
+    state: str
+    headline: str
+    opened: float
+    changed: float
+    closed: float | None
+    told_verdict: str | None
+    subscriptions: int
+
+
+class ServedIncidents(Shape):
+    """Incidents of `workbench serve`, open ones first."""
+
+    schema_: Literal["workbench.incidents/1"] = Field(alias="schema")
+    incidents: list[ServedIncident]
+
+
+class ServedSubscription(Shape):
+    """A subscription of the fleet; `grp` is its group, times are seconds since 1970, `time_lag` seconds and `lag` messages."""
+
+    cluster: str
+    grp: str
+    topic: str
+    rank: int
+    verdict: str
+    state: str
+    headline: str
+    time_lag: float | None
+    lag: int | None
+    at: float
+    since: float | None
+
+
+class ServedFleet(Shape):
+    """Every subscription with its last verdict, worst first."""
+
+    schema_: Literal["workbench.fleet/1"] = Field(alias="schema")
+    subscriptions: list[ServedSubscription]
+
+
+class IncidentMember(Shape):
+    """A subscription of an incident."""
+
+    group: str
+    topic: str
+    verdict: str
+    state: str
+    headline: str
+    time_lag_seconds: float | None
+    lag_messages: int | None
+
+
+class IncidentNote(Shape):
+    """A note; `kind` is note, resolution, or what was done."""
+
+    at: float
+    author: str
+    kind: str
+    words: str
+
+
+class IncidentMessage(Shape):
+    """A message about an incident."""
+
+    target: str
+    kind: str
+    state: str
+    made: float
+    sent: float | None
+
+
+class IncidentState(Shape):
+    """One incident with its subscriptions, notes and messages."""
+
+    schema_: Literal["workbench.incident_state/1"] = Field(alias="schema")
+    id: str
+    cluster: str
+    verdict: str
+    state: str
+    headline: str
+    opened: float
+    changed: float
+    closed: float | None
+    subscriptions: list[IncidentMember]
+    subscription_count: int
+    alerts: list[dict[str, Any]]
+    notes: list[IncidentNote]
+    messages: list[IncidentMessage]
+    similar: Any
+
+
+class WorstMember(Shape):
+    """One of the worst subscriptions of an incident."""
+
+    group: str
+    topic: str
+    headline: str
+
+
+class IncidentPosted(Shape):
+    """What a webhook of one's own gets; `key` is the same if it is sent twice."""
+
+    schema_: Literal["workbench.incident/1"] = Field(alias="schema")
+    key: str
+    kind: str
+    incident: str
+    revision: int
+    url: str | None
+    cluster: str
+    verdict: str
+    before: str | None
+    state: str
+    headline: str
+    trend: str | None
+    subscriptions: int
+    worst: list[WorstMember]
+    other_causes: list[Any]
+    other_incidents: Any
+    left_out: int
+    alerts: list[Any]
+    actions: list[Any]
+    runbook: str | None
+    owner: str | None
+    like: Any
