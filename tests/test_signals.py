@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from workbench.errors import ConfigError
+from workbench.features.servers import OF_SERVERS
 from workbench.profiles import Profile, Quality, load_profile, parse_profile, profile_names
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind
 
 # What the coordinator or the broker knows and a consumer does not, and what librdkafka does not measure.
 NOT_IN_THE_RUNTIME = {
+    *OF_SERVERS,
+    "leader",
     "reassigning_partitions",
     "group_members",
     "group_state",

@@ -30,6 +30,7 @@ class Grain(StrEnum):
     BROKER = "broker"  # for one member
     QUEUE = "queue"
     PROCESSOR = "processor"
+    SERVER = "server"  # a broker's own, for everybody
 
 
 GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
@@ -41,6 +42,7 @@ GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
     Grain.BROKER: ("group", "member", "broker"),
     Grain.QUEUE: ("group", "member", "processor", "queue"),
     Grain.PROCESSOR: ("group", "topic", "member", "processor"),
+    Grain.SERVER: ("broker",),
 }
 
 
@@ -146,6 +148,14 @@ SIGNALS: dict[str, Signal] = dict(
             Kind.GAUGE,
             Grain.PARTITION,
             "Offset at which the oldest open transaction begins, or else the log end: consumers with read_committed read up to it.",
+            sentinel=True,
+        ),
+        _signal(
+            "leader",
+            "broker",
+            Kind.GAUGE,
+            Grain.PARTITION,
+            "Id of the broker that leads the partition; none without a leader.",
             sentinel=True,
         ),
         _signal(
@@ -279,5 +289,61 @@ SIGNALS: dict[str, Signal] = dict(
             "Partitions that this member has paused because a queue is full.",
         ),
         _signal("dead_letters", "events", Kind.COUNTER, Grain.PROCESSOR, "Events sent to the dead-letter topic."),
+        _signal(
+            "request_time",
+            "seconds",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "99th percentile of the time that requests take on a broker, by kind of request.",
+        ),
+        _signal(
+            "request_handler_idle",
+            "ratio",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "Share of time for which a broker's request handlers have nothing to do.",
+        ),
+        _signal(
+            "network_idle",
+            "ratio",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "Share of time for which a broker's network threads have nothing to do.",
+        ),
+        _signal(
+            "request_queue_length",
+            "requests",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "Requests that wait for a handler of a broker.",
+        ),
+        _signal(
+            "under_replicated",
+            "partitions",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "Partitions led by a broker that lack a replica in sync.",
+        ),
+        _signal(
+            "offline",
+            "partitions",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "Partitions without a leader, as the controller says.",
+        ),
+        _signal(
+            "broker_traffic",
+            "bytes",
+            Kind.COUNTER,
+            Grain.SERVER,
+            "Bytes that a broker has taken from producers and given to consumers, by direction.",
+        ),
+        _signal(
+            "log_flush_time",
+            "seconds",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "99th percentile of the time that a broker takes to flush a log to its disk.",
+        ),
     )
 )

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 _G = 'consumergroup="pay",topic="orders",partition="3"'
@@ -38,6 +39,7 @@ _PLAIN = (
 _SHORT = ("kafka_consumer_fetch_manager", "kafka_consumer_coordinator", "kafka_consumer")
 
 PAGES: dict[str, str] = {
+    "jmx_kafka_broker": Path(__file__).with_name("recorded").joinpath("broker_plain_agent_1_0_1.txt").read_text(encoding="utf-8"),
     "kafka_exporter": f"""
 kafka_consumergroup_lag{{{_G}}} 120
 kafka_consumergroup_lag{{consumergroup="pay",topic="orders",partition="4"}} -1
@@ -261,6 +263,14 @@ _BY_CLIENT: list[tuple[str, dict[str, Any], float | None]] = [
     ("rebalances", {"member": "pay-0"}, 4.0),
 ]
 EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
+    "jmx_kafka_broker": [
+        ("request_time", {"broker": "page", "stat": "Produce"}, 0.068),
+        ("request_time", {"broker": "page", "stat": "FetchConsumer"}, 0.514),
+        ("network_idle", {"broker": "page"}, 0.2221988667919499),
+        ("broker_traffic", {"broker": "page", "stat": "BytesInPerSec"}, 55_544.0),
+        ("log_flush_time", {"broker": "page"}, 0.027644945),
+        ("under_replicated", {"broker": "page"}, 0.0),
+    ],
     "kafka_exporter": [
         *_LAGGING,
         ("consumer_lag", {**_PART, "partition": 4}, None),

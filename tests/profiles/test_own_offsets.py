@@ -95,6 +95,7 @@ def test_every_profile_says_what_its_names_are_from() -> None:
         "spring_listener",
         "kafka_streams",
         "connect_sink",
+        "jmx_kafka_broker",
     }  # tests/profiles/recorded
     live = {"runtime", "group_state", "librdkafka"}  # the lab's own servers and clients
     assert recorded == of_pages | live

@@ -11,6 +11,7 @@ from tests.report.runs.test_record import recorded, result
 from tests.runtime.helpers import record
 from tests.runtime.test_runtime import Running
 from tests.serve.serving import Office
+from tests.waiting import wait_for
 from workbench.reference.metrics import Exported, of_reports, of_runtime, of_serve
 from workbench.report.runs.numbers import export, metrics_name
 from workbench.runtime import Dead
@@ -50,8 +51,15 @@ def test_the_runtime_exports_what_the_page_says(tmp_path: Path) -> None:
         it.wait_for_commit(6)
         address = it.runtime.metrics_address
         assert address is not None
-        with urllib.request.urlopen("http://{}:{}/metrics".format(*address), timeout=5) as page:
-            text = page.read().decode()
+        text = ""
+
+        def is_told() -> bool:
+            nonlocal text
+            with urllib.request.urlopen("http://{}:{}/metrics".format(*address), timeout=5) as page:
+                text = page.read().decode()
+            return "\nwb_committed_offset{" in text
+
+        wait_for(is_told, 10)  # the consumer learns of its commit a moment later
     found = families(text)
     told = of_runtime()
     agree(found, told, maybe=True)

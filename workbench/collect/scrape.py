@@ -75,11 +75,12 @@ def page_series(
         [SampleBatch(cluster, profile.name) for _ in range(profile.names_of_a_metric)] for profile in profiles
     ]
     ts_us = [round(page.taken_at * 1e6)]
+    instance = {"instance": urlsplit(page.url).netloc.rpartition("@")[2]}  # as a Prometheus names its target
     try:
         for family in text_fd_to_metric_families(cast(TextIO, _lines(page.text, profiles))):
             for sample in family.samples:
                 for profile, batches in zip(profiles, generations, strict=True):
-                    meaning = profile.meaning(sample.name, sample.labels, left_out=left_out)
+                    meaning = profile.meaning(sample.name, {**instance, **sample.labels}, left_out=left_out)
                     if meaning is not None:
                         batches[meaning.generation].add(
                             meaning.signal,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
@@ -12,14 +12,17 @@ from workbench.errors import SourceUnreachableError
 from workbench.kafka.ages import ages
 from workbench.kafka.assigned import assigned_samples, read_partitions
 from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.leaders import leader_of, topics_of
 from workbench.kafka.limits import read_limits, samples_of
 from workbench.kafka.stable import StandingStill, standing, to_samples
 from workbench.queues.observer import Ages, Listing, Round
-from workbench.queues.views import Snapshot
-from workbench.samples import SeriesTable
+from workbench.queues.views import SOURCE, Partition, Snapshot
+from workbench.samples import SampleBatch, SeriesTable
 from workbench.settings import Cluster
 
-_LIMITS_SECONDS = 15.0  # between two looks at quotas and owners, which change rarely
+NO_LEADER = -1  # as metadata say it
+_LIMITS_SECONDS = 15.0  # between two looks at quotas and leaders, which change rarely
+_METADATA_SECONDS = 5.0  # who leads is worth no longer wait
 
 
 class KafkaObserver:
@@ -62,7 +65,11 @@ class KafkaObserver:
     def of_now(self, series: SeriesTable, views: pa.Table, at: float, incomplete: list[str]) -> list[pa.Table]:
         """See `Observer`."""
         name = self._cluster.name
-        found = [assigned_samples(views, read_partitions(series), name, at)]
+        read = read_partitions(series)
+        found = [
+            assigned_samples(views, read, name, at),
+            _leaders(self._kafka, {(topic, part) for _, topic, part in read}, name, at),
+        ]
         try:
             if stable := self._kafka.last_stable(standing(series), incomplete):
                 found.append(to_samples(stable, name, at))
@@ -78,7 +85,7 @@ class KafkaObserver:
 
 
 class KafkaRounds:
-    """See `Rounds`. Quotas and owners are looked at now and then, as they change rarely."""
+    """See `Rounds`. Quotas and leaders are looked at now and then, as they change rarely."""
 
     def __init__(self, kafka: KafkaCluster, name: str) -> None:
         self._kafka, self._name = kafka, name
@@ -94,8 +101,26 @@ class KafkaRounds:
         if stable := self._kafka.last_stable(self._still.of(snapshot), missing):
             tables.append(to_samples(stable, self._name, at))
         if time.monotonic() >= self._ask_at:
+            tables.append(_leaders(self._kafka, {(topic, part) for _, topic, part in snapshot.commits}, self._name, at))
             if limits := read_limits(self._kafka, views):
                 tables.append(samples_of(limits, self._name, at))
             self._ask_at = time.monotonic() + _LIMITS_SECONDS
         series = [SeriesTable.of_samples(table) for table in tables]
         return Round(snapshot=snapshot, views=views, series=series, incomplete=missing)
+
+
+def _leaders(kafka: KafkaCluster, parts: Collection[Partition], cluster: str, at: float) -> pa.Table:
+    """Who leads these partitions, in `SAMPLES_SCHEMA`; nothing if no broker answers in time."""
+    from confluent_kafka import KafkaException
+
+    batch = SampleBatch(cluster, SOURCE)
+    try:
+        topics = topics_of(kafka, {topic for topic, _ in parts}, _METADATA_SECONDS) if parts else {}
+    except KafkaException:
+        topics = {}
+    for topic, partition in sorted(parts):
+        if topic in topics:
+            leader = leader_of(topics, (topic, partition))
+            labels = {"topic": topic, "partition": partition}
+            batch.add("leader", labels, [round(at * 1e6)], [NO_LEADER if leader is None else leader])
+    return batch.to_arrow()
