@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Shape(BaseModel):
     """A part of a document: these fields and no others."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
 
 class ServedIncident(Shape):

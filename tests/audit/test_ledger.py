@@ -1,0 +1,155 @@
+"""The ledger is the truth, whatever was delivered twice, read again, lost, doubled or late."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.audit.pipeline import WINDOW_MS, Outcome, hash_of, run
+from workbench.audit.edges import Arrival, Shape, WindowState, edges
+from workbench.audit.ledger import counts, effective
+from workbench.audit.rows import AuditRow, WindowCount, frame_of_rows, signed
+
+pytestmark = pytest.mark.jvm
+
+SHAPE = Shape(layers=("gateway", "collector"), window_ms=WINDOW_MS, lateness_ms=2 * WINDOW_MS)
+OUTER, INNER = "gateway → collector", "collector"
+
+
+def counted(spark: Any, made: Outcome) -> dict[tuple[str, str], dict[int, tuple[int, int, int | None]]]:
+    """Bounds and sums by point and window."""
+    found: dict[tuple[str, str], dict[int, tuple[int, int, int | None]]] = {}
+    for row in counts(frame_of_rows(spark, made.rows)).collect():
+        found.setdefault((row["layer"], row["point"]), {})[row["window_ms"]] = (row["low"], row["high"], row["sum"])
+    return found
+
+
+def judged(spark: Any, made: Outcome) -> dict[tuple[str, int], Any]:
+    """Rows by edge and window."""
+    return {(row["edge"], row["window_ms"]): row for row in edges(frame_of_rows(spark, made.rows), SHAPE).collect()}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_counts_are_the_truth_after_crashes_and_double_delivery(spark: Any, seed: int) -> None:
+    """To the record, at every point, in every window; a sum of all rows would count more."""
+    made = run(seed, lost=seed % 5 * 8, doubled=seed % 3 * 5, crashes=1 + seed % 4)
+    found = counted(spark, made)
+    for point, windows in made.truth.items():
+        assert {at: low for at, (low, _, _) in found[point].items() if low} == dict(windows)
+        assert all(low == high for low, high, _ in found[point].values())
+    naive = Counter[tuple[str, str]]()
+    for row in made.rows:
+        naive[row.layer, row.point] += sum(it.count for it in row.windows)
+    assert any(naive[point] > sum(windows.values()) for point, windows in made.truth.items())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_loss_and_a_double_are_told_apart_and_counted(spark: Any, seed: int) -> None:
+    """The gateway's records arrive; what the collector loses or doubles shows between its two sides, in its windows only."""
+    made = run(100 + seed, lost=6, doubled=0, crashes=2)
+    rows = judged(spark, made)
+    assert {row["arrival"] for (edge, _), row in rows.items() if edge == OUTER} == {Arrival.OK}
+    inner = [row for (edge, _), row in rows.items() if edge == INNER]
+    assert sum(row["lost_low"] for row in inner) == sum(row["lost_high"] for row in inner) == 6
+    assert {row["arrival"] for row in inner if row["lost_low"]} == {Arrival.LOSS}
+    assert {row["arrival"] for row in inner if not row["lost_low"]} <= {Arrival.OK}
+    assert {row["state"] for row in rows.values()} == {WindowState.FINAL}
+
+
+def test_as_many_but_others_are_a_loss_and_a_double(spark: Any) -> None:
+    """Counts alone would call it complete."""
+    made = Outcome(
+        [_row("out", [1, 2, 3]), _row("in", [1, 2, 3], layer="collector"), _row("out", [1, 2, 2], layer="collector")],
+        {},
+    )
+    made.rows += _told()
+    assert judged(spark, made)[INNER, 0]["arrival"] == Arrival.LOSS_DUP
+    assert judged(spark, made)[OUTER, 0]["arrival"] == Arrival.OK
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_straddles_a_restart_is_bounded_and_never_guessed(spark: Any, seed: int) -> None:
+    """Rows that end elsewhere than commits: the truth lies within the bounds, and no window is called lost that may be whole."""
+    made = run(200 + seed, lost=0, crashes=3, unaligned=True)
+    found = counted(spark, made)
+    for point, windows in made.truth.items():
+        for at, true in windows.items():
+            low, high, _ = found[point][at]
+            assert low <= true <= high, (point, at)
+    assert Arrival.LOSS not in {row["arrival"] for row in judged(spark, made).values()}
+
+
+def test_a_missing_row_is_unknown_and_no_loss(spark: Any) -> None:
+    """Positions that no row covers, between rows that do."""
+    made = run(7, crashes=0)
+    victim = next(
+        it for it in made.rows if it.layer == "collector" and it.point == "in" and it.start > 50 and it.windows
+    )
+    made.rows[:] = [
+        it for it in made.rows if (it.layer, it.partition, it.start) != ("collector", victim.partition, victim.start)
+    ]
+    rows = judged(spark, made)
+    assert {row["arrival"] for (edge, _), row in rows.items() if edge == OUTER and row["lost_low"]} == {Arrival.UNKNOWN}
+    assert sum(row["gap"] for row in effective(frame_of_rows(spark, made.rows)).collect()) == 2 * (
+        victim.stop - victim.start
+    )
+
+
+def test_a_window_is_open_then_provisional_then_final_then_amended(spark: Any) -> None:
+    """By what the layers have told, not by a clock; before it is final, what is missing is late."""
+    for told, state, arrival in (
+        (30_000, WindowState.OPEN, Arrival.LATE),
+        (WINDOW_MS, WindowState.PROVISIONAL, Arrival.LATE),
+        (3 * WINDOW_MS, WindowState.FINAL, Arrival.LOSS),
+    ):
+        made = Outcome(
+            [
+                _row("out", [1, 2]),
+                _row("in", [1], layer="collector", stop=2),
+                _row("out", [1], layer="collector", stop=2),
+                *_told(told, stop=2),
+            ],
+            {},
+        )
+        row = judged(spark, made)[OUTER, 0]
+        assert (row["state"], row["arrival"]) == (state, arrival), told
+    made.rows += [_row("in", [2], layer="collector", at=4 * WINDOW_MS, start=2)]
+    row = judged(spark, made)[OUTER, 0]
+    assert (row["state"], row["arrival"]) == (WindowState.AMENDED, Arrival.OK)
+
+
+def test_a_layer_that_never_told_is_not_judged(spark: Any) -> None:
+    """No row of an edge's other side: nothing is known, so there is no verdict."""
+    made = Outcome([_row("out", [1, 2]), *[it for it in _told() if it.layer == "gateway"]], {})
+    assert judged(spark, made) == {}
+
+
+def _row(
+    point: str, numbers: list[int], *, layer: str = "gateway", at: int = 1_000, start: int = 0, stop: int | None = None
+) -> AuditRow:
+    window = WindowCount(start_ms=0, count=len(numbers), sum=signed(sum(map(hash_of, numbers))))
+    return AuditRow(
+        stream="s", layer=layer, point=point, topic="t", partition=0, start=start, stop=start + len(numbers) if stop is None else stop,
+        incarnation=1,
+        sequence=1 + start, emitted_ms=at, windows=[window],
+    )  # fmt: skip
+
+
+def _told(at: int = 60 * WINDOW_MS, *, stop: int = 3) -> list[AuditRow]:
+    return [
+        AuditRow(
+            stream="s",
+            layer=layer,
+            point=point,
+            topic="t",
+            partition=0,
+            start=stop,
+            stop=stop,
+            incarnation=9,
+            sequence=1,
+            emitted_ms=at,
+        )
+        for layer, point in (("gateway", "out"), ("collector", "in"), ("collector", "out"))
+    ]

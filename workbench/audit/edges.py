@@ -1,0 +1,126 @@
+"""Verdicts of an audit: between two points of a stream, did everything arrive in a window, and is that final?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from workbench.audit.ledger import counts, expressions, watermarks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LOW_32 = "4294967295L"
+
+
+class Arrival(StrEnum):
+    """What became of a window's records between two points.
+
+    OK: as many, and the same by their hashes where these are known. LOSS, DUP: fewer, more. LOSS_DUP: as many, and others. LATE: fewer
+    so far, and the window is not final. UNKNOWN: bounds do not decide, or rows are missing.
+    """
+
+    OK = "ok"
+    LOSS = "loss"
+    DUP = "dup"
+    LOSS_DUP = "loss+dup"
+    LATE = "late"
+    UNKNOWN = "unknown"
+
+
+class WindowState(StrEnum):
+    """OPEN: not over at every layer. PROVISIONAL: late records may come. FINAL: none should. AMENDED: rows came after that."""
+
+    OPEN = "open"
+    PROVISIONAL = "provisional"
+    FINAL = "final"
+    AMENDED = "amended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The layers of a stream in order, the length of its windows, and how late records may be.
+
+    Attributes:
+        layers: names, from the first to the last.
+        window_ms, lateness_ms: in milliseconds.
+    """
+
+    layers: Sequence[str]
+    window_ms: int = 60_000
+    lateness_ms: int = 600_000
+
+    def sides(self) -> list[tuple[str, str, str, str]]:
+        """(layer, point, edge, side): a layer has taken in what it gave out, rejected or gave up; the next one what it gave out."""
+        found = []
+        for at, layer in enumerate(self.layers):
+            found.append((layer, "in", layer, "from"))
+            found += [(layer, point, layer, "to") for point in ("out", "rejected", "dead")]
+            if at + 1 < len(self.layers):
+                following = self.layers[at + 1]
+                edge = f"{layer} → {following}"
+                found += [(layer, "out", edge, "from"), (following, "in", edge, "to")]
+        return found
+
+
+def edges(rows: DataFrame, shape: Shape) -> DataFrame:
+    """Judge every window of every edge. A pure function of the rows: what was written last decides what is final, not the clock.
+
+    Args:
+        rows: in `rows.DDL`.
+
+    Returns:
+        One row per (stream, window_ms, edge): `from_low`, `from_high`, `to_low`, `to_high` (records), `lost_low`, `lost_high`,
+        `doubled_low`, `doubled_high`, `same` (whether the hashes agree; NULL: not known), `arrival` (`Arrival`), `state`
+        (`WindowState`), `told_ms`, and `gap`, positions of the edge that no row covers.
+    """
+    spark = rows.sparkSession
+    sides = spark.createDataFrame(shape.sides(), "layer string, point string, edge string, side string")
+    told = watermarks(rows).join(sides.hint("broadcast"), ["layer", "point"])
+    # A layer that rejects nothing has no rows of that point: the others say up to when it has told.
+    heard = told.groupBy("stream", "edge").agg(
+        *expressions(
+            "min(told_ms) AS told_ms",
+            "sum(gap) AS gap",
+            "bool_or(side = 'from') AND bool_or(side = 'to') AS both",
+        )
+    )
+    names: list[str] = []
+    for side in ("from", "to"):
+        mine = f"side = '{side}'"
+        names += [
+            f"sum(if({mine}, low, 0L)) AS {side}_low",
+            f"sum(if({mine}, high, 0L)) AS {side}_high",
+            f"bool_or({mine} AND sum IS NULL) AS {side}_unsummed",
+            # Modulo 2^64, by halves; see `counts`.
+            f"sum(if({mine}, sum & {_LOW_32}, 0L)) AS {side}_low_sum",
+            f"sum(if({mine}, shiftrightunsigned(sum, 32), 0L)) AS {side}_high_sum",
+        ]
+    found = counts(rows).join(sides.hint("broadcast"), ["layer", "point"]).groupBy("stream", "window_ms", "edge")
+    sided = found.agg(*expressions(*names, "max(told_before_ms) AS told_before_ms")).join(heard, ["stream", "edge"])
+    end = f"window_ms + {shape.window_ms}L"
+    measured = sided.where("both").selectExpr(
+        "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "told_ms", "told_before_ms", "gap",
+        "greatest(0L, from_low - to_high) AS lost_low", "greatest(0L, from_high - to_low) AS lost_high",
+        "greatest(0L, to_low - from_high) AS doubled_low", "greatest(0L, to_high - from_low) AS doubled_high",
+        f"if(from_unsummed OR to_unsummed, NULL, {_sum_of('from')} = {_sum_of('to')}) AS same",
+        f"CASE WHEN told_ms < {end} THEN 'open' WHEN told_ms < {end} + {shape.lateness_ms}L THEN 'provisional' "
+        f"WHEN told_before_ms >= {end} + {shape.lateness_ms}L THEN 'amended' ELSE 'final' END AS state",
+    )  # fmt: skip
+    is_over = "state IN ('final', 'amended')"
+    return measured.selectExpr(
+        "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "lost_low", "lost_high", "doubled_low",
+        "doubled_high", "same", "state", "told_ms", "gap",
+        "CASE WHEN doubled_low > 0 THEN 'dup' "
+        f"WHEN lost_low > 0 THEN if({is_over}, if(gap > 0, 'unknown', 'loss'), 'late') "
+        "WHEN from_low < from_high OR to_low < to_high THEN 'unknown' "
+        f"WHEN same = false THEN if({is_over}, 'loss+dup', 'late') "
+        "ELSE 'ok' END AS arrival",
+    )  # fmt: skip
+
+
+def _sum_of(side: str) -> str:
+    low, high = f"{side}_low_sum", f"{side}_high_sum"
+    return f"(shiftleft(({high} + shiftrightunsigned({low}, 32)) & {_LOW_32}, 32) | ({low} & {_LOW_32}))"

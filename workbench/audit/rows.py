@@ -1,0 +1,145 @@
+"""Rows of an audit (`workbench.audit/1`): what one layer has taken in or given out of one partition, by positions and not by time.
+
+A row covers the positions [start, stop) of a source partition. It is written *before* the commit that ends at `stop`, so a crash loses
+no row; what is then read again is covered once more by a later incarnation, and the newest row of a position counts (`ledger`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from workbench.errors import UsageError
+from workbench.inputs import first_problem
+from workbench.plans.document import StrictDocument
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "workbench.audit/1"
+Point = Literal["in", "out", "rejected", "dead"]
+POINTS: tuple[Point, ...] = ("in", "out", "rejected", "dead")
+# Upper bounds of the latency's buckets, in milliseconds; the last bucket has none.
+LATENCY_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000)
+_MOST_WINDOWS = 10_000
+_Count = Annotated[int, Field(ge=0)]
+_Name = Annotated[str, Field(min_length=1, max_length=249)]
+_SIGNED = 1 << 63
+
+# As Spark reads a row; `sum` is a signed 64-bit number.
+DDL = (
+    "schema string, stream string, layer string, point string, topic string, partition int, start bigint, stop bigint, "
+    "incarnation bigint, sequence bigint, emitted_ms bigint, windows array<struct<start_ms: bigint, count: bigint, bytes: bigint, "
+    "sum: bigint>>, created_ms array<bigint>, updated_ms array<bigint>, errors map<string, bigint>"
+)
+
+
+class WindowCount(StrictDocument):
+    """Records of one window of event time.
+
+    Attributes:
+        start_ms: of the window, ms since the epoch.
+        sum: of the records' 64-bit hashes, modulo 2^64, as a signed number: whatever the order, equal for equal records.
+    """
+
+    start_ms: int
+    count: _Count
+    bytes: _Count = 0
+    sum: Annotated[int, Field(ge=-_SIGNED, lt=_SIGNED)] = 0
+
+
+class AuditRow(StrictDocument):
+    """One row. Without windows it is a heartbeat: the layer lives, and nothing has come.
+
+    Attributes:
+        topic, partition, start, stop: positions [start, stop) of the source that it covers.
+        incarnation: of who has written it: later ones have larger numbers, whoever had the partition before.
+        sequence: of its rows; a row that was delivered twice has the same.
+        created_ms, updated_ms: counts by latency (`LATENCY_MS`), since the record's creation and since the layer before.
+        errors: records by class of error, where the point is `rejected` or `dead`.
+    """
+
+    schema_: Literal["workbench.audit/1"] = Field(alias="schema", default="workbench.audit/1")
+    stream: _Name
+    layer: _Name
+    point: Point
+    topic: _Name
+    partition: _Count
+    start: _Count
+    stop: _Count
+    incarnation: _Count
+    sequence: _Count
+    emitted_ms: _Count
+    windows: Annotated[list[WindowCount], Field(max_length=_MOST_WINDOWS)] = Field(default=[])
+    created_ms: Annotated[list[_Count], Field(max_length=len(LATENCY_MS) + 1)] = Field(default=[])
+    updated_ms: Annotated[list[_Count], Field(max_length=len(LATENCY_MS) + 1)] = Field(default=[])
+    errors: dict[str, _Count] = Field(default={})
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        if self.stop < self.start:
+            raise ValueError(f"stop {self.stop} is before start {self.start}")
+        count = sum(it.count for it in self.windows)
+        if self.point == "in" and count > self.stop - self.start:  # a layer may give out more than it took in
+            raise ValueError(f"{count} records do not fit into {self.stop - self.start} positions")
+        if len({it.start_ms for it in self.windows}) < len(self.windows):
+            raise ValueError("a window occurs twice")
+        return self
+
+    def line(self) -> str:
+        """As one JSON line."""
+        return json.dumps(self.model_dump(mode="json", by_alias=True), separators=(",", ":"), allow_nan=False)
+
+
+def parse_lines(lines: Iterable[str]) -> Iterator[AuditRow]:
+    """Read rows, a JSON document each; empty lines are left out.
+
+    Raises:
+        UsageError: naming the first line that is none.
+    """
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield AuditRow.model_validate_json(line)
+            except ValidationError as error:
+                problem = first_problem(error, whole="the row")
+                raise UsageError(
+                    f"Line {number} is no row of an audit: {problem}.", hint=f"Rows are {SCHEMA}."
+                ) from None
+
+
+def bucket(milliseconds: float) -> int:
+    """Index of a latency's bucket."""
+    return next((at for at, bound in enumerate(LATENCY_MS) if milliseconds <= bound), len(LATENCY_MS))
+
+
+def signed(number: int) -> int:
+    """A number modulo 2^64, as Spark has it: signed."""
+    number &= (1 << 64) - 1
+    return number - (1 << 64) if number >= _SIGNED else number
+
+
+def read_rows(spark: SparkSession, path: Path) -> DataFrame:
+    """Rows of a folder or file: Parquet, or JSON lines.
+
+    Raises:
+        UsageError: if it does not exist, or is neither.
+    """
+    if not path.exists():
+        raise UsageError(f"There are no rows at {path}.", hint="A folder or file of Parquet, or of JSON lines.")
+    names = [item.name for item in path.iterdir()] if path.is_dir() else [path.name]
+    if any(name.endswith(".parquet") for name in names):
+        return spark.read.schema(DDL).parquet(str(path))
+    if any(name.endswith((".json", ".jsonl", ".ndjson")) for name in names):
+        return spark.read.schema(DDL).option("mode", "FAILFAST").json(str(path))
+    raise UsageError(f"{path} has neither Parquet nor JSON lines.", hint="Files end in .parquet, .json or .jsonl.")
+
+
+def frame_of_rows(spark: SparkSession, rows: Iterable[AuditRow]) -> DataFrame:
+    """Rows at hand, as a frame."""
+    found: list[dict[str, Any]] = [it.model_dump(mode="python", by_alias=True) for it in rows]
+    return spark.createDataFrame(found, DDL)
