@@ -23,6 +23,17 @@ settings.register_profile("workbench", deadline=None, suppress_health_check=[Hea
 settings.load_profile("workbench")
 
 
+# What runs commands and servers mostly waits for them; it is a part of its own beside what computes (Makefile).
+_DOORS = ("browser", "cli", "report", "runbooks", "serve", "widgets")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of commands, pages and servers."""
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).parts[0] in _DOORS:
+            item.add_marker("door")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that the product itself uses."""

@@ -115,7 +115,7 @@ def test_a_window_is_open_then_provisional_then_final_then_amended(spark: Any) -
         )
         row = judged(spark, made)[OUTER, 0]
         assert (row["state"], row["arrival"]) == (state, arrival), told
-    made.rows += [_row("in", [2], layer="collector", at=4 * WINDOW_MS, start=2)]
+    made.rows += [_row("in", [2], layer="collector", at=4 * WINDOW_MS, start=2, incarnation=9)]
     row = judged(spark, made)[OUTER, 0]
     assert (row["state"], row["arrival"]) == (WindowState.AMENDED, Arrival.OK)
 
@@ -127,12 +127,19 @@ def test_a_layer_that_never_told_is_not_judged(spark: Any) -> None:
 
 
 def _row(
-    point: str, numbers: list[int], *, layer: str = "gateway", at: int = 1_000, start: int = 0, stop: int | None = None
+    point: str,
+    numbers: list[int],
+    *,
+    layer: str = "gateway",
+    at: int = 1_000,
+    start: int = 0,
+    stop: int | None = None,
+    incarnation: int = 1,
 ) -> AuditRow:
     window = WindowCount(start_ms=0, count=len(numbers), sum=signed(sum(map(hash_of, numbers))))
     return AuditRow(
         stream="s", layer=layer, point=point, topic="t", partition=0, start=start, stop=start + len(numbers) if stop is None else stop,
-        incarnation=1,
+        incarnation=incarnation,
         sequence=1 + start, emitted_ms=at, windows=[window],
     )  # fmt: skip
 
