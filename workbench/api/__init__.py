@@ -13,6 +13,7 @@ Functions raise the errors of `workbench.errors`, each with a message and a hint
 
 from __future__ import annotations
 
+from workbench.api.audits import AuditLedger, audit
 from workbench.api.captures import CaptureResult, capture, capture_statistics
 from workbench.api.letters import (
     LetterTopics,
@@ -39,6 +40,7 @@ from workbench.api.reports import health
 from workbench.api.snapshots import SnapshotResult, snapshot
 
 __all__ = [
+    "AuditLedger",
     "CaptureResult",
     "LetterTopics",
     "PlannedRedrive",
@@ -48,6 +50,7 @@ __all__ = [
     "TriageResult",
     "apply_redrive",
     "apply_replay",
+    "audit",
     "capture",
     "capture_statistics",
     "cut_over_replay",

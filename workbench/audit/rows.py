@@ -131,6 +131,7 @@ def read_rows(spark: SparkSession, path: Path) -> DataFrame:
     """
     if not path.exists():
         raise UsageError(f"There are no rows at {path}.", hint="A folder or file of Parquet, or of JSON lines.")
+    path = path.absolute()  # the JVM may have begun in another folder
     names = [item.name for item in path.iterdir()] if path.is_dir() else [path.name]
     if any(name.endswith(".parquet") for name in names):
         return spark.read.schema(DDL).parquet(str(path))

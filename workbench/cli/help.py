@@ -56,6 +56,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "events import": (("events import --cluster prod --kubernetes --since 6h", "deploys, from Prometheus"),),
     "events list": (("events list --cluster prod --json", "for a script"),),
     "export": (("export grafana --cluster prod --output monitoring", "dashboard and alert rules"),),
+    "audit": (("audit show --rows rows --layers gateway,collector", "where not everything arrived"),),
+    "audit show": (("audit show --rows rows --layers agent,gateway,collector", "the worst windows first"),),
+    "audit gate": (
+        (
+            "audit gate --rows rows --layers a,b --stream orders --since 2h --until 1h",
+            "before a job",
+        ),
+    ),
     "export grafana": (
         ("export grafana --cluster prod --output monitoring", "for the profiles of a cluster"),
         ("export grafana --profile kafka_exporter --output monitoring", "without settings"),

@@ -23,6 +23,7 @@ def read_processed(spark: SparkSession, path: Path) -> DataFrame:
     """
     if not path.exists():
         raise UsageError(f"The log of processed records {path} does not exist.")
+    path = path.absolute()  # the JVM may have begun in another folder
     names = [item.name for item in path.iterdir()] if path.is_dir() else [path.name]
     if any(name.endswith(".parquet") for name in names):
         frame = spark.read.parquet(str(path))

@@ -1,0 +1,108 @@
+"""The gate of a downstream job: may it begin with these windows, by the grade of its stream?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from workbench.audit.edges import Arrival, WindowState
+from workbench.humanize import listed, plural
+
+# A share of few records says nothing: below this number, one lost record is a breach whatever the grade.
+LEAST_RECORDS = 1_000
+
+
+class Grade(StrEnum):
+    """How much of a stream must arrive: S0 all of it, and the same by its hashes; S1 99.99 %, S2 99.9 %, S3 99 %."""
+
+    S0 = "S0"
+    S1 = "S1"
+    S2 = "S2"
+    S3 = "S3"
+
+    @property
+    def completeness(self) -> float:
+        """Least share of the records."""
+        return {Grade.S0: 1.0, Grade.S1: 0.9999, Grade.S2: 0.999, Grade.S3: 0.99}[self]
+
+
+class Passage(StrEnum):
+    """GO: begin. BREACH: too much is lost or doubled. WAIT: some windows are not final. UNKNOWN: it cannot be told."""
+
+    GO = "pass"
+    BREACH = "breach"
+    WAIT = "wait"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """The answer.
+
+    Attributes:
+        reasons: sentences, the worst first.
+        windows: number of windows and edges that were judged.
+        lost, doubled: at least so many records.
+    """
+
+    passage: Passage
+    reasons: Sequence[str]
+    windows: int
+    lost: int
+    doubled: int
+
+    def document(self) -> dict[str, Any]:
+        """As `workbench audit gate --json` prints it."""
+        return {
+            "schema": "workbench.audit-gate/1",
+            "passage": self.passage,
+            "reasons": list(self.reasons),
+            "windows": self.windows,
+            "lost": self.lost,
+            "doubled": self.doubled,
+        }
+
+
+def judge(rows: Sequence[Mapping[str, Any]], grade: Grade) -> Gate:
+    """Judge the windows of one stream.
+
+    Args:
+        rows: of `edges`, for the windows in question.
+    """
+    lost, doubled = sum(row["lost_low"] for row in rows), sum(row["doubled_low"] for row in rows)
+    if not rows:
+        words = "No row of this stream tells of these windows: perhaps nothing came, perhaps nobody counted."
+        return Gate(passage=Passage.UNKNOWN, reasons=(words,), windows=0, lost=0, doubled=0)
+    breaches, unknown, waiting = [], [], []
+    for edge in sorted({row["edge"] for row in rows}):
+        mine = [row for row in rows if row["edge"] == edge]
+        over = [row for row in mine if row["state"] in (WindowState.FINAL, WindowState.AMENDED)]
+        if len(over) < len(mine):
+            waiting.append(f"{edge}: {plural(len(mine) - len(over), 'window is', 'windows are')} not final.")
+        if (breach := _breach(over, grade)) is not None:
+            breaches.append(f"{edge}: {breach}")
+        if odd := [row for row in over if row["arrival"] == Arrival.UNKNOWN]:
+            gone = sum(row["lost_high"] for row in odd)
+            unknown.append(
+                f"{edge}: of {plural(len(odd), 'window')} it cannot be told; up to {plural(gone, 'record')} may be missing."
+            )
+    passage = Passage.BREACH if breaches else Passage.UNKNOWN if unknown else Passage.WAIT if waiting else Passage.GO
+    reasons = (*breaches, *unknown, *waiting)
+    return Gate(passage=passage, reasons=reasons, windows=len(rows), lost=lost, doubled=doubled)
+
+
+def _breach(rows: Sequence[Mapping[str, Any]], grade: Grade) -> str | None:
+    sure = [row for row in rows if row["arrival"] != Arrival.UNKNOWN]
+    sent = sum(row["from_low"] for row in sure)
+    lost, doubled = sum(row["lost_low"] for row in sure), sum(row["doubled_low"] for row in sure)
+    others = [row for row in sure if row["arrival"] == Arrival.LOSS_DUP]
+    wrong = lost + doubled
+    if wrong and (sent < LEAST_RECORDS or (sent - wrong) / sent < grade.completeness):
+        found = [f"{plural(lost, 'record')} lost"] if lost else []
+        found += [f"{plural(doubled, 'record')} doubled"] if doubled else []
+        return f"{listed(found)} of {sent:,}; {grade} allows {1 - grade.completeness:.2%}."
+    if others and grade is Grade.S0:
+        return f"as many records arrived as were sent, and others, in {plural(len(others), 'window')}."
+    return None
