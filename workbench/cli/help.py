@@ -60,7 +60,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "audit show": (("audit show --rows rows --layers agent,gateway,collector", "the worst windows first"),),
     "audit gate": (
         (
-            "audit gate --rows rows --layers a,b --stream orders --since 2h --until 1h",
+            "audit gate --rows r --layers a,b --stream s --since 2h --until 1h",
             "before a job",
         ),
     ),
