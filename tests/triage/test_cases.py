@@ -30,6 +30,7 @@ WITHOUT_A_CASE = frozenset(
         "data_usable.old",
         "delay_full.unknown",
         "failing.most_fail",
+        "hot_partition.gets_more",
         "lagging.batch_drains",
         "lagging.batch_in_time",
         "lagging.batch_late",
@@ -42,6 +43,7 @@ WITHOUT_A_CASE = frozenset(
         "stuck.unowned",
         "threads.unknown",
         "throttled.at_quota",
+        "too_few.hidden",
         "too_few.no_members",
     }
 )

@@ -86,7 +86,6 @@ class Story:
         cadence: usual height of the sawtooth of ages: how long a message waits for its commit in good times.
         rhythm: usual time between two commits while something waits.
         turn: longest time that a partition of this subscription waited for its turn while others moved, since it fell behind.
-        passed: how often others, its own member's among them, have moved in the later part of its present stop; None for one alone.
         moved_ago: time from the last change of the commit to the last sample.
         silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
         waiting: age of the oldest waiting message at the last sample, at least.
@@ -122,7 +121,6 @@ class Story:
     cadence: float | None = None
     rhythm: float | None = None
     turn: float | None = None
-    passed: float | None = None
     moved_ago: float | None = None
     silent_before: float | None = None
     waiting: float | None = None
