@@ -106,8 +106,6 @@ class Story:
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
-        skip_doubt: handlers are counted, and far fewer than these; but not how many they usually count for each.
-        skip_early: their counters have not been measured since then.
         skip_capacity: how many times faster it was than what was read next, while it was still behind.
         skip_new: whether they are the first of a new partition, before its first commit.
         back, back_ago: messages by which the commit went back, and when.
@@ -150,8 +148,6 @@ class Story:
     skip_pace: float | None = None
     skip_rate: float | None = None
     skip_read: float | None = None
-    skip_doubt: bool = False
-    skip_early: bool = False
     skip_capacity: float | None = None
     skip_new: bool = False
     back: float | None = None

@@ -10,7 +10,7 @@ from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, 
 from workbench.triage.causes.batch_missed import has_missed_its_batch
 from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above, at_least
+from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -30,7 +30,7 @@ def _count_says_nothing(row: Row) -> bool:
 
 def _hangs(row: Row) -> bool:
     waits = row.stalled or bool(row.standing_partitions) or not row.committed_moved
-    return bool(row.hung_members) and waits and at_least(row.rebalances, row.limits.rebalances) is not True
+    return bool(row.hung_members) and waits and not row.rebalances_often
 
 
 def _words(row: Row) -> str:

@@ -150,14 +150,18 @@ class Partitions(Events):
         )
 
     @fact
+    def rebalances_often(self) -> bool:
+        """Whether a member has rebalanced as often as in a storm, in the window or since it began."""
+        return at_least(most(self.rebalances, self.rebalances_since), self.limits.rebalances) is True
+
+    @fact
     def fells_its_owners(self) -> bool:
         """Whether members rebalance again and again, while few partitions stand still and the others keep up.
 
         What disturbs a whole group holds up all of its partitions; a record that ends each owner in turn, its own.
         """
         others_keep_up = self.moving_partitions > 0 and set(self.behind_partitions) <= set(self.stuck_partitions)
-        again = at_least(most(self.rebalances, self.rebalances_since), self.limits.rebalances) is True
-        return again and 0 < self.stuck_count <= self.few_partitions and others_keep_up
+        return self.rebalances_often and 0 < self.stuck_count <= self.few_partitions and others_keep_up
 
     @fact
     def stall_cause(self) -> str | None:
@@ -180,12 +184,11 @@ class Partitions(Events):
         if self._again_and_again and len(still) <= self.few_partitions:
             return "poison_record"
         live = [it for it in self.members if it.live]
-        full = at_least(self.queue_fill, self.limits.queue_fill_ratio) is True
-        if any(at_least(it.paused_mean, MOST) for it in live) and not full:
+        if any(at_least(it.paused_mean, MOST) for it in live):
             return "paused"
         # Without the number of paused ones, partitions that somebody has paused look the same as a client that stalls.
         said = any(it.paused_mean is not None for it in live)
-        if below(self._read_share, LESS) and not held and self.polling and said:
+        if below(self._read_share, LESS) and said:
             return "client_stalled"
         return None
 
