@@ -231,7 +231,9 @@ class Partitions(Events):
 
         def gets_more(p: PartitionFeatures) -> bool:
             before = below(p.arrival_per_second, times(grown, p.arrival_baseline_per_second))
-            return at_least(p.arrival_per_second, times(APART, self.typical_arrival)) is True and before is not True
+            return at_least(p.arrival_per_second, times(APART, self.typical_arrival)) is True and (
+                before is False or (before is None and self.queueless)
+            )
 
         stands = self.frozen_partitions or self.standing_partitions
         return self.few_are_behind and not stands and all(gets_more(p) for p in self.behind)

@@ -7,6 +7,7 @@ from functools import cached_property
 from workbench.features.measured import PartitionFeatures
 from workbench.numbers import (
     APART,
+    FEW_SAMPLES,
     LESS,
     OLD_REST_SECONDS,
     PAUSE_SECONDS,
@@ -174,6 +175,12 @@ class Standing(Work):
     def moving_partitions(self) -> int:
         """How many are read."""
         return sum(1 for p in self.partitions if above(p.committed_moved, 0) and not self.is_frozen(p))
+
+    @fact
+    def silent_partitions(self) -> int:
+        """How many have a lag, and too few samples of a commit."""
+        silent = (p for p in self.partitions if (p.committed_samples or 0) < FEW_SAMPLES)
+        return sum(1 for p in silent if above(p.lag_recent_low, 0))
 
     @fact
     def dark_partitions(self) -> tuple[int, ...]:

@@ -184,10 +184,15 @@ class Work(MeasuredSubscription):
         """
         busy, before, idle = self.loop_busy, self.loop_busy_baseline, self.poll_idle
         less = at_most(busy, times(LESS, before))
+        # What one answer brought may wait in the client, but its handlers have little to do.
+        if all_of(at_most(busy, PART), less):
+            return False
         if at_least(self.fetched_low, NEVER_EMPTY):
             return True
         if at_most(idle, IDLE):
-            return True
+            # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
+            never = sum(1 for it in self.members if it.live and at_most(it.poll_idle, IDLE))
+            return None if at_most(times(busy, self.live_members), PART * never) else True
         # A thread for each partition takes what was read out of the client: its empty queue says nothing.
         if all_of(at_least(busy, BUSY), at_least(busy, times(MORE, before))):
             return True
@@ -195,7 +200,7 @@ class Work(MeasuredSubscription):
         waits = below(self.fetch_queue_mean, few)
         if at_least(idle, MOST) or waits or less:
             return False
-        if at_least(busy, BUSY):
+        if all_of(at_least(busy, times(MORE, before)), at_least(busy, PART)) or at_least(busy, BUSY):
             return True
         return False if at_most(busy, PART) else None
 
