@@ -90,7 +90,6 @@ BUSY = Number(
 )
 IDLE = Number(0.2, "of the time", "a thread that waits for records so little is busy", "measured")
 NEVER_EMPTY = Number(20.0, "messages", "so many are always there: fetched, and waiting for the handlers", "measured")
-FETCHED = Number(4.0, "×", "times fetch_queue_messages wait in the log: a client that could fetch would have some")
 NEAR_QUOTA = Number(0.4, "of the quota", "in bursts with pauses the mean is less than half")
 
 # Records.

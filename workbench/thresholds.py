@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, model_validator
 
 from workbench.settings_base import Strict
+
+_GONE = ("burst_over_ratio",)  # thresholds that recordings and settings of earlier versions have, and no rule
 
 
 class Thresholds(Strict):
     """Thresholds of the tree. Relative ones (to the subscription's own baseline, to its peers) come before absolute ones."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_those_of_before(cls, given: Any) -> Any:
+        return {name: it for name, it in given.items() if name not in _GONE} if isinstance(given, Mapping) else given
 
     time_lag_objective_seconds: float = Field(
         default=120.0,
@@ -47,12 +57,6 @@ class Thresholds(Strict):
         default=2,
         ge=1,
         description="A member that restarts more often than this in the window is crashing; a deploy restarts it once.",
-    )
-    burst_over_ratio: float = Field(
-        default=0.8,
-        gt=0,
-        lt=1,
-        description="A burst is over when the last third of the window brings less than this share of the window's arrivals.",
     )
     few_partitions_ratio: float = Field(
         default=1 / 3, gt=0, le=1, description="More than this share of the partitions is no longer 'a few'."

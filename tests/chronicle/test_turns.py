@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from workbench.chronicle.series import Line
-from workbench.chronicle.turns import longest_turn, passed_over
+from workbench.chronicle.turns import longest_turn
 
 AT = np.arange(-900.0, 1.0, 10.0)
 END = Line(AT, 1e6 + 100 * (AT + 900))
@@ -58,31 +58,3 @@ def test_one_partition_takes_no_turns() -> None:
     """Nor do none."""
     assert longest_turn({0: TURNS[0]}, -900.0) is None
     assert longest_turn({}, -900.0) is None
-
-
-def test_in_a_line_each_other_one_has_one_turn() -> None:
-    """Three partitions, one fetch after the other: the one that waits has been passed once by each."""
-    line = {number: moving([(at, at + 10) for at in range(-900 + 100 * number, 0, 300)]) for number in range(3)}
-    assert passed_over(line) == {0: 1.0, 1: 1.0, 2: 0.0}
-
-
-def test_what_is_stuck_is_passed_again_and_again() -> None:
-    """Partition 1 has stood still since -500 s."""
-    line = {number: moving([(at, at + 10) for at in range(-900 + 30 * number, 0, 90)]) for number in (0, 2)}
-    line[1] = moving([(at, at + 10) for at in range(-840, -500, 90)])
-    assert passed_over(line)[1] >= 4
-
-
-def test_only_its_own_member_passes_it_over() -> None:
-    """A throttled client stands still with all that it has; another one's partitions prove nothing, those of its own would."""
-    often = {number: moving([(at, at + 10) for at in range(-900, 0, 60)]) for number in (2, 3)}
-    still = {number: moving([(-900, -500)]) for number in (0, 1)}
-    assert passed_over(still | often, members=2)[0] == 0
-    assert passed_over(still | often, members=4)[0] >= 4
-    assert passed_over({0: still[0], 1: often[2], **often}, members=2)[0] >= 4
-
-
-def test_nobody_is_passed_where_all_stand_still() -> None:
-    """Nor is one partition alone."""
-    assert passed_over({0: moving([(-900, -500)]), 1: moving([(-900, -500)])}) == {0: 0.0, 1: 0.0}
-    assert passed_over({0: moving([(-900, 0)])}) == {}

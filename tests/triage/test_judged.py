@@ -76,6 +76,14 @@ def test_a_group_that_keeps_up_is_healthy() -> None:
     assert judge([part(0), part(1)]).verdict is Verdict.HEALTHY
 
 
+@pytest.mark.parametrize(("age", "verdict"), [(130.0, Verdict.HEALTHY), (350.0, Verdict.CANNOT_TELL)])
+def test_samples_that_are_missing_for_longer_than_the_objective_prove_no_health(age: float, verdict: Verdict) -> None:
+    """A sample every two minutes is old, and two that are missing are an outage of somebody."""
+    row = judge([part(0), part(1)], last_sample_age_seconds=age, sample_interval_seconds=120.0)
+    assert row.verdict is verdict
+    assert (row.reasons["lagging"] == "outdated") == (verdict is Verdict.CANNOT_TELL)
+
+
 def empty(number: int, **known: Any) -> PartitionFeatures:
     """A partition without a record, and so without a commit."""
     nothing: dict[str, Any] = dict.fromkeys(

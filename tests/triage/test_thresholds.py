@@ -101,20 +101,6 @@ def few(story: Story, hot: float) -> Story:
     return story.people(keep=TIMES < -1000).calm()
 
 
-def burst(story: Story, share: float) -> Story:
-    """Late, and shrinking at the end; the last third brings such a share of the window's arrivals."""
-    story.partitions = story.members = 1
-    early = 50.0
-    late = early * (40.0 * share) / (60.0 - 20.0 * share)  # so that late / mean is the share
-    rates = np.where(TIMES > -20, late, early)
-    end = 1e6 + np.concatenate([[0.0], np.cumsum(rates[1:] * 2.0)])
-    lag = np.where(TIMES > -20, 3000 - 40 * (TIMES + 20), 1000 + 2000 * np.clip((TIMES + 60) / 40, 0, 1))
-    labels = {"group": story.group, "topic": story.topic, "partition": 0}
-    story.add("log_end_offset", end.tolist(), topic=story.topic, partition=0)
-    story.add("consumer_lag", lag.tolist(), **labels).add("committed_offset", (end - lag).tolist(), **labels)
-    return story.people().processor("order")
-
-
 def entry(story: Story, seconds: float, before: float = 0.0005) -> Story:
     """Entry takes so long."""
     return one(story).people().enqueue(steps(before, seconds))
@@ -151,7 +137,6 @@ EDGES: dict[str, Edge] = {
     "poll_age_seconds": Edge(polled, 9.9, 10.1, "answer_consuming", over_is=False),
     "rebalances": Edge(rebalanced, 3, 4, "answer_rebalancing"),
     "deploy_restarts": Edge(restarted, 2, 3, "storm_cause = 'member_crash'"),
-    "burst_over_ratio": Edge(burst, 0.78, 0.82, "burst_over", over_is=False),
     "few_partitions_ratio": Edge(few, 4, 5, "answer_hot_partition", over_is=False),
     "queue_fill_ratio": Edge(lambda s, x: one(s).people().processor("x", fill=x), 0.48, 0.52, "queue_long"),
     "enqueue_seconds": Edge(entry, 0.098, 0.102, "entry_slow"),

@@ -144,7 +144,7 @@ def test_an_open_side_question_ends_no_walk_but_an_all_clear() -> None:
 
 def test_an_answer_is_that_of_the_first_rule_that_holds() -> None:
     """Yes, no and open, question by question, each with its rule; the last rule of every question always holds."""
-    known = {"lag_known_partitions": 1, "last_sample_age_seconds": 1.0, "stale_seconds": 90.0}
+    known = {"lag_known_partitions": 1, "last_sample_age_seconds": 0.0, "stale_seconds": 90.0}
     row = subscription(**known, late=True)
     rules = decided(row)
     assert rules.keys() == TREE.keys()

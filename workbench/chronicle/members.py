@@ -175,4 +175,4 @@ def moved_by_hand(counted: Line, parts: Mapping[int, Story], lines: Mapping[int,
             story.skipped = float(committed.value[last] - committed.value[last - 1])
             story.skipped_from = float(committed.value[last - 1])
             story.skipped_ago = float(committed.at[-1] - committed.at[last])
-            story.skip_read, story.skip_doubt, story.skip_early = 0.0, False, False
+            story.skip_read = 0.0

@@ -15,7 +15,7 @@ from workbench.chronicle.members import MemberStory, counts_of, disproved, membe
 from workbench.chronicle.partition import told
 from workbench.chronicle.series import Limits, Line, Measured, Story
 from workbench.chronicle.skips import explained, unread_beginnings
-from workbench.chronicle.turns import longest_turn, passed_over
+from workbench.chronicle.turns import longest_turn
 from workbench.numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, TENTH, TREND_SAMPLES
 from workbench.runs import runs_of
 from workbench.thresholds import Thresholds
@@ -99,11 +99,8 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         if found is not None:
             judged[key] = found
             turn = longest_turn(measured[key], -window.seconds if found.onset is None else found.onset)
-            counted = counts.get(key[:2])
-            passed = passed_over(measured[key], float(counted.value[-1]) if counted is not None else None)
-            for partition, story in parts.items():
+            for story in parts.values():
                 story.turn = turn
-                story.passed = passed.get(partition)
     of_members = members_of(samples, window, {key[:2] for key in judged}) if judged else {}
     end_us = round(window.end.timestamp() * _MICRO)
     members = {}

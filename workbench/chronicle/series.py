@@ -86,7 +86,6 @@ class Story:
         cadence: usual height of the sawtooth of ages: how long a message waits for its commit in good times.
         rhythm: usual time between two commits while something waits.
         turn: longest time that a partition of this subscription waited for its turn while others moved, since it fell behind.
-        passed: how often others, its own member's among them, have moved in the later part of its present stop; None for one alone.
         moved_ago: time from the last change of the commit to the last sample.
         silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
         waiting: age of the oldest waiting message at the last sample, at least.
@@ -107,8 +106,6 @@ class Story:
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
-        skip_doubt: handlers are counted, and far fewer than these; but not how many they usually count for each.
-        skip_early: their counters have not been measured since then.
         skip_capacity: how many times faster it was than what was read next, while it was still behind.
         skip_new: whether they are the first of a new partition, before its first commit.
         back, back_ago: messages by which the commit went back, and when.
@@ -122,7 +119,6 @@ class Story:
     cadence: float | None = None
     rhythm: float | None = None
     turn: float | None = None
-    passed: float | None = None
     moved_ago: float | None = None
     silent_before: float | None = None
     waiting: float | None = None
@@ -152,8 +148,6 @@ class Story:
     skip_pace: float | None = None
     skip_rate: float | None = None
     skip_read: float | None = None
-    skip_doubt: bool = False
-    skip_early: bool = False
     skip_capacity: float | None = None
     skip_new: bool = False
     back: float | None = None

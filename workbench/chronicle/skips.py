@@ -119,14 +119,10 @@ def explained(
             moved = sum(it for other, it in passed.items() if not parts[other].skip_new)
             total = sum(passed.values())
             read, each = _read(story, own, after, counted, handled, total, moved)
-            # With nothing to compare their number with: far fewer than were passed, in all that time.
-            few = handled.between(float(own.at[0]), handled.last) < MOST * total
             # A filter, or handlers of whole batches: those that were passed may be of another kind than usually.
             rarely = read is not None and each < MOST and read < MOST
             # Not all counters have been measured since; those of a process that has just started have not been measured at all.
             early = (read or 0.0) < MOST and handled.last < after + (1 - NOISE) * handled.every
-            story.skip_doubt = not early and (rarely or (read is None and few))
-            story.skip_early = early
             story.skip_read = None if rarely or early else read
         if not story.skip_new:
             story.skip_capacity = _capacity(lines.values(), after, spacing)

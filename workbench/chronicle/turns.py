@@ -47,35 +47,6 @@ def longest_turn(lines: Mapping[int, Mapping[str, Line]], since: float) -> float
     return longest or None
 
 
-def passed_over(lines: Mapping[int, Mapping[str, Line]], members: float | None = None) -> dict[int, float]:
-    """How often others have moved in the later part of a partition's present stop: the median of those that have, or 0.
-
-    Where partitions take turns each other one has had one or two; a partition that is stuck is passed over again and again, by others
-    of its own member: as many as a member has, of those that have moved least, may be these.
-
-    Args:
-        lines: for each partition its `committed`.
-        members: how many the group has; None: not known.
-    """
-    moves: dict[int, FloatArray] = {}
-    for partition, own in lines.items():
-        committed = own.get("committed")
-        if committed is not None and len(committed) > 0:
-            changed = np.flatnonzero(np.diff(committed.value) != 0) + 1
-            moves[partition] = committed.at[changed] if len(changed) else committed.at[:1]
-    passed = {}
-    mates = len(moves) // max(round(members), 1) - 1 if members else 0
-    now = max((own["committed"].at[-1] for partition, own in lines.items() if partition in moves), default=0.0)
-    for partition, at in moves.items():
-        # Those that stopped with it may have made their last moves after its own.
-        begun = at[-1] + PART * (now - at[-1])
-        since = sorted(int(np.sum(other > begun)) for key, other in moves.items() if key != partition)
-        if since:
-            usual = float(np.median([it for it in since if it] or [0]))
-            passed[partition] = min(usual, since[mates - 1]) if mates > 0 else usual
-    return passed
-
-
 def _waited(own: Mapping[str, Line], at: FloatArray, committed: FloatArray) -> np.ndarray:
     """Whether messages were there at these times; not if it is not known."""
     end, lag = own.get("log_end"), own.get("lag")

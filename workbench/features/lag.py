@@ -11,7 +11,7 @@ from workbench.numbers import APART, STALE, USUAL_SECONDS
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
 _END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offset"
 
-# All over the window unless noted: `lag_last`, `lag_low`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
+# All over the window unless noted: `lag_last`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
 # `lag_recent_low` (its second lowest value in the last third), `lag_recent_slope`, `lag_bad_samples`, `lag_last_seconds` (≤ 0),
 # `committed_last`, `committed_last_seconds`, `committed_moved` (messages), `committed_samples`, `committed_per_second`,
 # `committed_interval_seconds` (between samples), `committed_since_seconds` (since its first sample), `moved_ago_seconds` (since its
@@ -22,7 +22,6 @@ _END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offse
 # same of the baseline).
 PARTITION_FEATURES = {
     "lag_last": of("max", "last", _LAG),
-    "lag_low": of("min", "low", _LAG),
     "lag_mean": of("avg", "mean", _LAG),
     "lag_slope": of("max", "slope", _LAG),
     "lag_recent_low": of("max", "recent_low", _LAG),

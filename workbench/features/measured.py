@@ -36,7 +36,6 @@ class PartitionFeatures:
     log_start: float | None
     last_stable: float | None
     lag_messages: float | None
-    lag_low: float | None
     lag_mean: float | None
     lag_slope: float | None
     lag_recent_low: float | None
@@ -86,8 +85,7 @@ class MemberFeatures:
 
     Attributes:
         live: whether it still reports.
-        poll_age_high, poll_age_usual: the longest time without a poll in the window, and in a quarter of the baseline, in seconds;
-        poll_age_low: the shortest in the window. poll_age_ended: the longest time without a poll after which there was one.
+        poll_age_high, poll_age_usual: the longest time without a poll in the window, and in a quarter of the baseline, in seconds.
         last_seconds: time of its last sample, relative to the window's end, 0 or less; None if it has none in the window.
         delay_fill, delay_high: of the delay queue, mean and highest.
         rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
@@ -102,8 +100,6 @@ class MemberFeatures:
     poll_age_seconds: float | None
     poll_age_high: float | None
     poll_age_usual: float | None
-    poll_age_low: float | None
-    poll_age_ended: float | None
     last_seconds: float | None
     rebalances: float | None
     restarts: int | None

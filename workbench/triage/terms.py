@@ -25,6 +25,7 @@ from workbench.numbers import (
     NOISE,
     PART,
     PAUSE_SECONDS,
+    QUOTA_PAUSE_SECONDS,
     SEVERAL,
     SKIP_RATE,
     STALE,
@@ -111,9 +112,8 @@ TERMS = (
     Term(
         "stands still",
         "Its commit has not moved while messages waited as long, for the longest of: twice its usual time between two commits,"
-        " twice the"
-        f" time between two samples, and the objective or {duration(PAUSE_SECONDS)}, whichever is shorter. Longer where partitions take"
-        " turns or a quota holds the group up. In JSON: frozen_partitions.",
+        f" twice the longest turn of partitions that are read in turns, and the objective or {duration(PAUSE_SECONDS)}, whichever is"
+        f" shorter; where a quota holds the group up, {duration(QUOTA_PAUSE_SECONDS)}. In JSON: frozen_partitions.",
         ("stand still", "stopped", "frozen", "standing"),
     ),
     Term(
@@ -178,9 +178,7 @@ TERMS = (
     Term(
         "at its quota",
         f"Kafka's quotas are read (setting `bootstrap`), no client tells its throttle time, and the group lately read at most"
-        f" {MORE:g} × what they allow, and: {_percent(LESS)} of it or more; or twice as much arrives; or {MORE:g} × as much"
-        " arrives and it"
-        f" reads {_percent(NEAR_QUOTA)} of it.",
+        f" {MORE:g} × what they allow, while {MORE:g} × as much arrives and it reads {_percent(NEAR_QUOTA)} of it or more.",
         ("its quota allows",),
     ),
     Term(

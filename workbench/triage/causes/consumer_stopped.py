@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import floor
 
 from workbench.humanize import count, counted, duration, listed, plural, shell_word
 from workbench.triage.actions import consume_again, hung_or_gone
@@ -10,7 +11,7 @@ from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, 
 from workbench.triage.causes.batch_missed import has_missed_its_batch
 from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above, at_least
+from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -30,7 +31,17 @@ def _count_says_nothing(row: Row) -> bool:
 
 def _hangs(row: Row) -> bool:
     waits = row.stalled or bool(row.standing_partitions) or not row.committed_moved
-    return bool(row.hung_members) and waits and at_least(row.rebalances, row.limits.rebalances) is not True
+    return bool(row.hung_members) and waits and not row.rebalances_often
+
+
+def _may_hang(row: Row) -> bool:
+    if row.polling is not None:
+        return False
+    # Fewer than one member owns are no lost member.
+    each = row.each_members_partitions
+    fewer = each is not None and row.stuck_count < floor(each)
+    all_stand = row.moving_partitions == 0 and row.frozen_count > 0
+    return all_stand or (row.stuck_count > 0 and not fewer)
 
 
 def _words(row: Row) -> str:
@@ -93,6 +104,12 @@ QUESTION = Node(
             "the handlers of a member finish nothing while as many partitions as it may own wait: hung, paused or not served",
             lambda row: bool(row.idle_members) and not row.at_quota,
             look="whether that member polls: its logs, or a thread dump",
+        ),
+        leaves_open(
+            "owner_unknown",
+            "partitions stand still, and nothing shows whether their owner polls",
+            _may_hang,
+            look="who owns them, and whether that member polls",
         ),
         yes(
             "reads",

@@ -75,6 +75,12 @@ STUCK = Node(
             "a few partitions stand still while others advance, and nothing in the consumer explains it",
             lambda row: 0 < row.stuck_count <= row.few_partitions and row.moving_partitions > 0,
         ),
+        leaves_open(
+            "no_commits",
+            "the commits of partitions with lag are hardly measured",
+            lambda row: row.silent_partitions > 0 and row.moving_partitions == 0,
+            look="look again when there are three samples",
+        ),
         no("advance", "partitions advance, or all stand still", always),
     ),
     yes=Conclude(Verdict.STUCK_PARTITION),

@@ -47,6 +47,12 @@ QUESTION = Node(
             look="look again in a minute: it may catch up",
         ),
         leaves_open(
+            "again",
+            "it has stood still again and again: more consumers read nothing in a standstill",
+            lambda row: row.outages,
+            look="what happens at the same times: a job, a flush, a restart",
+        ),
+        leaves_open(
             "hidden",
             "its handlers take half of a thread or less, and no more than before, but nothing waits for records: what takes the"
             " time is not measured",

@@ -44,26 +44,19 @@ class Events(Processors):
         return below(told(p, "skip_read"), PART) is True
 
     def _is_too_fast(self, p: PartitionFeatures) -> bool:
-        """Without counted handlers: at a pace that nobody reads at. Who can soon be asked needs no guess."""
-        return (
-            told(p, "skip_read") is None
-            and at_least(told(p, "skip_pace"), self.limits.skip_pace_ratio) is True
-            and told(p, "skip_new") != 1  # its first records: nothing tells them from those that were read at once
-            and told(p, "skip_early") != 1
-        )
+        """Without counted handlers: at a pace that nobody reads at."""
+        return told(p, "skip_read") is None and at_least(told(p, "skip_pace"), self.limits.skip_pace_ratio) is True
 
     def _is_unsure(self, p: PartitionFeatures) -> Known:
         read = told(p, "skip_read")
         if read is not None:
             return PART <= read <= MOST
-        # Who is behind reads as fast as it can, unless a quota holds it up afterwards.
-        free = above(self.throttle_seconds, 0) is not True
         return any_of(
             # Half as fast is too fast to be sure that it was read.
             at_least(told(p, "skip_pace"), self.limits.skip_pace_ratio / 2),
-            at_least(told(p, "skip_capacity"), FAR) is True and free,
+            # Who is behind reads as fast as it can.
+            at_least(told(p, "skip_capacity"), FAR),
             told(p, "skip_new") == 1,
-            told(p, "skip_doubt") == 1,
         )
 
     @cached_property

@@ -10,7 +10,7 @@ from functools import cached_property
 from math import floor, sqrt
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import APART, DRAIN_SECONDS, MOST, PART, SEVERAL, TENTH
+from workbench.numbers import DRAIN_SECONDS, MOST, PART, SEVERAL, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.standing import Standing, is_idle, is_tail, waited
 from workbench.triage.facts.unknown import (
@@ -28,8 +28,6 @@ from workbench.triage.facts.unknown import (
     least,
     minus,
     most,
-    negated,
-    ratio,
     times,
     total,
 )
@@ -76,59 +74,34 @@ class Lag(Standing):
         """The largest number of partitions that counts as "a few"."""
         return max(1, floor(self.partition_count * self.limits.few_partitions_ratio + 1e-9))  # a third of 12 is 4
 
-    def _kept_up(self, lowest: Number, second: Number) -> Known:
-        """Whether there is a low near 0 between two commits of a sawtooth, and a second one not much above it."""
-        return all_of(at_most(lowest, self._floor_seconds), at_most(second, APART * self._floor_seconds))
-
     def _late(self, p: PartitionFeatures) -> Known:
-        if self.is_frozen(p):
-            return True
-        # The lag divided by the arrival rate replaces the time lag where that is not known, or has a single sample. Where the last
-        # third has no sample, the whole window has to do.
-        low = p.lag_recent_low if p.lag_recent_low is not None else p.lag_low
-        surely = waited(low, p.arrival_per_second, surely=True)
-        # Two views of the same: when what waits was produced, and how long arrivals take to make so much of it.
-        by_rate = above(surely, self.objective_seconds + self.rhythm_seconds(p)) is True
-        by_history = any_of(equal(told(p, "late"), 1), by_rate)
-        if by_history is not None:
-            return by_history
-        kept_up = self._kept_up(
-            waited(p.lag_recent_lowest, p.arrival_per_second), waited(p.lag_recent_low, p.arrival_per_second)
-        )
-        by_age = all_of(above(p.time_lag_seconds, self._patience_seconds), kept_up is not True)
-        by_lows = first_known(above(surely, self._patience_seconds), False if p.time_lag_seconds is not None else None)
-        return any_of(by_age, by_lows)
+        """By its history; where that knows no age, by how long the arrivals took to make so much of it."""
+        surely = waited(p.lag_recent_low, p.arrival_per_second, surely=True)
+        by_rate = above(surely, self.objective_seconds + self.rhythm_seconds(p))
+        return any_of(self.is_frozen(p), first_known(equal(told(p, "late"), 1), by_rate))
 
     @fact
     def late(self) -> Known:
         """Whether any partition is late."""
         return any_of(*(False if is_idle(p) else self._late(p) for p in self.partitions))
 
-    def _does_not_shrink(self, p: PartitionFeatures) -> Known:
-        behind = all_of(above(p.time_lag_seconds, self._patience_seconds), above(p.lag_messages, 0))
-        return any_of(self.is_frozen(p), all_of(behind, above(p.lag_slope, 0), above(p.lag_recent_slope, 0)))
-
     @fact
-    def all_shrink(self) -> Known:
-        """No late partition grows or stands still: a sum hides the one that does not shrink."""
-        return negated(any_of(*(self._does_not_shrink(p) for p in self.partitions)))
-
-    @fact
-    def burst_over(self) -> Known:
-        """The burst has ended and the lag shrinks."""
-        share = self._share_per_second
-        fewer = below(self.arrival_recent_per_second, times(self.limits.burst_over_ratio, self.arrival_per_second))
-        return all_of(fewer, below(self.lag_recent_slope, times(-1, share)))
-
-    @fact
-    def waited_seconds(self) -> Number:
-        """The lag divided by the arrival rate, from the second lowest lag of the window's last third."""
-        return waited(self.lag_recent_low, self.arrival_per_second, surely=True)
-
-    @fact
-    def waited_lowest_seconds(self) -> Number:
-        """The same from the lowest."""
-        return waited(self.lag_recent_lowest, self.arrival_per_second, surely=True)
+    def abandoned(self) -> Known:
+        """No member will read what waits, however little it still is."""
+        # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
+        counts = self.count_disproved is None
+        usually = at_least(self.usual_members, MOST) is not False
+        nobody = all_of(equal(self.group_members_recent, 0), counts, usually, not self.moving_now)
+        gone = all_of(
+            equal(self.live_members, 0),
+            above(self.baseline_members, 0),
+            equal(self.committed_recent_per_second, 0),
+            # A batch that ends its process each time is expected to commit no more often.
+            any_of(self.commit_every_seconds == 0, self.late),
+        )
+        return all_of(
+            above(self.lag_messages, 0), above(self.lag_recent_low, 0), any_of(nobody, gone, self.unsubscribed)
+        )
 
     # Which partitions are behind, and which of them catch up.
 
@@ -181,40 +154,19 @@ class Lag(Standing):
         each = [_drains_in(p) for p in self.late_or_soon]
         return most(*each) if all(it is not None for it in each) else None
 
-    @cached_property
-    def _to_drain_seconds(self) -> Number:
-        recent = self.lag_recent_slope if self.lag_recent_slope is not None else self.lag_slope
-        return ratio(self.lag_messages, times(-1, least(self.lag_slope, recent)))
-
     @fact
     def draining(self) -> Known:
         """Whether it catches up in time: an end that is days away, or after the loss of messages, calms nobody."""
         bound = max(DRAIN_SECONDS, 2 * (self.time_lag_seconds or 0.0))
         shrinks = below(self.lag_recent_slope, 0) is not False
-        if self.late_or_soon:
-            # Of every partition that is behind, and not of their sum.
-            in_time = all_of(not self.frozen_partitions, at_most(self.eta_drain_seconds, bound), shrinks)
-        else:
-            falls = all_of(below(self.lag_slope, times(-1, self._share_per_second)), shrinks)
-            in_time = all_of(
-                self.late,
-                any_of(falls, self.burst_over),
-                above(self.committed_moved, 0),
-                self.all_shrink is not False,
-                at_most(self._to_drain_seconds, bound) is not False,
-            )
-        eta = self.eta_drain_seconds if self.eta_drain_seconds is not None else self._to_drain_seconds
-        before_loss = below(eta, self.loss_seconds) is not False
+        # Of every partition that is behind, and not of their sum.
+        in_time = all_of(
+            bool(self.late_or_soon), not self.frozen_partitions, at_most(self.eta_drain_seconds, bound), shrinks
+        )
+        before_loss = below(self.eta_drain_seconds, self.loss_seconds) is not False
         # A run that is in time is no burst.
         is_due = self.batch_due_seconds is None or self.batch_late is not False
         return all_of(in_time, before_loss, is_due)
-
-    @cached_property
-    def _returns_low(self) -> Known:
-        """Whether the lag comes down again and again, as between two commits; where arrivals are not known, below its mean."""
-        by_time = self._kept_up(self.waited_lowest_seconds, self.waited_seconds)
-        means = total(p.lag_mean for p in self.partitions)
-        return by_time if by_time is not None else at_most(self.lag_recent_lowest, means)
 
     @fact
     def growing(self) -> Known:
@@ -232,8 +184,9 @@ class Lag(Standing):
         return all_of(
             above(self.lag_slope, self._share_per_second),
             above(self.lag_messages, 0),
-            negated(self._returns_low),
-            self.burst_over is not True,
+            # A sawtooth comes down again and again, as between two commits.
+            above(waited(self.lag_recent_lowest, self.arrival_per_second, surely=True), self.half_seconds) is not False,
+            above(self.lag_recent_lowest, total(p.lag_mean for p in self.partitions)) is not False,
             any_of(*(grows(p) for p in self.partitions)) is not False,
         )
 

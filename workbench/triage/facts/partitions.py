@@ -19,7 +19,6 @@ from workbench.triage.facts.unknown import (
     at_least,
     at_most,
     below,
-    equal,
     least,
     lower_median,
     minus,
@@ -41,8 +40,6 @@ class Partitions(Events):
         In a short window (or with a long commit interval) a missing commit proves nothing; hence the age. Nor is it a slow event if its
         consumer waits for records.
         """
-        if self.queues and not self.full_queues:
-            return True
         # A commit that has not moved proves nothing before something waits; one record of a quiet partition may be in a handler, which
         # is only counted when it ends.
         waiting = told(p, "waiting")
@@ -51,20 +48,12 @@ class Partitions(Events):
         return at_least(least(p.moved_ago_seconds, waiting), FREEZES * self.soon_seconds)
 
     def _is_stuck(self, p: PartitionFeatures) -> bool:
-        if is_tail(p):
-            return False
         if told(p, "moved_ago") is not None:
             return self.is_frozen(p) and self._is_quiet(p) is True
-        rhythm = 2 * max(self.commit_every_seconds, p.cadence_seconds or 0.0)
-        return (
-            all_of(
-                above(p.lag_recent_low, 0),
-                equal(p.committed_moved, 0),
-                at_least(p.committed_samples, FEW_SAMPLES),
-                above(p.time_lag_seconds, self.half_seconds + rhythm) is not False,
-            )
-            is True
-        )
+        # Nobody has seen it move: there is no rhythm to compare with.
+        seen = all_of(above(p.lag_recent_low, 0), at_least(p.committed_samples, FEW_SAMPLES)) is True
+        young = below(told(p, "waiting"), self.half_seconds + 2 * self.commit_every_seconds) is True
+        return seen and not young and not is_tail(p)
 
     @fact
     def stuck_partitions(self) -> tuple[int, ...]:
@@ -105,9 +94,7 @@ class Partitions(Events):
 
     def _is_apart(self, p: PartitionFeatures) -> bool:
         """What has about as much as the others is not apart from them."""
-        stopped = self.is_frozen(p) or p.partition in self.stuck_partitions
-        more = above(p.lag_messages, times(APART, self.typical_lag)) is not False
-        return self.is_behind(p) and not stopped and more
+        return self.is_behind(p) and above(p.lag_messages, times(APART, self.typical_lag)) is not False
 
     def _is_hot(self, p: PartitionFeatures) -> bool:
         """What has stopped, or may have, is not hot."""
@@ -163,14 +150,18 @@ class Partitions(Events):
         )
 
     @fact
+    def rebalances_often(self) -> bool:
+        """Whether a member has rebalanced as often as in a storm, in the window or since it began."""
+        return at_least(most(self.rebalances, self.rebalances_since), self.limits.rebalances) is True
+
+    @fact
     def fells_its_owners(self) -> bool:
         """Whether members rebalance again and again, while few partitions stand still and the others keep up.
 
         What disturbs a whole group holds up all of its partitions; a record that ends each owner in turn, its own.
         """
         others_keep_up = self.moving_partitions > 0 and set(self.behind_partitions) <= set(self.stuck_partitions)
-        again = at_least(most(self.rebalances, self.rebalances_since), self.limits.rebalances) is True
-        return again and 0 < self.stuck_count <= self.few_partitions and others_keep_up
+        return self.rebalances_often and 0 < self.stuck_count <= self.few_partitions and others_keep_up
 
     @fact
     def stall_cause(self) -> str | None:
@@ -193,12 +184,11 @@ class Partitions(Events):
         if self._again_and_again and len(still) <= self.few_partitions:
             return "poison_record"
         live = [it for it in self.members if it.live]
-        full = at_least(self.queue_fill, self.limits.queue_fill_ratio) is True
-        if any(at_least(it.paused_mean, MOST) for it in live) and not full:
+        if any(at_least(it.paused_mean, MOST) for it in live):
             return "paused"
         # Without the number of paused ones, partitions that somebody has paused look the same as a client that stalls.
         said = any(it.paused_mean is not None for it in live)
-        if below(self._read_share, LESS) and not held and self.polling and said:
+        if below(self._read_share, LESS) and said:
             return "client_stalled"
         return None
 
@@ -236,20 +226,17 @@ class Partitions(Events):
 
     @fact
     def surely_hot(self) -> bool:
-        """A lag in few partitions, to which more arrives than to the others, while nothing stands still."""
-        if not self.queueless or self.frozen_partitions or self.standing_partitions or not self.few_are_behind:
-            return False
-        if not all(at_least(p.arrival_per_second, times(APART, self.typical_arrival)) for p in self.behind):
-            return False
-        if self.own_work is not True:
-            return True
-        # Its members may be busy with them; if their handlers are measured, these are asked.
+        """A lag in few partitions, to which more arrives than to the others, and, as far as that is known, more than before."""
         grown = times(MORE, self.arrival_ratio)
-        return (
-            self.median_slow_down is None
-            and self.slowest_slow_down is None
-            and all(at_least(p.arrival_per_second, times(grown, p.arrival_baseline_per_second)) for p in self.behind)
-        )
+
+        def gets_more(p: PartitionFeatures) -> bool:
+            before = below(p.arrival_per_second, times(grown, p.arrival_baseline_per_second))
+            return at_least(p.arrival_per_second, times(APART, self.typical_arrival)) is True and (
+                before is False or (before is None and self.queueless)
+            )
+
+        stands = self.frozen_partitions or self.standing_partitions
+        return self.few_are_behind and not stands and all(gets_more(p) for p in self.behind)
 
 
 def _is_blocked(p: PartitionFeatures) -> bool:

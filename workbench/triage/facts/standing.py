@@ -7,12 +7,11 @@ from functools import cached_property
 from workbench.features.measured import PartitionFeatures
 from workbench.numbers import (
     APART,
+    FEW_SAMPLES,
     LESS,
-    MORE,
     OLD_REST_SECONDS,
     PAUSE_SECONDS,
     QUOTA_PAUSE_SECONDS,
-    SEVERAL,
 )
 from workbench.triage.facts import fact
 from workbench.triage.facts.unknown import (
@@ -25,7 +24,6 @@ from workbench.triage.facts.unknown import (
     at_most,
     below,
     equal,
-    first_known,
     most,
     plus,
     ratio,
@@ -109,34 +107,20 @@ class Standing(Work):
         """Whether its commit has stopped, for twice its usual rhythm, while messages wait as long.
 
         Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as no. Where partitions take turns,
-        it has to stand still for longer than a turn; under a quota, others have to pass it again and again.
+        it has to stand still for longer than two turns; under a quota, which a member's partitions wait for together, longer than that
+        holds anybody up.
         """
         learned = most(p.cadence_seconds, told(p, "rhythm"))
         rhythm = self.commit_every_seconds if self.commit_every_seconds > 0 else learned
-        if p.committed is None or not above(p.lag_messages, 0) or is_tail(p) or rhythm is None:
+        if not above(p.lag_messages, 0) or is_tail(p) or rhythm is None:
             return False
-        passed = told(p, "passed")
         since = p.moved_ago_seconds if p.moved_ago_seconds is not None else p.committed_since_seconds
         still = plus(since, p.committed_last_seconds)
-        each = self.each_members_partitions
-        patience = max(
-            2 * rhythm,
-            2 * (p.committed_interval_seconds or 0.0),
-            self.soon_seconds,
-            # What others have passed so often is not waiting for its turn, once that would be longer than any that has ended.
-            (told(p, "turn") or 0.0) * (MORE if (passed or 0) >= SEVERAL else 2),
-            # Under a quota a member's partitions are served one after the other, each after a pause.
-            (self.throttle_seconds or 0.0) * (2 + (1.0 if each is None else each)),
-        )
+        patience = max(2 * rhythm, self.soon_seconds, 2 * (told(p, "turn") or 0.0))
         over = above(self.arrival_per_second, self.read_quota_per_second)
         held_up = over if self.throttle_seconds is None else self.throttle_seconds > 0
-        in_line = all_of(held_up, below(passed, SEVERAL), below(still, QUOTA_PAUSE_SECONDS))
-        waiting = told(p, "waiting")
-        long = at_least(p.time_lag_seconds if waiting is None else waiting, patience)
-        return (
-            all_of(at_least(still, patience), in_line is not True, first_known(long, above(p.lag_recent_lowest, 0)))
-            is True
-        )
+        in_line = all_of(held_up, below(still, QUOTA_PAUSE_SECONDS))
+        return all_of(at_least(still, patience), in_line is not True, at_least(told(p, "waiting"), patience)) is True
 
     @fact
     def frozen_partitions(self) -> tuple[int, ...]:
@@ -158,11 +142,9 @@ class Standing(Work):
 
     def _may_have_stopped(self, p: PartitionFeatures) -> bool:
         still = still_seconds(p)
-        usual = APART * max(p.committed_interval_seconds or 0.0, p.cadence_seconds or 0.0, told(p, "turn") or 0.0)
+        usual = APART * max(p.cadence_seconds or 0.0, told(p, "turn") or 0.0)
         return (
             all_of(
-                above(p.lag_messages, 0),
-                not is_tail(p),
                 not self.is_frozen(p),
                 above(still, usual),
                 at_least(still, self.soon_seconds / 2),
@@ -193,6 +175,12 @@ class Standing(Work):
     def moving_partitions(self) -> int:
         """How many are read."""
         return sum(1 for p in self.partitions if above(p.committed_moved, 0) and not self.is_frozen(p))
+
+    @fact
+    def silent_partitions(self) -> int:
+        """How many have a lag, and too few samples of a commit."""
+        silent = (p for p in self.partitions if (p.committed_samples or 0) < FEW_SAMPLES)
+        return sum(1 for p in silent if above(p.lag_recent_low, 0))
 
     @fact
     def dark_partitions(self) -> tuple[int, ...]:

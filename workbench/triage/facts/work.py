@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from workbench.features.measured import MeasuredSubscription, PartitionFeatures
-from workbench.numbers import APART, BUSY, FETCHED, IDLE, LESS, MORE, MOST, NEAR_QUOTA, NEVER_EMPTY, PART, STALE, SURELY
+from workbench.numbers import APART, BUSY, IDLE, LESS, MORE, MOST, NEAR_QUOTA, NEVER_EMPTY, PART, STALE, SURELY
 from workbench.schedule import Schedule
 from workbench.thresholds import Thresholds
 from workbench.triage.facts import fact
@@ -21,7 +21,6 @@ from workbench.triage.facts.unknown import (
     Number,
     above,
     all_of,
-    any_of,
     at_least,
     at_most,
     below,
@@ -167,10 +166,7 @@ class Work(MeasuredSubscription):
         lately = ratio(self.committed_recent_per_second, self.read_quota_per_second)
         arriving = ratio(self.arrival_per_second, self.read_quota_per_second)
         # Where more arrives than it may read, the quota is enough of a reason, although it reads in bursts with pauses.
-        enough = any_of(
-            at_least(share, LESS), at_least(arriving, 2), all_of(at_least(share, NEAR_QUOTA), at_least(arriving, MORE))
-        )
-        return all_of(at_most(lately, MORE), enough) is True
+        return all_of(at_most(lately, MORE), at_least(share, NEAR_QUOTA), at_least(arriving, MORE)) is True
 
     @fact
     def typical_arrival(self) -> Number:
@@ -188,6 +184,9 @@ class Work(MeasuredSubscription):
         """
         busy, before, idle = self.loop_busy, self.loop_busy_baseline, self.poll_idle
         less = at_most(busy, times(LESS, before))
+        # What one answer brought may wait in the client, but its handlers have little to do.
+        if all_of(at_most(busy, PART), less):
+            return False
         if at_least(self.fetched_low, NEVER_EMPTY):
             return True
         if at_most(idle, IDLE):
@@ -198,7 +197,7 @@ class Work(MeasuredSubscription):
         if all_of(at_least(busy, BUSY), at_least(busy, times(MORE, before))):
             return True
         few = self.limits.fetch_queue_messages
-        waits = all_of(below(self.fetch_queue_mean, few), at_least(self.lag_messages, FETCHED * few))
+        waits = below(self.fetch_queue_mean, few)
         if at_least(idle, MOST) or waits or less:
             return False
         if all_of(at_least(busy, times(MORE, before)), at_least(busy, PART)) or at_least(busy, BUSY):

@@ -5,14 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from workbench.humanize import counted, duration, rate
+from workbench.numbers import MISSED
 from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
-from workbench.triage.facts.unknown import any_of
+from workbench.triage.facts.unknown import above, any_of
 from workbench.triage.finding import TimeLag
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
 
 def _is_behind(row: Row) -> bool:
     return any_of(row.late, row.growing) is True and row.draining is not True
+
+
+def _may_have_fallen_behind(row: Row) -> bool:
+    usual = max(row.objective_seconds, MISSED * (row.sample_interval_seconds or 0.0))
+    return above(row.last_sample_age_seconds, usual) is True
 
 
 def _is_batch(row: Row) -> bool:
@@ -100,6 +106,11 @@ QUESTION = Node(
             _is_batch,
             look="load more: --baseline, at least the time since that run",
         ),
+        yes(
+            "client_hangs",
+            "its own client is all that measures its lag, and that does not poll",
+            lambda row: row.by_client is True and bool(row.hung_members),
+        ),
         leaves_open(
             "steady",
             "it is as late all the time: on purpose, or for longer than the data show",
@@ -115,6 +126,8 @@ QUESTION = Node(
         yes("behind", "it is late or grows, and does not catch up", _is_behind),
         # What comes and goes is not over because it ends once more.
         yes("again", "it is late again and again", lambda row: row.comes_and_goes is True),
+        # However few they still are.
+        yes("abandoned", "no member will read what waits", lambda row: row.abandoned is True),
         # An all-clear needs its proof.
         leaves_open(
             "dark",
@@ -127,6 +140,12 @@ QUESTION = Node(
             "records at the end of a partition have waited as long as the data show, and nothing arrives there",
             lambda row: bool(row.unmoved_partitions),
             look="read the record at the commit",
+        ),
+        leaves_open(
+            "outdated",
+            "samples are missing, for longer than the objective: it may have fallen behind since the last one",
+            _may_have_fallen_behind,
+            look="look again when there is a new sample",
         ),
         leaves_open(
             "unseen",
