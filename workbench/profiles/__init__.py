@@ -54,6 +54,10 @@ EVERY_TYPE = "all"
 # The signal that may come as a mean and a count, instead of a histogram.
 IN_PARTS = "process_time"
 
+# Signals whose series may be those of a topic as a whole, as exporters sum them up: they count as its only partition.
+_OF_TOPICS = ("consumer_lag", "committed_offset", "log_end_offset")
+WHOLE = 0  # that partition's number
+
 # `stat` of an estimated time lag; one that the consumer computed from the record is a `value`.
 ESTIMATE = "estimate"
 
@@ -167,10 +171,11 @@ class Meaning:
 
 @dataclass(slots=True)
 class LeftOut:
-    """Series of a profile with invalid labels: counted, with one example per kind."""
+    """Series of a profile that are not read, or tell less: with invalid labels, with one example per kind; without partitions."""
 
     _counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
     _examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    of_topics: set[str] = field(default_factory=set)  # metrics without partitions
 
     def add(self, metric: str, label: str, value: str | None, *, wanted: str) -> None:
         """Count a series."""
@@ -183,6 +188,15 @@ class LeftOut:
         return [
             f"{count} series of {metric} left out: the label {label} is not a valid {wanted} ({self._examples[metric, label, wanted]})"
             for (metric, label, wanted), count in self._counts.items()
+        ]
+
+    def notes(self) -> list[str]:
+        """What is read, and tells less than it seems to."""
+        if not self.of_topics:
+            return []
+        names = ", ".join(sorted(self.of_topics))
+        return [
+            f"{names}: a topic as a whole, shown as partition {WHOLE}. A stuck or hot partition cannot be seen in it"
         ]
 
 
@@ -274,6 +288,10 @@ class Profile(BaseModel):
             elif name == "member" and value is not None:
                 value = value if self.member_form is None else _filled(self.member_form, labels)
             canonical[name] = value
+        if signal in _OF_TOPICS and canonical.get("partition") is None:
+            canonical["partition"] = WHOLE
+            if left_out is not None:
+                left_out.of_topics.add(metric)
         if SIGNALS[signal].grain is Grain.PROCESSOR and canonical.get("processor") is None:
             canonical["processor"] = EVERY_TYPE
         if rule.stat_label is not None:

@@ -14,8 +14,10 @@ from workbench.signals import SIGNALS, Kind
 # Labels of some recent series of each metric name.
 Seen = Mapping[str, Sequence[Mapping[str, str]]]
 
+_LIKE_LAG = re.compile(r"lag(?:_|$)|backlog|back_log|offset|keda_scaler")
+_MOST_LEFT = 8
 _INTERESTING = re.compile(
-    r"lag|offset|consumer|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq|throttl|fetch",
+    r"back_log|backlog|keda_scaler|start_time|duration|lag|offset|consumer|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq|throttl|fetch",
 )
 _HISTOGRAM = ("_bucket", "_sum", "_count")
 # Label names by what they usually contain, best first; all in lower case without separators.
@@ -24,7 +26,10 @@ _LABELS: dict[str, tuple[str, ...]] = {
         *("consumergroup", "consumergroupid", "consumergroupname", "group", "groupid", "groupname", "cgroup", "cg"),
         *("messagingconsumergroupname", "messagingkafkaconsumergroup", "redpandagroup", "subscription", "consumer"),
     ),
-    "topic": ("topic", "topicname", "kafkatopic", "messagingdestinationname", "redpandatopic", "destination", "stream"),
+    "topic": (
+        *("topic", "topicname", "topicid", "kafkatopic", "messagingdestinationname", "redpandatopic"),
+        *("destination", "stream"),
+    ),
     "partition": (
         *(
             "partition",
@@ -44,11 +49,18 @@ _LABELS: dict[str, tuple[str, ...]] = {
         "messagingclientid",
         "application",
         "kafkaclientid",
+        "componentid",
     ),
     "broker": ("broker", "brokerid", "nodeid", "node"),
     "processor": ("eventtype", "processor", "handler", "listener", "type", "event", "actor", "name"),
     "queue": ("queue", "queueid", "worker", "shard", "thread"),
 }
+
+# Labels of the target that tell the processes of a service apart, where its own metrics do not; best first.
+_OF_TARGET = ("pod", "podname", "kubernetespodname", "hostname", "host", "instance")
+_IN_A_PROCESS = ("process_time", "processed", "queue_length", "dead_letters", "paused_partitions", "start_time")
+# What CloudWatch's exporters and Prometheus put before a label's own name.
+_BEFORE_LABELS = re.compile(r"^(dimension|exported)_", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,7 @@ class _Pattern:
     more: tuple[str, ...] = ()
 
 
+_SENT = r"produc|buffer|sent|send|publish|outgoing|written"  # what a producer does is no work of a consumer
 _TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
 _DERIVED = r"_max|_min|_avg|_mean|_sum|sum_|max_|_rate|per_sec|_created|_bucket|_count\b|percent|ratio|slope|velocity"
 _PATTERNS: dict[str, _Pattern] = {
@@ -89,7 +102,13 @@ _PATTERNS: dict[str, _Pattern] = {
         more=("member",),
     ),
     "committed_offset": _Pattern(
-        ((r"commit", 3), (r"(current|consumer|group).*(offset|position)", 2), (r"offset", 1), (r"group", 0.5)),
+        (
+            (r"commit", 3),
+            (r"(current|consumer|group).*(offset|position)", 2),
+            (r"partition_offset$", 2),
+            (r"offset", 1),
+            (r"group", 0.5),
+        ),
         never=rf"lag|uncommitted|rate|latency|{_TIME}|log_end|end_offset|commits?_total|_count\b|_max\b|_sum\b",
         labels=("topic", "partition"),
         more=("group", "member"),
@@ -151,12 +170,10 @@ _PATTERNS: dict[str, _Pattern] = {
     "poll_age": _Pattern(
         ((r"last_poll|poll.*(ago|age)", 3),), never=r"rate|total|avg|max|idle", labels=("member",), more=("group",)
     ),
-    "start_time": _Pattern(
-        ((r"start_time", 3),), never=r"process_start_time_seconds$|offset", labels=("member",), more=("group",)
-    ),
+    "start_time": _Pattern(((r"start_time", 3),), never=r"offset", labels=("member",), more=("group",)),
     "processed": _Pattern(
         ((r"(process|handl|consum|task|event|message|record)\w*_total", 2), (r"processed|handled", 1)),
-        never=r"bytes|fetch|lag|offset|rebalance|commit|error|fail|dead|retry|size",
+        never=rf"bytes|fetch|lag|offset|rebalance|commit|error|fail|dead|retry|size|heartbeat|join|sync|poll|{_SENT}|receiv",
         labels=("member",),
         more=("group", "topic", "processor"),
     ),
@@ -166,13 +183,15 @@ _PATTERNS: dict[str, _Pattern] = {
                 r"(process|handl|listener|execution|task|consume|receive)\w*(seconds|duration|time|millis|_ms)|(duration|time)_\w*process",
                 3,
             ),
+            (r"_duration_(seconds|ms|milliseconds)$", 2),
         ),
-        never=r"cpu|poll|commit|rebalance|fetch|heartbeat|request|gc|process_start|^process_|^jvm|^http|queue|idle|enqueue",
+        never=r"cpu|poll|commit|rebalance|fetch|heartbeat|request|gc|process_start|^process_|^jvm|^http|queue|idle|enqueue"
+        rf"|grpc|rpc|sql|query|scrape|redis|cache|connect|login|{_SENT}",
         more=("group", "topic", "member", "processor"),
     ),
     "queue_length": _Pattern(
         ((r"queue\w*(size|length|depth|items|events|tasks)|(pending|queued)_(tasks|events)", 3),),
-        never=r"fetch|capacity|max|limit|remaining|delay|request|unsent|application|background",
+        never=rf"fetch|capacity|max|limit|remaining|delay|request|unsent|application|background|{_SENT}",
         more=("group", "member", "processor", "queue"),
         labels=("member",),
     ),
@@ -191,6 +210,13 @@ _PATTERNS: dict[str, _Pattern] = {
         more=("group", "topic", "member", "processor"),
     ),
 }
+# Lag of a topic as a whole, where there is none by partition.
+_OF_TOPIC = _Pattern(
+    ((r"lag|uncommitted|binder_kafka_offset", 3), (r"group|consumer", 1), (r"sum|total|topic", 0.5)),
+    never=rf"{_TIME}|max|min(?:_|$)|avg|mean|rate|per_sec|_created|_bucket|percent|slope|velocity|predict|lead",
+    labels=("group", "topic"),
+    without=("partition",),
+)
 _MOSTLY = 0.6
 _UNITS = (
     (r"_(ms|millis|milliseconds)(_|$)", 0.001),
@@ -222,12 +248,14 @@ class Draft:
         signals: what was found.
         missing: signals for which there is no candidate, with the reason.
         member_is: content of the label that tells members apart.
+        left: metrics that look like lag or offsets and are not in it, with the reason.
     """
 
     name: str
     signals: Mapping[str, Drafted]
     missing: Mapping[str, str] = field(default_factory=dict)
     member_is: str = "member"
+    left: Mapping[str, str] = field(default_factory=dict)
 
     def to_yaml(self) -> str:
         """The file, with what else could be meant, and what is missing, in comments."""
@@ -241,6 +269,7 @@ class Draft:
             if drafted.others:
                 lines.append(f"    # or: {', '.join(drafted.others)}")
         lines += [f"# {signal}: {reason}" for signal, reason in self.missing.items()]
+        lines += [f"# Not used: {metric}: {reason}" for metric, reason in self.left.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -279,9 +308,66 @@ def draft(name: str, seen: Seen) -> Draft:
         used.add(metric)
         labels = next(seen[it] for _, it in scored if _base(signal, it) == metric)[0]
         signals[signal] = Drafted(rule=_rule(signal, pattern, metric, labels), others=tuple(candidates[1:4]))
+    if "consumer_lag" in missing and (whole := _of_topic(seen, used, namespace)) is not None:
+        signals = {"consumer_lag": whole, **signals}
+        used.add(str(whole.rule["metric"]))
+        del missing["consumer_lag"]
+    _without_a_strangers_start(signals, missing, seen)
     named = [drafted.rule["labels"] for drafted in signals.values()]
     homeless = by_client or any(isinstance(it, Mapping) and "member" in it and "group" not in it for it in named)
-    return Draft(name=name, signals=signals, missing=missing, member_is="client_id" if homeless else "member")
+    return Draft(
+        name=name,
+        signals=signals,
+        missing=missing,
+        member_is="client_id" if homeless else "member",
+        left=_left(seen, {*used, *(other for it in signals.values() for other in it.others)}),
+    )
+
+
+def _of_topic(seen: Seen, used: set[str], namespace: str) -> Drafted | None:
+    """Lag of topics as a whole, as some exporters sum it up, and as it is kept where there are too many partitions."""
+    scored = sorted(
+        (-score, len(metric), metric)
+        for metric in seen
+        if metric not in used
+        and (score := _score("consumer_lag", _OF_TOPIC, metric, seen[metric], namespace=namespace))
+    )
+    if not scored:
+        return None
+    names = [metric for _, _, metric in scored]
+    rule = _rule("consumer_lag", _OF_TOPIC, names[0], seen[names[0]][0])
+    note = "of a topic as a whole: a stuck or hot partition cannot be seen"
+    return Drafted(rule={**rule, "quality": "proxy", "note": note}, others=tuple(names[1:4]))
+
+
+def _without_a_strangers_start(signals: dict[str, Drafted], missing: dict[str, str], seen: Seen) -> None:
+    """Every program has `process_start_time_seconds`: it is a member's only if the same target tells of its work."""
+    start = signals.get("start_time")
+    if start is None or start.rule["metric"] != "process_start_time_seconds":
+        return
+
+    def targets(metric: str) -> set[tuple[str | None, str | None]]:
+        names = (metric, *(f"{metric}{end}" for end in _HISTOGRAM))
+        return {(it.get("job"), it.get("instance")) for name in names for it in seen.get(name, ())}
+
+    works = [str(signals[it].rule["metric"]) for it in ("process_time", "processed", "queue_length") if it in signals]
+    if not any(targets(it) & targets("process_start_time_seconds") for it in works):
+        del signals["start_time"]
+        missing["start_time"] = "process_start_time_seconds is of a target that tells of no work of a consumer"
+
+
+def _left(seen: Seen, used: set[str]) -> dict[str, str]:
+    """Metrics that look like lag or offsets and are not used, with the reason; those of a used metric's family are not told."""
+    found: dict[str, str] = {}
+    for metric, series in sorted(seen.items()):
+        if metric in used or not _LIKE_LAG.search(metric) or not series or len(found) >= _MOST_LEFT:
+            continue
+        labels = series[0]
+        lacking = [it for it in ("group", "topic", "partition") if not _label(labels, it)]
+        if lacking:
+            there = ", ".join(sorted(name for name in labels if name not in ("__name__", "job", "instance"))) or "none"
+            found[metric] = f"no label looks like {', '.join(lacking)} (there are: {there})"
+    return found
 
 
 def _base(signal: str, metric: str) -> str:
@@ -311,16 +397,20 @@ def _score(
     histogram = SIGNALS[signal].kind is Kind.HISTOGRAM
     if histogram != metric.endswith(_HISTOGRAM) and histogram:
         return 0.0
-    if not histogram and metric.endswith(("_bucket", "_sum")):
+    if not histogram and (metric.endswith("_bucket") or (metric.endswith("_sum") and pattern is not _OF_TOPIC)):
         return 0.0
-    name = _without_namespace(_base(signal, metric) if histogram else metric, namespace)
+    # By OTLP, a gauge of the unit 1 ends with _ratio; CloudWatch's exporters end with the statistic.
+    plain = re.sub(r"(?<=lag|set|ers)_ratio$|_maximum$|_average$", "", _base(signal, metric) if histogram else metric)
+    name = _without_namespace(plain, namespace)
     if re.search(pattern.never, name):
         return 0.0
     matched = [weight for text, weight in pattern.wanted if re.search(text, name)]
     if not matched or max(matched) < 2:
         return 0.0
     labels = series[0] if series else {}
-    lacking = [it for it in pattern.labels if not _label(labels, it)]
+    lacking = [
+        it for it in pattern.labels if not _label(labels, it) and not (it == "member" and _target(signal, labels))
+    ]
     if signal == "consumer_lag" and not _label(labels, "group") and not _label(labels, "member"):
         return 0.0
     if signal == "committed_offset" and not _label(labels, "group") and "commit" not in name:
@@ -335,12 +425,24 @@ def _score(
 
 def _label(labels: Mapping[str, str], canonical: str) -> str | None:
     """The exporter's label for a canonical one, by its name; a partition also by its values."""
-    plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in labels if name not in ("__name__", "le")}
+    plain = {
+        re.sub(r"[^a-z0-9]", "", _BEFORE_LABELS.sub("", name).lower()): name
+        for name in labels
+        if name not in ("__name__", "le", "exported_instance")
+    }
     for wanted in _LABELS[canonical]:
         name = plain.get(wanted)
         if name is not None and (canonical != "partition" or re.fullmatch(r"[0-9]+", labels[name])):
             return name
     return None
+
+
+def _target(signal: str, labels: Mapping[str, str]) -> str | None:
+    """Label of the target that names the process, for metrics of a process that do not name it themselves."""
+    if signal not in _IN_A_PROCESS:
+        return None
+    plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in labels}
+    return next((plain[it] for it in _OF_TARGET if it in plain), None)
 
 
 def _rule(signal: str, pattern: _Pattern, metric: str, labels: Mapping[str, str]) -> dict[str, object]:
@@ -353,6 +455,8 @@ def _rule(signal: str, pattern: _Pattern, metric: str, labels: Mapping[str, str]
     mapped = {
         it: theirs for it, theirs in mapped.items() if list(mapped.values()).index(theirs) == list(mapped).index(it)
     }
+    if "member" in wanted and "member" not in mapped and (process := _target(signal, labels)) is not None:
+        mapped["member"] = process
     rule: dict[str, object] = {"metric": metric, "labels": mapped}
     if SIGNALS[signal].unit == "seconds":
         scale = next((factor for text, factor in _UNITS if re.search(text, metric)), None)
