@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.report.runs.test_record import recorded, result
-from tests.runtime.helpers import record
+from tests.runtime.helpers import record, until
 from tests.runtime.test_runtime import Running
 from tests.serve.serving import Office
 from workbench.reference.metrics import Exported, of_reports, of_runtime, of_serve
@@ -50,9 +50,13 @@ def test_the_runtime_exports_what_the_page_says(tmp_path: Path) -> None:
         it.wait_for_commit(6)
         address = it.runtime.metrics_address
         assert address is not None
-        with urllib.request.urlopen("http://{}:{}/metrics".format(*address), timeout=5) as page:
-            text = page.read().decode()
-    found = families(text)
+
+        def text() -> str:
+            with urllib.request.urlopen("http://{}:{}/metrics".format(*address or ()), timeout=5) as page:
+                return str(page.read().decode())
+
+        until(lambda: "wb_committed_offset{" in text())  # noted after the log has it
+        found = families(text())
     told = of_runtime()
     agree(found, told, maybe=True)
     # What needs a broker: its client's statistics, and the ends of the logs.
