@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural, shell_word
 from workbench.screen import say, tell, tell_page, write_json
@@ -28,7 +28,7 @@ def command() -> None:
 
 
 @command.command(name="list")
-@json_option
+@table_option
 def list_(as_json: bool) -> int:
     """List all profiles, signal by signal: exact, proxy or absent."""
     from workbench.profiles import Quality, known_profiles
@@ -47,6 +47,11 @@ def list_(as_json: bool) -> int:
                 for profile in profiles
             ]
         )
+        return ExitCode.OK
+    qualities = ({name: str(it.quality(name)) for name in SIGNALS} for it in profiles)
+    if wrote_rows(
+        lambda: ({"profile": it.name, "title": it.title, **of} for it, of in zip(profiles, qualities, strict=True))
+    ):
         return ExitCode.OK
     from workbench.console import SafeConsole
 
