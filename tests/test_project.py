@@ -344,7 +344,7 @@ def test_the_threat_model_names_tests_and_modules_that_exist() -> None:
 
 def test_every_link_of_the_documentation_leads_somewhere() -> None:
     """A relative link names a file of the repository, and its anchor a heading there."""
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     found = 0
     for page in pages:
         for target, anchor in re.findall(

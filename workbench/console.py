@@ -105,15 +105,17 @@ class FittingTable(Table):
 
     If it does not fit on the terminal, the columns named in `drops` are left out, one after the other; if it still does not, each
     row becomes a record: its first value, then a line for each of the others.
-    In a file or a pipe it is as wide as it needs, unless `COLUMNS` is set.
+    In a file or a pipe it is as wide as it needs, unless `COLUMNS` is set; on a terminal too, if `wide` is set (`-o wide`).
     """
+
+    wide = False  # of every table of this process
 
     def __init__(self, *, drops: Sequence[str] = (), **options: Any) -> None:
         self._drops = drops
         super().__init__(box=None, title_justify="left", title_style="bold", header_style="bold", **options)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Any]:
-        if not options.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+        if self.wide or (not options.is_terminal and not os.environ.get("COLUMNS", "").isdigit()):
             options = options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
         for column in self.columns:
             column.no_wrap = column.ratio is None

@@ -73,11 +73,26 @@ class DeadLetterSettings(Strict):
     )
 
 
+def _is_of_binder(name: str, known: set[str]) -> bool:
+    if not name.startswith("error."):
+        return False
+    parts = name.split(".")[1:]
+    return any(".".join(parts[:at]) in known for at in range(1, len(parts)))
+
+
 def names_of_letters(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Topics that hold dead letters: by the patterns of the settings, or else by convention."""
+    """Topics that hold dead letters: by the patterns of the settings, or else by convention.
+
+    Spring Cloud Stream's default, `error.<destination>.<group>`, is one only beside a topic `<destination>`.
+    """
+    known = set(names)
     return [
         name
         for name in sorted(names)
         if not name.startswith("__")
-        and (any(fnmatchcase(name, it) for it in patterns) if patterns else CONVENTION.search(name))
+        and (
+            any(fnmatchcase(name, it) for it in patterns)
+            if patterns
+            else CONVENTION.search(name) or _is_of_binder(name, known)
+        )
     ]

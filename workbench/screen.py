@@ -5,18 +5,20 @@ Tables and progress bars are in `console`, with the same rules; no other module 
 
 from __future__ import annotations
 
+import csv
 import json
 import logging
 import os
 import sys
 import threading
 import traceback
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 import click
 
-from workbench.humanize import lines, one_line
+from workbench.humanize import lines, one_line, printable
 from workbench.masking import masked, masked_document
 
 
@@ -68,6 +70,34 @@ def write_json(document: Any, *, indent: int | None = 1) -> None:
     text = json.dumps(masked_document(document), allow_nan=False, indent=indent, default=_plain)
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
     sys.stdout.flush()
+
+
+def write_rows(rows: Iterable[Mapping[str, Any]], *, separator: str) -> None:
+    """Write rows to stdout, with a head: CSV, or with tabs. What is not known is empty; lists and counts are one field.
+
+    Names are escaped as on a screen, and a text that a spreadsheet would take for a formula begins with an apostrophe: JSON has all
+    names as they are.
+    """
+    found = [dict(row) for row in rows]
+    names = list(dict.fromkeys(name for row in found for name in row))
+    writer = csv.writer(sys.stdout, delimiter=separator, lineterminator="\n")
+    writer.writerow(names)
+    for row in found:
+        writer.writerow([_cell(row.get(name)) for name in names])
+    sys.stdout.flush()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, Mapping):
+        value = "; ".join(f"{name}: {it}" for name, it in value.items())
+    elif isinstance(value, list | tuple):
+        value = "; ".join(map(str, value))
+    text = printable(masked(_plain(value)))
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _plain(value: Any) -> str:

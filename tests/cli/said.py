@@ -172,7 +172,7 @@ def everything() -> list[Said]:
     package = PROJECT / "workbench"
     documents = [
         *(it for it in sorted(PROJECT.glob("*.md")) if it.name != "CHANGELOG.md"),  # it abridges commands
-        *sorted((PROJECT / "docs").glob("*.md")),
+        *sorted((PROJECT / "docs").rglob("*.md")),
         *sorted((PROJECT / "runbooks").glob("*.md")),
     ]
     return [

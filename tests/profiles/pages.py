@@ -298,7 +298,7 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "arroyo": [("time_lag", {"member": "pay-app"}, 4.5)],
     "faust": [("process_time", {"member": "pay-app", "processor": "stream"}, 2.5)],
     "confluent_cloud": _LAGGING,
-    "msk": [("consumer_lag", {"group": "pay", "topic": "orders", "partition": None}, 120.0)],
+    "msk": [("consumer_lag", {"group": "pay", "topic": "orders", "partition": 0}, 120.0)],
     "warpstream": [*_LAGGING, ("group_members", {"group": "pay"}, 2.0)],
     "otel_messaging_old": [("deserialized", {"group": "pay", "topic": "orders", "member": "pay-0"}, 50.0)],
     "kip714": [

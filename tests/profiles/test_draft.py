@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import pytest
+from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.profiles.pages import PAGES
-from workbench.profiles import load_profile, parse_profile
+from workbench.cli import root
+from workbench.collect.prometheus import PrometheusSource
+from workbench.profiles import Quality, load_profile, parse_profile
 from workbench.profiles.draft import Seen, draft, interesting
 
 # Whole exporters; pages of single features (a group's state) are no drafts.
@@ -81,3 +87,190 @@ def test_nothing_is_drafted_from_nothing() -> None:
     """A Prometheus without any consumer."""
     found = draft("ours", seen("up 1\nnode_load1 0.5\nprocess_cpu_seconds_total 4\nprocess_start_time_seconds 1\n"))
     assert found.signals == {}
+
+
+# Exporters and services without a shipped profile; names as in their sources. Signal to (metric, labels of the rule).
+OTHERS = {
+    "telegraf's burrow input": (
+        """
+burrow_partition_lag{cluster="main",group="audit",topic="trail",partition="3",owner="10.0.0.4",host="tg-1"} 4
+burrow_partition_offset{cluster="main",group="audit",topic="trail",partition="3",owner="10.0.0.4",host="tg-1"} 96
+burrow_partition_timestamp{cluster="main",group="audit",topic="trail",partition="3",owner="10.0.0.4",host="tg-1"} 1e12
+burrow_topic_offset{cluster="main",topic="trail",partition="3",host="tg-1"} 100
+""",
+        {
+            "consumer_lag": ("burrow_partition_lag", {"group": "group", "topic": "topic", "partition": "partition"}),
+            "committed_offset": (
+                "burrow_partition_offset",
+                {"group": "group", "topic": "topic", "partition": "partition"},
+            ),
+            "log_end_offset": ("burrow_topic_offset", {"topic": "topic", "partition": "partition"}),
+        },
+    ),
+    "OTLP": (
+        """
+kafka_consumer_group_lag_ratio{group="audit",topic="trail",partition="3"} 4
+kafka_consumer_group_lag_sum_ratio{group="audit",topic="trail"} 4
+kafka_consumer_group_offset_ratio{group="audit",topic="trail",partition="3"} 96
+kafka_partition_current_offset_ratio{topic="trail",partition="3"} 100
+kafka_partition_oldest_offset_ratio{topic="trail",partition="3"} 0
+kafka_consumer_group_members_ratio{group="audit"} 2
+""",
+        {
+            "consumer_lag": (
+                "kafka_consumer_group_lag_ratio",
+                {"group": "group", "topic": "topic", "partition": "partition"},
+            ),
+            "committed_offset": (
+                "kafka_consumer_group_offset_ratio",
+                {"group": "group", "topic": "topic", "partition": "partition"},
+            ),
+            "log_end_offset": ("kafka_partition_current_offset_ratio", {"topic": "topic", "partition": "partition"}),
+            "log_start_offset": ("kafka_partition_oldest_offset_ratio", {"topic": "topic", "partition": "partition"}),
+            "group_members": ("kafka_consumer_group_members_ratio", {"group": "group"}),
+        },
+    ),
+    "CloudWatch by YACE": (
+        """
+aws_kafka_offset_lag_maximum{dimension_Consumer_Group="audit",dimension_Topic="trail",dimension_Partition="3",region="eu"} 4
+aws_kafka_max_offset_lag_maximum{dimension_Consumer_Group="audit",dimension_Topic="trail",region="eu"} 4
+""",
+        {
+            "consumer_lag": (
+                "aws_kafka_offset_lag_maximum",
+                {"group": "dimension_Consumer_Group", "topic": "dimension_Topic", "partition": "dimension_Partition"},
+            )
+        },
+    ),
+    "CloudWatch's sums": (
+        """
+aws_kafka_sum_offset_lag_average{dimension_Consumer_Group="audit",dimension_Topic="trail",region="eu"} 4
+""",
+        {
+            "consumer_lag": (
+                "aws_kafka_sum_offset_lag_average",
+                {"group": "dimension_Consumer_Group", "topic": "dimension_Topic"},
+            )
+        },
+    ),
+    "sums alone": (
+        """
+kafka_consumergroup_lag_sum{consumergroup="audit",topic="trail"} 4
+kafka_consumergroup_members{consumergroup="audit"} 4
+""",
+        {
+            "consumer_lag": ("kafka_consumergroup_lag_sum", {"group": "consumergroup", "topic": "topic"}),
+            "group_members": ("kafka_consumergroup_members", {"group": "consumergroup"}),
+        },
+    ),
+    "Spring Cloud Stream": (
+        """
+spring_cloud_stream_binder_kafka_offset{group="audit",topic="trail",application="audit-svc"} 4
+""",
+        {"consumer_lag": ("spring_cloud_stream_binder_kafka_offset", {"group": "group", "topic": "topic"})},
+    ),
+    "Vector": (
+        """
+vector_kafka_consumer_lag{component_id="audit_in",component_kind="source",topic_id="trail",partition_id="3",host="v-0"} 4
+""",
+        {
+            "consumer_lag": (
+                "vector_kafka_consumer_lag",
+                {"topic": "topic_id", "partition": "partition_id", "member": "component_id"},
+            )
+        },
+    ),
+    "a service of one's own": (
+        """
+audit_duration_seconds_bucket{event_type="login",pod="audit-0",le="1"} 4
+audit_duration_seconds_sum{event_type="login",pod="audit-0"} 2
+audit_duration_seconds_count{event_type="login",pod="audit-0"} 4
+audit_handled_total{event_type="login",pod="audit-0"} 4
+process_start_time_seconds{pod="audit-0"} 1.7e9
+consumer_heartbeat_total{pod="audit-0"} 9
+consumer_heartbeat_response_time_seconds_bucket{pod="audit-0",le="1"} 9
+producer_buffer_queue_size{pod="audit-0"} 7
+producer_messages_processed_total{pod="audit-0"} 7
+consumer_fetched_messages_total{pod="audit-0"} 7
+http_request_duration_seconds_bucket{pod="audit-0",le="1"} 7
+""",
+        {
+            "process_time": ("audit_duration_seconds", {"member": "pod", "processor": "event_type"}),
+            "processed": ("audit_handled_total", {"member": "pod", "processor": "event_type"}),
+            "start_time": ("process_start_time_seconds", {"member": "pod"}),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_draft_of_another_exporter_is_usable(name: str) -> None:
+    """Each signal by the metric and the labels that a person would choose, and no other: no heartbeat, and nothing of a producer."""
+    page, wanted = OTHERS[name]
+    drafted = parse_profile(draft("ours", seen(page)).to_yaml(), name="ours")
+    assert {signal: (rule.metric, rule.labels) for signal, rule in drafted.signals.items()} == wanted
+    lag = drafted.signals.get("consumer_lag")
+    assert lag is None or (lag.quality is Quality.PROXY) == (not {"group", "partition"} <= lag.labels.keys())
+
+
+def test_the_start_of_an_exporter_is_not_that_of_a_member() -> None:
+    """Every program tells when it began; a member's is one that also tells of its work."""
+    page = """
+kafka_consumergroup_lag{consumergroup="pay",topic="orders",partition="3"} 4
+process_start_time_seconds 1.7e9
+"""
+    found = draft("ours", seen(page))
+    assert "start_time" not in found.signals
+    assert "tells of no work of a consumer" in found.missing["start_time"]
+
+
+def test_what_could_not_be_mapped_is_said_with_the_reason() -> None:
+    """By metric, with the labels that are there."""
+    page = """
+keda_scaler_metrics_value{metric="s0-kafka-trail",scaledObject="audit",scaler="kafkaScaler"} 7
+pulsar_subscription_back_log{namespace="shop/prod",topic="persistent://shop/prod/trail-partition-3",subscription="audit"} 7
+"""
+    found = draft("ours", seen(page))
+    assert found.signals == {}
+    assert found.left["keda_scaler_metrics_value"] == (
+        "no label looks like group, topic, partition (there are: metric, scaledObject, scaler)"
+    )
+    assert "pulsar_subscription_back_log" in found.left
+    assert "# Not used: keda_scaler_metrics_value" in found.to_yaml()
+
+
+@pytest.mark.parametrize(
+    ("page", "code", "says"),
+    [
+        (OTHERS["OTLP"][0], 0, "Check it with"),
+        (
+            'keda_scaler_metrics_value{metric="s0-kafka-trail"} 7',
+            4,
+            "keda_scaler_metrics_value: no label looks like group",
+        ),
+    ],
+)
+def test_the_command_looks_at_an_instant_and_writes_no_empty_draft(
+    page: str, code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--at`: names and examples of that time. What cannot be mapped is no file that somebody should check."""
+    asked: list[datetime | None] = []
+
+    def names(_self: object, *, at: datetime | None = None) -> frozenset[str]:
+        asked.append(at)
+        return frozenset(seen(page))
+
+    def recent(_self: object, _names: object, *, most: int = 1, at: datetime | None = None) -> Seen:
+        asked.append(at)
+        return seen(page)
+
+    monkeypatch.setattr(PrometheusSource, "names", names)
+    monkeypatch.setattr(PrometheusSource, "recent", recent)
+    output = tmp_path / "ours.yaml"
+    words = ["profiles", "new", "--url", "http://127.0.0.1:9", "--at", "2026-11-21T03:00:00Z", "--output", str(output)]
+    result = CliRunner().invoke(root, words, standalone_mode=False)
+    assert result.return_value == code
+    assert asked == [datetime(2026, 11, 21, 3, tzinfo=UTC)] * 2
+    assert says in result.output
+    assert output.exists() == (code == 0)
+    assert ("Check it with" in result.output) == (code == 0)

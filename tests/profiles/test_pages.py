@@ -24,9 +24,9 @@ from workbench.signals import SIGNALS
 NOT_PAGES = {"runtime", "librdkafka"}  # the runtime's own page is tested with it; librdkafka's is JSON, below
 
 
-def series(name: str) -> SeriesTable:
+def series(name: str, text: str | None = None) -> SeriesTable:
     """The series of a page through its profile."""
-    page = Page(url="http://page", taken_at=1000.0, text=PAGES[name])
+    page = Page(url="http://page", taken_at=1000.0, text=PAGES[name] if text is None else text)
     [found] = page_series(page, [load_profile(name)], cluster="c")
     return found
 
@@ -163,6 +163,54 @@ def test_both_generations_of_the_messaging_conventions_are_never_added_up() -> N
     both = most_trusted([series("otel_messaging"), series("otel_messaging_old")]).to_samples().to_pylist()
     assert {row["source"] for row in both} == {"otel_messaging"}
     assert [row["value"] for row in both if row["signal"] == "deserialized"] == [50.0]
+
+
+SUMS = """
+kafka_consumergroup_lag_sum{consumergroup="pay",topic="orders"} 119
+kafka_consumergroup_current_offset_sum{consumergroup="pay",topic="orders"} 880
+kminion_kafka_consumer_group_topic_lag{group_id="refund",topic_name="orders"} 7
+kminion_kafka_topic_high_water_mark_sum{topic_name="orders"} 999
+"""
+RATIO = """
+kafka_consumer_group_lag_ratio{group="pay",topic="orders",partition="3"} 120
+kafka_consumer_group_lag_sum_ratio{group="pay",topic="orders"} 120
+kafka_consumer_group_offset_ratio{group="pay",topic="orders",partition="3"} 880
+kafka_partition_current_offset_ratio{topic="orders",partition="3"} 1000
+kafka_consumer_group_members{group="pay"} 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("profile", "page", "found"),
+    [
+        ("kafka_exporter", SUMS, {("consumer_lag", 0): 119.0, ("committed_offset", 0): 880.0}),
+        ("kminion", SUMS, {("consumer_lag", 0): 7.0, ("log_end_offset", 0): 999.0}),
+        (
+            "otel_kafkametrics",
+            RATIO,
+            {("consumer_lag", 3): 120.0, ("committed_offset", 3): 880.0, ("log_end_offset", 3): 1000.0, ("group_members", None): 2.0},
+        ),
+    ],
+)  # fmt: skip
+def test_a_profile_knows_what_else_its_exporter_is_called(profile: str, page: str, found: Any) -> None:
+    """Sums, where the series by partition are not kept; the names that OTLP gives. Never a sum beside its parts."""
+    rows = series(profile, page).to_samples().to_pylist()
+    assert {(row["signal"], row["partition"]): row["value"] for row in rows} == found
+    both = series(profile, page + PAGES[profile]).to_samples().to_pylist()
+    lag = [
+        row for row in both if row["signal"] == "consumer_lag" and row["group"] == "pay" and row["value"] is not None
+    ]
+    assert [(row["partition"], row["value"]) for row in lag] == [(3, 120.0)]
+
+
+def test_a_topic_as_a_whole_is_said() -> None:
+    """Not in silence: a stuck partition cannot be seen in a sum."""
+    left_out = LeftOut()
+    profile = load_profile("msk")
+    labels = {"name": "SumOffsetLag", "groupId": "pay", "topic": "orders"}
+    assert profile.meaning("kafka_consumer_group_ConsumerLagMetrics_Value", labels, left_out=left_out) is not None
+    assert "a topic as a whole, shown as partition 0" in left_out.notes()[0]
+    assert left_out.words() == []
 
 
 def test_a_time_to_drain_is_no_age() -> None:

@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.redrive.six_kinds import KINDS, headers_of
-from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, ROUND_HEADER, Origin, Reader
+from workbench.cli.dlq_show import show_letters
+from workbench.payloads.decode import Decoder
+from workbench.record_settings import RecordSettings
+from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, ROUND_HEADER, Letter, Origin, Reader
 from workbench.redrive.selection import header_test, offset_range
+from workbench.redrive.show import _shown
 from workbench.redrive.topics import names_of_letters, source_by_name
 
 OWN = [("event_type", b"order"), ("trace", b"7"), ("event_type", b"order2"), ("empty", None)]
@@ -38,6 +42,59 @@ def test_headers_of_the_settings_come_first() -> None:
     headers = [("src", b"orders"), ("at", b"17"), ("why", b"late"), ("own", b"1")]
     assert reader.origin(headers)[:6] == ("mapping", "orders", None, 17, None, "late")
     assert [name for name, _ in reader.restored(headers, plan="p", letter="0:0", round_=1)][:1] == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "framework", "error"),
+    [
+        ("__streams.errors.", "kafka_streams", "java.lang.IllegalStateException"),
+        ("__dlq.errors.", "share_group", "(none)"),
+    ],
+)
+def test_kafkas_own_letters_of_streams_and_share_groups(prefix: str, framework: str, error: str) -> None:
+    """KIP-1034 and KIP-1191: source and error are read, the group of a share group too, and all of it is taken off."""
+    values = {"topic": b"pay", "partition": b"1", "offset": b"41"}
+    more = {
+        "kafka_streams": {
+            "exception": b"java.lang.IllegalStateException",
+            "message": b"no rate",
+            "stacktrace": b"at x",
+        },
+        "share_group": {"group": b"sg", "delivery.count": b"5"},
+    }[framework]
+    headers = [*OWN, *((prefix + name, value) for name, value in (values | more).items())]
+    found = Reader().origin(headers)
+    assert (found.framework, found.topic, found.partition, found.offset, found.error) == (
+        framework,
+        "pay",
+        1,
+        41,
+        error,
+    )
+    assert found.group == ("sg" if framework == "share_group" else None)
+    restored = Reader().restored(headers, plan="p", letter="1:2", round_=1)
+    assert [it for it in restored if it[0].startswith("__")] == []
+    assert restored[: len(OWN)] == OWN
+
+
+def test_letters_of_an_unknown_framework_show_their_headers_and_the_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that the next step can be seen; names of headers are text, and known letters say nothing of it."""
+    headers = [("original-topic", b"pay"), ("why\x1b[31m", b"late"), ("original-topic", b"x"), ("wb_plan", b"p")]
+    strange = Letter(0, 7, 1_700_000_000_000, b"k", b"v", headers)
+    known = Letter(0, 8, 1_700_000_000_000, b"k", b"v", headers_of("spring", "pay", 1, 2, "E"))
+    shown = [
+        _shown(it, Reader().origin(it.headers), Decoder(RecordSettings()), "pay-x", payload=False)
+        for it in (strange, known)
+    ]
+    assert [it.headers for it in shown] == [("original-topic", "why\x1b[31m"), ()]
+    show_letters(shown, "pay-x", payload=False)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 letter is of no framework that is known" in said
+    assert 'headers = {topic = "original-topic"}' in said
+    assert "\x1b[31m" not in said
+    assert shown[0].document()["headers"] == ("original-topic", "why\x1b[31m")
+    show_letters(shown[1:], "pay-x", payload=False)
+    assert "no framework" not in capsys.readouterr().out
 
 
 def test_several_rounds_of_one_framework() -> None:
@@ -101,6 +158,9 @@ def test_topics_by_convention_and_by_settings() -> None:
     assert names_of_letters(names, []) == sorted(
         ["orders-dlt", "orders.DLQ", "a_dead_letters", "orders-dead", "dlq", "pay-dlt-0"]
     )
+    binder = ["error.orders.ledger", "error.pay.events.ledger", "error.log", "error.unknown.x", "pay.events"]
+    assert names_of_letters([*names, *binder], ["*"])
+    assert set(names_of_letters(["orders", *binder], [])) == {"error.orders.ledger", "error.pay.events.ledger"}
     assert names_of_letters(names, ["orders*"]) == ["orders", "orders-dead", "orders-dlt", "orders.DLQ"]
     assert source_by_name("orders-dlt", names) == "orders"
     assert source_by_name("other-dlt", names) is None

@@ -8,10 +8,9 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.report.runs.test_record import recorded, result
-from tests.runtime.helpers import record
+from tests.runtime.helpers import record, until
 from tests.runtime.test_runtime import Running
 from tests.serve.serving import Office
-from tests.waiting import wait_for
 from workbench.reference.metrics import Exported, of_reports, of_runtime, of_serve
 from workbench.report.runs.numbers import export, metrics_name
 from workbench.runtime import Dead
@@ -51,16 +50,13 @@ def test_the_runtime_exports_what_the_page_says(tmp_path: Path) -> None:
         it.wait_for_commit(6)
         address = it.runtime.metrics_address
         assert address is not None
-        text = ""
 
-        def is_told() -> bool:
-            nonlocal text
-            with urllib.request.urlopen("http://{}:{}/metrics".format(*address), timeout=5) as page:
-                text = page.read().decode()
-            return "\nwb_committed_offset{" in text
+        def text() -> str:
+            with urllib.request.urlopen("http://{}:{}/metrics".format(*address or ()), timeout=5) as page:
+                return str(page.read().decode())
 
-        wait_for(is_told, 10)  # the consumer learns of its commit a moment later
-    found = families(text)
+        until(lambda: "wb_committed_offset{" in text())  # noted after the log has it
+        found = families(text())
     told = of_runtime()
     agree(found, told, maybe=True)
     # What needs a broker: its client's statistics, and the ends of the logs.

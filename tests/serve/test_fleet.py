@@ -9,7 +9,7 @@ import pytest
 from tests.serve.serving import Office, alert, judged
 from tests.serve.test_incidents import post
 from workbench.serve import fleet
-from workbench.serve.app import add_note
+from workbench.serve.handling import add_note
 from workbench.serve.reading import Reading
 
 DAY = 86_400.0

@@ -9,7 +9,7 @@ import pytest
 from tests.serve.serving import Office, alert, judged, webhook
 from workbench.alerts import parse_alerts
 from workbench.errors import SourceUnreachableError
-from workbench.serve.app import add_note
+from workbench.serve.handling import add_note
 from workbench.serve.incidents import conclude
 from workbench.serve.journal import Accepted, FullError, accept, waiting
 from workbench.serve.judged import GivenWayError, Judged, Question

@@ -12,7 +12,7 @@ from workbench.api.letters import apply_redrive, dead_letters, letters_setup, pl
 from workbench.cli.dlq_options import dry_run_option, selection_options_of_letters
 from workbench.cli.dlq_watch import discard_command, follow_command, give_up_command, verify_command
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option, renamed
+from workbench.cli.options import cluster_option, config_option, json_option, renamed, table_option, wrote_rows
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_option, confirmed, seconds_of
 from workbench.errors import ExitCode
 from workbench.humanize import plural, shell_word
@@ -30,7 +30,7 @@ def command() -> None:
 
 @command.command(name="list")
 @cluster_option()
-@json_option
+@table_option
 @config_option
 def list_command(cluster: str, as_json: bool, config: Path | None) -> int:
     """List the topics with dead letters: number, age, rate, errors and source topics. Joins no group.
@@ -44,7 +44,7 @@ def list_command(cluster: str, as_json: bool, config: Path | None) -> int:
         found = dead_letters(cluster=cluster, config=config)
     if as_json:
         write_json(found.to_json())
-    else:
+    elif not wrote_rows(lambda: (it.document() for it in found.topics)):
         show_topics(found.topics, cluster)
     return ExitCode.OK
 

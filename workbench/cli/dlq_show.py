@@ -11,7 +11,7 @@ from rich.text import Text
 
 from workbench.cli.typed import filled
 from workbench.console import FittingTable, SafeConsole, open_console, step_bar
-from workbench.humanize import counted, duration, moment, printable, rate, size
+from workbench.humanize import counted, duration, listed, moment, plural, printable, rate, size
 from workbench.masking import masked
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def show_letters(found: Sequence[ShownLetter], topic: str, *, payload: bool) -> 
             str(origin.round),
         )
     console.print(table)
+    _explain_unknown(console, found)
     if not payload:
         console.line_of("Keys and values: add --payload.")
         return
@@ -90,6 +91,27 @@ def show_letters(found: Sequence[ShownLetter], topic: str, *, payload: bool) -> 
         console.line_of(f"{it.partition}:{it.offset}  key {it.key if it.key is not None else '(none)'}", style="bold")
         if it.value is not None:
             console.line_of(f"  {it.value.type or it.value.kind}: {it.value.line()}")
+
+
+def _explain_unknown(console: SafeConsole, found: Sequence[ShownLetter]) -> None:
+    """What letters of an unknown framework carry, and the setting that says which header is which."""
+    unknown = [it for it in found if it.origin.framework == "unknown"]
+    if not unknown:
+        return
+    names = list(dict.fromkeys(name for it in unknown for name in it.headers))
+    letters = plural(len(unknown), "letter is", "letters are")
+    if not names:
+        console.line_of(
+            f"{letters} without a header: name their source with --source, or a target with --to.",
+            style="yellow",
+        )
+        return
+    guess = next((name for name in names if "topic" in name.lower()), names[0])
+    console.line_of(
+        f"{letters} of no framework that is known. Their headers: {listed(names, most=20)}.", style="yellow"
+    )
+    console.line_of("If one of them names the source topic, say so in workbench.toml:", style="yellow")
+    console.line_of(f'  [clusters.NAME.dead_letters]   headers = {{topic = "{guess}"}}', style="yellow")
 
 
 def show_counts_of_letters(counts: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, config_option, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import did_you_mean, plural
 from workbench.screen import say, tell, write_json
@@ -112,7 +112,7 @@ def import_(
 @command.command(name="list")
 @cluster_option()
 @click.option("--since", default="24h", show_default=True, help=f"From when on: {A_TIME}.")
-@json_option
+@table_option
 @config_option
 def list_(cluster: str, since: str, as_json: bool, config: Path | None) -> int:
     """Show the recorded events, oldest first."""
@@ -121,6 +121,8 @@ def list_(cluster: str, since: str, as_json: bool, config: Path | None) -> int:
     events = EventStore(_known(cluster, config).name).read(start=_instant(since))
     if as_json:
         write_json([event.to_json() for event in events])
+        return ExitCode.OK
+    if wrote_rows(lambda: (event.to_json() for event in events)):
         return ExitCode.OK
     for event in events:
         whom = f"  (groups {event.group})" if event.group else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -153,3 +153,47 @@ def window_options(function: F) -> F:
 def json_option(function: F) -> F:
     """`--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON to stdout.")(function)
+
+
+_SHAPE = "workbench.format"  # in the context's meta
+
+
+def table_option(function: F) -> F:
+    """`-o`: the form of a command's table; and `--json`, which is `-o json`."""
+
+    def keep_shape(context: click.Context, _parameter: click.Parameter, value: str) -> None:
+        context.meta[_SHAPE] = value
+
+    def is_json(context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
+        return value or context.meta.get(_SHAPE) == "json"
+
+    function = click.option(
+        "--json", "as_json", is_flag=True, callback=is_json, help="Print the result as JSON to stdout: -o json."
+    )(function)
+    return click.option(
+        "-o",
+        "--format",
+        "shape",
+        type=click.Choice(["table", "wide", "json", "csv", "tsv"]),
+        default="table",
+        show_default=True,
+        is_eager=True,
+        expose_value=False,
+        callback=keep_shape,
+        help="wide: all columns, however narrow the terminal; csv, tsv: a line a row, with the fields of the JSON.",
+    )(function)
+
+
+def wrote_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> bool:
+    """Write a table's rows if CSV or TSV was asked for, and set tables wide if that was; whether the rows are written."""
+    shape = click.get_current_context().meta.get(_SHAPE)
+    if shape in ("csv", "tsv"):
+        from workbench.screen import write_rows
+
+        write_rows(rows(), separator="," if shape == "csv" else "\t")
+        return True
+    if shape == "wide":
+        from workbench.console import FittingTable
+
+        FittingTable.wide = True
+    return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural, shell_word
 from workbench.screen import say, tell, tell_page, write_json
@@ -28,7 +28,7 @@ def command() -> None:
 
 
 @command.command(name="list")
-@json_option
+@table_option
 def list_(as_json: bool) -> int:
     """List all profiles, signal by signal: exact, proxy or absent."""
     from workbench.profiles import Quality, known_profiles
@@ -47,6 +47,11 @@ def list_(as_json: bool) -> int:
                 for profile in profiles
             ]
         )
+        return ExitCode.OK
+    qualities = ({name: str(it.quality(name)) for name in SIGNALS} for it in profiles)
+    if wrote_rows(
+        lambda: ({"profile": it.name, "title": it.title, **of} for it, of in zip(profiles, qualities, strict=True))
+    ):
         return ExitCode.OK
     from workbench.console import SafeConsole
 
@@ -153,8 +158,11 @@ def check(
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file; default: print it."
 )
+@click.option("--at", help=f"Look at the metrics of this time: {A_TIME}. Default: now.")
 @config_option
-def new(url: str | None, cluster: str | None, name: str, output: Path | None, config: Path | None) -> int:
+def new(
+    url: str | None, cluster: str | None, name: str, output: Path | None, at: str | None, config: Path | None
+) -> int:
     """Draft a profile from what a Prometheus shows: by name, unit and labels, with what is missing.
 
     Check every line, then use it: profiles = ["./ours.yaml"] in workbench.toml. Exit code 4 if no lag was found.
@@ -163,19 +171,27 @@ def new(url: str | None, cluster: str | None, name: str, output: Path | None, co
     from workbench.collect.prometheus import PrometheusSource
     from workbench.files import atomic_write, writing
     from workbench.profiles.draft import draft, interesting
+    from workbench.window import parse_instant
 
     if (url is None) == (cluster is None):
         raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
     target = _target(url, cluster, config)
     source = PrometheusSource.of(target, [])
+    instant = parse_instant(at) if at is not None else None
     with Steps().waiting("Reading the names of the metrics from Prometheus"):
-        candidates = interesting(source.names())
+        candidates = interesting(source.names(at=instant))
     if len(candidates) > _MOST_CANDIDATES:
         say(
             f"{plural(len(candidates), 'metric')} may belong to consumers; only the first {_MOST_CANDIDATES} are looked at."
         )
     with Steps().waiting("Reading examples of the metrics"):
-        found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=3))
+        found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=3, at=instant))
+    if not found.signals:
+        tell("No metric could be mapped to a signal, so there is no draft.")
+        for metric, reason in found.left.items():
+            tell(f"  {metric}: {reason}")
+        say("Without a lag: read it from Kafka itself (bootstrap in workbench.toml), or run a lag exporter.")
+        return ExitCode.EVIDENCE
     text = found.to_yaml()
     if output is not None:
         with writing(f"The profile {output}"):

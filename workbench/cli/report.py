@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, renamed
+from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, renamed, table_option, wrote_rows
 from workbench.errors import ExitCode
 from workbench.screen import say, say_error, tell, tell_page, write_json
 
@@ -101,7 +101,7 @@ def health(
     show_default=True,
     help="Folder of the runs.",
 )
-@json_option
+@table_option
 def list_(out: Path, as_json: bool) -> int:
     """List the runs in a folder, oldest first, and how each ended. A run whose process is gone is "lost"."""
     from workbench.humanize import duration
@@ -112,6 +112,9 @@ def list_(out: Path, as_json: bool) -> int:
         write_json(
             [{**record.model_dump(mode="json", by_alias=True), "folder": str(folder)} for folder, record in runs]
         )
+        return ExitCode.OK
+    names = {"run_id", "report", "cluster", "state", "exit_code", "started_at", "ended_at", "seconds", "message"}
+    if wrote_rows(lambda: (record.model_dump(mode="json", include=names) for _, record in runs)):
         return ExitCode.OK
     if not runs:
         say(f"No runs in {out}.")

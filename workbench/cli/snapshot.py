@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, groups_option, json_option, renamed
+from workbench.cli.options import cluster_option, config_option, groups_option, renamed, table_option, wrote_rows
 from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _SAID = 20  # missing parts that are listed; --json has all of them
     old=("--deadline",),
     help="Time limit of the whole snapshot, for example 15s. Default: the cluster's timeout_seconds.",
 )
-@json_option
+@table_option
 @config_option
 def command(
     cluster: str,
@@ -84,6 +84,8 @@ def command(
         )
     if as_json:
         write_json(found.to_json())
+    elif wrote_rows(lambda: found.ranked if found.ranked is not None else found.partitions):
+        pass
     elif found.ranked is not None:
         _show_ranked(found.ranked, found.groups)
     else:

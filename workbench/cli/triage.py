@@ -13,10 +13,11 @@ from workbench.cli.options import (
     cluster_option,
     config_option,
     default_cluster,
-    json_option,
     renamed,
     selection_options,
+    table_option,
     window_options,
+    wrote_rows,
 )
 from workbench.errors import UsageError
 from workbench.files import require_empty
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.api.requests import Measurements
     from workbench.cli.triage_all import SweepRequest
     from workbench.triage.engine import Triage
+    from workbench.triage.finding import Finding
 
 
 @click.command(name="triage")
@@ -83,7 +85,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="With --all: also write the whole table to this file.",
 )
-@json_option
+@table_option
 @config_option
 def command(**given: Any) -> int:
     """Find out whether consumers lag and why, with evidence and actions.
@@ -167,9 +169,26 @@ def _look(request: LookRequest) -> int:
                 step.note = str(request.html)
     if request.as_json:
         write_json(result.to_json())
-    else:
+    elif not wrote_rows(lambda: map(row_of, result.findings)):
         _show(result, with_runbooks=request.with_runbooks)
     return result.exit_code
+
+
+def row_of(finding: Finding) -> dict[str, Any]:
+    """A finding as a row for `-o csv`: what the overview shows, in seconds and messages."""
+    names = (
+        "cluster",
+        "group",
+        "topic",
+        "state",
+        "verdict",
+        "lag_messages",
+        "eta_drain_seconds",
+        "since",
+        "owner",
+        "headline",
+    )
+    return {**{name: getattr(finding, name) for name in names}, "time_lag_seconds": finding.time_lag.seconds}
 
 
 def _show(result: TriageResult, *, with_runbooks: bool) -> None:

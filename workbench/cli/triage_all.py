@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.cli.options import wrote_rows
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.screen import write_json
@@ -80,7 +81,7 @@ def triage_all(request: SweepRequest) -> int:
                 step.note = str(request.html)
     if request.as_json:
         write_json(result.to_json())
-    else:
+    elif not wrote_rows(result.table.to_pylist):
         from workbench.console import open_console
         from workbench.report.sweep import show_sweep
 

@@ -143,7 +143,7 @@ class PrometheusSource:
         return Collected(
             series=with_derived_lag(most_trusted(tables)),
             incomplete=(*self.partial, *self._left_out.words()),
-            sources=tuple(dict.fromkeys(sources)),
+            sources=tuple(dict.fromkeys([*sources, *self._left_out.notes()])),
         )
 
     def _of_generation(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 from importlib import resources
@@ -23,6 +23,7 @@ from workbench.errors import ConfigError
 from workbench.humanize import did_you_mean
 from workbench.inputs import first_problem, read_within
 from workbench.places import profiles_dir
+from workbench.profiles.left_out import WHOLE, LeftOut
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import GROUP_STATES, SIGNALS, Grain, Kind
 
@@ -46,13 +47,15 @@ __all__ = [
 _NUMBER = re.compile(r"[0-9]{1,10}")  # str.isdigit also accepts "²" and "١"
 _PLACE = re.compile(r"\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
 _LAST_PARTITION = 2**31 - 1  # Kafka's own type
-_EXAMPLE_CHARACTERS = 40
 _PROFILE_BYTES = 1 << 20
 # The processor of a metric that does not tell event types apart.
 EVERY_TYPE = "all"
 
 # The signal that may come as a mean and a count, instead of a histogram.
 IN_PARTS = "process_time"
+
+# Signals whose series may be those of a topic as a whole, as exporters sum them up: they count as its only partition.
+_OF_TOPICS = ("consumer_lag", "committed_offset", "log_end_offset")
 
 # `stat` of an estimated time lag; one that the consumer computed from the record is a `value`.
 ESTIMATE = "estimate"
@@ -165,27 +168,6 @@ class Meaning:
     generation: int = 0
 
 
-@dataclass(slots=True)
-class LeftOut:
-    """Series of a profile with invalid labels: counted, with one example per kind."""
-
-    _counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    _examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
-
-    def add(self, metric: str, label: str, value: str | None, *, wanted: str) -> None:
-        """Count a series."""
-        key = (metric, label, wanted)
-        self._counts[key] = self._counts.get(key, 0) + 1
-        self._examples.setdefault(key, "missing" if value is None else ascii(value[:_EXAMPLE_CHARACTERS]))
-
-    def words(self) -> list[str]:
-        """Series that were left out, a line for each metric and label."""
-        return [
-            f"{count} series of {metric} left out: the label {label} is not a valid {wanted} ({self._examples[metric, label, wanted]})"
-            for (metric, label, wanted), count in self._counts.items()
-        ]
-
-
 class Profile(BaseModel):
     """One exporter or framework."""
 
@@ -274,6 +256,10 @@ class Profile(BaseModel):
             elif name == "member" and value is not None:
                 value = value if self.member_form is None else _filled(self.member_form, labels)
             canonical[name] = value
+        if signal in _OF_TOPICS and canonical.get("partition") is None:
+            canonical["partition"] = WHOLE
+            if left_out is not None:
+                left_out.of_topics.add(metric)
         if SIGNALS[signal].grain is Grain.PROCESSOR and canonical.get("processor") is None:
             canonical["processor"] = EVERY_TYPE
         if rule.stat_label is not None:

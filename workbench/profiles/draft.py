@@ -9,188 +9,18 @@ from dataclasses import dataclass, field
 
 import yaml
 
+from workbench.profiles.patterns import BEFORE_LABELS, IN_A_PROCESS, LABELS, OF_TARGET, OF_TOPIC, PATTERNS, Pattern
 from workbench.signals import SIGNALS, Kind
 
 # Labels of some recent series of each metric name.
 Seen = Mapping[str, Sequence[Mapping[str, str]]]
 
+_LIKE_LAG = re.compile(r"lag(?:_|$)|backlog|back_log|offset|keda_scaler")
+_MOST_LEFT = 8
 _INTERESTING = re.compile(
-    r"lag|offset|consumer|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq|throttl|fetch",
+    r"back_log|backlog|keda_scaler|start_time|duration|lag|offset|consumer|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq|throttl|fetch",
 )
 _HISTOGRAM = ("_bucket", "_sum", "_count")
-# Label names by what they usually contain, best first; all in lower case without separators.
-_LABELS: dict[str, tuple[str, ...]] = {
-    "group": (
-        *("consumergroup", "consumergroupid", "consumergroupname", "group", "groupid", "groupname", "cgroup", "cg"),
-        *("messagingconsumergroupname", "messagingkafkaconsumergroup", "redpandagroup", "subscription", "consumer"),
-    ),
-    "topic": ("topic", "topicname", "kafkatopic", "messagingdestinationname", "redpandatopic", "destination", "stream"),
-    "partition": (
-        *(
-            "partition",
-            "partitionid",
-            "kafkapartition",
-            "messagingdestinationpartitionid",
-            "redpandapartition",
-            "shard",
-        ),
-    ),
-    "member": (
-        "clientid",
-        "memberid",
-        "consumerid",
-        "member",
-        "client",
-        "messagingclientid",
-        "application",
-        "kafkaclientid",
-    ),
-    "broker": ("broker", "brokerid", "nodeid", "node"),
-    "processor": ("eventtype", "processor", "handler", "listener", "type", "event", "actor", "name"),
-    "queue": ("queue", "queueid", "worker", "shard", "thread"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Pattern:
-    """How a signal's metric is usually named.
-
-    Attributes:
-        wanted: patterns in the name with their weights; one with a positive weight must match.
-        never: a name that matches is another signal.
-        labels: canonical labels that the series need.
-        without: canonical labels that they must not have.
-        more: labels that are mapped if they are there.
-    """
-
-    wanted: tuple[tuple[str, float], ...]
-    never: str = r"$^"
-    labels: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
-
-
-_TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
-_DERIVED = r"_max|_min|_avg|_mean|_sum|sum_|max_|_rate|per_sec|_created|_bucket|_count\b|percent|ratio|slope|velocity"
-_PATTERNS: dict[str, _Pattern] = {
-    "consumer_lag": _Pattern(
-        ((r"lag|uncommitted", 3), (r"group|consumer", 1), (r"offset|records|messages", 0.5), (r"partition", 0.5)),
-        never=rf"{_TIME}|{_DERIVED}|total_?lag|predict|lead",
-        labels=("topic", "partition"),
-        more=("group", "member"),
-    ),
-    "time_lag": _Pattern(
-        (
-            (r"lag.*(seconds|millis|_ms\b|time|age)|(time|age|seconds).*lag|(oldest|message).*age", 3),
-            (r"group|consumer", 1),
-        ),
-        never=r"_bucket|_created|percent|_max\b.*_max\b|to_drain|eta|estimat",
-        labels=("group", "topic", "partition"),
-        more=("member",),
-    ),
-    "committed_offset": _Pattern(
-        ((r"commit", 3), (r"(current|consumer|group).*(offset|position)", 2), (r"offset", 1), (r"group", 0.5)),
-        never=rf"lag|uncommitted|rate|latency|{_TIME}|log_end|end_offset|commits?_total|_count\b|_max\b|_sum\b",
-        labels=("topic", "partition"),
-        more=("group", "member"),
-    ),
-    "log_end_offset": _Pattern(
-        (
-            (
-                r"(end|latest|newest|high|head|last|highwater|watermark|written|max).*offset|offset.*(end|latest|newest|high)|high_?water",
-                3,
-            ),
-            (r"(partition|topic).*(current|offset)|log_end", 2),
-            (r"offset", 1),
-        ),
-        never=rf"lag|commit|low|oldest|earliest|start|begin|group|stable|lso|{_TIME}|_sum\b|delta|rate",
-        labels=("topic", "partition"),
-        without=("group",),
-    ),
-    "last_stable_offset": _Pattern(
-        ((r"last_?stable|(?:^|_)lso(?:_|$)", 3), (r"offset", 1)),
-        never=rf"lag|commit|group|client|member|{_TIME}|_sum\b|rate",
-        labels=("topic", "partition"),
-        without=("group", "member"),
-    ),
-    "log_start_offset": _Pattern(
-        (
-            (
-                r"(start|oldest|earliest|low|begin|first|beginning|min).*offset|offset.*(start|oldest|earliest|low)|low_?water",
-                3,
-            ),
-        ),
-        never=rf"lag|commit|group|{_TIME}|_sum\b|rate",
-        labels=("topic", "partition"),
-        without=("group",),
-    ),
-    "group_members": _Pattern(
-        ((r"members?\b|members?_|num_consumers|consumers?\b", 3), (r"group", 1)),
-        never=rf"lag|offset|{_TIME}|rebalance|info|_topic|assign|empty|partition",
-        labels=("group",),
-        without=("topic", "partition", "member"),
-    ),
-    "group_state": _Pattern(
-        ((r"group\w*(state|info)|state", 3),),
-        never=r"count|total|seconds|_time",
-        labels=("group",),
-        without=("partition", "topic", "member"),
-    ),
-    "rebalances": _Pattern(
-        ((r"rebalance", 3), (r"total|count", 1)),
-        never=r"latency|rate|per_hour|seconds|_ms|failed|avg|max|_ago",
-        labels=("member",),
-        more=("group",),
-    ),
-    "heartbeat_age": _Pattern(
-        ((r"last_heartbeat|heartbeat.*(ago|age|seconds)", 3),),
-        never=r"rate|total|max",
-        labels=("member",),
-        more=("group",),
-    ),
-    "poll_age": _Pattern(
-        ((r"last_poll|poll.*(ago|age)", 3),), never=r"rate|total|avg|max|idle", labels=("member",), more=("group",)
-    ),
-    "start_time": _Pattern(
-        ((r"start_time", 3),), never=r"process_start_time_seconds$|offset", labels=("member",), more=("group",)
-    ),
-    "processed": _Pattern(
-        ((r"(process|handl|consum|task|event|message|record)\w*_total", 2), (r"processed|handled", 1)),
-        never=r"bytes|fetch|lag|offset|rebalance|commit|error|fail|dead|retry|size",
-        labels=("member",),
-        more=("group", "topic", "processor"),
-    ),
-    "process_time": _Pattern(
-        (
-            (
-                r"(process|handl|listener|execution|task|consume|receive)\w*(seconds|duration|time|millis|_ms)|(duration|time)_\w*process",
-                3,
-            ),
-        ),
-        never=r"cpu|poll|commit|rebalance|fetch|heartbeat|request|gc|process_start|^process_|^jvm|^http|queue|idle|enqueue",
-        more=("group", "topic", "member", "processor"),
-    ),
-    "queue_length": _Pattern(
-        ((r"queue\w*(size|length|depth|items|events|tasks)|(pending|queued)_(tasks|events)", 3),),
-        never=r"fetch|capacity|max|limit|remaining|delay|request|unsent|application|background",
-        more=("group", "member", "processor", "queue"),
-        labels=("member",),
-    ),
-    "throttle_time": _Pattern(
-        ((r"throttle", 3), (r"avg", 1)),
-        never=r"produce|max|total|bytes|rate",
-        labels=("member",),
-        more=("group", "broker"),
-    ),
-    "paused_partitions": _Pattern(
-        ((r"paused", 3), (r"partition", 1)), never=r"total|time|seconds", labels=("member",), more=("group",)
-    ),
-    "dead_letters": _Pattern(
-        ((r"dead_?letter|dlq|_dlt", 3), (r"total", 1)),
-        never=r"bytes|seconds|lag|offset",
-        more=("group", "topic", "member", "processor"),
-    ),
-}
 _MOSTLY = 0.6
 _UNITS = (
     (r"_(ms|millis|milliseconds)(_|$)", 0.001),
@@ -222,12 +52,14 @@ class Draft:
         signals: what was found.
         missing: signals for which there is no candidate, with the reason.
         member_is: content of the label that tells members apart.
+        left: metrics that look like lag or offsets and are not in it, with the reason.
     """
 
     name: str
     signals: Mapping[str, Drafted]
     missing: Mapping[str, str] = field(default_factory=dict)
     member_is: str = "member"
+    left: Mapping[str, str] = field(default_factory=dict)
 
     def to_yaml(self) -> str:
         """The file, with what else could be meant, and what is missing, in comments."""
@@ -241,6 +73,7 @@ class Draft:
             if drafted.others:
                 lines.append(f"    # or: {', '.join(drafted.others)}")
         lines += [f"# {signal}: {reason}" for signal, reason in self.missing.items()]
+        lines += [f"# Not used: {metric}: {reason}" for metric, reason in self.left.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -261,7 +94,7 @@ def draft(name: str, seen: Seen) -> Draft:
     used: set[str] = set()
     namespace = _namespace(seen)
     by_client = not any(_label(labels, "group") for series in seen.values() for labels in series[:1])
-    for signal, pattern in _PATTERNS.items():
+    for signal, pattern in PATTERNS.items():
         scored = sorted(
             (
                 (score, metric)
@@ -279,9 +112,65 @@ def draft(name: str, seen: Seen) -> Draft:
         used.add(metric)
         labels = next(seen[it] for _, it in scored if _base(signal, it) == metric)[0]
         signals[signal] = Drafted(rule=_rule(signal, pattern, metric, labels), others=tuple(candidates[1:4]))
+    if "consumer_lag" in missing and (whole := _of_topic(seen, used, namespace)) is not None:
+        signals = {"consumer_lag": whole, **signals}
+        used.add(str(whole.rule["metric"]))
+        del missing["consumer_lag"]
+    _without_a_strangers_start(signals, missing, seen)
     named = [drafted.rule["labels"] for drafted in signals.values()]
     homeless = by_client or any(isinstance(it, Mapping) and "member" in it and "group" not in it for it in named)
-    return Draft(name=name, signals=signals, missing=missing, member_is="client_id" if homeless else "member")
+    return Draft(
+        name=name,
+        signals=signals,
+        missing=missing,
+        member_is="client_id" if homeless else "member",
+        left=_left(seen, {*used, *(other for it in signals.values() for other in it.others)}),
+    )
+
+
+def _of_topic(seen: Seen, used: set[str], namespace: str) -> Drafted | None:
+    """Lag of topics as a whole, as some exporters sum it up, and as it is kept where there are too many partitions."""
+    scored = sorted(
+        (-score, len(metric), metric)
+        for metric in seen
+        if metric not in used and (score := _score("consumer_lag", OF_TOPIC, metric, seen[metric], namespace=namespace))
+    )
+    if not scored:
+        return None
+    names = [metric for _, _, metric in scored]
+    rule = _rule("consumer_lag", OF_TOPIC, names[0], seen[names[0]][0])
+    note = "of a topic as a whole: a stuck or hot partition cannot be seen"
+    return Drafted(rule={**rule, "quality": "proxy", "note": note}, others=tuple(names[1:4]))
+
+
+def _without_a_strangers_start(signals: dict[str, Drafted], missing: dict[str, str], seen: Seen) -> None:
+    """Every program has `process_start_time_seconds`: it is a member's only if the same target tells of its work."""
+    start = signals.get("start_time")
+    if start is None or start.rule["metric"] != "process_start_time_seconds":
+        return
+
+    def targets(metric: str) -> set[tuple[str | None, str | None]]:
+        names = (metric, *(f"{metric}{end}" for end in _HISTOGRAM))
+        return {(it.get("job"), it.get("instance")) for name in names for it in seen.get(name, ())}
+
+    works = [str(signals[it].rule["metric"]) for it in ("process_time", "processed", "queue_length") if it in signals]
+    if not any(targets(it) & targets("process_start_time_seconds") for it in works):
+        del signals["start_time"]
+        missing["start_time"] = "process_start_time_seconds is of a target that tells of no work of a consumer"
+
+
+def _left(seen: Seen, used: set[str]) -> dict[str, str]:
+    """Metrics that look like lag or offsets and are not used, with the reason; those of a used metric's family are not told."""
+    found: dict[str, str] = {}
+    for metric, series in sorted(seen.items()):
+        if metric in used or not _LIKE_LAG.search(metric) or not series or len(found) >= _MOST_LEFT:
+            continue
+        labels = series[0]
+        lacking = [it for it in ("group", "topic", "partition") if not _label(labels, it)]
+        if lacking:
+            there = ", ".join(sorted(name for name in labels if name not in ("__name__", "job", "instance"))) or "none"
+            found[metric] = f"no label looks like {', '.join(lacking)} (there are: {there})"
+    return found
 
 
 def _base(signal: str, metric: str) -> str:
@@ -306,21 +195,25 @@ def _state_label(labels: Mapping[str, str]) -> str | None:
 
 
 def _score(
-    signal: str, pattern: _Pattern, metric: str, series: Sequence[Mapping[str, str]], *, namespace: str = ""
+    signal: str, pattern: Pattern, metric: str, series: Sequence[Mapping[str, str]], *, namespace: str = ""
 ) -> float:
     histogram = SIGNALS[signal].kind is Kind.HISTOGRAM
     if histogram != metric.endswith(_HISTOGRAM) and histogram:
         return 0.0
-    if not histogram and metric.endswith(("_bucket", "_sum")):
+    if not histogram and (metric.endswith("_bucket") or (metric.endswith("_sum") and pattern is not OF_TOPIC)):
         return 0.0
-    name = _without_namespace(_base(signal, metric) if histogram else metric, namespace)
+    # By OTLP, a gauge of the unit 1 ends with _ratio; CloudWatch's exporters end with the statistic.
+    plain = re.sub(r"(?<=lag|set|ers)_ratio$|_maximum$|_average$", "", _base(signal, metric) if histogram else metric)
+    name = _without_namespace(plain, namespace)
     if re.search(pattern.never, name):
         return 0.0
     matched = [weight for text, weight in pattern.wanted if re.search(text, name)]
     if not matched or max(matched) < 2:
         return 0.0
     labels = series[0] if series else {}
-    lacking = [it for it in pattern.labels if not _label(labels, it)]
+    lacking = [
+        it for it in pattern.labels if not _label(labels, it) and not (it == "member" and _target(signal, labels))
+    ]
     if signal == "consumer_lag" and not _label(labels, "group") and not _label(labels, "member"):
         return 0.0
     if signal == "committed_offset" and not _label(labels, "group") and "commit" not in name:
@@ -335,15 +228,27 @@ def _score(
 
 def _label(labels: Mapping[str, str], canonical: str) -> str | None:
     """The exporter's label for a canonical one, by its name; a partition also by its values."""
-    plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in labels if name not in ("__name__", "le")}
-    for wanted in _LABELS[canonical]:
+    plain = {
+        re.sub(r"[^a-z0-9]", "", BEFORE_LABELS.sub("", name).lower()): name
+        for name in labels
+        if name not in ("__name__", "le", "exported_instance")
+    }
+    for wanted in LABELS[canonical]:
         name = plain.get(wanted)
         if name is not None and (canonical != "partition" or re.fullmatch(r"[0-9]+", labels[name])):
             return name
     return None
 
 
-def _rule(signal: str, pattern: _Pattern, metric: str, labels: Mapping[str, str]) -> dict[str, object]:
+def _target(signal: str, labels: Mapping[str, str]) -> str | None:
+    """Label of the target that names the process, for metrics of a process that do not name it themselves."""
+    if signal not in IN_A_PROCESS:
+        return None
+    plain = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in labels}
+    return next((plain[it] for it in OF_TARGET if it in plain), None)
+
+
+def _rule(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str]) -> dict[str, object]:
     wanted = (*pattern.labels, *pattern.more)
     mapped = {
         it: theirs
@@ -353,6 +258,8 @@ def _rule(signal: str, pattern: _Pattern, metric: str, labels: Mapping[str, str]
     mapped = {
         it: theirs for it, theirs in mapped.items() if list(mapped.values()).index(theirs) == list(mapped).index(it)
     }
+    if "member" in wanted and "member" not in mapped and (process := _target(signal, labels)) is not None:
+        mapped["member"] = process
     rule: dict[str, object] = {"metric": metric, "labels": mapped}
     if SIGNALS[signal].unit == "seconds":
         scale = next((factor for text, factor in _UNITS if re.search(text, metric)), None)
@@ -369,7 +276,7 @@ def _rule(signal: str, pattern: _Pattern, metric: str, labels: Mapping[str, str]
     return rule
 
 
-def _why_not(signal: str, pattern: _Pattern, seen: Seen) -> str:
+def _why_not(signal: str, pattern: Pattern, seen: Seen) -> str:
     for metric, series in seen.items():
         named = any(weight >= 2 and re.search(text, metric) for text, weight in pattern.wanted)
         if named and not re.search(pattern.never, metric) and series:

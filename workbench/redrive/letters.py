@@ -103,7 +103,8 @@ class Convention:
 
 # Sources: our dead_letters.py; Spring Kafka's DeadLetterPublishingRecoverer and RetryTopic headers; Kafka Connect's
 # DeadLetterQueueReporter; kafbat/kafka-ui #1920 and the spring-cloud-stream binder; Parallel Consumer's draft (astubbs #8, no release
-# writes dead letters); Decaton's TaskMetadataProto; SmallRye's KafkaDeadLetterQueue.
+# writes dead letters); Decaton's TaskMetadataProto; SmallRye's KafkaDeadLetterQueue; Kafka's own, of Streams
+# (KIP-1034) and of share groups (KIP-1191).
 CONVENTIONS = (
     Convention(
         "runtime",
@@ -169,6 +170,25 @@ CONVENTIONS = (
         error=("x-exception-fqcn", "x-error-class", "x-error-type", "x-error-name", "x-error", "x-exception-message"),
         message=("x-exception-message", "x-error-message", "x-error"),
         strip="x-(original|exception|error)-.*|x-error",
+    ),
+    Convention(
+        "kafka_streams",
+        ("__streams.errors.topic", "__streams.errors.exception"),
+        topic=("__streams.errors.topic",),
+        partition=("__streams.errors.partition",),
+        offset=("__streams.errors.offset",),
+        error=("__streams.errors.exception",),
+        message=("__streams.errors.message",),
+        strip=r"__streams\.errors\..*",
+    ),
+    Convention(
+        "share_group",
+        ("__dlq.errors.topic", "__dlq.errors.group"),
+        topic=("__dlq.errors.topic",),
+        partition=("__dlq.errors.partition",),
+        offset=("__dlq.errors.offset",),
+        group=("__dlq.errors.group",),
+        strip=r"__dlq\.errors\..*",
     ),
     Convention("decaton", (DECATON_HEADER,)),
 )

@@ -21,11 +21,16 @@ from workbench.settings import Cluster
 HIDDEN = "hidden"  # stands for a key that was not asked for
 _UNREADABLE_ORIGIN = Origin("unknown", None, None, None, None, "(unreadable headers)", None, 0, False)
 _MAX_KEY = 200
+_MOST_HEADERS = 20  # of one letter are named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownLetter:
-    """One letter; key and value are None unless they were asked for."""
+    """One letter; key and value are None unless they were asked for.
+
+    Attributes:
+        headers: names of its headers, if no convention knows them.
+    """
 
     partition: int
     offset: int
@@ -35,6 +40,7 @@ class ShownLetter:
     size: int
     key: str | None
     value: Decoded | None
+    headers: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """As plain values; timestamps are ISO 8601 in UTC, None without one."""
@@ -48,7 +54,7 @@ class ShownLetter:
                 "value": self.value.value,
                 "problem": self.value.problem,
             }
-        names = ("partition", "offset", "type", "size", "key")
+        names = ("partition", "offset", "type", "size", "key", "headers")
         found = {name: getattr(self, name) for name in names}
         return {**found, "timestamp": iso_instant(self.timestamp_ms), "origin": origin, "value": value}
 
@@ -146,7 +152,15 @@ def _shown(letter: Letter, origin: Origin, decoder: Decoder, topic: str, *, payl
         size=letter.size,
         key=text_of_key(letter.key) if payload else None,
         value=decoder.decode(source, letter.value) if payload else None,
+        headers=_unknown(letter, origin),
     )
+
+
+def _unknown(letter: Letter, origin: Origin) -> tuple[str, ...]:
+    """Names of the headers that no convention knows; without our own."""
+    if origin.framework != "unknown" or letter.headers is UNREADABLE:
+        return ()
+    return tuple(dict.fromkeys(name for name, _ in letter.headers if not name.startswith("wb_")))[:_MOST_HEADERS]
 
 
 def text_of_key(key: bytes | None) -> str | None:

@@ -23,6 +23,7 @@ from workbench.delivery import ServeSettings
 from workbench.errors import UsageError
 from workbench.masking import masked, masked_document, masked_start
 from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from_here
+from workbench.serve.handling import MUTES, Handling, add_note, handle
 from workbench.serve.journal import FullError, accept, fingerprint_of
 from workbench.serve.limits import Limits, let_in
 from workbench.serve.metrics import Metrics
@@ -94,6 +95,7 @@ def application(server: Server) -> ASGIApp:
         Route("/incidents", shown(pages.incidents)),
         Route("/incidents/{incident}", shown(pages.incident)),
         Route("/incidents/{incident}/notes", forms.note, methods=["POST"]),
+        Route("/incidents/{incident}/handling", forms.handling, methods=["POST"]),
         Route("/group", shown(pages.group)),
         Route("/group/triage", forms.triage, methods=["POST"]),
         Route("/reports", shown(pages.reports)),
@@ -335,6 +337,20 @@ class _Forms:
         asked = urlencode({"cluster": cluster, "group": group, "asked": int(store.clock())}, errors="backslashreplace")
         return RedirectResponse(f"/group?{asked}", 303)
 
+    async def handling(self, request: Request) -> Response:
+        """Acknowledge, mute or close an incident."""
+        fields = await self._visited(request)
+        incident, hours = request.path_params["incident"], fields.get("hours", str(MUTES[0]))
+        if fields.get("what") not in list(Handling) or hours not in map(str, MUTES):
+            raise HTTPException(400, "There is no such action.")
+        done = await run_in_threadpool(
+            handle, self._server.store, incident, Handling(fields["what"]), author=fields.get("author", "").strip()[:_MAX_AUTHOR],
+            hours=int(hours), settings=self._server.settings,
+        )  # fmt: skip
+        if not done:
+            raise HTTPException(404, "There is no such open incident.")
+        return RedirectResponse(f"/incidents/{quote(incident, safe='')}", 303)
+
     async def note(self, request: Request) -> Response:
         """Keep a note or a resolution."""
         fields = await self._visited(request)
@@ -354,18 +370,6 @@ def _with_doubts(alert: Alert) -> Alert:
     if not doubts:
         return alert
     return replace(alert, name=f"{alert.name} ({doubts})", fingerprint=fingerprint_of(alert))
-
-
-def add_note(store: Store, incident: str, *, author: str, kind: str, words: str) -> bool:
-    """Add a note to an incident; False if there is none. Secrets in it are masked."""
-    with store.writing() as db:
-        if db.execute("SELECT 1 FROM incident WHERE id = ?", (incident,)).fetchone() is None:
-            return False
-        db.execute(
-            "INSERT INTO note (incident, at, author, kind, words) VALUES (?, ?, ?, ?, ?)",
-            (incident, store.clock(), masked(author) or "somebody", kind, masked(words)),
-        )
-    return True
 
 
 def look_now(store: Store, cluster: str, group: str) -> int:

@@ -159,6 +159,17 @@ def expire(store: Store, settings: ServeSettings, *, lead: int | None = None) ->
     return True
 
 
+def close_by_hand(store: Store, incident: str, settings: ServeSettings) -> bool:
+    """Close an open incident; those who were told of it are told. A firing alert opens a new one when it is repeated."""
+    with store.writing() as db:
+        if db.execute("SELECT 1 FROM incident WHERE id = ? AND closed IS NULL", (incident,)).fetchone() is None:
+            return False
+        book = _Book(db, settings, store.clock(), {})
+        book.close(incident, "closed")
+        book.tell()
+    return True
+
+
 def followed(
     store: Store, incident: Open, judged: Sequence[Judged] | None, settings: ServeSettings, *, lead: int | None = None
 ) -> None:

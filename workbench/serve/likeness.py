@@ -34,7 +34,8 @@ def similar(db: Database, cluster: str, judged: Judged, *, before: float) -> str
         row = db.execute(
             "SELECT incident FROM (SELECT incident, opened FROM had WHERE cluster = ? AND verdict = ? AND grp = ? AND topic = ? "
             "AND opened < ? ORDER BY opened DESC LIMIT ?) AS latest "
-            "ORDER BY EXISTS (SELECT 1 FROM note WHERE note.incident = latest.incident) DESC, opened DESC LIMIT 1",
+            "ORDER BY EXISTS (SELECT 1 FROM note WHERE note.incident = latest.incident AND kind IN ('note', 'resolution')) DESC, "
+            "opened DESC LIMIT 1",
             (cluster, judged.verdict, group, topic, before, _LATEST),
         ).fetchone()
         if row is not None:
@@ -48,8 +49,11 @@ def words_of_similar(db: Database, incident: str) -> str | None:
     row = db.execute("SELECT * FROM had WHERE incident = ? ORDER BY topic DESC, grp LIMIT 1", (incident,)).fetchone()
     if row is None:
         return None
+    # The other kinds of notes say who has muted or closed it.
     note = db.execute(
-        "SELECT words FROM note WHERE incident = ? ORDER BY kind = 'resolution' DESC, at DESC LIMIT 1", (incident,)
+        "SELECT words FROM note WHERE incident = ? AND kind IN ('note', 'resolution') "
+        "ORDER BY kind = 'resolution' DESC, at DESC LIMIT 1",
+        (incident,),
     ).fetchone()
     at = datetime.fromtimestamp(row["opened"], UTC)
     done = f"; what was done: {note['words'][:300]}" if note is not None else ""

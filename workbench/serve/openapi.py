@@ -176,6 +176,19 @@ OPERATIONS: tuple[Operation, ...] = (
         },
     ),
     Operation(
+        path="/incidents/{incident}/handling",
+        method="post",
+        door="form",
+        summary="Acknowledge, mute or close an open incident; back to it. While it is muted, only its end is told.",
+        answers={303: "Done.", 400: "There is no such action.", 404: "There is no such open incident."},
+        fields={
+            "csrf": "Token of the visit's forms.",
+            "what": "acknowledge, mute, unmute or close.",
+            "hours": "Of a mute: 1, 4 or 24.",
+            "author": "Who does it.",
+        },
+    ),
+    Operation(
         path="/group",
         door="person",
         summary="One group: its verdicts now, and in the last days.",

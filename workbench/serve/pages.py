@@ -26,6 +26,7 @@ from workbench.report.runs.record import REPORT, latest_runs, run_named
 from workbench.serve.access import Visit
 from workbench.serve.detail import unpacked
 from workbench.serve.fleet import stale_seconds
+from workbench.serve.handling import MUTES
 from workbench.serve.reading import SORTS, Found, Reading, Whom
 from workbench.serve.runbooktext import rendered
 from workbench.serve.stepchart import RANGES, chosen_range, step_chart
@@ -74,6 +75,8 @@ def _moment(context: Context, seconds: float | None) -> Markup:
 
 
 def _ago(seconds: float) -> str:
+    if seconds < -1:
+        return f"in {_ago(-seconds).removesuffix(' ago')}"
     for length, unit in ((2 * 86_400, "d"), (2 * 3600, "h"), (120, "min")):
         if seconds >= length:
             return f"{seconds // (length / 2):.0f} {unit} ago"
@@ -96,6 +99,7 @@ def _templates() -> Environment:
         "sorts": list(SORTS),
         "ranges": RANGES,
         "runbook_page": _runbook,
+        "mutes": MUTES,
     }
     return found
 

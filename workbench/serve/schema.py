@@ -119,7 +119,11 @@ UPDATE telling SET revision = (SELECT revision FROM incident WHERE incident.id =
 _FOURTH = """
 ALTER TABLE fleet ADD COLUMN detail BLOB;
 """
-_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH)
+# quiet_until: people have muted the incident until then.
+_FIFTH = """
+ALTER TABLE incident ADD COLUMN quiet_until REAL;
+"""
+_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 VERSION = len(_STEPS)
 
 

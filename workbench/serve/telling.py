@@ -37,6 +37,7 @@ _LEAST_QUIET_SECONDS = 60.0
 _GATHER_SECONDS = 30.0
 _ENDINGS = {
     "ended": "Closed: none of its alerts fires any more. Last seen: ",
+    "closed": "Closed by hand. Last seen: ",
     "moved": "Closed: its alerts have their verdicts in other incidents. ",
 }
 
@@ -250,7 +251,8 @@ class Telling:
 
     def _truth(self, incident: str) -> Truth:
         row, members = self._incident(incident), members_of(self.db, incident)
-        loud = [it for it, _ in members if it.muted is None]
+        hushed = row["quiet_until"] is not None and row["quiet_until"] > self.now  # by a person, on the incident's page
+        loud = [] if hushed else [it for it, _ in members if it.muted is None]
         chosen = leading(loud) if loud else None
         return Truth(
             verdict=LATE if row["cause"] == LATE else chosen.verdict if chosen is not None else row["verdict"],

@@ -1,0 +1,204 @@
+"""How exporters usually name metrics and labels, for drafts of profiles."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# Label names by what they usually contain, best first; all in lower case without separators.
+LABELS: dict[str, tuple[str, ...]] = {
+    "group": (
+        *("consumergroup", "consumergroupid", "consumergroupname", "group", "groupid", "groupname", "cgroup", "cg"),
+        *("messagingconsumergroupname", "messagingkafkaconsumergroup", "redpandagroup", "subscription", "consumer"),
+    ),
+    "topic": (
+        *("topic", "topicname", "topicid", "kafkatopic", "messagingdestinationname", "redpandatopic"),
+        *("destination", "stream"),
+    ),
+    "partition": (
+        *(
+            "partition",
+            "partitionid",
+            "kafkapartition",
+            "messagingdestinationpartitionid",
+            "redpandapartition",
+            "shard",
+        ),
+    ),
+    "member": (
+        "clientid",
+        "memberid",
+        "consumerid",
+        "member",
+        "client",
+        "messagingclientid",
+        "application",
+        "kafkaclientid",
+        "componentid",
+    ),
+    "broker": ("broker", "brokerid", "nodeid", "node"),
+    "processor": ("eventtype", "processor", "handler", "listener", "type", "event", "actor", "name"),
+    "queue": ("queue", "queueid", "worker", "shard", "thread"),
+}
+
+# Labels of the target that tell the processes of a service apart, where its own metrics do not; best first.
+OF_TARGET = ("pod", "podname", "kubernetespodname", "hostname", "host", "instance")
+IN_A_PROCESS = ("process_time", "processed", "queue_length", "dead_letters", "paused_partitions", "start_time")
+# What CloudWatch's exporters and Prometheus put before a label's own name.
+BEFORE_LABELS = re.compile(r"^(dimension|exported)_", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """How a signal's metric is usually named.
+
+    Attributes:
+        wanted: patterns in the name with their weights; one with a positive weight must match.
+        never: a name that matches is another signal.
+        labels: canonical labels that the series need.
+        without: canonical labels that they must not have.
+        more: labels that are mapped if they are there.
+    """
+
+    wanted: tuple[tuple[str, float], ...]
+    never: str = r"$^"
+    labels: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+
+
+_SENT = r"produc|buffer|sent|send|publish|outgoing|written"  # what a producer does is no work of a consumer
+_TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
+_DERIVED = r"_max|_min|_avg|_mean|_sum|sum_|max_|_rate|per_sec|_created|_bucket|_count\b|percent|ratio|slope|velocity"
+PATTERNS: dict[str, Pattern] = {
+    "consumer_lag": Pattern(
+        ((r"lag|uncommitted", 3), (r"group|consumer", 1), (r"offset|records|messages", 0.5), (r"partition", 0.5)),
+        never=rf"{_TIME}|{_DERIVED}|total_?lag|predict|lead",
+        labels=("topic", "partition"),
+        more=("group", "member"),
+    ),
+    "time_lag": Pattern(
+        (
+            (r"lag.*(seconds|millis|_ms\b|time|age)|(time|age|seconds).*lag|(oldest|message).*age", 3),
+            (r"group|consumer", 1),
+        ),
+        never=r"_bucket|_created|percent|_max\b.*_max\b|to_drain|eta|estimat",
+        labels=("group", "topic", "partition"),
+        more=("member",),
+    ),
+    "committed_offset": Pattern(
+        (
+            (r"commit", 3),
+            (r"(current|consumer|group).*(offset|position)", 2),
+            (r"partition_offset$", 2),
+            (r"offset", 1),
+            (r"group", 0.5),
+        ),
+        never=rf"lag|uncommitted|rate|latency|{_TIME}|log_end|end_offset|commits?_total|_count\b|_max\b|_sum\b",
+        labels=("topic", "partition"),
+        more=("group", "member"),
+    ),
+    "log_end_offset": Pattern(
+        (
+            (
+                r"(end|latest|newest|high|head|last|highwater|watermark|written|max).*offset|offset.*(end|latest|newest|high)|high_?water",
+                3,
+            ),
+            (r"(partition|topic).*(current|offset)|log_end", 2),
+            (r"offset", 1),
+        ),
+        never=rf"lag|commit|low|oldest|earliest|start|begin|group|stable|lso|{_TIME}|_sum\b|delta|rate",
+        labels=("topic", "partition"),
+        without=("group",),
+    ),
+    "last_stable_offset": Pattern(
+        ((r"last_?stable|(?:^|_)lso(?:_|$)", 3), (r"offset", 1)),
+        never=rf"lag|commit|group|client|member|{_TIME}|_sum\b|rate",
+        labels=("topic", "partition"),
+        without=("group", "member"),
+    ),
+    "log_start_offset": Pattern(
+        (
+            (
+                r"(start|oldest|earliest|low|begin|first|beginning|min).*offset|offset.*(start|oldest|earliest|low)|low_?water",
+                3,
+            ),
+        ),
+        never=rf"lag|commit|group|{_TIME}|_sum\b|rate",
+        labels=("topic", "partition"),
+        without=("group",),
+    ),
+    "group_members": Pattern(
+        ((r"members?\b|members?_|num_consumers|consumers?\b", 3), (r"group", 1)),
+        never=rf"lag|offset|{_TIME}|rebalance|info|_topic|assign|empty|partition",
+        labels=("group",),
+        without=("topic", "partition", "member"),
+    ),
+    "group_state": Pattern(
+        ((r"group\w*(state|info)|state", 3),),
+        never=r"count|total|seconds|_time",
+        labels=("group",),
+        without=("partition", "topic", "member"),
+    ),
+    "rebalances": Pattern(
+        ((r"rebalance", 3), (r"total|count", 1)),
+        never=r"latency|rate|per_hour|seconds|_ms|failed|avg|max|_ago",
+        labels=("member",),
+        more=("group",),
+    ),
+    "heartbeat_age": Pattern(
+        ((r"last_heartbeat|heartbeat.*(ago|age|seconds)", 3),),
+        never=r"rate|total|max",
+        labels=("member",),
+        more=("group",),
+    ),
+    "poll_age": Pattern(
+        ((r"last_poll|poll.*(ago|age)", 3),), never=r"rate|total|avg|max|idle", labels=("member",), more=("group",)
+    ),
+    "start_time": Pattern(((r"start_time", 3),), never=r"offset", labels=("member",), more=("group",)),
+    "processed": Pattern(
+        ((r"(process|handl|consum|task|event|message|record)\w*_total", 2), (r"processed|handled", 1)),
+        never=rf"bytes|fetch|lag|offset|rebalance|commit|error|fail|dead|retry|size|heartbeat|join|sync|poll|{_SENT}|receiv",
+        labels=("member",),
+        more=("group", "topic", "processor"),
+    ),
+    "process_time": Pattern(
+        (
+            (
+                r"(process|handl|listener|execution|task|consume|receive)\w*(seconds|duration|time|millis|_ms)|(duration|time)_\w*process",
+                3,
+            ),
+            (r"_duration_(seconds|ms|milliseconds)$", 2),
+        ),
+        never=r"cpu|poll|commit|rebalance|fetch|heartbeat|request|gc|process_start|^process_|^jvm|^http|queue|idle|enqueue"
+        rf"|grpc|rpc|sql|query|scrape|redis|cache|connect|login|{_SENT}",
+        more=("group", "topic", "member", "processor"),
+    ),
+    "queue_length": Pattern(
+        ((r"queue\w*(size|length|depth|items|events|tasks)|(pending|queued)_(tasks|events)", 3),),
+        never=rf"fetch|capacity|max|limit|remaining|delay|request|unsent|application|background|{_SENT}",
+        more=("group", "member", "processor", "queue"),
+        labels=("member",),
+    ),
+    "throttle_time": Pattern(
+        ((r"throttle", 3), (r"avg", 1)),
+        never=r"produce|max|total|bytes|rate",
+        labels=("member",),
+        more=("group", "broker"),
+    ),
+    "paused_partitions": Pattern(
+        ((r"paused", 3), (r"partition", 1)), never=r"total|time|seconds", labels=("member",), more=("group",)
+    ),
+    "dead_letters": Pattern(
+        ((r"dead_?letter|dlq|_dlt", 3), (r"total", 1)),
+        never=r"bytes|seconds|lag|offset",
+        more=("group", "topic", "member", "processor"),
+    ),
+}
+# Lag of a topic as a whole, where there is none by partition.
+OF_TOPIC = Pattern(
+    ((r"lag|uncommitted|binder_kafka_offset", 3), (r"group|consumer", 1), (r"sum|total|topic", 0.5)),
+    never=rf"{_TIME}|max|min(?:_|$)|avg|mean|rate|per_sec|_created|_bucket|percent|slope|velocity|predict|lead",
+    labels=("group", "topic"),
+    without=("partition",),
+)
