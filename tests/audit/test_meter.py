@@ -1,0 +1,165 @@
+"""What a task counts is in the ledger once, whenever it is killed."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from workbench.audit.edges import Arrival, Shape, edges
+from workbench.audit.ledger import counts
+from workbench.audit.meter import Meter, hash_of
+from workbench.audit.rows import frame_of_rows, parse_lines
+from workbench.errors import UsageError
+
+LENGTH = 200
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+def meter(lines: list[str], start: int, incarnation: int, *, layer: str = "collector", at: float = 1_000.0) -> Meter:
+    """One that takes in and gives out."""
+    return Meter(
+        "s", layer, topic="t", partition=0, start=start, write=lines.append, incarnation=incarnation, now_ms=lambda: at
+    )
+
+
+def pipeline(seed: int) -> list[str]:
+    """A gateway, and a collector that is killed again and again: in its work, between rows, between rows and commit."""
+    draw, lines = random.Random(seed), list[str]()
+    gateway = Meter(
+        "s",
+        "gateway",
+        topic="t",
+        partition=0,
+        start=0,
+        write=lines.append,
+        points=("out",),
+        incarnation=1,
+        now_ms=lambda: 1_000.0,
+    )
+    for offset in range(LENGTH):
+        gateway.count("out", offset, str(offset).encode(), created_ms=offset * 1_000)
+    gateway.flush(LENGTH)
+    committed, incarnation, kills = 0, 0, 8
+    while committed < LENGTH:
+        incarnation += 1
+        committed, kills = _work(lines, committed, incarnation, draw, kills)
+    for layer, number in (("gateway", 99), ("collector", 99)):
+        late = meter(lines, LENGTH, number, layer=layer, at=1e9)
+        late.points = ("out",) if layer == "gateway" else ("in", "out")
+        late.flush(LENGTH)
+    return lines
+
+
+def _work(lines: list[str], committed: int, incarnation: int, draw: random.Random, kills: int) -> tuple[int, int]:
+    kept: list[str] = []
+    mine = meter(kept, committed, incarnation)
+    at = committed
+    try:
+        while at < LENGTH:
+            stop = min(LENGTH, at + draw.randrange(1, 30))
+            order = list(range(at, stop))
+            draw.shuffle(order)
+            for offset in order:
+                if kills and draw.random() < 0.02:
+                    raise KilledError
+                for point in ("in", "out"):
+                    mine.count(point, offset, str(offset).encode(), created_ms=offset * 1_000)  # type: ignore[arg-type]
+            mine.flush(stop)
+            if kills and draw.random() < 0.3:
+                del kept[len(kept) - draw.randrange(0, 3) :]  # the last rows did not arrive, so nothing is committed
+                raise KilledError
+            committed = at = stop
+    except KilledError:
+        kills -= 1
+    lines += kept
+    return committed, kills
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize("seed", range(8))
+def test_every_record_is_counted_once_whenever_the_task_is_killed(spark: Any, seed: int) -> None:
+    """At both points, to the record and to the hash."""
+    rows = frame_of_rows(spark, parse_lines(pipeline(seed)))
+    found: dict[tuple[str, str], int] = {}
+    for row in counts(rows).collect():
+        assert row["low"] == row["high"]
+        found[row["layer"], row["point"]] = found.get((row["layer"], row["point"]), 0) + row["low"]
+    assert found == {("gateway", "out"): LENGTH, ("collector", "in"): LENGTH, ("collector", "out"): LENGTH}
+    judged = edges(rows, Shape(layers=("gateway", "collector"))).collect()
+    assert {(row["arrival"], row["same"]) for row in judged} == {(Arrival.OK, True)}
+
+
+def test_what_finishes_out_of_order_waits_for_its_row() -> None:
+    """A record behind the flushed position is not in this row, and is in the next one."""
+    lines: list[str] = []
+    mine = meter(lines, 10, 1)
+    for offset in (12, 10, 11):
+        mine.count("in", offset, b"x", created_ms=0, size=7)
+    mine.flush(12)
+    mine.flush(13)
+    rows = [it for it in parse_lines(lines) if it.point == "in"]
+    assert [(it.start, it.stop, [w.count for w in it.windows], sum(w.bytes for w in it.windows)) for it in rows] == [
+        (10, 12, [2], 14),
+        (12, 13, [1], 7),
+    ]
+
+
+def test_a_flush_that_failed_is_repeated_and_forgets_nothing() -> None:
+    """The queue refused the second row: both are written again, of the same positions."""
+    lines: list[str] = []
+
+    def write(line: str) -> None:
+        if len(lines) == 1:
+            lines.append("refused")
+            raise OSError
+        lines.append(line)
+
+    mine = Meter("s", "l", topic="t", partition=0, start=0, write=write, incarnation=1)
+    mine.count("in", 0, b"x", created_ms=0)
+    with pytest.raises(OSError):
+        mine.flush(1)
+    mine.flush(1)
+    rows = [json.loads(it) for it in lines if it != "refused"]
+    assert [(it["point"], it["start"], it["stop"]) for it in rows] == [("in", 0, 1), ("in", 0, 1), ("out", 0, 1)]
+    assert [it["incarnation"] for it in rows] == [1, 2, 2]  # so the first one is covered
+
+
+def test_latency_and_errors_are_counted_and_silence_is_a_heartbeat() -> None:
+    """Since the record's creation, and since the layer before."""
+    lines: list[str] = []
+    mine = Meter(
+        "s",
+        "l",
+        topic="t",
+        partition=0,
+        start=0,
+        write=lines.append,
+        points=("dead",),
+        incarnation=1,
+        now_ms=lambda: 10_000.0,
+    )
+    mine.count("dead", 0, b"x", created_ms=9_000, updated_ms=9_999.5, error="ValueError")
+    mine.flush(1)
+    mine.flush(1)
+    first, second = parse_lines(lines)
+    assert (first.created_ms.index(1), first.updated_ms.index(1), first.errors) == (9, 0, {"ValueError": 1})
+    assert (second.windows, second.start, second.stop) == ([], 1, 1)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    """A point nobody declared, a record that was flushed, a position that goes back."""
+    mine = meter([], 5, 1)
+    for call in (
+        lambda: mine.count("rejected", 6, b"", created_ms=0),
+        lambda: mine.count("in", 4, b"", created_ms=0),
+        lambda: mine.flush(4),
+    ):
+        with pytest.raises(UsageError):
+            call()
+    assert -(1 << 63) <= hash_of(b"x") < 1 << 63
