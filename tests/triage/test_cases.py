@@ -39,6 +39,7 @@ WITHOUT_A_CASE = frozenset(
         "stuck.no_commits",
         "stuck.restoring",
         "stuck.unowned",
+        "throttled.a_little",
         "too_few.no_members",
     }
 )
