@@ -34,12 +34,12 @@ WITHOUT_A_CASE = frozenset(
         "lagging.batch_late",
         "lagging.batch_unknown",
         "lagging.client_hangs",
-        "lagging.outdated",
         "queue_backed_up.inside",
         "queue_backed_up.no_queue",
         "stuck.no_commits",
         "stuck.restoring",
         "stuck.unowned",
+        "throttled.a_little",
         "too_few.no_members",
     }
 )

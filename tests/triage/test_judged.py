@@ -76,12 +76,21 @@ def test_a_group_that_keeps_up_is_healthy() -> None:
     assert judge([part(0), part(1)]).verdict is Verdict.HEALTHY
 
 
-@pytest.mark.parametrize(("age", "verdict"), [(130.0, Verdict.HEALTHY), (350.0, Verdict.CANNOT_TELL)])
-def test_samples_that_are_missing_for_longer_than_the_objective_prove_no_health(age: float, verdict: Verdict) -> None:
-    """A sample every two minutes is old, and two that are missing are an outage of somebody."""
-    row = judge([part(0), part(1)], last_sample_age_seconds=age, sample_interval_seconds=120.0)
+@pytest.mark.parametrize(("ago", "verdict"), [(130.0, Verdict.HEALTHY), (350.0, Verdict.CANNOT_TELL)])
+def test_samples_that_are_missing_for_longer_than_the_objective_prove_no_health(ago: float, verdict: Verdict) -> None:
+    """One every two minutes is old; where two are missing, what waited a little then may wait for long by now."""
+    known: dict[str, Any] = {
+        "committed_last_seconds": -ago,
+        "committed_interval_seconds": 120.0,
+        "time_lag_seconds": ago + 2,
+    }
+    row = judge(
+        [part(0, {"waiting": 2.0}, lag_messages=5.0, **known), part(1)],
+        last_sample_age_seconds=ago,
+        sample_interval_seconds=120.0,
+    )
     assert row.verdict is verdict
-    assert (row.reasons["lagging"] == "outdated") == (verdict is Verdict.CANNOT_TELL)
+    assert (row.reasons["lagging"] == "unproven") == (verdict is Verdict.CANNOT_TELL)
 
 
 def empty(number: int, **known: Any) -> PartitionFeatures:

@@ -45,6 +45,8 @@ MEMBER_FEATURES = {
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
     "seen_every": f"min((last_seconds - first_seconds) / (samples - 1)) FILTER (WHERE period = {NOW} AND samples > 2)",
     "poll_age_high": of("max", "high", "poll_age"),
+    "poll_age_low": of("min", "low", "poll_age"),
+    "poll_age_ended": of("max", "longest_gap", "poll_age"),
     "poll_age_usual": lower_median(
         "array(" + ", ".join(of("max", "high", "poll_age", period=at) for at in range(BASELINE_PERIODS)) + ")"
     ),

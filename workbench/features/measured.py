@@ -85,7 +85,8 @@ class MemberFeatures:
 
     Attributes:
         live: whether it still reports.
-        poll_age_high, poll_age_usual: the longest time without a poll in the window, and in a quarter of the baseline, in seconds.
+        poll_age_high, poll_age_usual: the longest time without a poll in the window, and in a quarter of the baseline, in seconds;
+        poll_age_low: the shortest in the window. poll_age_ended: the longest time without a poll after which there was one.
         last_seconds: time of its last sample, relative to the window's end, 0 or less; None if it has none in the window.
         delay_fill, delay_high: of the delay queue, mean and highest.
         rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
@@ -100,6 +101,8 @@ class MemberFeatures:
     poll_age_seconds: float | None
     poll_age_high: float | None
     poll_age_usual: float | None
+    poll_age_low: float | None
+    poll_age_ended: float | None
     last_seconds: float | None
     rebalances: float | None
     restarts: int | None

@@ -20,6 +20,15 @@ def is_blocked(row: Row) -> bool:
     return row.stall_cause == "open_transaction"
 
 
+def _waits_for_others(row: Row) -> bool:
+    """A few stand still, for not so long that they must be stuck, while their consumer works all the time and commits what it does.
+
+    They may wait until it has read the others.
+    """
+    works = row.queueless and row.own_work is True and row.works_on and row.moving_partitions > 0
+    return works and not row.stuck_partitions and 1 <= row.frozen_count <= row.few_partitions
+
+
 def _words(row: Row) -> str:
     if row.stall_cause == "open_transaction":
         return f"{_frozen_words(row)}, where a transaction is open; {row.moving_partitions} advancing"
@@ -102,6 +111,12 @@ FROZEN = Node(
     question="Does any partition stand still, for none of these reasons?",
     short="any standing still?",
     rules=(
+        leaves_open(
+            "waits_for_others",
+            "what stands still may wait until its consumer, which works all the time, has read the others",
+            _waits_for_others,
+            look="look again in some minutes: whether it has moved",
+        ),
         yes("stalled", "partitions stand still for none of the reasons above", lambda row: row.stalled),
         leaves_open(
             "standing",

@@ -10,7 +10,7 @@ from functools import cached_property
 from math import floor, sqrt
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import DRAIN_SECONDS, MOST, PART, SEVERAL, TENTH
+from workbench.numbers import DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.standing import Standing, is_idle, is_tail, waited
 from workbench.triage.facts.unknown import (
@@ -221,6 +221,19 @@ class Lag(Standing):
         others = sum(1 for p in self.partitions if not is_idle(p))
         same = all(equal(told(p, "steady"), 1) is True for p in late)
         return bool(late) and not self.frozen_partitions and len(late) == others and same
+
+    @fact
+    def unproven(self) -> bool:
+        """So late by now that only a commit since the last sample could make it well."""
+
+        def is_late_by_now(p: PartitionFeatures) -> Known:
+            # The time lag is of now: since the last sample it may have caught up, if it was not far behind, and no sample is missing.
+            overdue = above(times(-1, p.committed_last_seconds), times(MISSED, p.committed_interval_seconds)) is True
+            late = above(p.time_lag_seconds, self.objective_seconds + self.rhythm_seconds(p))
+            far = above(told(p, "waiting"), self.half_seconds) is not False
+            return all_of(above(p.lag_messages, 0), late, overdue or far)
+
+        return any(not is_idle(p) and is_late_by_now(p) is True for p in self.partitions)
 
     @fact
     def batch_perhaps(self) -> bool:

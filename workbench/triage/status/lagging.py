@@ -5,20 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from workbench.humanize import counted, duration, rate
-from workbench.numbers import MISSED
 from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
-from workbench.triage.facts.unknown import above, any_of
+from workbench.triage.facts.unknown import any_of
 from workbench.triage.finding import TimeLag
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
 
 def _is_behind(row: Row) -> bool:
     return any_of(row.late, row.growing) is True and row.draining is not True
-
-
-def _may_have_fallen_behind(row: Row) -> bool:
-    usual = max(row.objective_seconds, MISSED * (row.sample_interval_seconds or 0.0))
-    return above(row.last_sample_age_seconds, usual) is True
 
 
 def _is_batch(row: Row) -> bool:
@@ -142,10 +136,10 @@ QUESTION = Node(
             look="read the record at the commit",
         ),
         leaves_open(
-            "outdated",
-            "samples are missing, for longer than the objective: it may have fallen behind since the last one",
-            _may_have_fallen_behind,
-            look="look again when there is a new sample",
+            "unproven",
+            "only a commit since the last sample could make it well",
+            lambda row: row.unproven and row.draining is not True,
+            look="look again in a minute",
         ),
         leaves_open(
             "unseen",
