@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -74,12 +75,18 @@ async def settled(app: LiveApp, pilot: Pilot[int]) -> None:
         await asyncio.sleep(0.01)
 
 
-def played(fake: Fake, play: Callable[[LiveApp, Pilot[int]], Awaitable[None]], *, every: float = 60.0) -> None:
-    """Run the screen at 100 × 30, and play."""
+def played(
+    fake: Fake,
+    play: Callable[[LiveApp, Pilot[int]], Awaitable[None]],
+    *,
+    every: float = 60.0,
+    size: tuple[int, int] = (100, 30),
+) -> None:
+    """Run the screen, and play."""
 
     async def whole() -> None:
         app = LiveApp(fake.source(), every_seconds=every)
-        async with app.run_test(size=(100, 30)) as pilot:
+        async with app.run_test(size=size) as pilot:
             await settled(app, pilot)
             await pilot.pause()
             await play(app, pilot)
@@ -98,7 +105,7 @@ def test_it_shows_the_fleet_and_the_chosen_group() -> None:
     async def play(app: LiveApp, pilot: Pilot[int]) -> None:
         cells = [[str(it) for it in app.fleet.get_row_at(n)] for n in range(3)]
         assert [it[0] for it in cells] == ["payments ← orders", "billing ← orders", "evil\\x1b[31m[bold]group ← orders"]
-        assert [it[1] for it in cells] == ["3,100", "120", "unknown"]
+        assert [it[2] for it in cells] == ["3,100", "120", "unknown"]
         assert "client-of-payments" in text(app, "#detail")
         await pilot.press("down")
         await settled(app, pilot)
@@ -123,14 +130,81 @@ def test_the_keys_triage_capture_and_open_the_runbook() -> None:
             await settled(app, pilot)
             await pilot.pause()
         assert "One processor is slow." in text(app, "#detail")
-        assert str(app.fleet.get_row_at(0)[2]) == "slow_processor"
+        assert str(app.fleet.get_row_at(0)[3]) == "slow_processor"
 
     played(fake, play)
     assert fake.commands == [
         ["triage", "--cluster", "prod", "--group", "payments"],
         ["runbooks", "show", "slow_processor"],
-        ["capture", "--cluster", "prod", "--group", "payments", "--out", "capture-payments-20261121T030000Z"],
+        ["capture", "--cluster", "prod", "--group", "payments", "--output", "capture-payments-20261121T030000Z"],
     ]
+
+
+def shown(app: LiveApp) -> list[str]:
+    """Names in the table."""
+    return [str(app.fleet.get_row_at(number)[0]) for number in range(app.fleet.row_count)]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 30), (140, 40), (200, 50)])
+def test_every_column_fits_at_every_size(size: tuple[int, int]) -> None:
+    """The time lag, too; where there is no room for both, the detail takes the place of the fleet, and Esc leads back."""
+    fake = Fake()
+    fake.rows[0] |= {"time_lag_low": 4321.0, "time_lag_high": 4325.0}
+    fake.rows[1] |= {"time_lag_low": 60.0, "time_lag_high": None}
+
+    async def play(app: LiveApp, pilot: Pilot[int]) -> None:
+        table = app.fleet
+        assert sum(it.get_render_width(table) for it in table.ordered_columns) <= table.size.width
+        assert [str(it.label) for it in table.ordered_columns] == ["group ← topic", "behind", "lag", "state", "trend"]
+        assert str(table.get_row_at(0)[1]) == "1 h 12 min"
+        assert str(table.get_row_at(1)[1]) == "over 1 min"
+        assert str(table.get_row_at(0)[0]) == "payments ← orders"
+        narrow = size[0] < 140
+        assert app.query_one("#side").display is not narrow
+        await pilot.press("t")
+        await settled(app, pilot)
+        await pilot.pause()
+        assert app.query_one("#side").display
+        assert app.fleet.display is not narrow
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.fleet.display
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        app.save_screenshot(str(PICTURES / f"watch-live-{size[0]}.svg"))
+
+    played(fake, play, size=size)
+
+
+def test_it_sorts_filters_and_explains_itself() -> None:
+    """By lag, time lag (what waits for an unknown time first) and name; by a part of a name; `?` names keys and columns."""
+    fake = Fake()
+    fake.rows = [
+        row("b", 900) | {"time_lag_low": 5.0, "time_lag_high": 6.0},
+        row("c", 50) | {"time_lag_low": None, "time_lag_high": None},
+        row("a", 10) | {"time_lag_low": 600.0, "time_lag_high": 700.0},
+    ]
+
+    async def play(app: LiveApp, pilot: Pilot[int]) -> None:
+        orders = [shown(app)]
+        for _ in range(3):
+            await pilot.press("s")
+            orders.append(shown(app))
+        assert [[it[0] for it in one] for one in orders] == [
+            ["b", "c", "a"],
+            ["c", "a", "b"],
+            ["a", "b", "c"],
+            ["b", "c", "a"],
+        ]
+        await pilot.press("slash", "a", "enter")
+        assert shown(app) == ["a ← orders"]
+        assert "1 subscription of 3" in text(app, "#status")
+        await pilot.press("escape")
+        assert len(shown(app)) == 3
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert "sort by lag" in text(app, "#detail")
+
+    played(fake, play)
 
 
 def test_the_cursor_stays_on_its_subscription_when_the_order_changes() -> None:
