@@ -4,6 +4,6 @@ Importing this package is cheap and starts no JVM. The steps of the data's path 
 `collect` → `features` → `triage` → `report`; `replay`, `runtime` and `lab` stand beside them (see ARCHITECTURE.md).
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["__version__"]
