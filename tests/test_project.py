@@ -223,6 +223,17 @@ def test_only_its_room_knows_kafka() -> None:
     assert knows == []
 
 
+def test_only_its_room_says_a_kafka_tools_command() -> None:
+    """Actions ask `queues.tools` for it; the sentences about kinds of groups name two tools, which is Kafka's affair too."""
+    told = []
+    for path in (ROOT / "workbench").rglob("*.py"):
+        relative = path.relative_to(ROOT / "workbench")
+        code = re.sub(r"#.*|\"\"\".*?\"\"\"", "", path.read_text(encoding="utf-8"))
+        if relative.parts[0] not in ("kafka", "lab") and re.search(r"kafka-[a-z-]+(?:\.sh)? --bootstrap", code):
+            told.append(str(relative))
+    assert told == []
+
+
 def test_every_module_says_what_it_is_for() -> None:
     """And none has grown past two rooms."""
     for path in (ROOT / "workbench").rglob("*.py"):

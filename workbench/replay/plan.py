@@ -21,6 +21,7 @@ from workbench.queues.gateway import (
     read_by,
 )
 from workbench.queues.kinds import cannot_replay_from, cannot_replay_into
+from workbench.queues.tools import tools_of
 from workbench.queues.views import GroupView, Partition
 from workbench.replay.plan_words import plan_warnings
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution
@@ -253,10 +254,7 @@ def kafka_command(plan: Plan, bootstrap: str) -> str:
     """Kafka's own command for the same change, with the CSV of `to_csv`; a dry run unless you add `--execute`."""
     from workbench.humanize import shell_word
 
-    return (
-        f"kafka-consumer-groups.sh --bootstrap-server {shell_word(bootstrap)} --group {shell_word(plan.new_group)} "
-        "--reset-offsets --from-file plan.csv --dry-run"
-    )
+    return tools_of(shell_word(bootstrap)).reset_from_file(plan.new_group)
 
 
 def to_csv(plan: Plan) -> str:

@@ -48,7 +48,7 @@ def check_old_commits(
     if missing and not limits.allow_gap:
         raise GuardError(
             f"{plan.from_group!r} has no commit on {names_of(missing)} any more: records could be skipped there.",
-            hint="Commit a start offset (kafka-consumer-groups --reset-offsets); or --allow-gap to use auto.offset.reset.",
+            hint="Commit a start offset for it; or --allow-gap to use auto.offset.reset.",
         )
 
 

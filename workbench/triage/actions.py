@@ -50,19 +50,12 @@ def keep_longer(it: Subject, title: str, verify: str, *checks: Check) -> Action:
     """Raise the topic's retention to a week."""
     return Action(
         title=title,
-        command=f"kafka-configs --bootstrap-server {it.brokers} --alter --entity-type topics"
-        f" --entity-name {shell_word(it.topic)} --add-config retention.ms={_WEEK_MS}",
+        command=it.tools.set_retention(it.topic, _WEEK_MS),
         verify=verify,
         kind="raise_retention",
         parameters={"retention_ms": _WEEK_MS},
         checks=checks,
     )
-
-
-def quotas_of(it: Subject) -> str:
-    """Shell command that lists all quotas: Kafka's tool tells those of users, of client ids and of both only one after the other."""
-    each = f"kafka-configs --bootstrap-server {it.brokers} --describe --entity-type $of"
-    return f'for of in users clients "users --entity-type clients"; do {each}; done'
 
 
 def hung_or_gone(row: SubscriptionFeatures) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from workbench.humanize import shell_word
+from workbench.queues.tools import Tools, tools_of
 
 _A_DAY = timedelta(days=1)
 
@@ -43,6 +44,11 @@ class Subject:
         return shell_word(self.bootstrap) if self.bootstrap else '"$BOOTSTRAP"'
 
     @property
+    def tools(self) -> Tools:
+        """Commands of the queue's own tools."""
+        return tools_of(self.brokers)
+
+    @property
     def when(self) -> str:
         """Onset in words, with a leading blank."""
         return f" at {self.since:%H:%M:%S} UTC" if self.since is not None else ""
@@ -69,7 +75,7 @@ class Subject:
     @property
     def describe(self) -> str:
         """Command for Kafka's own view of the group."""
-        return f"kafka-consumer-groups --bootstrap-server {self.brokers} --describe --group {shell_word(self.group)}"
+        return self.tools.describe_group(self.group)
 
     @property
     def members(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import floor
 
-from workbench.humanize import count, counted, duration, listed, plural, shell_word
+from workbench.humanize import count, counted, duration, listed, plural
 from workbench.triage.actions import consume_again, hung_or_gone
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.causes.batch_missed import has_missed_its_batch
@@ -176,8 +176,7 @@ def _actions(it: Subject, row: Row) -> Sequence[Action]:
         ),
         Action(
             title="On purpose? Delete what the group has committed of it, once nothing of it is needed: it counts as lag for ever",
-            command=f"kafka-consumer-groups --bootstrap-server {it.brokers} --group {shell_word(it.group)}"
-            f" --topic {shell_word(it.topic)} --delete-offsets",
+            command=it.tools.delete_offsets(it.group, it.topic),
             verify="the group has no lag on this topic",
         ),
     ]

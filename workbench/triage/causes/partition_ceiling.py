@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from workbench.humanize import shell_word
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
 from workbench.triage.capacity import Sizing
@@ -34,7 +33,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         Action(
             title=f"Add partitions, from {partitions} to {total}, and consumers with them, or process events of one partition in "
             f"parallel by key{words}. Keys then move to other partitions: order across the change is lost",
-            command=f"kafka-topics --bootstrap-server {it.brokers} --alter --topic {shell_word(it.topic)} --partitions {total}",
+            command=it.tools.add_partitions(it.topic, total),
             verify="the new partitions are assigned, and the lag shrinks",
             kind="add_partitions",
             parameters={"partitions": total, "members": total},

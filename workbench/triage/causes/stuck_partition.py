@@ -289,12 +289,8 @@ def _assign(it: Subject, row: Row, passes: str, moves: Check) -> list[Action]:
     ]
 
 
-def _transactions(it: Subject, words: str) -> str:
-    return f"kafka-transactions --bootstrap-server {it.brokers} {words}"
-
-
 def _producers(it: Subject, partition: int) -> str:
-    return _transactions(it, f"describe-producers --topic {shell_word(it.topic)} --partition {partition}")
+    return it.tools.list_writers(it.topic, partition)
 
 
 def _rule_out_transactions(it: Subject, row: Row) -> list[Action]:
@@ -327,13 +323,13 @@ def _end_transaction(it: Subject, row: Row, passes: str, moves: Check) -> list[A
         Action(
             title="Find its transactional id, and whose it is. If it lives, let it commit or abort. "
             "If it has died, start it again with this id: it then aborts its own transaction",
-            command=_transactions(it, "list --duration-filter 60000"),
+            command=it.tools.list_transactions(),
             verify=passes,
             checks=(moves,),
         ),
         Action(
             title="Nobody can end it? Abort it in each partition: its records are never given to consumers with read_committed",
-            command=_transactions(it, f"abort {one}"),
+            command=it.tools.abort_transaction(one),
             verify=passes,
             kind="abort_transaction",
             parameters={"starts": {str(partition): offset for partition, offset in starts.items()}},

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from workbench.humanize import count, duration, listed, percent, rate, shell_word
 from workbench.numbers import FETCH_SECONDS, LESS, NOISE
-from workbench.triage.actions import SHRINKS, quotas_of
+from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above, at_least
@@ -65,7 +65,7 @@ QUESTION = Node(
             "not_measured",
             "no client tells its throttle time, and it is not known to be at a quota",
             always,
-            look="the quotas of its user and client id: kafka-configs --describe",
+            look="the quotas of its user and client id",
         ),
     ),
     yes=Conclude(Verdict.THROTTLED),
@@ -84,20 +84,19 @@ QUESTION = Node(
 def _actions(it: Subject, row: Row) -> list[Action]:
     held = sorted({m.member for m in row.members if (m.throttle_seconds or 0) > row.limits.throttle_seconds})
     name = shell_word(held[0]) if held else '"$CLIENT_ID"'
-    tool = f"kafka-configs --bootstrap-server {it.brokers}"
     these = f" ({listed(held)})" if held else ""
     measured = row.throttle_seconds is not None
     gone = Check(feature="throttle_seconds", relation="<=", value=row.limits.throttle_seconds)
     return [
         Action(
             title=f"Check which quota applies to these clients{these}: one of their user counts before one of their client id",
-            command=quotas_of(it),
+            command=it.tools.list_quotas(),
             verify="you know the quota, and who set it",
         ),
         Action(
             title=f"Raise it above the arrival rate ({count(row.arrival_per_second)} messages/s), or remove it"
             " (here that of a client id)",
-            command=f"{tool} --entity-type clients --entity-name {name} --alter --delete-config consumer_byte_rate",
+            command=it.tools.lift_quota(name),
             verify="the throttle time is 0" if measured else "the lag shrinks",
             kind="raise_quota",
             parameters={"members": held},

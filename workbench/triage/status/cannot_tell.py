@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed, shell_word
-from workbench.triage.actions import DUMPS, quotas_of
+from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Leaf, Node
 from workbench.triage.finding import Action
 from workbench.triage.order import TREE
@@ -76,7 +76,7 @@ def _look(it: Subject, row: Row) -> Action | None:
         title = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? ({DUMPS})"
     return Action(
         title=title,
-        command=quotas_of(it) if first[0].id == "throttled" else it.members,
+        command=it.tools.list_quotas() if first[0].id == "throttled" else it.members,
         verify=f"question {first[0].number} has an answer: {first[0].question}",
     )
 

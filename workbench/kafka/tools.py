@@ -1,0 +1,77 @@
+"""Kafka's own tools behind the port of `queues.tools`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.humanize import shell_word
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTools:
+    """See `Tools`; `brokers` is a word of a shell."""
+
+    brokers: str
+
+    def describe_group(self, group: str) -> str:
+        """See `Tools`."""
+        return f"kafka-consumer-groups --bootstrap-server {self.brokers} --describe --group {shell_word(group)}"
+
+    def set_retention(self, topic: str, milliseconds: int) -> str:
+        """See `Tools`."""
+        return (
+            f"kafka-configs --bootstrap-server {self.brokers} --alter --entity-type topics"
+            f" --entity-name {shell_word(topic)} --add-config retention.ms={milliseconds}"
+        )
+
+    def list_quotas(self) -> str:
+        """See `Tools`: the tool tells those of users, of client ids and of both only one after the other."""
+        each = f"kafka-configs --bootstrap-server {self.brokers} --describe --entity-type $of"
+        return f'for of in users clients "users --entity-type clients"; do {each}; done'
+
+    def lift_quota(self, client_id: str) -> str:
+        """See `Tools`."""
+        return (
+            f"kafka-configs --bootstrap-server {self.brokers} --entity-type clients --entity-name {client_id}"
+            " --alter --delete-config consumer_byte_rate"
+        )
+
+    def add_partitions(self, topic: str, total: int) -> str:
+        """See `Tools`."""
+        return (
+            f"kafka-topics --bootstrap-server {self.brokers} --alter --topic {shell_word(topic)} --partitions {total}"
+        )
+
+    def delete_offsets(self, group: str, topic: str) -> str:
+        """See `Tools`."""
+        return (
+            f"kafka-consumer-groups --bootstrap-server {self.brokers} --group {shell_word(group)}"
+            f" --topic {shell_word(topic)} --delete-offsets"
+        )
+
+    def list_writers(self, topic: str, partition: int) -> str:
+        """See `Tools`."""
+        return self._transactions(f"describe-producers --topic {shell_word(topic)} --partition {partition}")
+
+    def list_transactions(self) -> str:
+        """See `Tools`."""
+        return self._transactions("list --duration-filter 60000")
+
+    def abort_transaction(self, words: str) -> str:
+        """See `Tools`."""
+        return self._transactions(f"abort {words}")
+
+    def reset_from_file(self, group: str) -> str:
+        """See `Tools`."""
+        return (
+            f"kafka-consumer-groups.sh --bootstrap-server {self.brokers} --group {shell_word(group)} "
+            "--reset-offsets --from-file plan.csv --dry-run"
+        )
+
+    def _transactions(self, words: str) -> str:
+        return f"kafka-transactions --bootstrap-server {self.brokers} {words}"
+
+
+def tools(brokers: str) -> KafkaTools:
+    """Tools of a cluster."""
+    return KafkaTools(brokers)
