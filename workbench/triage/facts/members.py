@@ -113,7 +113,7 @@ class Members(Partitions):
 
         What stands still is handled as well, if its commits fail.
         """
-        return self.read_per_second < LESS * self.handled_per_second
+        return not self.frozen_partitions and self.read_per_second < LESS * self.handled_per_second
 
     @fact
     def storm_cause(self) -> str | None:

@@ -93,8 +93,12 @@ class Partitions(Events):
         return most(*self.lags)
 
     def _is_apart(self, p: PartitionFeatures) -> bool:
-        """What has about as much as the others is not apart from them."""
-        return self.is_behind(p) and above(p.lag_messages, times(APART, self.typical_lag)) is not False
+        """What has about as much as the others is not apart from them, and what has stopped is not hot."""
+        return (
+            self.is_behind(p)
+            and not self.is_frozen(p)
+            and above(p.lag_messages, times(APART, self.typical_lag)) is not False
+        )
 
     def _is_hot(self, p: PartitionFeatures) -> bool:
         """What has stopped, or may have, is not hot."""
