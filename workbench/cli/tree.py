@@ -10,16 +10,18 @@ from workbench.screen import tell_page, write_json
 
 
 @click.command(name="tree")
-@click.argument("cause", required=False)
+@click.argument("words", metavar="[CAUSE]", nargs=-1)
 @click.option("--markdown", is_flag=True, help="Print the page docs/tree.md.")
 @json_option
-def command(cause: str | None, markdown: bool, as_json: bool) -> int:
+def command(words: tuple[str, ...], markdown: bool, as_json: bool) -> int:
     """Print the questions that triage asks, in order, with the rules that answer them and the numbers that these compare.
 
-    CAUSE is a verdict (hot_partition) or a question (throttled): only what leads to it.
+    CAUSE is a verdict (hot_partition), a question (throttled), or what you ask in your own words (when is a partition hot): only what
+    leads to it.
     """
     from workbench.triage.reference import as_markdown, as_text, document
 
+    cause = " ".join(words) or None
     if markdown and (cause is not None or as_json):
         raise UsageError("--markdown prints the whole page.", hint="workbench tree --markdown > docs/tree.md")
     if as_json:
