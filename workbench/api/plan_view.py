@@ -122,7 +122,7 @@ def _figure(plan: Plan, traces: list[dict[str, Any]], rows: int) -> dict[str, An
             "hovermode": "closest",
             "shapes": [
                 {"type": "line", "yref": "paper", "x0": _axis_of(at), "x1": _axis_of(at), "y0": 0, "y1": 1,
-                 "line": {"color": "#7F7F7F", "dash": "dot", "width": 1.5}}
+                 "line": {"color": COLOURS[6], "dash": "dot", "width": 1.5}}
                 for at, _ in marks
             ],
             "annotations": [

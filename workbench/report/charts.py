@@ -23,7 +23,9 @@ from workbench.window import Window
 
 Figure = dict[str, Any]
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+# Hues of Okabe and Ito, each as light as 4.5 : 1 to white allows, which is 4.1 : 1 to JupyterLab's dark page.
+# Reports have lighter ones at night (report.js). Lines also differ by their dashes.
+COLOURS = ("#007CC1", "#C25600", "#008762", "#BC4F8B", "#9D6D00", "#7F60D9", "#767676")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 _MAX_LINES = len(COLOURS)
 _HEIGHT = 260
@@ -69,10 +71,10 @@ def _with_onset(chart: Chart, finding: Finding) -> Chart:
     """The chart with a red line where the incident began."""
     if finding.since is not None:
         x = _instant(finding.since.timestamp())
-        line = {"color": "#B3261E", "width": 2}
+        line = {"color": "#DC372E", "width": 2}
         shape = {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}
         words = {"xref": "x", "yref": "paper", "x": x, "y": 1, "text": "onset", "showarrow": False}
-        place = {"xanchor": "right", "yanchor": "top", "font": {"size": 11, "color": "#B3261E"}}
+        place = {"xanchor": "right", "yanchor": "top", "font": {"size": 11, "color": "#DC372E"}}
         chart.figure["layout"]["shapes"].append({**shape, "name": "onset"})
         chart.figure["layout"]["annotations"].append({**words, **place})
     return chart
@@ -103,7 +105,7 @@ def _marked(chart: Chart, marks: Mapping[str, Sequence[tuple[datetime, str]]]) -
                 "x1": x,
                 "y0": 0,
                 "y1": 1,
-                "line": {"color": "#7F7F7F", "width": 1, "dash": "dash"},
+                "line": {"color": COLOURS[-1], "width": 1, "dash": "dash"},
             }
         )
         chart.figure["layout"]["annotations"].append(
@@ -273,7 +275,7 @@ def chart_of(
                 "x1": 1,
                 "y0": value,
                 "y1": value,
-                "line": {"color": "#7F7F7F", "dash": "dot", "width": 1.5},
+                "line": {"color": COLOURS[-1], "dash": "dot", "width": 1.5},
             }
         )
         annotations.append(

@@ -6,8 +6,10 @@
   const times = JSON.parse(document.getElementById("times").textContent);
   for (const figure of Object.values(charts)) for (const line of figure.data) if (typeof line.x === "number") line.x = times[line.x];
   const night = window.matchMedia("(prefers-color-scheme: dark)"), narrow = window.matchMedia("(max-width: 520px)");
-  // Blue is too dark on a dark page: it is drawn in the light blue, and what has that in yellow.
-  const night_colours = { "#0072B2": "#56B4E9", "#56B4E9": "#F0E442" };
+  // Lines are too dark on a dark page: each has a lighter colour there, and so has the red of the onset.
+  const night_colours = {
+    "#007CC1": "#56B4E9", "#C25600": "#FF8C33", "#008762": "#1FC996", "#BC4F8B": "#E09CC3", "#9D6D00": "#E6B44D", "#7F60D9": "#B8A6F2",
+    "#767676": "#A2A2A2", "#DC372E": "#FF8A80" };
   const lit = (line) => Object.assign({}, line, ...["line", "marker"].map((part) =>
     line[part] && night_colours[line[part].color] ? { [part]: Object.assign({}, line[part], { color: night_colours[line[part].color] }) } : {}));
   function drawOne(id, dark) {
@@ -15,10 +17,9 @@
     const layout = Object.assign({}, figure.layout, { font: { color: ink, size: 12, family: "system-ui, sans-serif" } });
     layout.xaxis = Object.assign({}, layout.xaxis, { gridcolor: grid, linecolor: grid });
     layout.yaxis = Object.assign({}, layout.yaxis, { gridcolor: grid, linecolor: grid, zerolinecolor: grid });
-    // The red of the onset is too dark on a dark page.
-    const red = (marks) => (dark ? JSON.parse(JSON.stringify(marks).replaceAll("#B3261E", "#ff8a80")) : marks);
-    layout.shapes = red(layout.shapes);
-    layout.annotations = red(layout.annotations);
+    const light = (marks) => (dark && marks ? JSON.parse(JSON.stringify(marks).replace(/#[0-9A-F]{6}/g, (it) => night_colours[it] || it)) : marks);
+    layout.shapes = light(layout.shapes);
+    layout.annotations = light(layout.annotations);
     if (narrow.matches) layout.height += 24 * Math.ceil(figure.data.length / 2);  // the legend wraps; the curves keep their room
     layout.hoverlabel = { bgcolor: dark ? "#24292f" : "#ffffff", font: { color: ink } };
     window.Plotly.react(id, dark ? figure.data.map(lit) : figure.data, layout, config);

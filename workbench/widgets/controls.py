@@ -25,7 +25,7 @@ WRAPPED = {"flex_flow": "row wrap"}
 # plotly 7 shows an upload to a public cloud by default; an incident's chart must not leave this machine.
 _PLOTLY_CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
 # A chart in a notebook does not know the notebook's theme: these colours are readable on white and on black.
-_INK = "#6f7a86"
+_INK = "#6c7783"
 _AXIS = {"gridcolor": "rgba(127,127,127,0.25)", "linecolor": _INK, "zerolinecolor": "rgba(127,127,127,0.5)"}
 
 
