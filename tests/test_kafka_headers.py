@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import workbench
-from workbench.kafka.redrive.letters import _letter
+from workbench.kafka.redrive.letter_reader import _letter
 from workbench.kafka_headers import UNREADABLE, headers_of
 
 

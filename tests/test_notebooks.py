@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from workbench.report.runs.engine import Supervision, execute
+from workbench.report.runs.papermill_engine import Supervision, execute
 from workbench.report.runs.parameters import HealthParameters
 
 FOLDER = Path(__file__).parent.parent / "notebooks"

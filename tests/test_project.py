@@ -114,7 +114,7 @@ def test_every_command_explains_itself() -> None:
 
 def test_data_flows_one_way() -> None:
     """A module imports from its own step or from steps before it, never from one that comes after (ARCHITECTURE.md)."""
-    order = ["ground", "queues", "spark", "profiles", "collect", "chronicle", "features", "triage", "sweep", "report"]
+    order = ["ground", "queues", "spark", "profiles", "collect", "history", "features", "triage", "sweep", "report"]
     base = {"ground", "queues"}
     aside = {
         "kafka": {"spark", *base},
@@ -209,6 +209,17 @@ def test_no_import_goes_in_a_circle() -> None:
         for path in (ROOT / "workbench").rglob("*.py")
     }
     assert circles({name: _imported(path, set(paths)) for name, path in paths.items()}) == set()
+
+
+def test_one_word_has_one_meaning() -> None:
+    """No public class has the name of another one, and no module that of two others."""
+    classes, modules = Counter[str](), Counter[str]()
+    for path in (ROOT / "workbench").rglob("*.py"):
+        modules[path.stem] += path.stem != "__init__"
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes.update(it.name for it in tree.body if isinstance(it, ast.ClassDef) and not it.name.startswith("_"))
+    assert {name: number for name, number in classes.items() if number > 1} == {}
+    assert {name: number for name, number in modules.items() if number > 2} == {}
 
 
 def test_only_its_room_knows_kafka() -> None:

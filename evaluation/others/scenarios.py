@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.lab.fleet import LabFleet
 from workbench.lab.jars import JMX_AGENTS
+from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.scenarios import SCENARIOS
 from workbench.lab.scenarios import make_scenario as make
 from workbench.lab.spec import Behaviour

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from evaluation.others import java_consumer
 from evaluation.others.java_consumer import PROGRAMS
 from evaluation.others.spec import JavaConfig, LoopConfig, PythonConfig
-from workbench.lab.fleet import LAB_KAFKA, SHAPES, FleetSpec, LabFleet
 from workbench.lab.lab import LAG_PROFILES
+from workbench.lab.lab_fleet import LAB_KAFKA, SHAPES, FleetSpec, LabFleet
 
 HANDLER_PROFILES = [*LAG_PROFILES, str(Path(__file__).with_name("handlers.yaml"))]
 CLIENT_PROFILES = [*HANDLER_PROFILES, "librdkafka"]

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.audit.pipeline import WINDOW_MS, Outcome, hash_of, run
-from workbench.audit.edges import Arrival, Shape, WindowState, edges
+from workbench.audit.edges import Arrival, StreamShape, WindowState, edges
 from workbench.audit.ledger import counts, effective
 from workbench.audit.rows import AuditRow, WindowCount, frame_of_rows, signed
 
 pytestmark = pytest.mark.jvm
 
-SHAPE = Shape(layers=("gateway", "collector"), window_ms=WINDOW_MS, lateness_ms=2 * WINDOW_MS)
+SHAPE = StreamShape(layers=("gateway", "collector"), window_ms=WINDOW_MS, lateness_ms=2 * WINDOW_MS)
 OUTER, INNER = "gateway → collector", "collector"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.audit.edges import Arrival, Shape, edges
+from workbench.audit.edges import Arrival, StreamShape, edges
 from workbench.audit.ledger import counts
 from workbench.audit.meter import Meter, hash_of
 from workbench.audit.rows import frame_of_rows, parse_lines
@@ -91,7 +91,7 @@ def test_every_record_is_counted_once_whenever_the_task_is_killed(spark: Any, se
         assert row["low"] == row["high"]
         found[row["layer"], row["point"]] = found.get((row["layer"], row["point"]), 0) + row["low"]
     assert found == {("gateway", "out"): LENGTH, ("collector", "in"): LENGTH, ("collector", "out"): LENGTH}
-    judged = edges(rows, Shape(layers=("gateway", "collector"))).collect()
+    judged = edges(rows, StreamShape(layers=("gateway", "collector"))).collect()
     assert {(row["arrival"], row["same"]) for row in judged} == {(Arrival.OK, True)}
 
 

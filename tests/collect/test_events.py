@@ -11,15 +11,23 @@ import pytest
 
 from tests.cli.running import run_here
 from tests.servers import Script, scripted
-from workbench.collect.events import Event, EventStore, of_alertmanager, of_changes, of_file, of_grafana, of_window
+from workbench.collect.events import (
+    ClusterEvent,
+    EventStore,
+    of_alertmanager,
+    of_changes,
+    of_file,
+    of_grafana,
+    of_window,
+)
 from workbench.errors import SourceUnreachableError, UsageError
 
 AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 
 
-def deploy(at: datetime = AT, **more: object) -> Event:
+def deploy(at: datetime = AT, **more: object) -> ClusterEvent:
     """A deploy of payments 142."""
-    return Event.model_validate({"ts": at, "kind": "deploy", "service": "payments", "version": "142", **more})
+    return ClusterEvent.model_validate({"ts": at, "kind": "deploy", "service": "payments", "version": "142", **more})
 
 
 def test_an_event_is_kept_once_and_found_in_its_window(tmp_path: Path) -> None:

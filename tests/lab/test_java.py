@@ -17,9 +17,9 @@ from tests.waiting import wait_for
 from workbench.collect.join import with_groups
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import SetupError
-from workbench.lab.fleet import FleetSpec, LabFleet
 from workbench.lab.jars import JMX_AGENTS
 from workbench.lab.lab import Lab
+from workbench.lab.lab_fleet import FleetSpec, LabFleet
 from workbench.lab.spec import Behaviour, Traffic
 from workbench.profiles import load_profile
 from workbench.samples import SeriesTable

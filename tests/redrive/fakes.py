@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from workbench.redrive.gateway import FencedError, LettersGoneError, Marks, Positions
 from workbench.redrive.letters import Headers, Letter
 from workbench.redrive.marks import Mark, PlanProgress
+from workbench.redrive.ports import FencedError, LettersGoneError, Marks, Positions
 
 Produced = tuple[str, int | None, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 

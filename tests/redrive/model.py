@@ -12,7 +12,6 @@ from tests.redrive.fakes import KilledError
 from tests.redrive.making import SOURCE, TOPIC, gateway_of
 from workbench.errors import SourceUnreachableError
 from workbench.redrive.apply import Redrive
-from workbench.redrive.gateway import FencedError, LettersRefusedError, Marks, Positions, SlowError
 from workbench.redrive.guard import RedriveLimits, RedriveNow
 from workbench.redrive.ledger import Ledger
 from workbench.redrive.letters import Headers, Letter
@@ -21,6 +20,7 @@ from workbench.redrive.pace import SendPace
 from workbench.redrive.picks import Picks
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.planfile import RedrivePlan
+from workbench.redrive.ports import FencedError, LettersRefusedError, Marks, Positions, SlowError
 
 TRANSACTION_SECONDS, COMMIT_SECONDS = 60.0, 45.0
 CLAIMS = "claims"

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from tests.lab.replaying import fresh
 from tests.redrive.six_kinds import letters
 from workbench.kafka.gateway import KafkaGateway
-from workbench.kafka.redrive.queue import KafkaLetterQueue
+from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
 from workbench.lab.kafka import create_topic
 from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Letter

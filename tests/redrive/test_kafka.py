@@ -13,12 +13,12 @@ from tests.redrive.making import LETTERS, TOPIC, plan_from
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.others import Others
-from workbench.kafka.redrive.queue import KafkaLetterQueue
+from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
 from workbench.kafka.redrive.sink import KafkaSink
 from workbench.redrive.cluster import RedriveCluster
-from workbench.redrive.gateway import LettersRefusedError
 from workbench.redrive.ledger import Ledger
 from workbench.redrive.marks import PlanProgress
+from workbench.redrive.ports import LettersRefusedError
 
 
 def test_a_broker_that_does_not_list_its_groups_hides_no_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -25,10 +25,10 @@ from workbench.errors import GuardError, SourceUnreachableError
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.discard import discard
 from workbench.redrive.ending import give_up
-from workbench.redrive.gateway import FencedError
 from workbench.redrive.marks import Place, PlanState, all_letters
 from workbench.redrive.plan import RedriveRequest
 from workbench.redrive.planfile import RedrivePlan
+from workbench.redrive.ports import FencedError
 from workbench.redrive.selection import Selection
 
 STEPS_EACH = 20

@@ -14,10 +14,10 @@ from tests.replay.fakes import FakeGateway
 from workbench.errors import EvidenceError
 from workbench.queues.gateway import TopicSettings
 from workbench.redrive.follow import RedriveFollower
-from workbench.redrive.gateway import LettersGoneError, Positions
 from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Letter
 from workbench.redrive.marks import Place, PlanProgress, PlanState, marks_of
+from workbench.redrive.ports import LettersGoneError, Positions
 from workbench.redrive.topics import list_topics
 from workbench.redrive.verify import RedriveCheck, RedriveVerdict, verify_redrive
 

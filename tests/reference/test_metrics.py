@@ -12,7 +12,7 @@ from tests.runtime.helpers import record, until
 from tests.runtime.test_runtime import Running
 from tests.serve.serving import Office
 from workbench.reference.metrics import Exported, of_reports, of_runtime, of_serve
-from workbench.report.runs.numbers import export, metrics_name
+from workbench.report.runs.run_numbers import export, metrics_name
 from workbench.runtime import Dead
 
 LATE = {"le", "quantile"}

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from workbench.cli import root
-from workbench.reference.settings import as_markdown, keys
+from workbench.reference.settings_page import as_markdown, keys
 from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 from workbench.settings import Settings, load_settings
 from workbench.thresholds import Thresholds

@@ -17,7 +17,7 @@ from workbench.cli.replay_show import show_journal, show_plan, show_verdict
 from workbench.errors import GuardError
 from workbench.plans.confirm import Confirmation
 from workbench.plans.journal import Journal, begun_replays
-from workbench.redrive.confirm import of_letters
+from workbench.redrive.confirmation import of_letters
 from workbench.replay.check import CheckRequest, check
 from workbench.replay.confirm import of_plan, of_rollback
 from workbench.replay.plan_cards import cards

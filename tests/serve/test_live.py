@@ -23,8 +23,8 @@ import requests
 
 from tests.serve.serving import TOKEN
 from workbench.delivery import Target
-from workbench.lab.fleet import LabFleet
 from workbench.lab.lab import PROFILES, Lab
+from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.process import free_port
 from workbench.lab.prometheus import ensure_alertmanager
 from workbench.lab.scenarios import make_scenario

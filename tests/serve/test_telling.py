@@ -13,7 +13,8 @@ from tests.serve.serving import Office, alert, judged
 from tests.serve.test_incidents import post
 from workbench.delivery import Target
 from workbench.errors import UnknownClusterError
-from workbench.serve import fleet, schema
+from workbench.serve import fleet
+from workbench.serve import tables as schema
 from workbench.serve.incidents import due, followed
 from workbench.serve.journal import waiting
 from workbench.serve.judged import Judged

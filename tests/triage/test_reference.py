@@ -195,7 +195,7 @@ def test_no_number_of_the_judgement_stands_outside_of_the_registry() -> None:
         again = pickle.loads(pickle.dumps(it))
         assert (again, again.unit, again.why, again.origin) == (it, it.unit, it.why, it.origin)
     found = []
-    for folder in ("triage", "chronicle", "features"):
+    for folder in ("triage", "history", "features"):
         for path in sorted((ROOT / "workbench" / folder).rglob("*.py")):
             if path.name in NO_JUDGEMENT:
                 continue

@@ -17,7 +17,7 @@ from workbench.triage.engine import triage
 from workbench.triage.verdict import Verdict
 from workbench.widgets import game
 from workbench.widgets.game_day import GameDayPanel, game_day_panel
-from workbench.widgets.work import CancelledError, Work
+from workbench.widgets.work import CancelledError, PanelWork
 
 TRUTH: dict[str, Any] = json.loads((game.incidents() / "truth.json").read_text())
 
@@ -99,9 +99,9 @@ def test_the_place_counts_where_there_is_one() -> None:
     part = game.truth_of("hot_partition", "hot_partition", {"partitions": [5]})
     common: dict[str, Any] = {"tree": Verdict.HOT_PARTITION, "seconds": 1.0, "hints": 0}
     guess = Verdict.SLOW_DOWNSTREAM
-    assert game.Round(truth=whole, guess=guess, where=frozenset(), **common).where_right is None
-    assert game.Round(truth=part, guess=guess, where=frozenset({"4"}), **common).where_right is False
-    assert game.Round(truth=part, guess=guess, where=frozenset({"5"}), **common).where_right is True
+    assert game.GameRound(truth=whole, guess=guess, where=frozenset(), **common).where_right is None
+    assert game.GameRound(truth=part, guess=guess, where=frozenset({"4"}), **common).where_right is False
+    assert game.GameRound(truth=part, guess=guess, where=frozenset({"5"}), **common).where_right is True
 
 
 def live_lab(monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
@@ -114,7 +114,7 @@ def test_hostile_names_stay_text(spark: Any, monkeypatch: pytest.MonkeyPatch) ->
     """Before and after the guess, in what was typed too."""
     capture = hostile_capture()
     result = triage(capture, spark, groups=[HOSTILE])
-    truth = game.Truth(scenario="x", what=HOSTILE, verdict=Verdict.SLOW_PROCESSOR, where=frozenset({HOSTILE}))
+    truth = game.GameTruth(scenario="x", what=HOSTILE, verdict=Verdict.SLOW_PROCESSOR, where=frozenset({HOSTILE}))
     incident = game.Incident(truth=truth, capture=capture, triage=result, finding=result.findings[0])
     live_lab(monkeypatch, lambda _chance, _work: incident)
     panel = GameDayPanel("x")
@@ -130,7 +130,7 @@ def test_a_live_incident_can_be_broken_off_and_a_lab_that_fails_is_told(monkeypa
     """Cancel reaches the run within a second, so that it ends what it has started."""
     begun, ended = threading.Event(), threading.Event()
 
-    def waits(_chance: random.Random, work: Work) -> game.Incident:
+    def waits(_chance: random.Random, work: PanelWork) -> game.Incident:
         begun.set()
         try:
             for _ in range(600):
@@ -150,7 +150,7 @@ def test_a_live_incident_can_be_broken_off_and_a_lab_that_fails_is_told(monkeypa
     assert panel.incident is None
     assert panel.say.disabled
 
-    def fails(_chance: random.Random, _work: Work) -> game.Incident:
+    def fails(_chance: random.Random, _work: PanelWork) -> game.Incident:
         raise SetupError("No Kafka to be had.", hint="Look into the log.")
 
     live_lab(monkeypatch, fails)

@@ -14,8 +14,8 @@ from tests.test_screen import STEERS
 from workbench import api
 from workbench.plans.journal import Journal
 from workbench.redrive.planfile import read_redrive_plan
-from workbench.widgets.letters import LettersPanel
 from workbench.widgets.letters_actions import Doors
+from workbench.widgets.letters_panel import LettersPanel
 from workbench.widgets.prefill import LettersWish, letters_wish_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from workbench.widgets.work import Work, Worker
+from workbench.widgets.work import PanelWork, PanelWorker
 
 
 def nothing(*_args: object) -> None:
@@ -18,12 +18,12 @@ def test_cancel_takes_effect_while_the_work_hangs() -> None:
     shown: list[str] = []
     ended: list[BaseException | None] = []
 
-    def run(work: Work) -> None:
+    def run(work: PanelWork) -> None:
         inside.set()
         release.wait(30)
         work.show(lambda: shown.append("late"))
 
-    worker = Worker()
+    worker = PanelWorker()
     worker.start(run, tell=nothing, ended=ended.append)
     assert inside.wait(10)
     began = time.monotonic()
@@ -39,10 +39,10 @@ def test_an_error_reaches_whoever_started_it() -> None:
     """A thread has nobody else to tell."""
     ended: list[BaseException | None] = []
 
-    def run(_work: Work) -> None:
+    def run(_work: PanelWork) -> None:
         raise ValueError("broken")
 
-    worker = Worker()
+    worker = PanelWorker()
     worker.start(run, tell=nothing, ended=ended.append)
     worker.wait(10)
     assert [str(error) for error in ended] == ["broken"]
@@ -54,16 +54,16 @@ def test_progress_comes_in_order_and_a_new_start_replaces_the_old() -> None:
     told: list[tuple[int, str]] = []
     go = threading.Event()
 
-    def slow(work: Work) -> None:
+    def slow(work: PanelWork) -> None:
         work.step("slow")
         go.wait(10)
         work.step("never")
 
-    def quick(work: Work) -> None:
+    def quick(work: PanelWork) -> None:
         work.step("one")
         work.step("two")
 
-    worker = Worker()
+    worker = PanelWorker()
     worker.start(slow, tell=lambda done, title: told.append((done, title)), ended=nothing)
     while not told:
         time.sleep(0.01)

@@ -25,7 +25,6 @@ from workbench.api.letters import (
 )
 from workbench.api.look import TriageResult, triage
 from workbench.api.measure import features, samples
-from workbench.api.progress import Progress
 from workbench.api.replays import (
     PlannedReplay,
     apply_replay,
@@ -37,6 +36,7 @@ from workbench.api.replays import (
     verify_replay,
 )
 from workbench.api.reports import health
+from workbench.api.run_progress import Progress
 from workbench.api.snapshots import SnapshotResult, snapshot
 
 __all__ = [

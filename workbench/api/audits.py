@@ -71,14 +71,14 @@ def audit(rows: str | Path, *, layers: Sequence[str], window: str = "1m", latene
     Raises:
         UsageError: if there are no rows, or fewer than two layers. WindowError: if a duration is none.
     """
-    from workbench.audit.edges import Shape, edges
+    from workbench.audit.edges import StreamShape, edges
     from workbench.audit.rows import read_rows
     from workbench.spark.session import session
     from workbench.window import parse_duration
 
     if len(layers) < 2 or len(set(layers)) < len(layers):
         raise UsageError("An audit needs two layers or more, each once.", hint="Such as: --layers gateway,collector")
-    shape = Shape(
+    shape = StreamShape(
         layers=tuple(layers),
         window_ms=round(1000 * parse_duration(window).total_seconds()),
         lateness_ms=round(1000 * parse_duration(lateness).total_seconds()),

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.api.measure import Measured, measure
-from workbench.api.progress import SILENT, Progress
 from workbench.api.requests import Measurements, Times
+from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import ExitCode
 from workbench.humanize import plural
 

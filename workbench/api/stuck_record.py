@@ -13,7 +13,7 @@ from workbench.triage.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from workbench.redrive.gateway import LetterReader
+    from workbench.redrive.ports import LetterReader
     from workbench.settings import Cluster
     from workbench.triage.finding import Finding
 

@@ -40,7 +40,7 @@ class WindowState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class StreamShape:
     """The layers of a stream in order, the length of its windows, and how late records may be.
 
     Attributes:
@@ -65,7 +65,7 @@ class Shape:
         return found
 
 
-def edges(rows: DataFrame, shape: Shape) -> DataFrame:
+def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
     """Judge every window of every edge. A pure function of the rows: what was written last decides what is final, not the clock.
 
     Args:

@@ -230,7 +230,7 @@ def apply_command(
     from workbench.cli.dlq_show import ApplyBar, show_redrive_receipt
     from workbench.cli.progress import Steps
     from workbench.redrive.apply import RedriveOutcome
-    from workbench.redrive.confirm import of_letters
+    from workbench.redrive.confirmation import of_letters
     from workbench.redrive.planfile import read_redrive_plan
 
     collect_no_garbage()

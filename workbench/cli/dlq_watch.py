@@ -131,7 +131,7 @@ def discard_command(
     """Give up the letters of a plan instead of producing them: later plans leave them out. No letter is deleted."""
     from workbench.cli.progress import Steps
     from workbench.plans.journal import Journal
-    from workbench.redrive.confirm import of_letters
+    from workbench.redrive.confirmation import of_letters
     from workbench.redrive.discard import discard
     from workbench.redrive.ledger import Ledger
     from workbench.redrive.marks import PlanState
@@ -183,7 +183,7 @@ def give_up_command(
     """End a plan that was begun: it produces nothing more, and other plans may take the letters that it has not produced."""
     from workbench.cli.progress import Steps
     from workbench.plans.journal import Journal
-    from workbench.redrive.confirm import of_letters
+    from workbench.redrive.confirmation import of_letters
     from workbench.redrive.ending import give_up
     from workbench.redrive.ledger import Ledger
     from workbench.redrive.marks import PlanState

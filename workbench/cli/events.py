@@ -15,7 +15,7 @@ from workbench.humanize import did_you_mean, plural
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
-    from workbench.collect.events import Event
+    from workbench.collect.events import ClusterEvent
     from workbench.settings import Cluster
 
 
@@ -46,7 +46,7 @@ def add(
     config: Path | None,
 ) -> int:
     """Record one event, for instance as the last step of a deploy."""
-    from workbench.collect.events import KINDS, Event, EventStore
+    from workbench.collect.events import KINDS, ClusterEvent, EventStore
 
     if kind not in KINDS:
         raise UsageError(
@@ -54,7 +54,7 @@ def add(
         )
     if not (service or text):
         raise UsageError("The event says nothing.", hint="Give --service and --version, or --text.")
-    event = Event(
+    event = ClusterEvent(
         ts=_instant(at) or datetime.now(UTC), kind=kind, text=text or "", service=service, version=version, group=group
     )
     store = EventStore(_known(cluster, config).name)
@@ -94,7 +94,7 @@ def import_(
         )
     headers = _token(token_variable)
     start, end = _instant(since) or datetime.now(UTC), datetime.now(UTC)
-    found: list[Event] = []
+    found: list[ClusterEvent] = []
     if path is not None:
         found += of_file(path)
     if grafana is not None:
@@ -166,7 +166,7 @@ def _token(variable: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _of_kubernetes(cluster: Cluster, start: datetime, end: datetime) -> list[Event]:
+def _of_kubernetes(cluster: Cluster, start: datetime, end: datetime) -> list[ClusterEvent]:
     from workbench.collect.events import KUBE_METRICS, of_changes
     from workbench.collect.prometheus import PrometheusSource
     from workbench.window import Window

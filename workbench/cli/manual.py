@@ -8,7 +8,8 @@ from pathlib import Path
 
 from workbench.cli import commands_page
 from workbench.files import write_text
-from workbench.reference import http, metrics, schemas, settings, troubleshooting
+from workbench.reference import http, metrics, schemas, troubleshooting
+from workbench.reference import settings_page as settings
 from workbench.triage import reference as tree
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from workbench.api.progress import StepNote
+from workbench.api.run_progress import StepNote
 from workbench.console import SafeConsole, step_bar
 from workbench.humanize import duration, one_line
 from workbench.masking import masked

@@ -18,7 +18,7 @@ def command(name: str | None, markdown: bool, as_json: bool) -> int:
 
     NAME is a part of a key or of its table (slow_ratio, serve.targets): only these. The values of your own file: workbench doctor.
     """
-    from workbench.reference.settings import as_markdown, as_text, document
+    from workbench.reference.settings_page import as_markdown, as_text, document
 
     if markdown and (name is not None or as_json):
         raise UsageError("--markdown prints the whole page.", hint="workbench settings --markdown > docs/settings.md")

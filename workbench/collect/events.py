@@ -56,7 +56,7 @@ def _short(value: str) -> str:
 _Text = Annotated[str, AfterValidator(_short)]
 
 
-class Event(BaseModel):
+class ClusterEvent(BaseModel):
     """Something that happened.
 
     Attributes:
@@ -92,7 +92,7 @@ class EventStore:
         name = re.sub(r"[^\w.-]", "_", cluster)
         self.path = (folder or state_dir() / "events") / f"{name}.jsonl"
 
-    def add(self, events: Iterable[Event]) -> int:
+    def add(self, events: Iterable[ClusterEvent]) -> int:
         """Append those that are not there yet; return their number.
 
         Raises:
@@ -118,7 +118,7 @@ class EventStore:
                     os.close(handle)
         return len(new)
 
-    def read(self, start: datetime | None = None, end: datetime | None = None) -> list[Event]:
+    def read(self, start: datetime | None = None, end: datetime | None = None) -> list[ClusterEvent]:
         """Events in [start, end], in time; damaged lines are left out.
 
         Raises:
@@ -133,7 +133,7 @@ class EventStore:
         found = []
         for line in text.splitlines():
             try:
-                event = Event.model_validate_json(line)
+                event = ClusterEvent.model_validate_json(line)
             except ValidationError:
                 continue  # a kill in the middle of a write
             if (start is None or event.ts >= start) and (end is None or event.ts <= end):
@@ -141,11 +141,11 @@ class EventStore:
         return sorted(found, key=lambda event: event.ts)
 
 
-def _identity(event: Event) -> tuple[object, ...]:
+def _identity(event: ClusterEvent) -> tuple[object, ...]:
     return event.ts, event.kind, event.to_json()["text"], event.group
 
 
-def of_file(path: Path) -> list[Event]:
+def of_file(path: Path) -> list[ClusterEvent]:
     """Events of a file, one JSON object a line with at least `ts`.
 
     Raises:
@@ -160,7 +160,7 @@ def of_file(path: Path) -> list[Event]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
-                found.append(Event.model_validate_json(line))
+                found.append(ClusterEvent.model_validate_json(line))
             except (ValidationError, RecursionError) as error:
                 reason = str(first_problem(error)) if isinstance(error, ValidationError) else "nested too deeply"
                 raise UsageError(
@@ -170,7 +170,9 @@ def of_file(path: Path) -> list[Event]:
     return found
 
 
-def of_grafana(url: str, start: datetime, end: datetime, *, headers: Mapping[str, str] | None = None) -> list[Event]:
+def of_grafana(
+    url: str, start: datetime, end: datetime, *, headers: Mapping[str, str] | None = None
+) -> list[ClusterEvent]:
     """Annotations of a Grafana (`/api/annotations`); a tag that is a kind of event becomes the kind.
 
     Raises:
@@ -191,7 +193,7 @@ def of_grafana(url: str, start: datetime, end: datetime, *, headers: Mapping[str
     return found
 
 
-def of_alertmanager(url: str, *, headers: Mapping[str, str] | None = None) -> list[Event]:
+def of_alertmanager(url: str, *, headers: Mapping[str, str] | None = None) -> list[ClusterEvent]:
     """Alerts of an Alertmanager (`/api/v2/alerts`) by their beginnings.
 
     Raises:
@@ -208,7 +210,7 @@ def of_alertmanager(url: str, *, headers: Mapping[str, str] | None = None) -> li
     return found
 
 
-def of_changes(name: str, series: Iterable[tuple[Mapping[str, str], np.ndarray, np.ndarray]]) -> list[Event]:
+def of_changes(name: str, series: Iterable[tuple[Mapping[str, str], np.ndarray, np.ndarray]]) -> list[ClusterEvent]:
     """Changes of a metric of kube-state-metrics (`KUBE_METRICS`).
 
     Args:
@@ -227,8 +229,8 @@ def of_changes(name: str, series: Iterable[tuple[Mapping[str, str], np.ndarray, 
     return found
 
 
-def _made(seconds: float, kind: str, text: str, *, source: str, service: str | None = None) -> Event:
-    return Event(ts=datetime.fromtimestamp(seconds, UTC), kind=kind, text=text, source=source, service=service)
+def _made(seconds: float, kind: str, text: str, *, source: str, service: str | None = None) -> ClusterEvent:
+    return ClusterEvent(ts=datetime.fromtimestamp(seconds, UTC), kind=kind, text=text, source=source, service=service)
 
 
 @contextmanager

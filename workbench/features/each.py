@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.chronicle.read import Chronicle, Judged, Subscription, facts
-from workbench.chronicle.read import read as read_chronicle
 from workbench.features.condense import COLUMNS, SUMMARY_SCHEMA, condense
 from workbench.features.slots import of_periods
 from workbench.features.summary import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
+from workbench.history.read import Chronicle, JudgedHistory, Subscription, facts
+from workbench.history.read import read as read_chronicle
 from workbench.runs import runs_of
 from workbench.samples import SERIES_ORDER
 from workbench.spark.session import frame_of
@@ -43,7 +43,7 @@ def summary_of(spark: SparkSession, rows: pa.Table, window: Window) -> DataFrame
         window: that they were condensed for.
 
     Returns:
-        The columns of `features.slots.of_periods`; every row has a group and a topic. The facts of `chronicle.series.Story` are rows of
+        The columns of `features.slots.of_periods`; every row has a group and a topic. The facts of `PartitionHistory` are rows of
         the signal `features.summary.STORY`, their name in `stat`, their number in `last`.
 
     Raises:
@@ -62,7 +62,7 @@ def condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], 
     Args:
         samples: `workbench.samples.SAMPLES_SCHEMA`, in any order.
         window: baseline and window; samples outside are left out.
-        limits_of: as in `chronicle.read`.
+        limits_of: as in `history.read`.
     """
     order = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
     ordered = throttles_in_force(samples.select(list(COLUMNS)).sort_by(order))
@@ -100,13 +100,13 @@ def throttles_in_force(ordered: pa.Table) -> pa.Table:
     return ordered.set_column(where, ordered.schema.field("value"), pa.array(values, mask=np.isnan(values)))
 
 
-def _whole(window: Window) -> Judged:
+def _whole(window: Window) -> JudgedHistory:
     start = _micros(window.start)
-    return Judged(start_us=start, good_until_us=start if window.baseline_seconds > 0 else None)
+    return JudgedHistory(start_us=start, good_until_us=start if window.baseline_seconds > 0 else None)
 
 
 def _for(
-    samples: pa.Table, judged: Judged, window: Window, wanted: Sequence[Subscription], places: _Places
+    samples: pa.Table, judged: JudgedHistory, window: Window, wanted: Sequence[Subscription], places: _Places
 ) -> pa.Table:
     edges, periods = _edges(judged, window)
     rows = condense(samples, edges)
@@ -115,7 +115,7 @@ def _for(
     return _shared(rows.append_column(_PERIOD, numbers), wanted, places)
 
 
-def _edges(judged: Judged, window: Window) -> tuple[list[int], list[int]]:
+def _edges(judged: JudgedHistory, window: Window) -> tuple[list[int], list[int]]:
     """Bounds of the slots in µs, and the period of each."""
     first, end = _micros(window.baseline_start) - 1, _micros(window.end)
     start = max(judged.start_us, first + 1)

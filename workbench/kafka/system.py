@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from workbench.kafka.gateway import KafkaGateway
     from workbench.kafka.observer import KafkaObserver
-    from workbench.kafka.redrive.letters import KafkaLetters
-    from workbench.kafka.redrive.queue import KafkaLetterQueue
+    from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
+    from workbench.kafka.redrive.letter_reader import KafkaLetters
     from workbench.queues.systems import CountRecords
 
 
@@ -66,13 +66,13 @@ class KafkaSystem:
 
     def letters(self, cluster: Cluster, topic: str, *, seconds: float, batch: int) -> KafkaLetters:
         """See `System`."""
-        from workbench.kafka.redrive.letters import KafkaLetters
+        from workbench.kafka.redrive.letter_reader import KafkaLetters
 
         return KafkaLetters(cluster.bootstrap or "", cluster.kafka, topic, timeout_seconds=seconds, batch=batch)
 
     def letter_queue(self, cluster: Cluster) -> KafkaLetterQueue:
         """See `System`."""
-        from workbench.kafka.redrive.queue import KafkaLetterQueue
+        from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
 
         return KafkaLetterQueue(self.gateway(cluster))
 

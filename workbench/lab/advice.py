@@ -13,8 +13,8 @@ import numpy as np
 
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.cluster import KafkaCluster
-from workbench.lab.fleet import LabFleet
 from workbench.lab.kafka import abort_transaction, add_partitions, set_retention
+from workbench.lab.lab_fleet import LabFleet
 from workbench.triage import capacity
 from workbench.triage.checks import all_hold
 from workbench.triage.finding import Action, Finding

@@ -6,7 +6,7 @@ import threading
 
 from workbench.lab.data_faults import burst
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.lab.fleet import LabFleet
+from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.spec import Behaviour
 from workbench.lab.upstream import SMALL_FETCHES
 from workbench.triage.verdict import Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.lab.fleet import LabFleet
+from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.spec import Behaviour, ExporterFault
 from workbench.triage.verdict import Verdict
 

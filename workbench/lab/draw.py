@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.lab.fleet import RUNTIME, FleetSpec, LabFleet
+from workbench.lab.lab_fleet import RUNTIME, FleetSpec, LabFleet
 from workbench.lab.spec import Behaviour, Traffic
 from workbench.runtime import ProcessorConfig
 from workbench.triage.verdict import Verdict

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from workbench.kafka.cluster import KafkaCluster
 from workbench.lab.draw import Draw, Make, Scenario
-from workbench.lab.fleet import LabFleet
 from workbench.lab.kafka import delete_group, move_commits
+from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.spec import Behaviour
 from workbench.triage.verdict import Verdict
 

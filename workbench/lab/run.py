@@ -20,8 +20,8 @@ from workbench.collect.record import Recorder
 from workbench.errors import SetupError, UsageError, WorkbenchError
 from workbench.lab.advice import AdviceResult, apply_advice
 from workbench.lab.draw import Scenario
-from workbench.lab.fleet import LabFleet
 from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, Lab, check_alive
+from workbench.lab.lab_fleet import LabFleet
 from workbench.triage.engine import Triage, triage
 from workbench.triage.finding import Finding
 from workbench.triage.subscription import SubscriptionFeatures

@@ -8,7 +8,7 @@ from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.lab import compound, data_faults, lost_work, rebalances, standstill, upstream
 from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.lab.fleet import LabFleet
+from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.spec import Behaviour
 from workbench.triage.verdict import Verdict
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.lab.draw import Draw, Make, Scenario
-from workbench.lab.fleet import LabFleet
+from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.spec import Behaviour
 from workbench.triage.verdict import Verdict
 

@@ -17,7 +17,6 @@ from workbench.humanize import listed
 from workbench.humanize import size as _bytes
 from workbench.plans.journal import Journal, only_one
 from workbench.redrive.flow import LetterFlow
-from workbench.redrive.gateway import FencedError, LetterReader, LettersGoneError, LettersRefusedError, Sink, SlowError
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
 from workbench.redrive.lanes import AllClearError, Lanes
 from workbench.redrive.ledger import EndedPlan, Ledger, ended_of
@@ -25,6 +24,7 @@ from workbench.redrive.marks import Place, PlanProgress, PlanState, marks_of
 from workbench.redrive.pace import SendPace
 from workbench.redrive.plan import HTTP_BATCH
 from workbench.redrive.planfile import RedrivePlan, To
+from workbench.redrive.ports import FencedError, LetterReader, LettersGoneError, LettersRefusedError, Sink, SlowError
 from workbench.redrive.receipt import (
     RedriveOutcome,
     RedriveReceipt,

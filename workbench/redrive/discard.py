@@ -11,10 +11,10 @@ from workbench.humanize import listed, plural
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.queues.gateway import WITHOUT_MEMBERS, Gateway
 from workbench.queues.views import Partition
-from workbench.redrive.gateway import LetterReader
 from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.marks import PlanProgress
 from workbench.redrive.planfile import RedrivePlan
+from workbench.redrive.ports import LetterReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

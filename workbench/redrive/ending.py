@@ -7,11 +7,11 @@ from functools import partial
 
 from workbench.errors import GuardError, WorkbenchError
 from workbench.plans.journal import Journal, only_one
-from workbench.redrive.gateway import Sink
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
 from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.marks import PlanProgress, PlanState, marks_of
 from workbench.redrive.planfile import RedrivePlan
+from workbench.redrive.ports import Sink
 from workbench.redrive.verify import produced_of
 
 _OWNER = "ended"

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 
 from workbench.errors import GuardError, SourceUnreachableError
-from workbench.redrive.gateway import NO_MARKS, Marks, Positions, Sink
 from workbench.redrive.letters import Headers, Letter
 from workbench.redrive.marks import PlanProgress
 from workbench.redrive.planfile import RedrivePlan
+from workbench.redrive.ports import NO_MARKS, Marks, Positions, Sink
 from workbench.runtime.event import Done, Event, Record, Retry
 from workbench.runtime.rest_sink import RestSink
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from workbench.errors import EvidenceError, GuardError, WorkbenchError
 from workbench.humanize import listed, plural
 from workbench.redrive.flow import LetterFlow
-from workbench.redrive.gateway import LetterReader, Sink, letters_at
 from workbench.redrive.letters import Letter, Reader
 from workbench.redrive.marks import MOST_BYTES, Place, PlanState, marks_of
 from workbench.redrive.pace import SendPace
 from workbench.redrive.picks import Walk
 from workbench.redrive.plan import route_of
 from workbench.redrive.planfile import RedrivePlan, To
+from workbench.redrive.ports import LetterReader, Sink, letters_at
 from workbench.redrive.survey import Route
 
 _SECONDS = 0.5  # of a transaction, so that consumers of committed records do not wait longer

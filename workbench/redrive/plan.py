@@ -16,7 +16,6 @@ from workbench.plans.document import current_user
 from workbench.plans.refusal import NO_RIGHT
 from workbench.queues.gateway import ClusterView, Gateway, LogView, TopicSettings
 from workbench.redrive.audience import Readers, audience_words
-from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import Reader
 from workbench.redrive.order import Columns, duplicates, out_of_order
 from workbench.redrive.picks import Picks
@@ -31,6 +30,7 @@ from workbench.redrive.planfile import (
     TargetTopic,
     To,
 )
+from workbench.redrive.ports import LetterReader, LettersGoneError
 from workbench.redrive.selection import Selection
 from workbench.redrive.survey import Route, Rules, Wanted, survey
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from workbench.queues.gateway import TopicSettings
-from workbench.redrive.gateway import LetterReader, Positions
 from workbench.redrive.letters import UNREADABLE, Letter, Origin, Reader
 from workbench.redrive.order import NONE, Columns
 from workbench.redrive.picks import Picks
 from workbench.redrive.planfile import Dedup, Left, To
+from workbench.redrive.ports import LetterReader, Positions
 from workbench.redrive.selection import Selection
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})

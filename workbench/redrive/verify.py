@@ -18,10 +18,10 @@ from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import count, counted, listed, plural
 from workbench.queues.gateway import Gateway
 from workbench.queues.views import Partition
-from workbench.redrive.gateway import LetterReader, LettersGoneError
 from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Letter, Origin, Reader
 from workbench.redrive.marks import Mark, Place, PlanProgress, all_letters
 from workbench.redrive.planfile import RedrivePlan, To
+from workbench.redrive.ports import LetterReader, LettersGoneError
 from workbench.redrive.receipt import places_of, refused_words
 from workbench.redrive.survey import letter_checksum
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from workbench.serve.shapes import Shape
+from workbench.serve.shapes import Answered
 from workbench.triage.verdict import Answer, State, Verdict
 
 
-class WindowTimes(Shape):
+class WindowTimes(Answered):
     """The judged window, and the baseline before it: ISO 8601 with a time zone."""
 
     start: str
@@ -21,7 +21,7 @@ class WindowTimes(Shape):
     baseline_start: str
 
 
-class Unjudged(Shape):
+class UnjudgedDocument(Answered):
     """A group that cannot be judged, such as a share group; `lag_messages` null where it is not known."""
 
     cluster: str
@@ -35,7 +35,7 @@ class Unjudged(Shape):
     headline: str
 
 
-class Triage(Shape):
+class TriageDocument(Answered):
     """Findings of one run, the worst first. `incomplete`: what sources left out, a sentence each."""
 
     schema_: Literal["workbench.triage/1"] = Field(alias="schema")
@@ -44,10 +44,10 @@ class Triage(Shape):
     incomplete: list[str]
     sources: list[str]
     findings: list[Any]
-    not_judged: list[Unjudged]
+    not_judged: list[UnjudgedDocument]
 
 
-class SweepReading(Shape):
+class SweepReading(Answered):
     """What was read of a store."""
 
     files: int
@@ -56,7 +56,7 @@ class SweepReading(Shape):
     samples_read: int
 
 
-class Sweep(Shape):
+class SweepDocument(Answered):
     """A whole fleet: healthy subscriptions are counted, the others are rows of `unwell`, the worst also findings."""
 
     schema_: Literal["workbench.sweep/1"] = Field(alias="schema")
@@ -69,10 +69,10 @@ class Sweep(Shape):
     verdicts: dict[str, int]
     unwell: list[dict[str, Any]]
     findings: list[Any]
-    not_judged: list[Unjudged]
+    not_judged: list[UnjudgedDocument]
 
 
-class Brief(Shape):
+class Brief(Answered):
     """A finding in a comparison."""
 
     verdict: Verdict
@@ -83,7 +83,7 @@ class Brief(Shape):
     eta_drain_seconds: float | None
 
 
-class CheckedAction(Shape):
+class CheckedAction(Answered):
     """Whether the check of an advised action holds now."""
 
     title: str
@@ -91,7 +91,7 @@ class CheckedAction(Shape):
     holds: Answer
 
 
-class FindingChange(Shape):
+class FindingChangeDocument(Answered):
     """One subscription before and after; null where it was not there."""
 
     cluster: str
@@ -103,16 +103,16 @@ class FindingChange(Shape):
     checks: list[CheckedAction]
 
 
-class Compared(Shape):
+class ComparedDocument(Answered):
     """Two captures of the same subscriptions (`--compare`)."""
 
     schema_: Literal["workbench.triage-compare/1"] = Field(alias="schema")
     before: WindowTimes
     after: WindowTimes
-    changes: list[FindingChange]
+    changes: list[FindingChangeDocument]
 
 
-class Assignment(Shape):
+class Assignment(Answered):
     """A member of a group with its partitions, each `[topic, partition]`; `target` in the newer protocols."""
 
     member_id: str
@@ -122,7 +122,7 @@ class Assignment(Shape):
     target: list[tuple[str, int]] | None
 
 
-class SnapshotGroup(Shape):
+class SnapshotGroup(Answered):
     """A group; `judged`: whether triage can judge its kind."""
 
     group: str
@@ -135,7 +135,7 @@ class SnapshotGroup(Shape):
     assignments: list[Assignment]
 
 
-class SnapshotPartition(Shape):
+class SnapshotPartition(Answered):
     """A partition that a group has read, in offsets; null where something is not known."""
 
     group: str
@@ -150,7 +150,7 @@ class SnapshotPartition(Shape):
     host: str | None
 
 
-class Snapshot(Shape):
+class SnapshotDocument(Answered):
     """Groups and partitions, read from Kafka."""
 
     schema_: Literal["workbench.snapshot/1"] = Field(alias="schema")
@@ -161,7 +161,7 @@ class Snapshot(Shape):
     incomplete: list[str]
 
 
-class RankedSubscription(Shape):
+class RankedSubscription(Answered):
     """A row of `--limit` or `--sort`; the bounds of its time lag, in seconds, only with `--sort time_lag`."""
 
     group: str
@@ -176,7 +176,7 @@ class RankedSubscription(Shape):
     time_lag_high: float | None = None
 
 
-class RankedSnapshot(Shape):
+class RankedSnapshot(Answered):
     """Subscriptions, the furthest behind first."""
 
     schema_: Literal["workbench.snapshot/1"] = Field(alias="schema")
@@ -188,7 +188,7 @@ class RankedSnapshot(Shape):
     incomplete: list[str]
 
 
-class TreeRule(Shape):
+class TreeRule(Answered):
     """A rule of a question; `compares` in words, all of them, or with `either` one of them."""
 
     id: str
@@ -199,7 +199,7 @@ class TreeRule(Shape):
     look: str | None
 
 
-class TreeQuestion(Shape):
+class TreeQuestion(Answered):
     """A question with its rules by what they answer; `order` is the order in which they are asked."""
 
     id: str
@@ -215,14 +215,14 @@ class TreeQuestion(Shape):
     no: str
 
 
-class TreeWord(Shape):
+class TreeWord(Answered):
     """A word of the rules."""
 
     name: str
     means: str
 
 
-class TreeNumber(Shape):
+class TreeNumber(Answered):
     """A number that rules compare; `setting` if it can be changed."""
 
     name: str
@@ -233,7 +233,7 @@ class TreeNumber(Shape):
     setting: str | None
 
 
-class Tree(Shape):
+class Tree(Answered):
     """The decision tree, or what leads to one verdict."""
 
     schema_: Literal["workbench.tree/1"] = Field(alias="schema")
@@ -242,7 +242,7 @@ class Tree(Shape):
     numbers: list[TreeNumber]
 
 
-class SettingsKey(Shape):
+class SettingsKey(Answered):
     """One key; `default` as TOML writes it."""
 
     path: str
@@ -256,14 +256,14 @@ class SettingsKey(Shape):
     why: str
 
 
-class EnvironmentVariable(Shape):
+class EnvironmentVariable(Answered):
     """A variable of the environment."""
 
     name: str
     why: str
 
 
-class SettingsKeys(Shape):
+class SettingsKeys(Answered):
     """Every key of workbench.toml."""
 
     schema_: Literal["workbench.settings/1"] = Field(alias="schema")
@@ -271,7 +271,7 @@ class SettingsKeys(Shape):
     environment: list[EnvironmentVariable]
 
 
-class LetterTopic(Shape):
+class LetterTopicDocument(Answered):
     """A topic with dead letters; errors, sources and frameworks count the `sampled` newest letters."""
 
     topic: str
@@ -285,15 +285,15 @@ class LetterTopic(Shape):
     sampled: int
 
 
-class LetterTopics(Shape):
+class LetterTopicsDocument(Answered):
     """Topics with dead letters, most letters first."""
 
     schema_: Literal["workbench.dlq-list/1"] = Field(alias="schema")
     cluster: str
-    topics: list[LetterTopic]
+    topics: list[LetterTopicDocument]
 
 
-class VerifiedPartition(Shape):
+class VerifiedPartition(Answered):
     """A partition of a verified replay, in offsets and records."""
 
     topic: str
@@ -308,7 +308,7 @@ class VerifiedPartition(Shape):
     verdict: str
 
 
-class MovedOffset(Shape):
+class MovedOffset(Answered):
     """A partition of the old group that has moved since the plan."""
 
     topic: str
@@ -317,7 +317,7 @@ class MovedOffset(Shape):
     now: int | None
 
 
-class ReplayVerified(Shape):
+class ReplayVerified(Answered):
     """Whether the new group got every record."""
 
     schema_: Literal["workbench.replay-verify/1"] = Field(alias="schema")
@@ -331,7 +331,7 @@ class ReplayVerified(Shape):
     key_ranges: list[dict[str, Any]]
 
 
-class TopicProgress(Shape):
+class TopicProgressDocument(Answered):
     """Messages of one topic."""
 
     topic: str
@@ -339,7 +339,7 @@ class TopicProgress(Shape):
     total: int
 
 
-class ReplayProgress(Shape):
+class ReplayProgressDocument(Answered):
     """One line of `replay follow`; `waiting`: nothing has been read yet."""
 
     schema_: Literal["workbench.replay-progress/1"] = Field(alias="schema")
@@ -358,10 +358,10 @@ class ReplayProgress(Shape):
     members: int | None
     lag_messages: int | None
     old_group_lag_messages: int | None
-    topics: list[TopicProgress]
+    topics: list[TopicProgressDocument]
 
 
-class RedriveReceipt(Shape):
+class RedriveReceiptDocument(Answered):
     """What a redrive has produced; of what the target refuses, the first places with their reason."""
 
     schema_: Literal["workbench.redrive-receipt/1"] = Field(alias="schema")
@@ -379,7 +379,7 @@ class RedriveReceipt(Shape):
     refused_count: int
 
 
-class RecordedEvent(Shape):
+class RecordedEvent(Answered):
     """A deploy or another change."""
 
     ts: str
@@ -391,7 +391,7 @@ class RecordedEvent(Shape):
     group: str | None = None
 
 
-class DoctorCheck(Shape):
+class DoctorCheck(Answered):
     """A check; `needed`: whether it must hold."""
 
     check: str
@@ -400,7 +400,7 @@ class DoctorCheck(Shape):
     needed: bool
 
 
-class ListedProfile(Shape):
+class ListedProfile(Answered):
     """A profile: for each signal `exact`, `proxy` or `absent`."""
 
     profile: str

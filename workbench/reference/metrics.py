@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from workbench.profiles import load_profile
 from workbench.reference.page import code, page, table
-from workbench.report.runs.numbers import FAMILIES
+from workbench.report.runs.run_numbers import FAMILIES
 from workbench.runtime.metrics import RuntimeMetrics
-from workbench.serve.metrics import Metrics
+from workbench.serve.own_metrics import Metrics
 from workbench.signals import SIGNALS
 
 

@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from workbench.reference.documents import Unjudged, WindowTimes
+from workbench.reference.documents import UnjudgedDocument, WindowTimes
 from workbench.report.runs.record import RunRecord
-from workbench.serve.shapes import Shape
+from workbench.serve.shapes import Answered
 from workbench.triage.verdict import State, Verdict
 
 
-class ErrorBudget(Shape):
+class ErrorBudget(Answered):
     """The error budget of a subscription over the period; `holds` null: it cannot be told."""
 
     objective: float
@@ -25,7 +25,7 @@ class ErrorBudget(Shape):
     holds: bool | None
 
 
-class HealthLine(Shape):
+class HealthLineDocument(Answered):
     """A subscription in a health report; `news`: new, worse, still or fixed."""
 
     group: str
@@ -45,14 +45,14 @@ class HealthLine(Shape):
     budget: ErrorBudget | None
 
 
-class Period(Shape):
+class Period(Answered):
     """Start and end as ISO 8601."""
 
     start: str
     end: str
 
 
-class Sizing(Shape):
+class SizingDocument(Answered):
     """Advice about capacity; `unknown`: what could not be judged."""
 
     partitions: int
@@ -68,7 +68,7 @@ class PrintedRun(RunRecord):
     repeated: bool | None = None
 
 
-class LetterLine(Shape):
+class LetterLine(Answered):
     """A dead-letter topic in a health report."""
 
     topic: str
@@ -82,7 +82,7 @@ class LetterLine(Shape):
     words: str
 
 
-class Health(Shape):
+class HealthDocument(Answered):
     """`result.json` of a scheduled health report."""
 
     schema_: Literal["workbench.health/1"] = Field(alias="schema")
@@ -100,8 +100,8 @@ class Health(Shape):
     incomplete: list[str]
     previous_run: str | None
     gone: list[str]
-    sizing: Sizing
+    sizing: SizingDocument
     dead_letters: list[LetterLine]
-    lines: list[HealthLine]
-    not_judged: list[Unjudged]
+    lines: list[HealthLineDocument]
+    not_judged: list[UnjudgedDocument]
     findings: list[Any]

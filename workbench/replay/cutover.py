@@ -82,7 +82,7 @@ class Cutover:
                     for instance in batch:
                         self._switch(instance)
                     switched += batch
-                    Gate(self, switched, batch).wait()
+                    SwitchGate(self, switched, batch).wait()
                 except WorkbenchError as error:
                     raise GuardError(
                         f"The cutover stopped in batch {number} of {len(waves)}: {error.message}",
@@ -304,7 +304,7 @@ def lag_is_growing(first: Look, last: Look, *, share: float, tolerance: float) -
 
 
 @dataclass(slots=True)
-class Gate:
+class SwitchGate:
     """Waits until a batch is healthy: all members in the group, no rebalance, no growing lag."""
 
     cutover: Cutover

@@ -12,7 +12,7 @@ from typing import Any
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.humanize import shell_word
 from workbench.runbooks.objectives import LATE, OBJECTIVE, recordings, rule_file
-from workbench.runbooks.promql import Measured, lag
+from workbench.runbooks.promql import MeasuredQuery, lag
 
 # The objective of the alert's group, where Prometheus has it.
 _ITS_OBJECTIVE = (
@@ -41,7 +41,7 @@ BURNS = (
 
 
 def burn_rules(
-    found: Mapping[str, Measured],
+    found: Mapping[str, MeasuredQuery],
     match: Mapping[str, str],
     *,
     objective_seconds: float,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.runbooks.promql import RATE_WINDOW, Measured, by, lag, selector, time_lag
+from workbench.runbooks.promql import RATE_WINDOW, MeasuredQuery, by, lag, selector, time_lag
 from workbench.signals import SIGNALS, Kind
 
 SCHEMA_VERSION = 39  # of Grafana 10 and 11, which newer ones convert
@@ -19,7 +19,7 @@ _NOT_DRAWN = ("log_start_offset", "last_stable_offset", "start_time")
 
 
 def dashboard(
-    found: Mapping[str, Measured], match: Mapping[str, str], *, name: str, objective_seconds: float
+    found: Mapping[str, MeasuredQuery], match: Mapping[str, str], *, name: str, objective_seconds: float
 ) -> dict[str, Any]:
     """The dashboard as Grafana imports it; data source, groups and topics are chosen on top."""
     panels = [*_first(found, match, objective_seconds), *_others(found, match)]
@@ -47,7 +47,7 @@ def dashboard(
     }
 
 
-def _variables(found: Mapping[str, Measured]) -> list[dict[str, Any]]:
+def _variables(found: Mapping[str, MeasuredQuery]) -> list[dict[str, Any]]:
     variables: list[dict[str, Any]] = [
         {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
     ]
@@ -72,7 +72,9 @@ def _variables(found: Mapping[str, Measured]) -> list[dict[str, Any]]:
     return variables
 
 
-def _first(found: Mapping[str, Measured], match: Mapping[str, str], objective_seconds: float) -> list[dict[str, Any]]:
+def _first(
+    found: Mapping[str, MeasuredQuery], match: Mapping[str, str], objective_seconds: float
+) -> list[dict[str, Any]]:
     panels = []
     if (behind := time_lag(found, match, variables=True)) is not None:
         how = "" if "time_lag" in found else " (lag ÷ rate of commits)"
@@ -89,7 +91,7 @@ def _first(found: Mapping[str, Measured], match: Mapping[str, str], objective_se
     return panels
 
 
-def _others(found: Mapping[str, Measured], match: Mapping[str, str]) -> list[dict[str, Any]]:
+def _others(found: Mapping[str, MeasuredQuery], match: Mapping[str, str]) -> list[dict[str, Any]]:
     panels = []
     for name, it in found.items():
         if name in _ABOVE or name in _RATES or name in _NOT_DRAWN:
@@ -119,7 +121,7 @@ def _others(found: Mapping[str, Measured], match: Mapping[str, str]) -> list[dic
     return panels
 
 
-def _legend(it: Measured, *names: str) -> str:
+def _legend(it: MeasuredQuery, *names: str) -> str:
     return " ".join(f"{{{{{it.rule.labels[name]}}}}}" for name in names if name in it.rule.labels)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from workbench.expectations import Expectations, GroupExpectation
-from workbench.runbooks.promql import Measured, time_lag
+from workbench.runbooks.promql import MeasuredQuery, time_lag
 from workbench.schedule import schedule_of
 
 BEHIND, OBJECTIVE, LATE = (
@@ -22,7 +22,7 @@ _ONE_OBJECTIVE = re.compile(r"expr: max by \(cluster, group, topic\) \(wb_time_l
 
 
 def recordings(
-    found: Mapping[str, Measured],
+    found: Mapping[str, MeasuredQuery],
     match: Mapping[str, str],
     *,
     objective_seconds: float,

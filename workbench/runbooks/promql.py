@@ -14,7 +14,7 @@ RATE_WINDOW = "5m"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredQuery:
     """A signal as a profile measures it."""
 
     signal: str
@@ -22,17 +22,17 @@ class Measured:
     rule: MappingRule
 
 
-def measured(profiles: Sequence[Profile]) -> dict[str, Measured]:
+def measured(profiles: Sequence[Profile]) -> dict[str, MeasuredQuery]:
     """Each signal from the first profile that has it, as in a triage."""
-    found: dict[str, Measured] = {}
+    found: dict[str, MeasuredQuery] = {}
     for profile in profiles:
         for name, rule in profile.signals.items():
             if profile.quality(name) is not Quality.ABSENT:
-                found.setdefault(name, Measured(signal=name, profile=profile.name, rule=rule))
+                found.setdefault(name, MeasuredQuery(signal=name, profile=profile.name, rule=rule))
     return found
 
 
-def selector(it: Measured, match: Mapping[str, str], *, variables: bool, suffix: str = "") -> str:
+def selector(it: MeasuredQuery, match: Mapping[str, str], *, variables: bool, suffix: str = "") -> str:
     """`metric{label="value",...}`; with `variables`, the dashboard's `$group` and `$topic` narrow it."""
     matchers = [_matcher(name, text) for name, text in match.items()]
     matchers += [f'{label}=~"{pattern}|"' for label, pattern in _escaped(it.rule.where).items()]
@@ -55,12 +55,12 @@ def _matcher(name: str, text: str) -> str:
     return f"{name}={json.dumps(text)}"
 
 
-def by(it: Measured, *names: str) -> str:
+def by(it: MeasuredQuery, *names: str) -> str:
     """The exporter's labels for canonical ones, for `by (...)`; those that it lacks are left out."""
     return ", ".join(it.rule.labels[name] for name in names if name in it.rule.labels)
 
 
-def renamed(expression: str, it: Measured, *names: str) -> str:
+def renamed(expression: str, it: MeasuredQuery, *names: str) -> str:
     """The expression with canonical labels, so that alerts of all exporters look the same."""
     for name in names:
         label = it.rule.labels.get(name)
@@ -69,7 +69,9 @@ def renamed(expression: str, it: Measured, *names: str) -> str:
     return expression
 
 
-def lag(found: Mapping[str, Measured], match: Mapping[str, str], *names: str, variables: bool = False) -> str | None:
+def lag(
+    found: Mapping[str, MeasuredQuery], match: Mapping[str, str], *names: str, variables: bool = False
+) -> str | None:
     """Messages by canonical labels, summed over partitions; negative values stand for "no commit"."""
     it = found.get("consumer_lag")
     if it is None:
@@ -78,7 +80,7 @@ def lag(found: Mapping[str, Measured], match: Mapping[str, str], *names: str, va
     return renamed(total, it, *names)
 
 
-def time_lag(found: Mapping[str, Measured], match: Mapping[str, str], *, variables: bool = False) -> str | None:
+def time_lag(found: Mapping[str, MeasuredQuery], match: Mapping[str, str], *, variables: bool = False) -> str | None:
     """Seconds that a group is behind on a topic: measured, or else its lag at the rate of its commits.
 
     The estimate is 0 without lag, and infinite for lag without commits.

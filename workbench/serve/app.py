@@ -26,8 +26,8 @@ from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from
 from workbench.serve.handling import MUTES, Handling, add_note, handle
 from workbench.serve.journal import FullError, accept, fingerprint_of
 from workbench.serve.limits import Limits, let_in
-from workbench.serve.metrics import Metrics
 from workbench.serve.openapi import openapi
+from workbench.serve.own_metrics import Metrics
 from workbench.serve.pages import STATIC, Pages
 from workbench.serve.quiet import warn
 from workbench.serve.reading import Reading

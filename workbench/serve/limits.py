@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from workbench.humanize import one_line, printable
 from workbench.serve.connections import Connection, Connections, Stage
-from workbench.serve.metrics import Metrics
+from workbench.serve.own_metrics import Metrics
 from workbench.serve.quiet import warn
 
 MAX_BODY_BYTES = 4 << 20  # as for alerts in a file

@@ -141,7 +141,7 @@ def _number(request: Request, name: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
+class PageChart:
     """A picture with its values, the latest first; `objective` in seconds; `more` values are not listed."""
 
     picture: Markup
@@ -248,7 +248,7 @@ class Pages:
             topics=len(topics), incidents=incidents, alerts=alerts, range=asked, judged_since=_since(request),
         )  # fmt: skip
 
-    def _chart(self, rows: Sequence[Row], present: Row | None, *, end: float, asked: str, name: str = "0") -> Chart:
+    def _chart(self, rows: Sequence[Row], present: Row | None, *, end: float, asked: str, name: str = "0") -> PageChart:
         samples: list[Row] = [*rows]
         until = rows[-1]["at"] if rows else end
         if present is not None and present["at"] <= end:
@@ -258,7 +258,7 @@ class Pages:
         objective = unpacked(present["detail"] if present is not None else None).get("objective")
         picture = step_chart(samples, start=start, end=end, until=until, objective=objective, name=name)
         latest = [it for it in rows if it["at"] >= start][::-1]
-        return Chart(picture=picture, objective=objective, rows=latest[:_ROWS], more=max(0, len(latest) - _ROWS))
+        return PageChart(picture=picture, objective=objective, rows=latest[:_ROWS], more=max(0, len(latest) - _ROWS))
 
     def reports(self, _request: Request, visit: Visit | None) -> Response:
         """Scheduled reports, the latest first."""

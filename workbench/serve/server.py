@@ -29,7 +29,7 @@ from workbench.serve.certificate import Certificate
 from workbench.serve.connections import ACCEPTED_AT_ONCE, Connections, Listener, raise_descriptors
 from workbench.serve.judged import SparkJudge
 from workbench.serve.limits import BoundedProtocol
-from workbench.serve.metrics import Metrics
+from workbench.serve.own_metrics import Metrics
 from workbench.serve.sqlite import FileStore
 from workbench.serve.store import Store
 from workbench.serve.worker import Worker

@@ -7,13 +7,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Shape(BaseModel):
+class Answered(BaseModel):
     """A part of a document: these fields and no others."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
 
-class ServedIncident(Shape):
+class ServedIncident(Answered):
     """An incident; times in seconds since 1970, `closed` null while it is open."""
 
     id: str
@@ -28,14 +28,14 @@ class ServedIncident(Shape):
     subscriptions: int
 
 
-class ServedIncidents(Shape):
+class ServedIncidents(Answered):
     """Incidents of `workbench serve`, open ones first."""
 
     schema_: Literal["workbench.incidents/1"] = Field(alias="schema")
     incidents: list[ServedIncident]
 
 
-class ServedSubscription(Shape):
+class ServedSubscription(Answered):
     """A subscription of the fleet; `grp` is its group, times are seconds since 1970, `time_lag` seconds and `lag` messages."""
 
     cluster: str
@@ -51,14 +51,14 @@ class ServedSubscription(Shape):
     since: float | None
 
 
-class ServedFleet(Shape):
+class ServedFleet(Answered):
     """Every subscription with its last verdict, worst first."""
 
     schema_: Literal["workbench.fleet/1"] = Field(alias="schema")
     subscriptions: list[ServedSubscription]
 
 
-class IncidentMember(Shape):
+class IncidentMember(Answered):
     """A subscription of an incident."""
 
     group: str
@@ -70,7 +70,7 @@ class IncidentMember(Shape):
     lag_messages: int | None
 
 
-class IncidentNote(Shape):
+class IncidentNote(Answered):
     """A note; `kind` is note, resolution, or what was done."""
 
     at: float
@@ -79,7 +79,7 @@ class IncidentNote(Shape):
     words: str
 
 
-class IncidentMessage(Shape):
+class IncidentMessage(Answered):
     """A message about an incident."""
 
     target: str
@@ -89,7 +89,7 @@ class IncidentMessage(Shape):
     sent: float | None
 
 
-class IncidentState(Shape):
+class IncidentState(Answered):
     """One incident with its subscriptions, notes and messages."""
 
     schema_: Literal["workbench.incident_state/1"] = Field(alias="schema")
@@ -109,7 +109,7 @@ class IncidentState(Shape):
     similar: Any
 
 
-class WorstMember(Shape):
+class WorstMember(Answered):
     """One of the worst subscriptions of an incident."""
 
     group: str
@@ -117,7 +117,7 @@ class WorstMember(Shape):
     headline: str
 
 
-class IncidentPosted(Shape):
+class IncidentPosted(Answered):
     """What a webhook of one's own gets; `key` is the same if it is sent twice."""
 
     schema_: Literal["workbench.incident/1"] = Field(alias="schema")

@@ -20,7 +20,7 @@ from workbench.humanize import duration
 from workbench.serve import fleet, incidents, journal, outbox, telling
 from workbench.serve.alone import each_alone
 from workbench.serve.judged import AT_ONCE, GivenWayError, Judge, Judged, Question, unknown
-from workbench.serve.metrics import Metrics
+from workbench.serve.own_metrics import Metrics
 from workbench.serve.send import NotTakenError, PartlyTakenError, Send, send
 from workbench.serve.store import LeadLostError, Store, StoreError
 

@@ -27,8 +27,8 @@ from workbench.spark.columns import columns
 from workbench.spark.session import for_little_data, is_local
 from workbench.sweep.condense_store import StoreReading, condense_missing
 from workbench.sweep.landed import whole_file
-from workbench.sweep.order import with_mutes, worst_first
 from workbench.sweep.store import FleetStore
+from workbench.sweep.table_order import with_mutes, worst_first
 from workbench.thresholds import Thresholds
 from workbench.triage.engine import ORDER, Triage, answered, finding_of, profiles_named
 from workbench.triage.finding import Finding

@@ -18,7 +18,7 @@ from workbench.report.numbers import chart_numbers
 from workbench.settings import LAB_CLUSTER, Windows, load_settings
 from workbench.spark.session import has_ended
 from workbench.widgets.address import Address
-from workbench.widgets.work import Work, Worker
+from workbench.widgets.work import PanelWork, PanelWorker
 
 WIDE = {"width": "100%"}
 WRAPPED = {"flex_flow": "row wrap"}
@@ -36,7 +36,7 @@ class Panel(w.VBox):  # type: ignore[misc]
     """
 
     def __init__(self) -> None:
-        self._worker = Worker()
+        self._worker = PanelWorker()
         self._starters: list[Any] = []
         self._pressed = ""  # what the button says that started the last work
         self.address = Address()
@@ -64,7 +64,7 @@ class Panel(w.VBox):  # type: ignore[misc]
         self._starters.append(button)
         return button
 
-    def begin(self, run: Callable[[Work], None], *, steps: int, done: str = "Done.") -> None:
+    def begin(self, run: Callable[[PanelWork], None], *, steps: int, done: str = "Done.") -> None:
         """Start a piece of work; an error is shown in `trouble`."""
         self.trouble.value = ""
         self.bar.max, self.bar.value = steps, 0

@@ -18,7 +18,7 @@ from workbench.lab.scenarios import SCENARIOS, make_scenario
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
 from workbench.triage.verdict import Verdict
-from workbench.widgets.work import Work
+from workbench.widgets.work import PanelWork
 
 if TYPE_CHECKING:
     from workbench.lab.lab import Lab
@@ -27,7 +27,7 @@ RECORDED_STEPS, LIVE_STEPS = 3, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
+class GameTruth:
     """The injected fault; shown after the guess.
 
     Attributes:
@@ -45,14 +45,14 @@ class Truth:
 class Incident:
     """An incident with its truth, measurements and finding."""
 
-    truth: Truth
+    truth: GameTruth
     capture: Capture
     triage: Triage
     finding: Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class GameRound:
     """One incident that was played, and its score.
 
     Attributes:
@@ -61,7 +61,7 @@ class Round:
         hints: answers of the tree that were shown before the guess.
     """
 
-    truth: Truth
+    truth: GameTruth
     guess: Verdict
     where: frozenset[str]
     tree: Verdict
@@ -90,12 +90,12 @@ def places(words: str) -> frozenset[str]:
     return frozenset(word for word in words.replace(",", " ").split() if word.lower() not in nouns)
 
 
-def truth_of(scenario: str, verdict: str, scope: Mapping[str, Any]) -> Truth:
+def truth_of(scenario: str, verdict: str, scope: Mapping[str, Any]) -> GameTruth:
     """Build the truth from the notes of the scenario's run."""
     where: set[str] = set()
     for value in scope.values():
         where |= {str(item) for item in value} if isinstance(value, list | tuple) else {str(value)}
-    return Truth(scenario=scenario, what=SCENARIOS[scenario][1], verdict=Verdict(verdict), where=frozenset(where))
+    return GameTruth(scenario=scenario, what=SCENARIOS[scenario][1], verdict=Verdict(verdict), where=frozenset(where))
 
 
 def incidents() -> Path:
@@ -120,7 +120,7 @@ def draw(chance: random.Random, played: Sequence[str]) -> str:
     return chance.choice([name for name in names if name not in played] or names)
 
 
-def recorded(name: str, work: Work) -> Incident:
+def recorded(name: str, work: PanelWork) -> Incident:
     """Load a recorded incident and run triage on it, without showing the verdict.
 
     Raises:
@@ -142,7 +142,7 @@ def recorded(name: str, work: Work) -> Incident:
     return Incident(truth=truth, capture=capture, triage=result, finding=result.findings[0])
 
 
-def live(chance: random.Random, work: Work) -> Incident:
+def live(chance: random.Random, work: PanelWork) -> Incident:
     """Inject a fault into a real Kafka on this computer: the running lab, or one that is started and stopped.
 
     Raises:

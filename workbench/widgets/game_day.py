@@ -16,8 +16,8 @@ from workbench.triage.leaves import leaf_of
 from workbench.triage.verdict import Verdict
 from workbench.widgets import game
 from workbench.widgets.controls import WRAPPED, Panel, hooked, outputs, shown, text
-from workbench.widgets.game import Incident, Round
-from workbench.widgets.work import Work
+from workbench.widgets.game import GameRound, Incident
+from workbench.widgets.work import PanelWork
 
 # "Cannot tell" is an answer of the tree, but not one for a person on call.
 _NOTHING = ""  # None would show a blank list instead of the question
@@ -30,7 +30,7 @@ class GameDayPanel(Panel):
     """Panel of the game; `rounds` has every round that was played, `incident` the current one."""
 
     def __init__(self, seed: str = "") -> None:
-        self.rounds: list[Round] = []
+        self.rounds: list[GameRound] = []
         self.incident: Incident | None = None
         self._chance = random.Random(seed or None)  # noqa: S311 - chance, not secrets
         self._drawn: list[str] = []
@@ -74,13 +74,13 @@ class GameDayPanel(Panel):
         """Start a live incident on a real Kafka: ready in about two minutes."""
         self._start(lambda work: game.live(self._chance, work), game.LIVE_STEPS)
 
-    def _start(self, make: Callable[[Work], Incident], steps: int) -> None:
+    def _start(self, make: Callable[[PanelWork], Incident], steps: int) -> None:
         self.incident, self._hints = None, 0
         self.alert.value = self.answer.value = self.path.value = self.where.value = ""
         self.guess.value, self.charts.outputs = _NOTHING, ()
         shown(self.guessing, False)
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             incident = make(work)
             work.show(lambda: self._show(incident))
 
@@ -127,7 +127,7 @@ class GameDayPanel(Panel):
         if self.incident is None or not self.guess.value or self.answer.value:
             return
         finding = self.incident.finding
-        last = Round(
+        last = GameRound(
             truth=self.incident.truth,
             guess=Verdict(self.guess.value),
             where=game.places(self.where.value),

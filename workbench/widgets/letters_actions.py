@@ -19,7 +19,7 @@ from workbench.api.letters import (
 from workbench.errors import UsageError
 from workbench.plans.confirm import Confirmation
 from workbench.widgets.prefill import LettersWish
-from workbench.widgets.work import Work
+from workbench.widgets.work import PanelWork
 
 if TYPE_CHECKING:
     from workbench.redrive.apply import RedriveReceipt
@@ -41,7 +41,7 @@ class Doors:
 DOORS = Doors()
 
 
-def list_them(wish: LettersWish, work: Work, *, doors: Doors = DOORS) -> LetterTopics:
+def list_them(wish: LettersWish, work: PanelWork, *, doors: Doors = DOORS) -> LetterTopics:
     """Topics with dead letters. Changes nothing, and joins no group.
 
     Raises:
@@ -52,7 +52,7 @@ def list_them(wish: LettersWish, work: Work, *, doors: Doors = DOORS) -> LetterT
     return doors.topics(cluster=wish.cluster)
 
 
-def plan_it(wish: LettersWish, work: Work, *, doors: Doors = DOORS) -> tuple[PlannedRedrive, Path]:
+def plan_it(wish: LettersWish, work: PanelWork, *, doors: Doors = DOORS) -> tuple[PlannedRedrive, Path]:
     """Plan which letters are produced again, and write the plan to its file. Changes nothing on the cluster.
 
     Raises:
@@ -83,7 +83,7 @@ def plan_it(wish: LettersWish, work: Work, *, doors: Doors = DOORS) -> tuple[Pla
 def apply_it(
     path: Path,
     typed: str | None,
-    work: Work,
+    work: PanelWork,
     *,
     expected: Confirmation | None,
     held: Callable[[], None],
@@ -112,7 +112,7 @@ def apply_it(
     return doors.apply(path, confirm=expected.hash, on_progress=lambda produced: work.show(lambda: show(produced)))
 
 
-def verify_it(path: Path, work: Work, *, doors: Doors = DOORS) -> RedriveCheck:
+def verify_it(path: Path, work: PanelWork, *, doors: Doors = DOORS) -> RedriveCheck:
     """Read the target topics: was each planned letter produced once? Changes nothing.
 
     Raises:

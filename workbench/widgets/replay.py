@@ -19,7 +19,7 @@ from workbench.settings import load_settings
 from workbench.widgets import replay_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text
 from workbench.widgets.prefill import Wish, wish_of
-from workbench.widgets.work import Work
+from workbench.widgets.work import PanelWork
 
 _AFTER_END = (
     ("refuse to plan", "fail"),
@@ -161,7 +161,7 @@ class ReplayPanel(Panel):
         self._forget()
         wish = self.wish
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             plan, path = replay_actions.plan_it(wish, work, connections=self._connections)
             work.show(lambda: self._show_plan(plan, path))
 
@@ -247,7 +247,7 @@ class ReplayPanel(Panel):
         path, typed = self.path, self.typed.value
         self.outcome.value = self.verdict.value = ""
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             try:
                 receipt = replay_actions.apply_it(
                     path, typed, work, dry_run=dry_run, held=self.no_way_back, connections=self._connections
@@ -274,7 +274,7 @@ class ReplayPanel(Panel):
             return
         plan = self.plan
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             work.step("Following")
             replay_actions.follow_it(plan, work, show=self._show_look, connections=self._connections)
 
@@ -292,7 +292,7 @@ class ReplayPanel(Panel):
         plan, records = self.plan, self.records.value
         self.verdict.value = ""
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             found = replay_actions.verify_it(plan, work, records=records, connections=self._connections)
             work.show(lambda: setattr(self.verdict, "value", checked_html(found)))
 
@@ -305,7 +305,7 @@ class ReplayPanel(Panel):
         file, typed = rollback_path(self.path), self.back_typed.value
         self.gone_back.value = ""
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             found = replay_actions.roll_back_it(file, typed, work, held=self.no_way_back, connections=self._connections)
 
             def show() -> None:

@@ -20,7 +20,7 @@ from workbench.replay.receipt import Receipt, ReplayOutcome
 from workbench.replay.rollback import RolledBack
 from workbench.settings import load_settings
 from workbench.widgets.prefill import Wish
-from workbench.widgets.work import Work
+from workbench.widgets.work import PanelWork
 
 PLAN_STEPS, CHECK_STEPS, APPLY_STEPS, VERIFY_STEPS, ROLLBACK_STEPS = 2, 3, 4, 2, 2
 _LOOK_SECONDS = 2.0
@@ -33,7 +33,7 @@ def _path(file: str) -> Path:
     return path
 
 
-def plan_it(wish: Wish, work: Work, *, connections: ReplayConnections = CONNECTIONS) -> tuple[Plan, Path]:
+def plan_it(wish: Wish, work: PanelWork, *, connections: ReplayConnections = CONNECTIONS) -> tuple[Plan, Path]:
     """Find where each partition would begin, and write the plan to its file. Changes nothing on the cluster.
 
     Raises:
@@ -71,7 +71,7 @@ def plan_it(wish: Wish, work: Work, *, connections: ReplayConnections = CONNECTI
 def apply_it(
     path: Path,
     typed: str,
-    work: Work,
+    work: PanelWork,
     *,
     dry_run: bool,
     held: Callable[[], None],
@@ -106,7 +106,7 @@ def apply_it(
 
 def follow_it(
     plan: Plan,
-    work: Work,
+    work: PanelWork,
     *,
     show: Callable[[ReplayProgress, Pace], None],
     connections: ReplayConnections = CONNECTIONS,
@@ -128,7 +128,7 @@ def follow_it(
         work.show(lambda look=look: show(look, pace))  # type: ignore[misc]
 
 
-def verify_it(plan: Plan, work: Work, *, records: bool, connections: ReplayConnections = CONNECTIONS) -> Checked:
+def verify_it(plan: Plan, work: PanelWork, *, records: bool, connections: ReplayConnections = CONNECTIONS) -> Checked:
     """Check that the new group has processed every record, by its commits and, on request, by reading records. Changes nothing.
 
     Raises:
@@ -141,7 +141,7 @@ def verify_it(plan: Plan, work: Work, *, records: bool, connections: ReplayConne
 
 
 def roll_back_it(
-    file: Path, typed: str, work: Work, *, held: Callable[[], None], connections: ReplayConnections = CONNECTIONS
+    file: Path, typed: str, work: PanelWork, *, held: Callable[[], None], connections: ReplayConnections = CONNECTIONS
 ) -> RolledBack:
     """Make the new group as it was before; what was typed must be the group and its number of commits.
 

@@ -20,7 +20,7 @@ from workbench.triage.finding import Finding
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text, usual_start
 from workbench.widgets.prefill import Inputs, prefill
 from workbench.widgets.triage_actions import STEPS, Looked, look
-from workbench.widgets.work import Work
+from workbench.widgets.work import PanelWork
 from workbench.window import Window
 
 _A_CAPTURE = "(a capture)"
@@ -119,7 +119,7 @@ class TriagePanel(Panel):
         shown(self.saving, False)
         asked = self.inputs
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             looked = look(asked, work, first=self._paint_first)
             work.show(lambda: self._found(looked))
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from workbench.api.look import judge
 from workbench.api.measure import measure
-from workbench.api.progress import StepNote
 from workbench.api.requests import Measurements, Times
+from workbench.api.run_progress import StepNote
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
 from workbench.triage.engine import Triage
 from workbench.widgets.prefill import Inputs
-from workbench.widgets.work import Work
+from workbench.widgets.work import PanelWork
 from workbench.window import Window
 
 STEPS = 4
@@ -32,7 +32,7 @@ class Looked:
 class _Steps:
     """Progress adapter: the API's steps become steps of the panel's work."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: PanelWork) -> None:
         self._work = work
 
     @contextmanager
@@ -45,7 +45,7 @@ class _Steps:
         """See `Progress`: a panel has no line for it."""
 
 
-def look(inputs: Inputs, work: Work, *, first: Callable[[Capture, Window], None]) -> Looked:
+def look(inputs: Inputs, work: PanelWork, *, first: Callable[[Capture, Window], None]) -> Looked:
     """Collect measurements and run triage.
 
     Args:

@@ -18,7 +18,7 @@ class CancelledError(Exception):
     """The work was cancelled; raised inside its thread."""
 
 
-class Work:
+class PanelWork:
     """One run of a long task."""
 
     def __init__(self, tell: Callable[[int, str], None]) -> None:
@@ -78,12 +78,12 @@ class Work:
             return not self._held
 
 
-class Worker:
+class PanelWorker:
     """Runs one piece of work at a time in a separate thread."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
-        self._work: Work | None = None
+        self._work: PanelWork | None = None
 
     @property
     def busy(self) -> bool:
@@ -92,7 +92,7 @@ class Worker:
 
     def start(
         self,
-        run: Callable[[Work], None],
+        run: Callable[[PanelWork], None],
         *,
         tell: Callable[[int, str], None],
         ended: Callable[[BaseException | None], None],
@@ -104,7 +104,7 @@ class Worker:
         """
         if self._work is not None and not self.cancel():
             raise GuardError("The current work cannot be cancelled any more.", hint="Wait until it is done.")
-        work = self._work = Work(tell)
+        work = self._work = PanelWork(tell)
 
         def body() -> None:
             error: BaseException | None = None

@@ -12,7 +12,6 @@ import pytest
 from workbench.errors import GuardError, UsageError
 from workbench.files import exclusive_lock
 from workbench.report.runs import record as module
-from workbench.report.runs.numbers import export, metrics_name
 from workbench.report.runs.record import (
     LOCK,
     RECORD,
@@ -26,6 +25,7 @@ from workbench.report.runs.record import (
     write_record,
 )
 from workbench.report.runs.retention import Keep, parse_keep, retain
+from workbench.report.runs.run_numbers import export, metrics_name
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 

@@ -18,10 +18,10 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.servers import Script, scripted
 from workbench.errors import ExitCode, GuardError, OutputError
-from workbench.report.runs.numbers import export, metrics_name
 from workbench.report.runs.parameters import HealthParameters, health_parameters
 from workbench.report.runs.record import EXECUTED, RECORD, REPORT, RESULT, RunState, read_record, runs_in, write_record
 from workbench.report.runs.retention import Keep
+from workbench.report.runs.run_numbers import export, metrics_name
 from workbench.report.runs.runner import Ended, _Stop, _TerminatedError, run_health
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -108,7 +108,7 @@ def test_the_deadline_is_that_of_the_whole_run(tmp_path: Path, monkeypatch: pyte
     def monotonic() -> float:  # the first cell takes ten minutes
         return time.monotonic() + (599.0 if pid.exists() else 0.0)
 
-    monkeypatch.setattr("workbench.report.runs.engine.time", SimpleNamespace(monotonic=monotonic))
+    monkeypatch.setattr("workbench.report.runs.papermill_engine.time", SimpleNamespace(monotonic=monotonic))
     ended = run(
         tmp_path,
         f"import os, time, pathlib; pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))",

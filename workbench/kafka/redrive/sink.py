@@ -17,13 +17,13 @@ from typing import Any
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import plural
 from workbench.kafka.errors import error_words, is_denied
-from workbench.kafka.redrive.progress import read_progress
+from workbench.kafka.redrive.read_progress import read_progress
 from workbench.plans.refusal import NO_RIGHT
 from workbench.queues.kinds import REDRIVE_PREFIX
-from workbench.redrive.gateway import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions, SlowError
 from workbench.redrive.letters import Headers, Letter
 from workbench.redrive.marks import Place, PlanProgress
 from workbench.redrive.planfile import RedrivePlan
+from workbench.redrive.ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions, SlowError
 
 _TRANSACTION_TIMEOUT_MS = 60_000
 _COMMIT_SECONDS = 45.0  # below the transaction's timeout

@@ -22,8 +22,6 @@ from workbench.assets import notebook
 from workbench.errors import ExitCode, GuardError, OutputError, WorkbenchError
 from workbench.files import exclusive_lock
 from workbench.masking import masked, masked_document
-from workbench.report.runs.numbers import export as _export
-from workbench.report.runs.numbers import metrics_name as metrics_name
 from workbench.report.runs.parameters import HealthParameters, run_id
 from workbench.report.runs.record import (
     EXECUTED,
@@ -44,6 +42,8 @@ from workbench.report.runs.record import (
     write_record,
 )
 from workbench.report.runs.retention import Keep, retain
+from workbench.report.runs.run_numbers import export as _export
+from workbench.report.runs.run_numbers import metrics_name as metrics_name
 from workbench.settings import load_settings
 
 DEADLINE_SECONDS = 600.0
@@ -208,7 +208,7 @@ class _Run:
         self._say(f"Run {self.record.run_id}, at most {self.record.deadline_seconds:g} s.")
 
     def execute(self, stop: _Stop, staging: Path) -> None:
-        from workbench.report.runs.engine import Supervision, execute
+        from workbench.report.runs.papermill_engine import Supervision, execute
 
         supervision = Supervision(self.record.deadline_seconds, say=self._say, changed=self._progress)
         code: int = ExitCode.INTERNAL

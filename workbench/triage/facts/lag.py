@@ -1,6 +1,6 @@
 """Late, growing, draining: the parts of "is it lagging".
 
-The histories of the partitions (`chronicle`) say who is late beyond its own rhythm. Without them the lows of the window's last third
+The histories of the partitions (`history`) say who is late beyond its own rhythm. Without them the lows of the window's last third
 decide: commits at long intervals make a sawtooth whose lows return to nearly 0.
 """
 

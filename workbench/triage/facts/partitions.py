@@ -9,7 +9,7 @@ from workbench.features.measured import PartitionFeatures
 from workbench.features.summary import NOW
 from workbench.numbers import APART, FAR, FEW_SAMPLES, FREEZES, LESS, MORE, MOST, SEVERAL, TENTH
 from workbench.triage.facts import fact
-from workbench.triage.facts.events import Events
+from workbench.triage.facts.log_events import Events
 from workbench.triage.facts.standing import is_tail
 from workbench.triage.facts.unknown import (
     Known,

@@ -33,7 +33,7 @@ class SlowestProcessor:
     attempts: float | None
 
 
-class Processors(Lag):
+class ProcessorFacts(Lag):
     """Facts about queues and processors."""
 
     @fact

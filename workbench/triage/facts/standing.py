@@ -29,7 +29,7 @@ from workbench.triage.facts.unknown import (
     ratio,
     times,
 )
-from workbench.triage.facts.work import Work, told
+from workbench.triage.facts.work import WorkFacts, told
 
 
 def waited(low: Number, arrival: Number, *, surely: bool = False) -> Number:
@@ -67,7 +67,7 @@ def is_idle(p: PartitionFeatures) -> bool:
     return at_most(p.log_end, p.log_start) is True or is_tail(p) or never
 
 
-class Standing(Work):
+class Standing(WorkFacts):
     """Facts about partitions that stand still."""
 
     # Who has them, as the coordinator says.

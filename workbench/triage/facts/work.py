@@ -40,7 +40,7 @@ def told(p: PartitionFeatures, name: str) -> Number:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work(MeasuredSubscription):
+class WorkFacts(MeasuredSubscription):
     """What is expected of a group, and what its consumer's own work looks like.
 
     Attributes:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.chronicle.ages import lag_at
-from workbench.chronicle.series import FEW_MOVES, BoolArray, FloatArray, IntArray, Limits, Line, Story, slope
+from workbench.history.ages import lag_at
+from workbench.history.series import (
+    FEW_MOVES,
+    BoolArray,
+    Bounds,
+    FloatArray,
+    IntArray,
+    PartitionHistory,
+    Track,
+    slope,
+)
 from workbench.numbers import FAR, FEW_SAMPLES, LESS, MORE, MOST, NOISE, PART, TENTH
 
 _HINGE_BEFORE, _HINGE_AFTER = 24, 12
@@ -13,15 +22,15 @@ _TURNS = 48
 
 
 def episode(
-    found: Story,
-    committed: Line,
+    found: PartitionHistory,
+    committed: Track,
     age: FloatArray,
     known: BoolArray,
     changed: IntArray,
-    limits: Limits,
+    limits: Bounds,
     step: float,
-    lag: Line | None,
-    end: Line,
+    lag: Track | None,
+    end: Track,
 ) -> None:
     """Cadence, onset, and the stretches in which it was late; an age that is not `known` is a lower bound."""
     at, offset = committed.at, committed.value
@@ -123,7 +132,7 @@ def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> f
     return min(float(np.quantile(gaps, 1 - NOISE)), FAR * float(gaps[(len(gaps) - 1) // 2]))
 
 
-def _stretches(found: Story, at: FloatArray, age: FloatArray, late: BoolArray, limits: Limits) -> None:
+def _stretches(found: PartitionHistory, at: FloatArray, age: FloatArray, late: BoolArray, limits: Bounds) -> None:
     if len(at) < 2:
         return
     edges = np.diff(np.concatenate([[0], late.astype(np.int8), [0]]))
@@ -156,7 +165,7 @@ def _outages(at: FloatArray, late: BoolArray, changed: IntArray, stops: IntArray
     return len(first)
 
 
-def _counted(at: FloatArray, there: BoolArray, limits: Limits) -> tuple[int, float | None]:
+def _counted(at: FloatArray, there: BoolArray, limits: Bounds) -> tuple[int, float | None]:
     """In how many stretches of the window something was so, and its share of the window's samples."""
     seen = there[at > limits.window_start]
     if not len(seen):
@@ -164,7 +173,7 @@ def _counted(at: FloatArray, there: BoolArray, limits: Limits) -> tuple[int, flo
     return int(seen[0]) + int((np.diff(seen.astype(np.int8)) == 1).sum()), float(seen.mean())
 
 
-def drain(found: Story, committed: Line, lag: Line | None, end: Line, changed: IntArray) -> None:
+def drain(found: PartitionHistory, committed: Track, lag: Track | None, end: Track, changed: IntArray) -> None:
     """The lag right after each commit, from where it was highest: a line that reaches 0 at some time."""
     if (lag is None and not len(end)) or (found.onset is None and not found.sick_from_start):
         return

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.chronicle.series import FloatArray, Line
+from workbench.history.series import FloatArray, Track
 from workbench.numbers import FEW_SAMPLES, MISSED
 from workbench.runs import runs_of
 from workbench.window import Window
@@ -29,7 +29,7 @@ class Handled:
         every: seconds between two samples, of the rarest counter.
     """
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Track] = field(default_factory=list)
     every: float = 0.0
 
     def between(self, begin: float, until: float) -> float:
@@ -78,7 +78,7 @@ def handled_by(
         pauses = np.flatnonzero(np.diff(at) > MISSED * every)
         at = np.insert(at, pauses + 1, at[pauses + 1] - every)
         grown = np.insert(grown, pauses + 1, grown[pauses])
-        mine.lines.append(Line(at, grown))
+        mine.lines.append(Track(at, grown))
     return found
 
 

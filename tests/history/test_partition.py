@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.chronicle.partition import told
-from workbench.chronicle.series import Limits, Line, Measured, Story
+from workbench.history.partition import told
+from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
 
-LIMITS = Limits(objective=120.0, commit_every=0.0, window_start=-900.0)
+LIMITS = Bounds(objective=120.0, commit_every=0.0, window_start=-900.0)
 RATE = 50.0
 
 
@@ -27,9 +27,9 @@ def ends(at: np.ndarray) -> np.ndarray:
     return np.floor(1e6 + RATE * (at + 5000))
 
 
-def one(committed: np.ndarray, at: np.ndarray, **more: Line) -> Measured:
+def one(committed: np.ndarray, at: np.ndarray, **more: Track) -> MeasuredPartition:
     """A partition with these commits."""
-    return Measured(committed=Line(at, committed), log_end=Line(at, ends(at)), **more)
+    return MeasuredPartition(committed=Track(at, committed), log_end=Track(at, ends(at)), **more)
 
 
 @pytest.mark.parametrize("every", [15.0, 30.0, 60.0])
@@ -68,7 +68,7 @@ def test_one_odd_sample_is_no_story() -> None:
     for place in (-40, -2, -1):
         age = np.full(len(at), 0.5)
         age[place] = 4000.0
-        story = told(one(ends(at - 0.5), at, time_lag=Line(at, age)), LIMITS)
+        story = told(one(ends(at - 0.5), at, time_lag=Track(at, age)), LIMITS)
         assert (story.late, story.onset) == (False, None), place
 
 
@@ -76,12 +76,12 @@ def test_lost_is_what_retention_took_before_it_was_read() -> None:
     """Not what was read before and is read again, and not where the log start follows the commits."""
     at = scraped()
     still = ends(np.minimum(at, -3000.0))
-    start = Line(at, np.where(at > -600, ends(np.array([-2400.0]))[0], 0.0))
+    start = Track(at, np.where(at > -600, ends(np.array([-2400.0]))[0], 0.0))
     assert told(one(still, at, log_start=start), LIMITS).lost == pytest.approx(600 * RATE, abs=RATE)
     followed = ends(at - 3)
-    assert told(one(followed, at, log_start=Line(at, followed - 10)), LIMITS).lost is None
+    assert told(one(followed, at, log_start=Track(at, followed - 10)), LIMITS).lost is None
     again = np.where(at > -500, ends(np.array([-4000.0]))[0] + 2 * RATE * (at + 500), followed)
-    story = told(one(again, at, log_start=Line(at, np.minimum(followed, start.value))), LIMITS)
+    story = told(one(again, at, log_start=Track(at, np.minimum(followed, start.value))), LIMITS)
     assert story.lost is None
     assert story.back is not None
 
@@ -89,9 +89,9 @@ def test_lost_is_what_retention_took_before_it_was_read() -> None:
 def test_the_mark_of_a_transaction_is_no_lag() -> None:
     """Nothing arrives, and one offset is never committed; with two more messages it is a lag."""
     at = scraped()
-    quiet = Measured(committed=Line(at, np.full(len(at), 99.0)), log_end=Line(at, np.full(len(at), 100.0)))
+    quiet = MeasuredPartition(committed=Track(at, np.full(len(at), 99.0)), log_end=Track(at, np.full(len(at), 100.0)))
     assert told(quiet, LIMITS).idle
-    assert not told(replace(quiet, log_end=Line(at, np.full(len(at), 103.0))), LIMITS).idle
+    assert not told(replace(quiet, log_end=Track(at, np.full(len(at), 103.0))), LIMITS).idle
 
 
 def test_loss_is_the_time_until_the_next_segment_goes() -> None:
@@ -100,27 +100,34 @@ def test_loss_is_the_time_until_the_next_segment_goes() -> None:
     start = np.floor((at - 7200) / 600) * 600 * RATE + 1e7
     committed = np.full(len(at), start[-1] + 3 * 600 * RATE)
     end = committed + 1e6
-    kept = Measured(committed=Line(at, committed), log_end=Line(at, end), log_start=Line(at, start))
+    kept = MeasuredPartition(committed=Track(at, committed), log_end=Track(at, end), log_start=Track(at, start))
     assert told(kept, LIMITS).loss_in == pytest.approx(1200, abs=60)
     follows = ends(at - 3)
-    assert told(one(follows, at, log_start=Line(at, follows - 5)), LIMITS).loss_in is None
+    assert told(one(follows, at, log_start=Track(at, follows - 5)), LIMITS).loss_in is None
 
 
 LINE = st.lists(st.tuples(st.floats(-5000, 0), st.floats(-10, 1e12)), max_size=40).map(
-    lambda rows: Line(*(np.array(column) for column in zip(*sorted(rows), strict=True))) if rows else Line()
+    lambda rows: Track(*(np.array(column) for column in zip(*sorted(rows), strict=True))) if rows else Track()
 )
 
 
 @settings(max_examples=300, deadline=None)
 @given(committed=LINE, log_end=LINE, log_start=LINE, lag=LINE, time_lag=LINE)
-def test_no_series_breaks_it(committed: Line, log_end: Line, log_start: Line, lag: Line, time_lag: Line) -> None:
+def test_no_series_breaks_it(
+    committed: Track,
+    log_end: Track,
+    log_start: Track,
+    lag: Track,
+    time_lag: Track,
+) -> None:
     """Whatever an exporter says: numbers or nothing, never an error, and nothing that is not finite."""
     with np.errstate(all="ignore"):
         story = told(
-            Measured(committed=committed, log_end=log_end, log_start=log_start, lag=lag, time_lag=time_lag), LIMITS
+            MeasuredPartition(committed=committed, log_end=log_end, log_start=log_start, lag=lag, time_lag=time_lag),
+            LIMITS,
         )
-    assert isinstance(story, Story)
-    for field in fields(Story):
+    assert isinstance(story, PartitionHistory)
+    for field in fields(PartitionHistory):
         value = getattr(story, field.name)
         assert value is None or isfinite(value), field.name
 
@@ -140,11 +147,11 @@ def test_what_neither_grows_nor_is_read_has_not_moved() -> None:
     """More than marks between a commit and an end that both stand: known as that, for as long as the data show; else not at all."""
     at = scraped()
     flat = np.full(len(at), 1e6)
-    still = told(Measured(committed=Line(at, flat - 40), log_end=Line(at, flat)), LIMITS)
+    still = told(MeasuredPartition(committed=Track(at, flat - 40), log_end=Track(at, flat)), LIMITS)
     assert still.unmoved == pytest.approx(at[-1] - at[0])
     assert not still.idle
-    assert told(Measured(committed=Line(at, flat - 1), log_end=Line(at, flat)), LIMITS).unmoved is None
-    assert told(Measured(committed=Line(at, flat - 40), log_end=Line(at, ends(at))), LIMITS).unmoved is None
+    assert told(MeasuredPartition(committed=Track(at, flat - 1), log_end=Track(at, flat)), LIMITS).unmoved is None
+    assert told(MeasuredPartition(committed=Track(at, flat - 40), log_end=Track(at, ends(at))), LIMITS).unmoved is None
 
 
 @pytest.mark.parametrize(("away", "counted"), [(300.0, True), (700.0, False)])

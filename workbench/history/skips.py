@@ -10,12 +10,27 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from workbench.chronicle.handled import Handled
-from workbench.chronicle.series import FEW_MOVES, FloatArray, IntArray, Limits, Line, Story, pace_of
+from workbench.history.handled import Handled
+from workbench.history.series import (
+    FEW_MOVES,
+    Bounds,
+    FloatArray,
+    IntArray,
+    PartitionHistory,
+    Track,
+    pace_of,
+)
 from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK, TENTH
 
 
-def skip(found: Story, committed: Line, end: Line, age: FloatArray | None, changed: IntArray, limits: Limits) -> None:
+def skip(
+    found: PartitionHistory,
+    committed: Track,
+    end: Track,
+    age: FloatArray | None,
+    changed: IntArray,
+    limits: Bounds,
+) -> None:
     """Add the largest step of a commit that was late, if it was faster than the others, before or since."""
     at, offset = committed.at, committed.value
     if age is None or not len(end) or not len(changed):
@@ -52,17 +67,19 @@ def skip(found: Story, committed: Line, end: Line, age: FloatArray | None, chang
         found.skip_pace = float(pace[most]) / usual
 
 
-def _note(found: Story, first: float, passed: float, pace: float, ago: float) -> None:
+def _note(found: PartitionHistory, first: float, passed: float, pace: float, ago: float) -> None:
     found.skipped, found.skipped_from, found.skipped_ago = float(passed), float(first), float(ago)
     found.skip_rate = pace
 
 
-def _between(line: Line, after: FloatArray, until: FloatArray) -> IntArray:
+def _between(line: Track, after: FloatArray, until: FloatArray) -> IntArray:
     """How many samples lie between two times."""
     return np.searchsorted(line.at, until, side="left") - np.searchsorted(line.at, after, side="right")
 
 
-def unread_beginnings(parts: Mapping[int, Story], lines: Mapping[int, Mapping[str, Line]], limits: Limits) -> None:
+def unread_beginnings(
+    parts: Mapping[int, PartitionHistory], lines: Mapping[int, Mapping[str, Track]], limits: Bounds
+) -> None:
     """Add new partitions whose first commit is beyond all that had waited: read at once, or passed by `auto.offset.reset=latest`."""
     ends = {partition: own["log_end"] for partition, own in lines.items() if len(own.get("log_end", ()))}
     commits = {partition: own["committed"] for partition, own in lines.items() if len(own.get("committed", ()))}
@@ -89,10 +106,10 @@ def unread_beginnings(parts: Mapping[int, Story], lines: Mapping[int, Mapping[st
 
 
 def explained(
-    parts: Mapping[int, Story],
-    lines: Mapping[int, Mapping[str, Line]],
+    parts: Mapping[int, PartitionHistory],
+    lines: Mapping[int, Mapping[str, Track]],
     handled: Handled | None,
-    others: Mapping[int, Mapping[str, Line]] | None = None,
+    others: Mapping[int, Mapping[str, Track]] | None = None,
 ) -> None:
     """Add, to each step that was noted, what the handlers and the pace afterwards say of it.
 
@@ -128,11 +145,11 @@ def explained(
             story.skip_capacity = _capacity(lines.values(), after, spacing)
 
 
-def _when(story: Story, committed: Line) -> float:
+def _when(story: PartitionHistory, committed: Track) -> float:
     return float(committed.at[-1]) - (story.skipped_ago or 0.0)
 
 
-def _moved(committed: list[Line], begin: float, until: float) -> float:
+def _moved(committed: list[Track], begin: float, until: float) -> float:
     """Records that commits have passed between two times."""
     total = 0.0
     for it in committed:
@@ -142,7 +159,13 @@ def _moved(committed: list[Line], begin: float, until: float) -> float:
 
 
 def _read(
-    story: Story, own: Line, after: float, counted: list[Line], handled: Handled, passed: float, moved: float
+    story: PartitionHistory,
+    own: Track,
+    after: float,
+    counted: list[Track],
+    handled: Handled,
+    passed: float,
+    moved: float,
 ) -> tuple[float | None, float]:
     """Share of what a step has passed that the handlers account for, 0 to 1, None if the counters do not tell.
 
@@ -188,7 +211,7 @@ def _read(
     return max(0.0, min(1.0, max(at_once, meanwhile))), each
 
 
-def _capacity(lines: Collection[Mapping[str, Line]], after: float, spacing: float) -> float | None:
+def _capacity(lines: Collection[Mapping[str, Track]], after: float, spacing: float) -> float | None:
     """How many times faster than the next steps this one was, of all partitions that were behind; None if they are not any more.
 
     Who is behind reads as fast as it can: what was read in one step tells how much is read in the next. All of them together, because
@@ -198,7 +221,7 @@ def _capacity(lines: Collection[Mapping[str, Line]], after: float, spacing: floa
         return None
     before = after - spacing
 
-    def arrive(end: Line) -> float:
+    def arrive(end: Track) -> float:
         return float(np.interp(after, end.at, end.value) - np.interp(before, end.at, end.value))
 
     behind = [
@@ -212,7 +235,7 @@ def _capacity(lines: Collection[Mapping[str, Line]], after: float, spacing: floa
     if not behind:
         return None
 
-    def total(series: list[Line], at: float) -> float:
+    def total(series: list[Track], at: float) -> float:
         return float(sum(np.interp(at, it.at, it.value) for it in series))
 
     here = total(committed, after)
@@ -235,6 +258,6 @@ def _capacity(lines: Collection[Mapping[str, Line]], after: float, spacing: floa
     return jumped / fastest if fastest else None
 
 
-def _lag(own: Mapping[str, Line], at: float) -> float:
+def _lag(own: Mapping[str, Track], at: float) -> float:
     end, committed = own["log_end"], own["committed"]
     return float(np.interp(at, end.at, end.value) - np.interp(at, committed.at, committed.value))

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.chronicle.handled import Handled, handled_by
-from workbench.chronicle.members import MemberStory, counts_of, disproved, members_of, moved_by_hand
-from workbench.chronicle.partition import told
-from workbench.chronicle.series import Limits, Line, Measured, Story
-from workbench.chronicle.skips import explained, unread_beginnings
-from workbench.chronicle.turns import longest_turn
+from workbench.history.handled import Handled, handled_by
+from workbench.history.members import MemberStory, counts_of, disproved, members_of, moved_by_hand
+from workbench.history.partition import told
+from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
+from workbench.history.skips import explained, unread_beginnings
+from workbench.history.turns import longest_turn
 from workbench.numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, TENTH, TREND_SAMPLES
 from workbench.runs import runs_of
 from workbench.thresholds import Thresholds
@@ -35,7 +35,7 @@ _MICRO = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedHistory:
     """What time a subscription is judged by, in µs since the epoch.
 
     Attributes:
@@ -57,8 +57,8 @@ class Chronicle:
     handlers go on. `disproved` are groups whose commits moved on while an exporter counted no member.
     """
 
-    stories: Mapping[Subscription, Mapping[int, Story]]
-    judged: Mapping[Subscription, Judged]
+    stories: Mapping[Subscription, Mapping[int, PartitionHistory]]
+    judged: Mapping[Subscription, JudgedHistory]
     members: Mapping[Subscription, Mapping[str, MemberStory]] = field(default_factory=dict)
     repeated: Mapping[Subscription, float] = field(default_factory=dict)
     disproved: frozenset[Subscription] = frozenset()
@@ -73,8 +73,8 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         limits_of: thresholds of a group.
     """
     lines, outside = lines_of(samples, window)
-    stories: dict[Subscription, dict[int, Story]] = {}
-    measured: dict[Subscription, dict[int, dict[str, Line]]] = {}
+    stories: dict[Subscription, dict[int, PartitionHistory]] = {}
+    measured: dict[Subscription, dict[int, dict[str, Track]]] = {}
     expected = {group: limits_of(group) for group in {key[1] for key in lines} if group is not None}
     for (cluster, group, topic, partition), own in lines.items():
         if group is None:
@@ -82,7 +82,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         limits = _limits(expected[group], window)
         log = lines.get((cluster, None, topic, partition), {})
         both = measured.setdefault((cluster, group, topic), {})[partition] = {**log, **own}
-        story = told(Measured(**both), limits)
+        story = told(MeasuredPartition(**both), limits)
         story.by_client = not ({(cluster, None, topic, partition), (cluster, group, topic, partition)} & outside)
         stories.setdefault((cluster, group, topic), {})[partition] = story
     _explain_skips(samples, window, stories, measured, expected)
@@ -117,8 +117,8 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     )
 
 
-def _limits(expected: Thresholds, window: Window) -> Limits:
-    return Limits(
+def _limits(expected: Thresholds, window: Window) -> Bounds:
+    return Bounds(
         objective=expected.time_lag_objective_seconds,
         commit_every=expected.commit_every_seconds,
         window_start=-window.seconds,
@@ -128,8 +128,8 @@ def _limits(expected: Thresholds, window: Window) -> Limits:
 def _explain_skips(
     samples: pa.Table,
     window: Window,
-    stories: Mapping[Subscription, Mapping[int, Story]],
-    lines: Mapping[Subscription, Mapping[int, dict[str, Line]]],
+    stories: Mapping[Subscription, Mapping[int, PartitionHistory]],
+    lines: Mapping[Subscription, Mapping[int, dict[str, Track]]],
     expected: Mapping[str, Thresholds],
 ) -> None:
     """Say of each commit that passed what waited in one step whether it was read; the counters are only looked at if there is one."""
@@ -141,7 +141,7 @@ def _explain_skips(
     counters = handled_by(samples, window, {key[:2] for key in passed})
     for key in passed:
         own: Handled | None = counters.get(key)
-        others: dict[int, Mapping[str, Line]] = {}
+        others: dict[int, Mapping[str, Track]] = {}
         if own is None and (own := counters.get((*key[:2], None))) is not None:
             of_others = (it for topic, it in lines.items() if topic[:2] == key[:2] and topic != key)
             others = dict(enumerate(line for it in of_others for line in it.values()))
@@ -151,8 +151,8 @@ def _explain_skips(
 def _repeated(
     samples: pa.Table,
     window: Window,
-    stories: Mapping[Subscription, Mapping[int, Story]],
-    lines: Mapping[Subscription, Mapping[int, dict[str, Line]]],
+    stories: Mapping[Subscription, Mapping[int, PartitionHistory]],
+    lines: Mapping[Subscription, Mapping[int, dict[str, Track]]],
 ) -> dict[Subscription, float]:
     """Since when ends and commits of a topic all stand, although records usually arrive and the handlers go on as before."""
     suspects = {}
@@ -183,7 +183,7 @@ def _repeated(
     return found
 
 
-def _judged(parts: Mapping[int, Story], window: Window, floor: float) -> Judged | None:
+def _judged(parts: Mapping[int, PartitionHistory], window: Window, floor: float) -> JudgedHistory | None:
     behind = [it for it in parts.values() if not it.idle and (it.waiting or 0.0) > floor]
     behind = [it for it in behind if it.sick_from_start or it.onset is not None]
     if not behind:
@@ -195,7 +195,7 @@ def _judged(parts: Mapping[int, Story], window: Window, floor: float) -> Judged 
     begun = [it.onset for it in worst if it.onset is not None]
     moving = [it for it in from_start if it.moved_ago is not None and it.moved_ago <= 2 * (it.interval or 0.0)]
     if len(from_start) > max(len(begun), PART * len(parts)) or (moving and not begun):
-        return Judged(start_us=start_us, good_until_us=None)
+        return JudgedHistory(start_us=start_us, good_until_us=None)
     if not begun:  # a few that have stood still all the time say nothing about the others
         return None
     onset = min(begun)
@@ -207,10 +207,10 @@ def _judged(parts: Mapping[int, Story], window: Window, floor: float) -> Judged 
     good_us = min(from_us, judged_us)
     first_us = round(window.baseline_start.timestamp() * _MICRO)
     enough = good_us - first_us >= TREND_SAMPLES * step * _MICRO
-    return Judged(start_us=judged_us, good_until_us=good_us if enough else None, onset=onset)
+    return JudgedHistory(start_us=judged_us, good_until_us=good_us if enough else None, onset=onset)
 
 
-def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Line]], set[_Key]]:
+def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Track]], set[_Key]]:
     """Series of partitions by what they are of, and those whose end or lag is measured by somebody else than the client itself."""
     wanted = pc.and_(
         pc.is_in(samples["signal"], pa.array(list(_SIGNALS))),
@@ -230,7 +230,7 @@ def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Li
     # Who names a member with a commit or a lag is that member's own client, and so is an end that comes from there.
     clients = set(pc.unique(rows.filter(pc.is_valid(rows["member"]))["source"]).to_pylist())
     sources = rows["source"].take(pa.array(starts)).to_pylist()
-    found: dict[_Key, dict[str, Line]] = {}
+    found: dict[_Key, dict[str, Track]] = {}
     outside: set[_Key] = set()
     for number, (begin, until) in enumerate(zip(starts, ends, strict=True)):
         mask = inside[begin:until]
@@ -247,12 +247,12 @@ def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Li
             continue
         if signal in ("log_end_offset", "consumer_lag") and sources[number] not in clients:
             outside.add(key)
-        line = Line(at, value)
+        line = Track(at, value)
         found.setdefault(key, {})[_SIGNALS[signal]] = line.without_outliers() if signal.endswith("_offset") else line
     return found, outside
 
 
-_FACTS = tuple(it.name for it in fields(Story))
+_FACTS = tuple(it.name for it in fields(PartitionHistory))
 
 
 class Fact(NamedTuple):
@@ -272,7 +272,7 @@ class Fact(NamedTuple):
 
 
 def facts(chronicle: Chronicle) -> Iterator[Fact]:
-    """All that is known, by the names of `Story`; of a subscription `group_onset` and `group_without_baseline`."""
+    """All that is known, by the names of `PartitionHistory`; of a subscription `group_onset` and `group_without_baseline`."""
     for key, parts in chronicle.stories.items():
         for partition, story in parts.items():
             for name in _FACTS:

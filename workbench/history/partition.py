@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.chronicle.ages import ages, from_lag, newest_log, without_glitches
-from workbench.chronicle.episode import drain, episode
-from workbench.chronicle.offsets import back_and_above, losses
-from workbench.chronicle.series import Limits, Line, Measured, Story
+from workbench.history.ages import ages, from_lag, newest_log, without_glitches
+from workbench.history.episode import drain, episode
+from workbench.history.offsets import back_and_above, losses
+from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.numbers import MISSED
 
 
-def told(it: Measured, limits: Limits) -> Story:
+def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     """Tell the story of one partition from its series."""
-    found = Story()
-    it = Measured(
+    found = PartitionHistory()
+    it = MeasuredPartition(
         committed=it.committed.once(),
         log_end=it.log_end.once(),
         log_start=it.log_start.once(),
@@ -42,7 +42,7 @@ def told(it: Measured, limits: Limits) -> Story:
     slack = MISSED * step + 1.0
     if len(age) > 1 and abs(float(age[-1]) - float(age[-2])) > slack:
         # One odd sample at the end changes nothing, unless the offsets say the same: an age grows by a second in a second.
-        by_offsets, _ = ages(committed, end, Line(), step)
+        by_offsets, _ = ages(committed, end, Track(), step)
         if by_offsets is None or abs(float(age[-1]) - float(by_offsets[-1])) > slack:
             age = np.append(age[:-1], age[-2])
     found.waiting = float(age[-1])
@@ -55,7 +55,7 @@ def told(it: Measured, limits: Limits) -> Story:
     return found
 
 
-def _arrivals(found: Story, end: Line) -> None:
+def _arrivals(found: PartitionHistory, end: Track) -> None:
     if len(end) < 2:
         return
     grown = np.flatnonzero(np.diff(end.value) > 0) + 1
@@ -65,7 +65,7 @@ def _arrivals(found: Story, end: Line) -> None:
         found.usual_gap = float(np.max(np.diff(edges)))
 
 
-def unmoved(committed: Line, end: Line) -> float | None:
+def unmoved(committed: Track, end: Track) -> float | None:
     """How long more than marks have lain between a commit and an end that have both stood as long as the data show.
 
     A record that blocks the partition looks like that, and so do the records of an aborted transaction, which no consumer is given.
@@ -77,7 +77,7 @@ def unmoved(committed: Line, end: Line) -> float | None:
     return float(min(committed.at[-1] - committed.at[0], end.at[-1] - end.at[0])) if waits > 2 else None
 
 
-def is_idle(committed: Line, end: Line) -> bool:
+def is_idle(committed: Track, end: Track) -> bool:
     """Nothing has arrived all the time, and what waits may be the mark of a transaction."""
     if len(end) < 2 or end.value[-1] != end.value[0] or committed.value[-1] != committed.value[0]:
         return False

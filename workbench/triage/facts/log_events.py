@@ -7,12 +7,12 @@ from functools import cached_property
 from workbench.features.measured import PartitionFeatures
 from workbench.numbers import COUNTED, FAR, MOST, PART, SKIP_RATE
 from workbench.triage.facts import fact
-from workbench.triage.facts.processors import Processors
+from workbench.triage.facts.processors import ProcessorFacts
 from workbench.triage.facts.unknown import Known, Number, above, any_of, at_least, below, least, ratio, times, total
 from workbench.triage.facts.work import told
 
 
-class Events(Processors):
+class Events(ProcessorFacts):
     """Facts about offsets and arrivals."""
 
     def _total(self, name: str) -> float:

@@ -10,7 +10,7 @@ from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.groups import NotListedError
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.kafka.quotas import quotas_of
-from workbench.kafka.redrive.letters import KafkaLetters
+from workbench.kafka.redrive.letter_reader import KafkaLetters
 from workbench.kafka.redrive.sink import KafkaSink
 from workbench.queues.gateway import Quotas
 from workbench.queues.kinds import is_redrive_plan

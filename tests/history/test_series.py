@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workbench.chronicle.series import Line
+from workbench.history.series import Track
 
 AT = np.arange(-150.0, 1.0, 30.0)
 
@@ -23,6 +23,6 @@ AT = np.arange(-150.0, 1.0, 30.0)
 )
 def test_an_offset_that_goes_there_and_back_at_once_is_the_exporters(values: list[float], kept: list[float]) -> None:
     """A single impossible sample is left out."""
-    found = Line(AT, np.array(values, float)).without_outliers()
+    found = Track(AT, np.array(values, float)).without_outliers()
     assert found.value.tolist() == kept
     assert len(found.at) == len(kept)

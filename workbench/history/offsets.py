@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.chronicle.series import FEW_MOVES, FloatArray, IntArray, Limits, Line, Measured, Story, pace_of
-from workbench.chronicle.skips import skip
+from workbench.history.series import (
+    FEW_MOVES,
+    Bounds,
+    FloatArray,
+    IntArray,
+    MeasuredPartition,
+    PartitionHistory,
+    Track,
+    pace_of,
+)
+from workbench.history.skips import skip
 from workbench.numbers import NOISE, SLACK
 
 
-def back_and_above(found: Story, committed: Line, end: Line, limits: Limits) -> None:
+def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits: Bounds) -> None:
     """Add commits that went back, and those above the log's end."""
     at, offset = committed.at, committed.value
     high = np.maximum.accumulate(offset)
@@ -29,7 +38,13 @@ def back_and_above(found: Story, committed: Line, end: Line, limits: Limits) -> 
 
 
 def losses(
-    found: Story, it: Measured, committed: Line, end: Line, age: FloatArray | None, changed: IntArray, limits: Limits
+    found: PartitionHistory,
+    it: MeasuredPartition,
+    committed: Track,
+    end: Track,
+    age: FloatArray | None,
+    changed: IntArray,
+    limits: Bounds,
 ) -> None:
     """Add what retention deleted before it was read, what a commit skipped, and when retention reaches what waits."""
     at, offset = committed.at, committed.value
@@ -55,7 +70,14 @@ def losses(
     skip(found, committed, end, age, changed, limits)
 
 
-def _passed(found: Story, committed: Line, low: FloatArray, age: FloatArray, changed: IntArray, limits: Limits) -> None:
+def _passed(
+    found: PartitionHistory,
+    committed: Track,
+    low: FloatArray,
+    age: FloatArray,
+    changed: IntArray,
+    limits: Bounds,
+) -> None:
     """A commit that was late jumped, within one sample, over what had been deleted: more than the group reads in that time."""
     at, offset = committed.at, committed.value
     forward = changed[np.diff(offset)[changed - 1] > 0]
@@ -71,7 +93,7 @@ def _passed(found: Story, committed: Line, low: FloatArray, age: FloatArray, cha
         found.lost_from, found.lost_ago = float(offset[first - 1]), float(at[-1] - at[int(forward[hit][-1])])
 
 
-def _loss_in(found: Story, committed: Line, start: Line) -> None:
+def _loss_in(found: PartitionHistory, committed: Track, start: Track) -> None:
     """Retention deletes whole segments: when will it delete the one that holds the next message?"""
     jumps = np.flatnonzero(np.diff(start.value) > 0) + 1
     room = float(committed.value[-1] - start.value[-1])

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from workbench.chronicle.series import FloatArray, Line
+from workbench.history.series import FloatArray, Track
 from workbench.numbers import PART
 
 
-def longest_turn(lines: Mapping[int, Mapping[str, Line]], since: float) -> float | None:
+def longest_turn(lines: Mapping[int, Mapping[str, Track]], since: float) -> float | None:
     """How long a partition with waiting messages stood still while others moved, and then moved on; the longest time, in seconds.
 
     Args:
@@ -47,7 +47,7 @@ def longest_turn(lines: Mapping[int, Mapping[str, Line]], since: float) -> float
     return longest or None
 
 
-def _waited(own: Mapping[str, Line], at: FloatArray, committed: FloatArray) -> np.ndarray:
+def _waited(own: Mapping[str, Track], at: FloatArray, committed: FloatArray) -> np.ndarray:
     """Whether messages were there at these times; not if it is not known."""
     end, lag = own.get("log_end"), own.get("lag")
     if end is not None and len(end):

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.chronicle.handled import counters_of
-from workbench.chronicle.series import FEW_MOVES, Line, Story
+from workbench.history.handled import counters_of
+from workbench.history.series import FEW_MOVES, PartitionHistory, Track
 from workbench.numbers import FEW_SAMPLES, MOST
 from workbench.runs import runs_of
 from workbench.signals import SIGNALS, Grain
@@ -78,7 +78,7 @@ def members_of(
     return found
 
 
-def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Line]:
+def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]:
     """How many members each group was counted with, over time.
 
     Args:
@@ -98,11 +98,11 @@ def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Line]:
         at, value = seconds[begin:until][inside], values[begin:until][inside]
         order = np.argsort(at, kind="stable")
         if len(at) >= 2:
-            found[label["cluster"], label["group"]] = Line(at[order], value[order])
+            found[label["cluster"], label["group"]] = Track(at[order], value[order])
     return found
 
 
-def _none_since(counted: Line) -> float | None:
+def _none_since(counted: Track) -> float | None:
     """When it became 0, for good; None if it is not 0."""
     if counted.value[-1] > 0:
         return None
@@ -110,18 +110,19 @@ def _none_since(counted: Line) -> float | None:
     return float(counted.at[int(some[-1]) + 1 if len(some) else 0])
 
 
-def _moves_after(parts: Mapping[int, Mapping[str, Line]], since: float, step: float) -> set[float]:
+def _moves_after(parts: Mapping[int, Mapping[str, Track]], since: float, step: float) -> set[float]:
     """Moments at which commits moved on between two samples, both of them well after a time."""
     moves: set[float] = set()
     for own in parts.values():
-        committed = own.get("committed", Line())
+        committed = own.get("committed", Track())
         before = committed.at[:-1][np.diff(committed.value) > 0]
         moves.update(np.round(before[before > since + 2 * step], 1).tolist())
     return moves
 
 
 def disproved(
-    counts: Mapping[tuple[str, str], Line], lines: Mapping[tuple[str, str, str], Mapping[int, Mapping[str, Line]]]
+    counts: Mapping[tuple[str, str], Track],
+    lines: Mapping[tuple[str, str, str], Mapping[int, Mapping[str, Track]]],
 ) -> frozenset[tuple[str, str, str]]:
     """Subscriptions whose commits have moved since their group was last counted with members: the count is of something else.
 
@@ -143,7 +144,9 @@ def disproved(
     return frozenset(found)
 
 
-def moved_by_hand(counted: Line, parts: Mapping[int, Story], lines: Mapping[int, Mapping[str, Line]]) -> None:
+def moved_by_hand(
+    counted: Track, parts: Mapping[int, PartitionHistory], lines: Mapping[int, Mapping[str, Track]]
+) -> None:
     """Note what commits passed while the group had no members, of a group that usually has some: nobody read it.
 
     Only an administrator commits for a group without members. A job that starts and ends between two counts usually has none.
@@ -163,7 +166,7 @@ def moved_by_hand(counted: Line, parts: Mapping[int, Story], lines: Mapping[int,
         if end - begin >= FEW_SAMPLES
     ]
     for partition, story in parts.items():
-        committed = lines[partition].get("committed", Line())
+        committed = lines[partition].get("committed", Track())
         before, after = committed.at[:-1], committed.at[1:]
         inside = np.zeros(len(before), dtype=bool)
         usual = max(story.rhythm or 0.0, story.cadence or 0.0)

@@ -9,8 +9,8 @@ from typing import Any
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.gateway import reading_properties
 from workbench.kafka_headers import headers_of
-from workbench.redrive.gateway import LettersGoneError, Positions
 from workbench.redrive.letters import Headers, Letter
+from workbench.redrive.ports import LettersGoneError, Positions
 
 _BATCH = 5_000
 _CONSUME_SECONDS = 0.2

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.chronicle.series import BoolArray, FloatArray, Line
+from workbench.history.series import BoolArray, FloatArray, Track
 from workbench.numbers import FAR, FEW_SAMPLES, MISSED, MOST, SLACK
 
 
-def ages(committed: Line, end: Line, time_lag: Line, step: float) -> tuple[FloatArray | None, BoolArray]:
+def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[FloatArray | None, BoolArray]:
     """Age of the oldest waiting message at each commit's sample, and whether its production was observed; None without a log."""
     at, offset = committed.at, committed.value
     known = np.ones(len(at), dtype=bool)
@@ -49,14 +49,14 @@ def without_glitches(at: FloatArray, age: FloatArray) -> FloatArray:
     return cleaned
 
 
-def from_lag(lag: Line, end: Line) -> Line:
+def from_lag(lag: Track, end: Track) -> Track:
     """Commits where only the lag is exported."""
     if not len(lag) or not len(end):
-        return Line()
-    return Line(lag.at, np.round(np.interp(lag.at, end.at, end.value)) - lag.value)
+        return Track()
+    return Track(lag.at, np.round(np.interp(lag.at, end.at, end.value)) - lag.value)
 
 
-def newest_log(end: Line) -> tuple[Line, float | None]:
+def newest_log(end: Track) -> tuple[Track, float | None]:
     """The log since it last began anew, and when that was: a topic that was deleted and created again."""
     if len(end) < 2:
         return end, None
@@ -69,9 +69,9 @@ def newest_log(end: Line) -> tuple[Line, float | None]:
     anew = np.flatnonzero((fallen < -(FAR * pace + SLACK)) | (end.value[1:] < 0.5 * end.value[:-1])) + 1
     if not len(anew):
         return end, None
-    return Line(end.at[anew[-1] :], end.value[anew[-1] :]), float(end.at[anew[-1]])
+    return Track(end.at[anew[-1] :], end.value[anew[-1] :]), float(end.at[anew[-1]])
 
 
-def lag_at(at: FloatArray, offset: FloatArray, lag: Line | None, end: Line) -> FloatArray:
+def lag_at(at: FloatArray, offset: FloatArray, lag: Track | None, end: Track) -> FloatArray:
     """Messages that wait: as exported, or else by the two offsets, which may be read at different moments."""
     return np.interp(at, lag.at, lag.value) if lag is not None else np.interp(at, end.at, end.value) - offset

@@ -24,7 +24,7 @@ FEW_MOVES = int(FEW_SAMPLES)  # fewer changes of a commit make no rhythm
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Track:
     """One series: times in seconds before the end, ascending, and values without NaN."""
 
     at: FloatArray = field(default_factory=lambda: _EMPTY)
@@ -33,20 +33,20 @@ class Line:
     def __len__(self) -> int:
         return len(self.at)
 
-    def once(self) -> Line:
+    def once(self) -> Track:
         """One value for each instant, the last one."""
         if len(self.at) < 2 or (np.diff(self.at) > _SAME_SECONDS).all():
             return self
         last = np.append(np.diff(self.at) > _SAME_SECONDS, True)
-        return Line(self.at[last], self.value[last])
+        return Track(self.at[last], self.value[last])
 
-    def without_outliers(self) -> Line:
+    def without_outliers(self) -> Track:
         """Offsets without single samples that go there and back: an offset that is real does not return within two scrapes."""
         return self._without(lambda before, here, _after: here < before)._without(
             lambda _before, here, after: here > after
         )
 
-    def _without(self, is_odd: Callable[[FloatArray, FloatArray, FloatArray], BoolArray]) -> Line:
+    def _without(self, is_odd: Callable[[FloatArray, FloatArray, FloatArray], BoolArray]) -> Track:
         if len(self.at) < FEW_MOVES:
             return self
         before, here, after = self.value[:-2], self.value[1:-1], self.value[2:]
@@ -54,22 +54,22 @@ class Line:
         if not odd.any():
             return self
         kept = np.concatenate([[True], ~odd, [True]])
-        return Line(self.at[kept], self.value[kept])
+        return Track(self.at[kept], self.value[kept])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredPartition:
     """The series of one partition and group; any of them may be empty."""
 
-    committed: Line = field(default_factory=Line)
-    log_end: Line = field(default_factory=Line)
-    log_start: Line = field(default_factory=Line)
-    lag: Line = field(default_factory=Line)
-    time_lag: Line = field(default_factory=Line)
+    committed: Track = field(default_factory=Track)
+    log_end: Track = field(default_factory=Track)
+    log_start: Track = field(default_factory=Track)
+    lag: Track = field(default_factory=Track)
+    time_lag: Track = field(default_factory=Track)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Bounds:
     """What is expected of the group, and the window: seconds, `window_start` before the end."""
 
     objective: float
@@ -78,7 +78,7 @@ class Limits:
 
 
 @dataclass(slots=True, kw_only=True)
-class Story:
+class PartitionHistory:
     """Facts about one partition; None: not known. Times in seconds before the window's end.
 
     Attributes:
@@ -159,7 +159,7 @@ class Story:
     usual_gap: float | None = None
 
 
-def pace_of(end: Line) -> float:
+def pace_of(end: Track) -> float:
     """Growth of a line per second, from its first to its last sample; 0 where it falls or has no length."""
     span = float(end.at[-1] - end.at[0]) if len(end) >= 2 else 0.0
     return max(0.0, float(end.value[-1] - end.value[0])) / span if span > 0 else 0.0

@@ -30,7 +30,7 @@ LAB_KAFKA: dict[str, str | int | float | bool] = {"session.timeout.ms": 6000, "h
 RUNTIME = "runtime"
 
 
-class Shape(Protocol):
+class ConsumerShape(Protocol):
     """Another kind of consumers than the runtime: how an instance is started, and what it shows."""
 
     def profiles(self, spec: FleetSpec) -> list[str]:
@@ -46,7 +46,7 @@ class Shape(Protocol):
         """host:port of further metrics pages of an instance."""
 
 
-SHAPES: dict[str, Shape] = {}  # by name; whoever has another kind adds it
+SHAPES: dict[str, ConsumerShape] = {}  # by name; whoever has another kind adds it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from evaluation.stories import TIMES, WINDOW
-from evaluation.stories import Story as Samples
-from workbench.chronicle.handled import Handled, handled_by
-from workbench.chronicle.partition import told
-from workbench.chronicle.series import Limits, Line, Measured, Story
-from workbench.chronicle.skips import explained, unread_beginnings
+from evaluation.stories import PartitionHistory as Samples
+from workbench.history.handled import Handled, handled_by
+from workbench.history.partition import told
+from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
+from workbench.history.skips import explained, unread_beginnings
 from workbench.samples import SERIES_ORDER
 
-LIMITS = Limits(objective=120.0, commit_every=0.0, window_start=-900.0)
+LIMITS = Bounds(objective=120.0, commit_every=0.0, window_start=-900.0)
 RATE = 50.0
 AT = np.arange(-4500.0, 0.1, 30.0) - 7
 STOPPED, AGAIN = -1800.0, -1000.0
@@ -30,16 +30,16 @@ def stood_and_jumped() -> np.ndarray:
     return ends(np.where((AT > STOPPED) & (AT <= AGAIN), STOPPED, AT - 3))
 
 
-def jumped(committed: np.ndarray) -> tuple[dict[int, Story], dict[int, dict[str, Line]]]:
+def jumped(committed: np.ndarray) -> tuple[dict[int, PartitionHistory], dict[int, dict[str, Track]]]:
     """One partition's story and series."""
-    lines = {"committed": Line(AT, committed), "log_end": Line(AT, ends(AT))}
-    return {0: told(Measured(**lines), LIMITS)}, {0: lines}
+    lines = {"committed": Track(AT, committed), "log_end": Track(AT, ends(AT))}
+    return {0: told(MeasuredPartition(**lines), LIMITS)}, {0: lines}
 
 
 def counting(handled: np.ndarray, each: float = 1.0) -> Handled:
     """One counter, measured between the commits' samples."""
     at = AT + 11.0
-    return Handled([Line(at, each * np.interp(at, AT, handled))], 30.0)
+    return Handled([Track(at, each * np.interp(at, AT, handled))], 30.0)
 
 
 @pytest.mark.parametrize("each", [1.0, 0.01, 2.0])
@@ -76,7 +76,7 @@ def test_counters_that_have_not_been_measured_since_deny_nothing(measured_after:
     step = float(AT[AT > AGAIN][0])
     [line] = counting(committed - 1e6 - np.where(AT > AGAIN, RATE * 800.0, 0.0)).lines
     seen = line.at <= step + measured_after + 1
-    explained(parts, lines, Handled([Line(line.at[seen], line.value[seen])], 30.0))
+    explained(parts, lines, Handled([Track(line.at[seen], line.value[seen])], 30.0))
     assert (parts[0].skip_read is not None) == known
 
 
@@ -88,10 +88,10 @@ def test_what_is_handled_is_committed_some_seconds_later() -> None:
     pace = np.where((at > -12) & (at <= -11), 10 * RATE, pace)
     done = np.floor(np.cumsum(pace) + 1e6)
     late = np.interp(at - 4.0, at, done)
-    lines = {"committed": Line(at, np.floor(late)), "log_end": Line(at, ends(at))}
-    parts = {0: told(Measured(**lines), Limits(objective=5.0, commit_every=0.0, window_start=-30.0))}
+    lines = {"committed": Track(at, np.floor(late)), "log_end": Track(at, ends(at))}
+    parts = {0: told(MeasuredPartition(**lines), Bounds(objective=5.0, commit_every=0.0, window_start=-30.0))}
     assert parts[0].skipped is not None
-    explained(parts, {0: lines}, Handled([Line(at, done - 1e6)], 1.0))
+    explained(parts, {0: lines}, Handled([Track(at, done - 1e6)], 1.0))
     assert parts[0].skip_read is not None and parts[0].skip_read > 0.7
 
 
@@ -117,10 +117,10 @@ def test_counters_say_nothing_of_a_few_records_beside_many() -> None:
     committed = stood_and_jumped()
     parts, lines = jumped(committed)
     others = {
-        number: {"committed": Line(AT, committed * 100.0), "log_end": Line(AT, ends(AT) * 100.0)} for number in (1, 2)
+        number: {"committed": Track(AT, committed * 100.0), "log_end": Track(AT, ends(AT) * 100.0)} for number in (1, 2)
     }
     for number, own in others.items():
-        parts[number], lines[number] = Story(interval=30.0), own
+        parts[number], lines[number] = PartitionHistory(interval=30.0), own
     explained(parts, lines, counting(committed * 200.0))
     assert parts[0].skip_read is None
 
@@ -167,13 +167,13 @@ def test_the_first_records_of_a_new_partition(found_after: float, first: float, 
     read = AT[-2000.0 + found_after < AT]
     waiting = RATE * (read - born[0])
     new = {
-        "log_end": Line(born, np.floor(RATE * (born - born[0]))),
-        "log_start": Line(born, np.zeros(len(born))),
-        "committed": Line(read, np.floor(np.where(read < read[0] + 1, first * waiting, waiting))),
+        "log_end": Track(born, np.floor(RATE * (born - born[0]))),
+        "log_start": Track(born, np.zeros(len(born))),
+        "committed": Track(read, np.floor(np.where(read < read[0] + 1, first * waiting, waiting))),
     }
-    old = {"log_end": Line(AT, ends(AT)), "committed": Line(AT, ends(AT - 3))}
+    old = {"log_end": Track(AT, ends(AT)), "committed": Track(AT, ends(AT - 3))}
     lines = {0: old, 1: new}
-    parts = {number: told(Measured(**own), LIMITS) for number, own in lines.items()}
+    parts = {number: told(MeasuredPartition(**own), LIMITS) for number, own in lines.items()}
     unread_beginnings(parts, lines, LIMITS)
     assert parts[1].skip_new is told_so
     assert not parts[0].skip_new
@@ -182,7 +182,7 @@ def test_the_first_records_of_a_new_partition(found_after: float, first: float, 
 def test_a_new_group_skips_nothing() -> None:
     """Its first commits are all at the end of logs that are as old as the data: that is where it begins."""
     late = AT[AT > -1500.0]
-    lines = {number: {"log_end": Line(AT, ends(AT)), "committed": Line(late, ends(late))} for number in (0, 1)}
-    parts = {number: told(Measured(**own), LIMITS) for number, own in lines.items()}
+    lines = {number: {"log_end": Track(AT, ends(AT)), "committed": Track(late, ends(late))} for number in (0, 1)}
+    parts = {number: told(MeasuredPartition(**own), LIMITS) for number, own in lines.items()}
     unread_beginnings(parts, lines, LIMITS)
     assert not any(it.skip_new for it in parts.values())

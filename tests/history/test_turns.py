@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workbench.chronicle.series import Line
-from workbench.chronicle.turns import longest_turn
+from workbench.history.series import Track
+from workbench.history.turns import longest_turn
 
 AT = np.arange(-900.0, 1.0, 10.0)
-END = Line(AT, 1e6 + 100 * (AT + 900))
+END = Track(AT, 1e6 + 100 * (AT + 900))
 
 
-def moving(during: list[tuple[float, float]]) -> dict[str, Line]:
+def moving(during: list[tuple[float, float]]) -> dict[str, Track]:
     """A commit that moves in these spans only, while messages arrive."""
     inside = np.zeros(len(AT), dtype=bool)
     for begin, end in during:
         inside |= (begin < AT) & (end >= AT)
-    return {"committed": Line(AT, 1e5 + np.cumsum(np.where(inside, 500.0, 0.0))), "log_end": END}
+    return {"committed": Track(AT, 1e5 + np.cumsum(np.where(inside, 500.0, 0.0))), "log_end": END}
 
 
 TURNS = {
@@ -45,7 +45,7 @@ def test_a_restart_is_no_turn() -> None:
 def test_what_has_nothing_to_read_does_not_wait() -> None:
     """A quiet partition is not in line."""
     quiet = dict(TURNS[0])
-    quiet["log_end"] = Line(AT, quiet["committed"].value)
+    quiet["log_end"] = Track(AT, quiet["committed"].value)
     assert (longest_turn({0: quiet, 1: TURNS[1]}, -900.0) or 0.0) < 50
 
 

@@ -11,12 +11,12 @@ import ipywidgets as w
 from workbench.api.letter_view import check_html, redrive_receipt_html
 from workbench.humanize import plural, printable
 from workbench.plans.confirm import Confirmation
-from workbench.redrive.confirm import of_letters
+from workbench.redrive.confirmation import of_letters
 from workbench.widgets import letters_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, shown, text
 from workbench.widgets.letters_actions import DOORS, Doors
 from workbench.widgets.prefill import LettersWish, letters_wish_of
-from workbench.widgets.work import Work
+from workbench.widgets.work import PanelWork
 
 if TYPE_CHECKING:
     from workbench.api.letters import LetterTopics, PlannedRedrive
@@ -124,7 +124,7 @@ class LettersPanel(Panel):
         """List the topics with dead letters."""
         wish = self.wish
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             found = letters_actions.list_them(wish, work, doors=self._doors)
             work.show(lambda: self._show_topics(found))
 
@@ -146,7 +146,7 @@ class LettersPanel(Panel):
         self.refresh()
         wish = self.wish
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             planned, path = letters_actions.plan_it(wish, work, doors=self._doors)
             work.show(lambda: self._show_plan(planned, path))
 
@@ -170,7 +170,7 @@ class LettersPanel(Panel):
         path, typed, expected = self.path, None if dry_run else self.typed.value, self._expected()
         self.outcome.value = self.verdict.value = ""
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             receipt = letters_actions.apply_it(
                 path, typed, work, expected=expected, held=self.no_way_back, show=self._show_produced, doors=self._doors
             )
@@ -198,7 +198,7 @@ class LettersPanel(Panel):
         path = self.path
         self.verdict.value = ""
 
-        def run(work: Work) -> None:
+        def run(work: PanelWork) -> None:
             found = letters_actions.verify_it(path, work, doors=self._doors)
             work.show(lambda: self._show_check(found))
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.stories import TIMES, WINDOW, Story
-from workbench.chronicle.members import counts_of, disproved, members_of, moved_by_hand
-from workbench.chronicle.series import Line
-from workbench.chronicle.series import Story as PartitionStory
+from evaluation.stories import TIMES, WINDOW, PartitionHistory
+from workbench.history.members import counts_of, disproved, members_of, moved_by_hand
+from workbench.history.series import PartitionHistory as PartitionStory
+from workbench.history.series import Track
 from workbench.samples import SERIES_ORDER, concat
 
 ORDER = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
 
 
-def counted(group: str) -> Story:
+def counted(group: str) -> PartitionHistory:
     """Handlers of one process that have finished a record a second."""
     labels = {"group": group, "topic": "orders", "member": "pod-1", "processor": "all"}
-    return Story().add("process_time", (TIMES - TIMES[0]).tolist(), stat="count", **labels)
+    return PartitionHistory().add("process_time", (TIMES - TIMES[0]).tolist(), stat="count", **labels)
 
 
 def test_a_process_beside_its_clients_is_no_member() -> None:
@@ -29,25 +29,25 @@ def test_a_process_beside_its_clients_is_no_member() -> None:
     assert found["test", "alone", "orders"]["pod-1"].worked == 0.0
 
 
-def commits(moves: list[float]) -> dict[tuple[str, str, str], dict[int, dict[str, Line]]]:
+def commits(moves: list[float]) -> dict[tuple[str, str, str], dict[int, dict[str, Track]]]:
     """A partition whose commit moves at these times (seconds before the end)."""
     at = TIMES
     value = np.searchsorted(np.array(moves), at, side="right").astype(float)
-    return {("test", "g", "orders"): {0: {"committed": Line(at, value)}}}
+    return {("test", "g", "orders"): {0: {"committed": Track(at, value)}}}
 
 
 @pytest.mark.parametrize(("moves", "wrong"), [([-60.0, -45.0, -30.0, -15.0], True), ([-60.0], False), ([], False)])
 def test_commits_disprove_a_count_of_none(moves: list[float], wrong: bool) -> None:
     """Three that come well after the last member was counted; who sets offsets by hand moves them once."""
     counts = np.where(TIMES < -100, 3.0, 0.0)
-    samples = Story().add("group_members", counts.tolist(), group="g").samples().sort_by(ORDER)
+    samples = PartitionHistory().add("group_members", counts.tolist(), group="g").samples().sort_by(ORDER)
     usual = list(np.arange(-170.0, -110.0, 10.0))
     assert bool(disproved(counts_of(samples, WINDOW), commits(usual + moves))) is wrong
 
 
 def test_a_count_with_members_is_not_disproved() -> None:
     """It says what it should."""
-    samples = Story().add("group_members", 3.0, group="g").samples().sort_by(ORDER)
+    samples = PartitionHistory().add("group_members", 3.0, group="g").samples().sort_by(ORDER)
     assert not disproved(counts_of(samples, WINDOW), commits([-60.0, -45.0, -30.0, -15.0]))
 
 
@@ -58,7 +58,7 @@ def moved(counts: np.ndarray, jump_at: float) -> PartitionStory:
     """A partition whose commit stands from 30 min before the end, and jumps over 5,000 records once."""
     value = np.where(AT < -1800, 1e5 + 10 * (AT + 3600), 1e5 + 18_000) + np.where(jump_at <= AT, 5000.0, 0.0)
     story = PartitionStory()
-    moved_by_hand(Line(AT, counts), {0: story}, {0: {"committed": Line(AT, value)}})
+    moved_by_hand(Track(AT, counts), {0: story}, {0: {"committed": Track(AT, value)}})
     return story
 
 

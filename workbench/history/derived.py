@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.chronicle.ages import ages, from_lag, newest_log, without_glitches
-from workbench.chronicle.partition import is_idle
-from workbench.chronicle.read import lines_of
-from workbench.chronicle.series import Line
+from workbench.history.ages import ages, from_lag, newest_log, without_glitches
+from workbench.history.partition import is_idle
+from workbench.history.read import lines_of
+from workbench.history.series import Track
 from workbench.window import Window
 
 DERIVED = pa.schema(
@@ -44,15 +44,15 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
     for (cluster, group, topic, partition), own in lines.items():
         if group is None or (group, topic) in measured:
             continue
-        log = lines.get((cluster, None, topic, partition), {}).get("log_end", Line())
+        log = lines.get((cluster, None, topic, partition), {}).get("log_end", Track())
         end, _ = newest_log(log.once())
-        committed = own.get("committed", Line()).once()
+        committed = own.get("committed", Track()).once()
         if not len(committed):
-            committed = from_lag(own.get("lag", Line()).once(), end)
+            committed = from_lag(own.get("lag", Track()).once(), end)
         if not len(committed) or not len(end):
             continue
         step = float(np.median(np.diff(committed.at))) if len(committed) > 2 else 0.0
-        age, known = ages(committed, end, Line(), step)
+        age, known = ages(committed, end, Track(), step)
         if age is None:
             continue
         age = np.zeros(len(age)) if is_idle(committed, end) else without_glitches(committed.at, age)
