@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.stories import TIMES, WINDOW, PartitionHistory
+from evaluation.stories import TIMES, WINDOW, Story
 from workbench.history.members import counts_of, disproved, members_of, moved_by_hand
 from workbench.history.series import PartitionHistory as PartitionStory
 from workbench.history.series import Track
@@ -14,10 +14,10 @@ from workbench.samples import SERIES_ORDER, concat
 ORDER = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
 
 
-def counted(group: str) -> PartitionHistory:
+def counted(group: str) -> Story:
     """Handlers of one process that have finished a record a second."""
     labels = {"group": group, "topic": "orders", "member": "pod-1", "processor": "all"}
-    return PartitionHistory().add("process_time", (TIMES - TIMES[0]).tolist(), stat="count", **labels)
+    return Story().add("process_time", (TIMES - TIMES[0]).tolist(), stat="count", **labels)
 
 
 def test_a_process_beside_its_clients_is_no_member() -> None:
@@ -40,14 +40,14 @@ def commits(moves: list[float]) -> dict[tuple[str, str, str], dict[int, dict[str
 def test_commits_disprove_a_count_of_none(moves: list[float], wrong: bool) -> None:
     """Three that come well after the last member was counted; who sets offsets by hand moves them once."""
     counts = np.where(TIMES < -100, 3.0, 0.0)
-    samples = PartitionHistory().add("group_members", counts.tolist(), group="g").samples().sort_by(ORDER)
+    samples = Story().add("group_members", counts.tolist(), group="g").samples().sort_by(ORDER)
     usual = list(np.arange(-170.0, -110.0, 10.0))
     assert bool(disproved(counts_of(samples, WINDOW), commits(usual + moves))) is wrong
 
 
 def test_a_count_with_members_is_not_disproved() -> None:
     """It says what it should."""
-    samples = PartitionHistory().add("group_members", 3.0, group="g").samples().sort_by(ORDER)
+    samples = Story().add("group_members", 3.0, group="g").samples().sort_by(ORDER)
     assert not disproved(counts_of(samples, WINDOW), commits([-60.0, -45.0, -30.0, -15.0]))
 
 

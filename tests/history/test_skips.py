@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation.stories import TIMES, WINDOW
-from evaluation.stories import PartitionHistory as Samples
+from evaluation.stories import Story as Samples
 from workbench.history.handled import Handled, handled_by
 from workbench.history.partition import told
 from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
