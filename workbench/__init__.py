@@ -4,6 +4,10 @@ Importing this package is cheap and starts no JVM. The steps of the data's path 
 `collect` → `features` → `triage` → `report`; `replay`, `runtime` and `lab` stand beside them (see ARCHITECTURE.md).
 """
 
+from workbench.moved import follow
+
 __version__ = "0.2.0"
 
 __all__ = ["__version__"]
+
+follow()

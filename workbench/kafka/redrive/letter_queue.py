@@ -16,6 +16,7 @@ from workbench.queues.gateway import Quotas
 from workbench.queues.kinds import is_redrive_plan
 from workbench.queues.views import Partition
 from workbench.redrive.audience import Readers
+from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.planfile import RedrivePlan
 
 _DEFAULT_MAX_BYTES = 1_048_588  # of Kafka's max.message.bytes
@@ -121,3 +122,8 @@ class KafkaLetterQueue:
         if topic not in self._limits:
             self._limits[topic] = self.limit_of(topic)
         return self._limits[topic]
+
+
+def cluster_of(gateway: KafkaGateway) -> RedriveCluster:
+    """Redrives on a connected cluster."""
+    return RedriveCluster(KafkaLetterQueue(gateway))
