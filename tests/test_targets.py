@@ -54,6 +54,7 @@ def test_every_test_has_one_target() -> None:
     targets = markers_of_targets()
     assert set(targets) == {
         "test: unit",
+        "test: doors",
         "test: spark",
         "test: kafka",
         "test-slow: slow",
@@ -61,7 +62,7 @@ def test_every_test_has_one_target() -> None:
         "test-cluster",
         "test-estate",
     }
-    names = ("jvm", "lab", "slow", "apt", "cluster", "estate")
+    names = ("door", "jvm", "lab", "slow", "apt", "cluster", "estate")
     for count in range(len(names)):
         for markers in itertools.combinations(names, count):
             if len({"apt", "cluster", "estate"} & set(markers)) > 1:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
@@ -116,7 +116,7 @@ def _finding() -> type[BaseModel]:
     hints = get_type_hints(Finding, localns={"SubscriptionFeatures": Any})
     names = [it.name for it in fields(Finding) if it.name not in ("features", "record")]
     given: dict[str, Any] = {name: (hints[name], ...) for name in names} | {"record": (hints["record"], None)}
-    made: type[BaseModel] = create_model("Finding", **given)
+    made: type[BaseModel] = create_model("Finding", __config__=ConfigDict(hide_input_in_errors=True), **given)
     made.__doc__ = "The triage of one subscription."
     return made
 
