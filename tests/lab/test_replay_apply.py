@@ -207,7 +207,7 @@ _KILLED = """
 import os, signal, sys
 from pathlib import Path
 from workbench.replay import apply, receipt
-from workbench.replay.apply import Options, apply_plan
+from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.plans.journal import Journal
 from workbench.kafka.gateway import KafkaGateway
 from workbench.replay.planfile import read_plan
@@ -234,7 +234,7 @@ if point == "before the receipt":
     apply.write_file = die
 if point == "before the rollback file":
     apply.write_rollback = die
-apply_plan(read_plan(Path(path)), Path(path), Killed(bootstrap), Journal(path=Path(journal)), Options(quiet_seconds=0.0))
+apply_plan(read_plan(Path(path)), Path(path), Killed(bootstrap), Journal(path=Path(journal)), ApplyOptions(quiet_seconds=0.0))
 """
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workbench.kafka.observer import KafkaObserver
     from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
     from workbench.kafka.redrive.letter_reader import KafkaLetters
-    from workbench.queues.systems import CountRecords
+    from workbench.queues.systems import CountRecords, System
 
 
 class KafkaSystem:
@@ -64,7 +64,7 @@ class KafkaSystem:
         options = {**_options(cluster, ranges), "columns": ",".join(columns)}
         return spark.read.format(KafkaRecords.name()).options(**options).load()
 
-    def letters(self, cluster: Cluster, topic: str, *, seconds: float, batch: int) -> KafkaLetters:
+    def letters(self, cluster: Cluster, topic: str, *, seconds: float = 30.0, batch: int = 5_000) -> KafkaLetters:
         """See `System`."""
         from workbench.kafka.redrive.letter_reader import KafkaLetters
 
@@ -84,4 +84,4 @@ def _options(cluster: Cluster, ranges: Ranges) -> dict[str, Any]:
     return {**properties, "bootstrap": cluster.bootstrap or "", "ranges": json.dumps(spans)}
 
 
-SYSTEM = KafkaSystem()
+SYSTEM: System = KafkaSystem()

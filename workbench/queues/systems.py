@@ -40,7 +40,7 @@ class System(Protocol):
     def read_records(self, spark: SparkSession, cluster: Cluster, ranges: Ranges, columns: Sequence[str]) -> DataFrame:
         """Records of offset ranges, with these columns. Joins no group, commits nothing."""
 
-    def letters(self, cluster: Cluster, topic: str, *, seconds: float = 30.0, batch: int = 0) -> Any:
+    def letters(self, cluster: Cluster, topic: str, *, seconds: float = 30.0, batch: int = 5_000) -> Any:
         """`redrive.gateway.LetterReader` of a topic."""
 
     def letter_queue(self, cluster: Cluster) -> Any:
