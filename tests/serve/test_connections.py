@@ -227,7 +227,7 @@ ANSWERS = 800  # of 10 kB: more than the kernel buffers, and read slowly within 
 
 def test_who_reads_slowly_gets_the_whole_answer(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as something is taken; only the time for the whole answer ends it."""
-    monkeypatch.setattr(limits, "STALL_SECONDS", 0.4)
+    monkeypatch.setattr(limits, "STALL_SECONDS", 1.5)  # a busy machine may forget a process for a second
 
     def read() -> int:
         with socket.socket() as raw:
@@ -242,7 +242,7 @@ def test_who_reads_slowly_gets_the_whole_answer(server: Running, monkeypatch: py
             with suppress(OSError):
                 while part := raw.recv(65_536):
                     size += len(part)
-                    if time.monotonic() - began < 1.5:
+                    if time.monotonic() - began < 4.0:
                         time.sleep(0.002)
             return size
 

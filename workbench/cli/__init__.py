@@ -20,7 +20,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 # name → (module, one line for the overview)
 _COMMANDS: dict[str, tuple[str, str]] = {
-    "audit": ("audit", "Did everything arrive? Windows with lost or doubled records, and a gate."),
+    "audit": ("audit", "Did everything arrive? Lost and doubled records, and a gate."),
     "capture": ("capture", "Save a cluster's measurements of a period as a folder."),
     "demo": ("demo", "Start a real Kafka, cause an incident, and find its cause. About 90 seconds."),
     "dlq": ("dlq", "List, show and redrive dead letters: planned, capped, exactly once, verified."),
