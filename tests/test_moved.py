@@ -13,11 +13,12 @@ from workbench.moved import MODULES, NAMES
 ASKED = """
 import warnings
 warnings.simplefilter("ignore")
-from workbench.replay.kafka_gateway import KafkaGateway
+from workbench.kafka.gateway import KafkaGateway
 from workbench.replay.guard import Limits
 from workbench.replay.connect import counter_of, is_hash
-from workbench.collect import kafka_wire, kafka_views
-from workbench.collect.kafka_wire import Answer
+from workbench.kafka import wire as kafka_wire
+from workbench.queues import views as kafka_views
+from workbench.kafka.wire import Answer
 from workbench.chronicle.series import Story
 import workbench.kafka.gateway, workbench.kafka.wire, workbench.replay.guard, workbench.history.series
 assert KafkaGateway is workbench.kafka.gateway.KafkaGateway

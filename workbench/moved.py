@@ -80,7 +80,7 @@ MODULES = {
     "serve.schema": "serve.tables",
     "sweep.order": "sweep.table_order",
     "triage.facts.events": "triage.facts.log_events",
-    "widgets.letters": "widgets.letters_panel",
+    "widgets.letters": "widgets.letters_board",
 }
 # Names that are elsewhere, or called otherwise: (module of today, name of then) to the name of today.
 NAMES = {

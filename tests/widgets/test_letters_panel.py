@@ -15,7 +15,7 @@ from workbench import api
 from workbench.plans.journal import Journal
 from workbench.redrive.planfile import read_redrive_plan
 from workbench.widgets.letters_actions import Doors
-from workbench.widgets.letters_panel import LettersPanel
+from workbench.widgets.letters_board import LettersPanel
 from workbench.widgets.prefill import LettersWish, letters_wish_of
 
 

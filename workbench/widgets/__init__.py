@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.widgets.game_day import GameDayPanel, game_day_panel
-    from workbench.widgets.letters_panel import LettersPanel, letters_panel
+    from workbench.widgets.letters_board import LettersPanel, letters_panel
     from workbench.widgets.replay import ReplayPanel, replay_panel
     from workbench.widgets.triage import TriagePanel, triage_panel
 
 _ROOMS = {
     "TriagePanel": "triage", "triage_panel": "triage",
     "ReplayPanel": "replay", "replay_panel": "replay",
-    "LettersPanel": "letters_panel", "letters_panel": "letters_panel",
+    "LettersPanel": "letters_board", "letters_panel": "letters_board",
     "GameDayPanel": "game_day", "game_day_panel": "game_day",
 }  # fmt: skip
 
