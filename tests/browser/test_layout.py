@@ -49,7 +49,7 @@ def test_a_report_keeps_its_layout_when_the_window_is_resized(page: Page, report
         assert problems(page) == [], width
         page.screenshot(PICTURES / f"layout-report-{width}{'-dark' if dark else ''}.png")
     onset = "[...document.querySelectorAll('.plot .annotation-text')].find((it) => it.textContent === 'onset')"
-    assert page.run(f"getComputedStyle({onset}).fill") == ("rgb(255, 138, 128)" if dark else "rgb(179, 38, 30)")
+    assert page.run(f"getComputedStyle({onset}).fill") == ("rgb(255, 138, 128)" if dark else "rgb(220, 55, 46)")
     assert page.errors == []
 
 
@@ -77,10 +77,12 @@ def test_a_command_is_copied_by_keyboard_and_one_crosshair_crosses_all_charts(pa
     page.resize(1280, 900)
     page.open(report.as_uri())
     page.wait("document.querySelectorAll('.plot .main-svg').length >= 5")
-    page.run("document.querySelector('.actions button.copy').focus()")
+    page.run("document.querySelector('button.copy').focus()")
     page.press("Enter", 13)
-    page.wait("document.querySelector('.actions button.copy').textContent === 'Copied'")
-    assert page.run("getSelection().toString()") == "workbench events list --cluster lab --since 24h"
+    page.wait("document.querySelector('button.copy').textContent === 'Copied'")
+    whole = page.run("document.querySelector('button.copy').parentElement.querySelector('code').textContent")
+    assert page.run("getSelection().toString()") == whole
+    assert whole.startswith("workbench ")
     page.run(
         "(() => { const plot = document.querySelector('.plot'); plot.emit('plotly_hover', {xvals: [plot._fullLayout.xaxis.range"
         ".map((it) => new Date(it + 'Z').getTime()).reduce((a, b) => (a + b) / 2)], points: []}); })()"
