@@ -181,3 +181,23 @@ def test_an_end_that_waits_is_told_also_when_the_clock_is_set_back(back: int) ->
         world.settle()
     finally:
         world.close()
+
+
+def test_an_own_verdict_and_the_ends_of_its_digest_are_two_messages() -> None:
+    """Both are due when the quiet time is over: with one key, the second one was taken for a copy of the first, and lost."""
+    world = World(files)
+    try:
+        for group in GROUPS[:5]:
+            world.alert(group, 0, "firing")
+        world.judge()
+        world.boxes["chat"].up = False
+        for group, verdict in (("g0", "healthy"), ("g4", "healthy"), ("g3", "cannot_tell")):
+            world.send()
+            world.clock.now += 61
+            world.health[group].verdict, world.health[group].own_cause = verdict, False
+            world.judge()
+        world.boxes["chat"].up = True
+        world.send()
+        world.settle()
+    finally:
+        world.close()

@@ -56,7 +56,7 @@ class Telling:
     def __init__(self, db: Database, settings: ServeSettings, now: float) -> None:
         self.db, self.settings, self.now = db, settings, now
         self._quiet = settings.quiet.total_seconds()
-        self._revisions: dict[str, int] = {}
+        self._revisions: dict[tuple[str, str], int] = {}
 
     def add(self, incident: str, cluster: str) -> None:
         """Owe a new incident to everybody who wants its cluster."""
@@ -283,7 +283,7 @@ class Telling:
         if kind == "ends":
             headline = f"Of the causes that were told together, {plural(len(others), 'is', 'are')} over."
         message = Message(
-            kind=kind, incident=row.incident, revision=self._next(row.incident), cluster=it["cluster"],
+            kind=kind, incident=row.incident, revision=self._next(row.incident, kind), cluster=it["cluster"],
             verdict=chosen.verdict if chosen is not None else it["verdict"],
             state=str(State.HEALTHY) if kind == "ends" else chosen.state if chosen is not None else it["state"],
             headline=(_ENDINGS.get(it["ending"] or "", "") if kind == "ended" else "") + headline,
@@ -300,12 +300,15 @@ class Telling:
         )  # fmt: skip
         return message, truth
 
-    def _next(self, incident: str) -> int:
-        """A revision that no message has had: one for all targets of this transaction."""
-        if incident not in self._revisions:
+    def _next(self, incident: str, kind: str) -> int:
+        """A revision that no message has had: one for all targets of this transaction.
+
+        Of each kind: an incident's own verdict, and the ends of what its digest has named, may be due at once.
+        """
+        if (incident, kind) not in self._revisions:
             self.db.execute("UPDATE incident SET revision = revision + 1 WHERE id = ?", (incident,))
-            self._revisions[incident] = self._incident(incident)["revision"]
-        return self._revisions[incident]
+            self._revisions[incident, kind] = self._incident(incident)["revision"]
+        return self._revisions[incident, kind]
 
     def _line(self, incident: str) -> str:
         row = self._incident(incident)
