@@ -120,6 +120,19 @@ def test_the_commands_in_front_of_a_job(tmp_path: Path, lost: int, code: int, wo
     assert run_here("audit", "gate", "--rows", "rows.jsonl", *LAYERS, *late, cwd=tmp_path).returncode == 4
 
 
+@pytest.mark.jvm
+def test_losses_of_one_stream_are_shown_whatever_others_lose(tmp_path: Path) -> None:
+    """The limit is of the windows of this stream: no loss is cut off by a larger one elsewhere."""
+    made = [
+        *run(11, lost=1).rows,
+        *(it.model_copy(update={"stream": "larger"}) for it in run(12, lost=40).rows),
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{it.line()}\n" for it in made), encoding="utf-8")
+    only = ("--stream", "s", "--limit", "1", "--json")
+    shown = run_here("audit", "show", "--rows", "rows.jsonl", *LAYERS, *only, cwd=tmp_path)
+    assert (shown.returncode, [it["stream"] for it in json.loads(shown.stdout)["windows"]]) == (3, ["s"])
+
+
 def test_wrong_input_is_a_sentence(tmp_path: Path) -> None:
     """No trace, and exit code 2."""
     for words in (

@@ -25,20 +25,18 @@ class AuditLedger:
         """Rows of a stream and of windows that begin in [since, until), ms since the epoch; in the order of time."""
         from pyspark.sql import functions as f
 
-        found = self.frame
-        if stream is not None:
-            found = found.where(f.col("stream") == f.lit(stream))
+        found = self._of(stream)
         if since_ms is not None:
             found = found.where(f.col("window_ms") >= f.lit(since_ms))
         if until_ms is not None:
             found = found.where(f.col("window_ms") < f.lit(until_ms))
         return found.orderBy("stream", "window_ms", "edge").collect()
 
-    def worst(self, *, most: int = 50) -> list[Any]:
-        """Windows where not everything arrived, those with most missing or doubled records first."""
+    def worst(self, *, stream: str | None = None, most: int = 50) -> list[Any]:
+        """Windows, of a stream, where not everything arrived, those with most missing or doubled records first."""
         from pyspark.sql import functions as f
 
-        found = self.frame.where(f.col("arrival") != f.lit("ok"))
+        found = self._of(stream).where(f.col("arrival") != f.lit("ok"))
         order = (f.greatest("lost_low", "doubled_low").desc(), f.greatest("lost_high", "doubled_high").desc())
         return found.orderBy(*order, "stream", "window_ms", "edge").limit(most).collect()
 
@@ -54,6 +52,11 @@ class AuditLedger:
             raise UsageError(f"There is no grade {grade!r}.", hint=f"There are: {', '.join(Grade)}.")
         rows = [row.asDict() for row in self.rows(stream=stream, since_ms=since_ms, until_ms=until_ms)]
         return judge(rows, Grade(grade))
+
+    def _of(self, stream: str | None) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        return self.frame if stream is None else self.frame.where(f.col("stream") == f.lit(stream))
 
 
 def audit(rows: str | Path, *, layers: Sequence[str], window: str = "1m", lateness: str = "10m") -> AuditLedger:

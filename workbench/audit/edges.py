@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from workbench.audit.ledger import counts, expressions, watermarks
+from workbench.audit.ledger import LOW_32, counts, sum_of, watermarks
+from workbench.spark.columns import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_LOW_32 = "4294967295L"
-
 
 class Arrival(StrEnum):
-    """What became of a window's records between two points.
+    """Whether a window's records arrived, between two points.
 
     OK: as many, and the same by their hashes where these are known. LOSS, DUP: fewer, more. LOSS_DUP: as many, and others. LATE: fewer
     so far, and the window is not final. UNKNOWN: bounds do not decide, or rows are missing.
@@ -81,7 +80,7 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
     told = watermarks(rows).join(sides.hint("broadcast"), ["layer", "point"])
     # A layer that rejects nothing has no rows of that point: the others say up to when it has told.
     heard = told.groupBy("stream", "edge").agg(
-        *expressions(
+        *columns(
             "min(told_ms) AS told_ms",
             "sum(gap) AS gap",
             "bool_or(side = 'from') AND bool_or(side = 'to') AS both",
@@ -94,18 +93,19 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
             f"sum(if({mine}, low, 0L)) AS {side}_low",
             f"sum(if({mine}, high, 0L)) AS {side}_high",
             f"bool_or({mine} AND sum IS NULL) AS {side}_unsummed",
-            # Modulo 2^64, by halves; see `counts`.
-            f"sum(if({mine}, sum & {_LOW_32}, 0L)) AS {side}_low_sum",
+            # By halves; see `sum_of`.
+            f"sum(if({mine}, sum & {LOW_32}, 0L)) AS {side}_low_sum",
             f"sum(if({mine}, shiftrightunsigned(sum, 32), 0L)) AS {side}_high_sum",
         ]
     found = counts(rows).join(sides.hint("broadcast"), ["layer", "point"]).groupBy("stream", "window_ms", "edge")
-    sided = found.agg(*expressions(*names, "max(told_before_ms) AS told_before_ms")).join(heard, ["stream", "edge"])
+    sided = found.agg(*columns(*names, "max(told_before_ms) AS told_before_ms")).join(heard, ["stream", "edge"])
+    sums = [sum_of(f"{side}_low_sum", f"{side}_high_sum") for side in ("from", "to")]
     end = f"window_ms + {shape.window_ms}L"
     measured = sided.where("both").selectExpr(
         "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "told_ms", "told_before_ms", "gap",
         "greatest(0L, from_low - to_high) AS lost_low", "greatest(0L, from_high - to_low) AS lost_high",
         "greatest(0L, to_low - from_high) AS doubled_low", "greatest(0L, to_high - from_low) AS doubled_high",
-        f"if(from_unsummed OR to_unsummed, NULL, {_sum_of('from')} = {_sum_of('to')}) AS same",
+        f"if(from_unsummed OR to_unsummed, NULL, ({sums[0]}) = ({sums[1]})) AS same",
         f"CASE WHEN told_ms < {end} THEN 'open' WHEN told_ms < {end} + {shape.lateness_ms}L THEN 'provisional' "
         f"WHEN told_before_ms >= {end} + {shape.lateness_ms}L THEN 'amended' ELSE 'final' END AS state",
     )  # fmt: skip
@@ -119,8 +119,3 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
         f"WHEN same = false THEN if({is_over}, 'loss+dup', 'late') "
         "ELSE 'ok' END AS arrival",
     )  # fmt: skip
-
-
-def _sum_of(side: str) -> str:
-    low, high = f"{side}_low_sum", f"{side}_high_sum"
-    return f"(shiftleft(({high} + shiftrightunsigned({low}, 32)) & {_LOW_32}, 32) | ({low} & {_LOW_32}))"

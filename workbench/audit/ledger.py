@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from workbench.spark.columns import columns
+
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _LINE = "stream, layer, point, topic, partition"
-_LOW_32 = "4294967295L"
+LOW_32 = "4294967295L"
 
 
 def effective(rows: DataFrame) -> DataFrame:
@@ -69,19 +71,19 @@ def counts(rows: DataFrame) -> DataFrame:
         "CASE WHEN NOT straddles THEN count WHEN is_dense THEN kept ELSE least(count, kept) END AS high",
     )  # fmt: skip
     found = bounded.groupBy("stream", "window_ms", "layer", "point").agg(
-        *expressions(
+        *columns(
             "sum(low) AS low",
             "sum(high) AS high",
             "CASE WHEN bool_or(straddles) THEN NULL ELSE sum(bytes) END AS bytes",
-            # Modulo 2^64: the halves are summed apart, since a sum of 64-bit numbers would overflow.
-            f"CASE WHEN bool_or(straddles) THEN NULL ELSE sum(sum & {_LOW_32}) END AS low_sum",
+            # By halves; see `sum_of`.
+            f"CASE WHEN bool_or(straddles) THEN NULL ELSE sum(sum & {LOW_32}) END AS low_sum",
             "CASE WHEN bool_or(straddles) THEN NULL ELSE sum(shiftrightunsigned(sum, 32)) END AS high_sum",
             "max(told_before_ms) AS told_before_ms",
         )
     )
     return found.selectExpr(
         "stream", "window_ms", "layer", "point", "low", "high", "bytes", "told_before_ms",
-        f"shiftleft((high_sum + shiftrightunsigned(low_sum, 32)) & {_LOW_32}, 32) | (low_sum & {_LOW_32}) AS sum",
+        f"{sum_of('low_sum', 'high_sum')} AS sum",
     )  # fmt: skip
 
 
@@ -95,13 +97,11 @@ def watermarks(rows: DataFrame) -> DataFrame:
     last = (
         effective(rows)
         .groupBy("stream", "layer", "point", "topic", "partition")
-        .agg(*expressions("max(emitted_ms) AS emitted_ms", "sum(gap) AS gap"))
+        .agg(*columns("max(emitted_ms) AS emitted_ms", "sum(gap) AS gap"))
     )
-    return last.groupBy("stream", "layer", "point").agg(*expressions("min(emitted_ms) AS told_ms", "sum(gap) AS gap"))
+    return last.groupBy("stream", "layer", "point").agg(*columns("min(emitted_ms) AS told_ms", "sum(gap) AS gap"))
 
 
-def expressions(*texts: str) -> list[Column]:
-    """Columns of SQL texts."""
-    from pyspark.sql import functions
-
-    return [functions.expr(text) for text in texts]
+def sum_of(low: str, high: str) -> str:
+    """SQL of a sum modulo 2^64 from the sums of its halves (32 bits each): a sum of 64-bit numbers would overflow."""
+    return f"shiftleft(({high} + shiftrightunsigned({low}, 32)) & {LOW_32}, 32) | ({low} & {LOW_32})"

@@ -47,7 +47,7 @@ class Meter:
         start: the position at which this task begins to read.
         write: takes one line (a JSON document); it must be safe when `flush` returns, so wait in `write` or after `flush`.
         points: that this layer tells of; each has a row in every flush, so that silence is not loss.
-        incarnation: larger than that of whoever read the partition before; None: the clock's milliseconds.
+        incarnation: larger than that of the task that read the partition before; None: the clock's milliseconds.
     """
 
     stream: str

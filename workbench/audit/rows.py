@@ -57,7 +57,7 @@ class AuditRow(StrictDocument):
 
     Attributes:
         topic, partition, start, stop: positions [start, stop) of the source that it covers.
-        incarnation: of who has written it: later ones have larger numbers, whoever had the partition before.
+        incarnation: of the task that has written it: a later one of a partition has a larger number, the same task or another.
         sequence: of its rows; a row that was delivered twice has the same.
         created_ms, updated_ms: counts by latency (`LATENCY_MS`), since the record's creation and since the layer before.
         errors: records by class of error, where the point is `rejected` or `dead`.

@@ -65,7 +65,7 @@ def show_command(
     Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet.
     """
     ledger = _ledger(rows, layers, window_length, lateness)
-    found = [row for row in ledger.worst(most=limit) if stream in (None, row["stream"])]
+    found = ledger.worst(stream=stream, most=limit)
     if as_json:
         write_json({"schema": "workbench.audit-windows/1", "windows": [_document(row) for row in found]})
     for row in found if not as_json else ():

@@ -79,8 +79,9 @@ def page_series(
     try:
         for family in text_fd_to_metric_families(cast(TextIO, _lines(page.text, profiles))):
             for sample in family.samples:
+                labels = {**instance, **sample.labels}
                 for profile, batches in zip(profiles, generations, strict=True):
-                    meaning = profile.meaning(sample.name, {**instance, **sample.labels}, left_out=left_out)
+                    meaning = profile.meaning(sample.name, labels, left_out=left_out)
                     if meaning is not None:
                         batches[meaning.generation].add(
                             meaning.signal,

@@ -46,7 +46,7 @@ _NOT_ALL = "list of groups without those that it may not describe"
 class KafkaCluster(KafkaConnection):
     """Reads one cluster. It joins no group and writes nothing.
 
-    Brokers that do not answer cost a few seconds (`kafka_reading`), and are named together with what is missing. What the client may
+    Brokers that do not answer cost a few seconds (`kafka.reading`), and are named together with what is missing. What the client may
     not read is named as not permitted.
     """
 

@@ -30,15 +30,8 @@ class KafkaObserver:
 
     def __init__(self, cluster: Cluster, *, seconds: float | None = None) -> None:
         self._cluster = cluster
-        self._seconds = seconds or cluster.timeout_seconds
-        self._kept: KafkaCluster | None = None
-
-    @property
-    def _kafka(self) -> KafkaCluster:
-        if self._kept is None:
-            properties, address = self._cluster.kafka, self._cluster.bootstrap or ""
-            self._kept = KafkaCluster(address, properties, deadline_seconds=self._seconds)
-        return self._kept
+        deadline = seconds or cluster.timeout_seconds
+        self._kafka = KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=deadline)
 
     def cluster_id(self) -> str:
         """See `Observer`."""

@@ -41,10 +41,10 @@ class System(Protocol):
         """Records of offset ranges, with these columns. Joins no group, commits nothing."""
 
     def letters(self, cluster: Cluster, topic: str, *, seconds: float = 30.0, batch: int = 5_000) -> Any:
-        """`redrive.gateway.LetterReader` of a topic."""
+        """`redrive.ports.LetterReader` of a topic."""
 
     def letter_queue(self, cluster: Cluster) -> Any:
-        """`redrive.gateway.LetterQueue` of a cluster."""
+        """`redrive.ports.LetterQueue` of a cluster."""
 
 
 def system_of(cluster: Cluster) -> System:

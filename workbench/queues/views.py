@@ -59,7 +59,7 @@ class GroupView:
 
     Attributes:
         state: a key of GROUP_STATES, or `unknown` or `not_permitted`; then nothing is known of its members.
-        protocol: its kind (`kafka_kinds`), or "unknown".
+        protocol: its kind (`queues.kinds`), or "unknown".
     """
 
     group: str

@@ -56,7 +56,7 @@ class Survey:
     Attributes:
         commits: of the old group, on all partitions.
         read_by_old: partitions that the old group reads, by its commits and its members.
-        old_kind: kind of the old group (`collect.kafka_kinds`).
+        old_kind: kind of the old group (`queues.kinds`).
         read_quota: bytes/s that the old group's members may together read from each broker; None: none, or not known.
         spans: of the window, if it has an end.
         older: records before the window's start among the first ones of its range.
