@@ -2,11 +2,12 @@
 
 The text is `name=value` words with a space between them, in this order:
 
-    skipped=50-799,900-919 topic-id=CLUSTER:TOPIC
+    skipped=50-799,900-919 audit=1795660000000 topic-id=CLUSTER:TOPIC
 
-`skipped` has the offsets below the commit that the group was to read and that were gone (both ends belong to it): retention had deleted
-them. It stays for as long as the group commits. `topic-id` has the ids of cluster and topic. Words with another name are ignored, so
-a later version can add some. `skipped` comes first: versions that know `topic-id` only take a text that begins otherwise for no note.
+`skipped` has the offsets below the commit that the group was to read and that were gone (both ends belong to it): retention had
+deleted them. It stays for as long as the group commits. `audit` is the number of the task that tells an audit of what it does.
+`topic-id` has the ids of cluster and topic. Words with another name are ignored, so a later version can add some. `skipped` comes
+first: versions that know `topic-id` only take a text that begins otherwise for no note.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_SKIPPED, _TOPIC_ID = "skipped", "topic-id"
+_SKIPPED, _AUDIT, _TOPIC_ID = "skipped", "audit", "topic-id"
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zeros: what a broker without topic ids (before Kafka 2.8) answers
 # A broker takes 4,096 bytes of metadata (offset.metadata.max.bytes); 32 ranges of two offsets have 1,280 at most.
 MOST_RANGES = 32
 _RANGE = re.compile(r"(\d{1,19})-(\d{1,19})", re.ASCII)
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 _END_OF_OFFSETS = 2**63
 
 OffsetRange = tuple[int, int]  # [start, end)
@@ -32,12 +34,14 @@ class CommitNote:
     Attributes:
         topic_id: "cluster:topic" ids of the log that the offset belongs to; None: not known.
         skipped: ranges [start, end) of offsets that were never read, in order, neither overlapping nor adjacent.
+        audit: incarnation of the task that commits, if it tells an audit of what it does; the next one's is larger.
         is_readable: False for a note that says that something was skipped, and not what: then nothing is known of what was read.
     """
 
     topic_id: str | None = None
     skipped: tuple[OffsetRange, ...] = ()
     is_readable: bool = True
+    audit: int | None = None
 
     @property
     def proves_reading(self) -> bool:
@@ -73,6 +77,8 @@ def format_note(note: CommitNote) -> str:
         words.append(f"{_SKIPPED}=?")
     elif note.skipped:
         words.append(f"{_SKIPPED}=" + ",".join(f"{start}-{end - 1}" for start, end in merged(note.skipped)))
+    if note.audit is not None:
+        words.append(f"{_AUDIT}={note.audit}")
     if note.topic_id is not None:
         words.append(f"{_TOPIC_ID}={note.topic_id}")
     return " ".join(words)
@@ -90,4 +96,10 @@ def parse_note(text: str | None) -> CommitNote:
     ranges = [_RANGE.fullmatch(part) for part in parts]
     skipped = [(int(found[1]), int(found[2]) + 1) for found in ranges if found is not None]
     is_readable = len(skipped) == len(ranges) and all(start < end <= _END_OF_OFFSETS for start, end in skipped)
-    return CommitNote(topic_id=topic_id, skipped=merged(skipped) if is_readable else (), is_readable=is_readable)
+    number = words.get(_AUDIT, "")
+    return CommitNote(
+        topic_id=topic_id,
+        skipped=merged(skipped) if is_readable else (),
+        is_readable=is_readable,
+        audit=int(number) if _NUMBER.fullmatch(number) else None,
+    )

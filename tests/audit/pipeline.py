@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from workbench.audit import meter
-from workbench.audit.rows import AuditRow, WindowCount, signed
+from workbench.layers import marks
+from workbench.layers.rows import AuditRow, WindowCount, signed
 
 WINDOW_MS = 60_000
 
 
 def hash_of(number: int) -> int:
     """Hash of a record whose id is this number."""
-    return meter.hash_of(str(number).encode())
+    return marks.hash_of(str(number).encode())
 
 
 @dataclass

@@ -9,8 +9,9 @@ import pytest
 
 from tests.audit.pipeline import WINDOW_MS, Outcome, hash_of, run
 from workbench.audit.edges import Arrival, StreamShape, WindowState, edges
-from workbench.audit.ledger import counts, effective
-from workbench.audit.rows import AuditRow, WindowCount, frame_of_rows, signed
+from workbench.audit.frames import frame_of_rows
+from workbench.audit.ledger import counts, lines
+from workbench.layers.rows import AuditRow, WindowCount, signed
 
 pytestmark = pytest.mark.jvm
 
@@ -92,9 +93,8 @@ def test_a_missing_row_is_unknown_and_no_loss(spark: Any) -> None:
     ]
     rows = judged(spark, made)
     assert {row["arrival"] for (edge, _), row in rows.items() if edge == OUTER and row["lost_low"]} == {Arrival.UNKNOWN}
-    assert sum(row["gap"] for row in effective(frame_of_rows(spark, made.rows)).collect()) == 2 * (
-        victim.stop - victim.start
-    )
+    gaps = sum(row["gap"] for row in lines(frame_of_rows(spark, made.rows)).collect())
+    assert gaps == 2 * (victim.stop - victim.start)
 
 
 def test_a_window_is_open_then_provisional_then_final_then_amended(spark: Any) -> None:

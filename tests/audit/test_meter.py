@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from workbench.audit.edges import Arrival, StreamShape, edges
+from workbench.audit.frames import frame_of_rows
 from workbench.audit.ledger import counts
-from workbench.audit.meter import Meter, hash_of
-from workbench.audit.rows import frame_of_rows, parse_lines
 from workbench.errors import UsageError
+from workbench.layers.marks import hash_of
+from workbench.layers.meter import Meter
+from workbench.layers.rows import parse_lines
 
 LENGTH = 200
 
@@ -24,7 +27,7 @@ class KilledError(Exception):
 def meter(lines: list[str], start: int, incarnation: int, *, layer: str = "collector", at: float = 1_000.0) -> Meter:
     """One that takes in and gives out."""
     return Meter(
-        "s", layer, topic="t", partition=0, start=start, write=lines.append, incarnation=incarnation, now_ms=lambda: at
+        "s", layer, topic="t", partition=0, start=start, write=lines.extend, incarnation=incarnation, now_ms=lambda: at
     )
 
 
@@ -37,7 +40,7 @@ def pipeline(seed: int) -> list[str]:
         topic="t",
         partition=0,
         start=0,
-        write=lines.append,
+        write=lines.extend,
         points=("out",),
         incarnation=1,
         now_ms=lambda: 1_000.0,
@@ -114,11 +117,11 @@ def test_a_flush_that_failed_is_repeated_and_forgets_nothing() -> None:
     """The queue refused the second row: both are written again, of the same positions."""
     lines: list[str] = []
 
-    def write(line: str) -> None:
-        if len(lines) == 1:
-            lines.append("refused")
+    def write(some: Sequence[str]) -> None:
+        if not lines:
+            lines.extend([some[0], "refused"])
             raise OSError
-        lines.append(line)
+        lines.extend(some)
 
     mine = Meter("s", "l", topic="t", partition=0, start=0, write=write, incarnation=1)
     mine.count("in", 0, b"x", created_ms=0)
@@ -139,7 +142,7 @@ def test_latency_and_errors_are_counted_and_silence_is_a_heartbeat() -> None:
         topic="t",
         partition=0,
         start=0,
-        write=lines.append,
+        write=lines.extend,
         points=("dead",),
         incarnation=1,
         now_ms=lambda: 10_000.0,

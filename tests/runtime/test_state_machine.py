@@ -26,7 +26,7 @@ owners = st.one_of(consumers, consumers, st.none())  # two of three are ours
 WORK = ("produce",) * 8 + ("step",) * 8 + ("time_passes",) * 8 + ("slow_handlers_return",) * 6
 TROUBLES = (
     *("one_partition_moves",) * 3,
-    *("an_eager_rebalance", "a_session_is_lost", "commits_are_refused", "letters_change") * 2,
+    *("an_eager_rebalance", "a_session_is_lost", "commits_are_refused", "letters_change", "rows_change") * 2,
     *("ids_come_late", "retention") * 2,
     *(
         "a_log_begins_anew",
@@ -97,6 +97,9 @@ class Machine(RuleBasedStateMachine):
 
     def _letters_change(self, draw: Draw) -> None:
         self.world.letters = draw(st.sampled_from(["ok", "refuse", "fatal"]))
+
+    def _rows_change(self, draw: Draw) -> None:
+        self.world.rows_mode = draw(st.sampled_from(["ok", "ok", "slow", "lost"]))
 
     def _a_log_begins_anew(self, draw: Draw) -> None:
         if self.world.ranges is None:  # of ranges, it ends the member

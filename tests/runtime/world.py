@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.runtime.helpers import Clock
 from tests.runtime.memory import MemoryBroker, MemorySource
 from workbench.commit_note import parse_note
+from workbench.layers.rows import GONE, POINTS, AuditRow, parse_lines
 from workbench.runtime import Dead, Event, Failed, Record, Retry, RuntimeConfig, Skip
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.task import Seams, Task
@@ -87,6 +88,29 @@ class Letters:
         self.poll(0)
 
 
+class Rows:
+    """Takes rows for an audit: at once, when the test says so, or never."""
+
+    def __init__(self, world: World, process: int) -> None:
+        self._world, self._process = world, process
+
+    def put(self, lines: Sequence[str]) -> Rows:
+        world = self._world
+        if self._process == world.process:
+            if world.rows_mode == "lost":
+                world.rows_lost = True
+            else:
+                world.rows += parse_lines(lines)
+        return self
+
+    @property
+    def is_over(self) -> bool:
+        return self._world.rows_mode != "slow"
+
+    def close(self, seconds: float) -> None:
+        """Nothing is under way."""
+
+
 class JudgedBroker(MemoryBroker):
     """Takes commits only from the living process, and shows each to the oracle."""
 
@@ -112,6 +136,7 @@ class World:
         self.process = 0  # counts restarts: what belongs to an earlier one is dead
         self.broken: list[str] = []
         self.letters = "ok"
+        self.rows_mode = "ok"
         self.ids_asked_at: float | None = None
         self.ranges: dict[int, tuple[int, int]] | None = None  # of the group, by partition
         self.written: dict[tuple[int, int], list[Record]] = defaultdict(list)  # by partition and epoch, deleted or not
@@ -132,6 +157,10 @@ class World:
         self.active: dict[object, Place] = {}
         self.blocked: set[Place] = set()
         self.put: dict[int, int] = defaultdict(int)  # letters by event
+        self.rows: list[AuditRow] = []
+        self.rows_lost = False
+        self.untold: dict[int, set[int]] = defaultdict(set)
+        self.cut: set[int] = set()  # partitions whose log began anew
         self.kept: list[Event] = []  # those events, so that no two have one identity
 
     def _new_broker(self, before: JudgedBroker | None) -> JudgedBroker:
@@ -163,6 +192,7 @@ class World:
                 "carry_over_per_partition": 3,
                 "delay_capacity": 2,
                 "dead_letter_topic": "dlq",
+                "audit": {"topic": "audit", "wait_seconds": 1.0},
                 "default_processor": {
                     "threads": 3,
                     "queues": 2,
@@ -178,6 +208,7 @@ class World:
             wall_clock=self.clock,
             sleep=self._sleep,
             make_producer=lambda _properties: Letters(self, process),  # type: ignore[arg-type,return-value]
+            rows=Rows(self, process),
         )
         task = Task(
             config,
@@ -350,9 +381,18 @@ class World:
     def take_away(self, part: TopicPartition, how: str) -> None:
         owner = self.owners[part]
         if owner is not None:
+            if how == "lost" or self.broker.refuses(part):
+                self._may_be_untold(part)
             self._source(owner).later(how, [part])
             self.owners[part] = None
             self.step(owner)
+
+    def _may_be_untold(self, part: TopicPartition) -> None:
+        """The first commit of an assignment is stored, and its rows are not written yet, or nobody knows that it is stored."""
+        for consumer in self.task.consumers:
+            if (state := consumer.partitions.get(part)) is not None:
+                assert state.audit is not None
+                self.untold[part[1]] |= set(range(state.audit.meter.start, self.broker.committed.get(part, 0)))
 
     def _source(self, consumer: int) -> MemorySource:
         source: Any = self.task.consumers[consumer]._source
@@ -376,10 +416,13 @@ class World:
         if self.broker.committed.get(part) and part not in self.broker.commit_epochs:
             return  # a commit from before the first record has no leader epoch: if the log grows beyond it, nothing can tell
         self.broker.remake(part)
+        self.cut.add(partition)
         self.begin[part] = 0
 
     def crash(self) -> None:
         """As `kill -9`: nothing is finished or committed any more; a new process has no partition yet."""
+        for part in self.owners:
+            self._may_be_untold(part)
         self._begin_a_process(self.task)
 
     def retain(self, partition: int, share: float) -> None:
@@ -461,7 +504,7 @@ class World:
 
     def calm(self) -> None:
         """Let all troubles end: everything that lies in the logs is done and committed, and no partition stands still."""
-        self.letters = "ok"
+        self.letters = self.rows_mode = "ok"
         self.ids_asked_at = float("inf")
         self.broker.refuses = lambda _partition: None
         for consumer in self.task.consumers:
@@ -489,6 +532,43 @@ class World:
         if held := self.held_bytes():
             self.broken.append(f"{held} bytes are held of nothing")
         self.judge_order()
+        self.judge_rows()
+
+    def judge_rows(self) -> None:
+        """What was told to an audit, each position by the newest row about it: all that was read, once, and what became of it."""
+        for part in self.owners:
+            rows = [it for it in self.rows if it.partition == part[1]]
+            if part[1] in self.cut or self.rows_lost:
+                continue
+            # A kill between the first commit of an assignment and its rows.
+            newest: dict[int, int] = dict.fromkeys(self.untold[part[1]], 0)
+            for row in rows:
+                for position in range(row.start, row.stop):
+                    newest[position] = max(newest.get(position, GONE), row.incarnation)
+            skipped = parse_note(self.broker.notes.get(part)).skipped
+            end = self.broker.committed.get(part, 0)
+            for position in range(self.begin[part], end):
+                is_gone = any(start <= position < stop for start, stop in skipped)
+                is_other = not self.is_wanted((part[1], 0, position))
+                if position not in newest and not is_other:
+                    self.broken.append(f"{part}: nobody tells of {position}")
+                if (
+                    newest.get(position, GONE) == GONE
+                    and not is_gone
+                    and not is_other | (position in self.untold[part[1]])
+                ):
+                    self.broken.append(f"{part}: {position} is told to be gone")
+            told = dict.fromkeys(POINTS, 0)
+            read = 0
+            for row in rows:
+                kept = sum(newest[position] == row.incarnation for position in range(row.start, row.stop))
+                if kept < row.stop - row.start and kept and not skipped:
+                    self.broken.append(f"{part}: a row ends at {row.stop}, and no commit does")
+                if kept and row.incarnation != GONE:
+                    told[row.point] += sum(it.count for it in row.windows)
+                    read += kept if row.point == "in" else 0
+            if not skipped and not told["in"] == read == told["out"] + told["rejected"] + told["dead"]:
+                self.broken.append(f"{part}: {read} positions, and {told}")
 
     def is_at_its_end(self, part: TopicPartition) -> bool:
         committed = self.broker.committed.get(part, 0)

@@ -75,7 +75,7 @@ def audit(rows: str | Path, *, layers: Sequence[str], window: str = "1m", latene
         UsageError: if there are no rows, or fewer than two layers. WindowError: if a duration is none.
     """
     from workbench.audit.edges import StreamShape, edges
-    from workbench.audit.rows import read_rows
+    from workbench.audit.frames import read_rows
     from workbench.spark.session import session
     from workbench.window import parse_duration
 

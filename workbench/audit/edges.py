@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from workbench.audit.ledger import LOW_32, counts, sum_of, watermarks
+from workbench.audit.ledger import Sum64, amended, counted, joined_halves, lines
 from workbench.spark.columns import columns
 
 if TYPE_CHECKING:
@@ -51,24 +51,27 @@ class StreamShape:
     window_ms: int = 60_000
     lateness_ms: int = 600_000
 
-    def sides(self) -> list[tuple[str, str, str, str]]:
-        """(layer, point, edge, side): a layer has taken in what it gave out, rejected or gave up; the next one what it gave out."""
+    def sides(self) -> list[tuple[str, str, str, bool]]:
+        """(layer, point, edge, whether it is the side that sends).
+
+        A layer has taken in what it gave out, rejected or gave up; the next one takes in what it gave out.
+        """
         found = []
         for at, layer in enumerate(self.layers):
-            found.append((layer, "in", layer, "from"))
-            found += [(layer, point, layer, "to") for point in ("out", "rejected", "dead")]
+            found.append((layer, "in", layer, True))
+            found += [(layer, point, layer, False) for point in ("out", "rejected", "dead")]
             if at + 1 < len(self.layers):
                 following = self.layers[at + 1]
                 edge = f"{layer} → {following}"
-                found += [(layer, "out", edge, "from"), (following, "in", edge, "to")]
+                found += [(layer, "out", edge, True), (following, "in", edge, False)]
         return found
 
 
 def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
-    """Judge every window of every edge. A pure function of the rows: what was written last decides what is final, not the clock.
+    """Judge every window of every edge. A pure function of the rows: what the layers have told decides what is final, not the clock.
 
     Args:
-        rows: in `rows.DDL`.
+        rows: in `frames.DDL`.
 
     Returns:
         One row per (stream, window_ms, edge): `from_low`, `from_high`, `to_low`, `to_high` (records), `lost_low`, `lost_high`,
@@ -76,38 +79,47 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
         (`WindowState`), `told_ms`, and `gap`, positions of the edge that no row covers.
     """
     spark = rows.sparkSession
-    sides = spark.createDataFrame(shape.sides(), "layer string, point string, edge string, side string")
-    told = watermarks(rows).join(sides.hint("broadcast"), ["layer", "point"])
-    # A layer that rejects nothing has no rows of that point: the others say up to when it has told.
-    heard = told.groupBy("stream", "edge").agg(
+    sides = spark.createDataFrame(shape.sides(), "layer string, point string, edge string, is_from boolean")
+    sides = sides.hint("broadcast")
+    of_lines = lines(rows)
+    # What adds tells of a few positions only. A layer that rejects nothing has no rows of that point: the others say up to when it
+    # has told.
+    heard = of_lines.where("NOT adds").join(sides, ["layer", "point"]).groupBy("stream", "edge").agg(
         *columns(
-            "min(told_ms) AS told_ms",
+            "if(count(told_ms) = count(*), min(told_ms), NULL) AS told_ms",
             "sum(gap) AS gap",
-            "bool_or(side = 'from') AND bool_or(side = 'to') AS both",
+            "bool_or(is_from) AND bool_or(NOT is_from) AS both",
         )
-    )
+    )  # fmt: skip
+    late = amended(rows, window_ms=shape.window_ms, lateness_ms=shape.lateness_ms).join(sides, ["layer", "point"])
+    late = late.selectExpr("stream", "window_ms", "edge", "true AS is_amended").distinct()
     names: list[str] = []
-    for side in ("from", "to"):
-        mine = f"side = '{side}'"
+    for side, is_mine in (("from", "is_from"), ("to", "NOT is_from")):
+        low_sum, high_sum = Sum64("sum", is_mine).halves
         names += [
-            f"sum(if({mine}, low, 0L)) AS {side}_low",
-            f"sum(if({mine}, high, 0L)) AS {side}_high",
-            f"bool_or({mine} AND sum IS NULL) AS {side}_unsummed",
-            # By halves; see `sum_of`.
-            f"sum(if({mine}, sum & {LOW_32}, 0L)) AS {side}_low_sum",
-            f"sum(if({mine}, shiftrightunsigned(sum, 32), 0L)) AS {side}_high_sum",
+            f"coalesce(sum(low) FILTER (WHERE {is_mine}), 0L) AS {side}_low",
+            f"coalesce(sum(high) FILTER (WHERE {is_mine}), 0L) AS {side}_high",
+            f"coalesce(bool_or(sum IS NULL) FILTER (WHERE {is_mine}), false) AS {side}_unsummed",
+            f"coalesce({low_sum}, 0L) AS {side}_low_sum",
+            f"coalesce({high_sum}, 0L) AS {side}_high_sum",
         ]
-    found = counts(rows).join(sides.hint("broadcast"), ["layer", "point"]).groupBy("stream", "window_ms", "edge")
-    sided = found.agg(*columns(*names, "max(told_before_ms) AS told_before_ms")).join(heard, ["stream", "edge"])
-    sums = [sum_of(f"{side}_low_sum", f"{side}_high_sum") for side in ("from", "to")]
+    # Shuffled once, while the rows are narrow: the sums by edge need no other order.
+    each = counted(rows, of_lines).select("stream", "window_ms", "layer", "point", "low", "high", "sum")
+    sided = (
+        each.repartition("stream", "window_ms").join(sides, ["layer", "point"]).groupBy("stream", "window_ms", "edge")
+    )
+    found = (
+        sided.agg(*columns(*names)).join(heard, ["stream", "edge"]).join(late, ["stream", "window_ms", "edge"], "left")
+    )
+    sums = [joined_halves(f"{side}_low_sum", f"{side}_high_sum") for side in ("from", "to")]
     end = f"window_ms + {shape.window_ms}L"
-    measured = sided.where("both").selectExpr(
-        "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "told_ms", "told_before_ms", "gap",
+    measured = found.where("both").selectExpr(
+        "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "told_ms", "gap",
         "greatest(0L, from_low - to_high) AS lost_low", "greatest(0L, from_high - to_low) AS lost_high",
         "greatest(0L, to_low - from_high) AS doubled_low", "greatest(0L, to_high - from_low) AS doubled_high",
         f"if(from_unsummed OR to_unsummed, NULL, ({sums[0]}) = ({sums[1]})) AS same",
-        f"CASE WHEN told_ms < {end} THEN 'open' WHEN told_ms < {end} + {shape.lateness_ms}L THEN 'provisional' "
-        f"WHEN told_before_ms >= {end} + {shape.lateness_ms}L THEN 'amended' ELSE 'final' END AS state",
+        f"CASE WHEN told_ms IS NULL OR told_ms < {end} THEN 'open' WHEN told_ms < {end} + {shape.lateness_ms}L THEN 'provisional' "
+        f"WHEN is_amended THEN 'amended' ELSE 'final' END AS state",
     )  # fmt: skip
     is_over = "state IN ('final', 'amended')"
     return measured.selectExpr(

@@ -1,50 +1,162 @@
 """The ledger: what each layer has taken in and given out, by stream and window of event time. A pure function of the set of rows.
 
 1. A row that was delivered twice is one (incarnation and sequence).
-2. *Overlay.* Of one partition, a later incarnation begins where the last commit was, and handles all from there on. So rows of earlier
-   ones count up to the first position of any later one. A row that straddles it has been read again in part: how many of its records
-   lie before, nobody knows, unless each of its positions is a record of one window. Its counts are *bounds* then, never a guess.
-3. A position range that no row covers, between rows that do, is unknown: a row is missing, not necessarily its records.
+2. *Overlay.* Of each position, the newest incarnation that covers it counts: after a crash, what lies behind the last commit is handled
+   again; a replay of some ranges covers these. Where only a part of a row is covered, how many of its records lie in that part nobody
+   knows, unless each of its positions is a record of one window. Its counts are *bounds* then, never a guess.
+3. Rows that *add* (a replay of what was lost) are a line of their own: what they gave out comes on top. What they took in counts where
+   nobody else has taken it in: a log gives the same records to whoever reads it.
+4. A position that no row covers, between rows that do, is unknown: a row is missing, not necessarily its records.
+
+A *line* is one point of one partition, without or with what adds. Most lines have one incarnation whose rows lie end to end: a sum over
+hashes of starts and stops shows it in one pass (`lines`), and their rows need no more. Only the others are looked at row by row.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workbench.layers.rows import GONE
 from workbench.spark.columns import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_LINE = "stream, layer, point, topic, partition"
+_PLACE = ("stream", "layer", "point", "topic", "partition")
+LINE = (*_PLACE, "adds")
+_LINE = ", ".join(LINE)
 LOW_32 = "4294967295L"
+_SPANS = "array<struct<start: bigint, stop: bigint>>"
+_BEGUN = f"array<struct<incarnation: bigint, spans: {_SPANS}>>"
+_LAST = "9223372036854775807L"
+# A row of which the windows are over: what was created up to then has passed, but for late records.
+_TOLD = "if(size(windows) = 0, if(start = stop, emitted_ms, NULL), least(emitted_ms, array_max(windows.start_ms)))"
 
 
-def effective(rows: DataFrame) -> DataFrame:
-    """Rows once each, cut by later incarnations.
+def _merged(spans: str) -> str:
+    """SQL: spans in order, joined where they touch."""
+    last = "element_at(found, -1)"
+    longer = f"named_struct('start', {last}.start, 'stop', greatest({last}.stop, it.stop))"
+    joined = f"concat(slice(found, 1, size(found) - 1), array({longer}))"
+    return (
+        f"aggregate(array_sort({spans}), CAST(array() AS {_SPANS}), (found, it) -> "
+        f"CASE WHEN size(found) > 0 AND {last}.stop >= it.start THEN {joined} ELSE concat(found, array(it)) END)"
+    )
+
+
+def _length(spans: str) -> str:
+    return f"aggregate({spans}, 0L, (sum, it) -> sum + it.stop - it.start)"
+
+
+def lines(rows: DataFrame) -> DataFrame:
+    """What each line covers, and up to when it has told.
 
     Args:
-        rows: in `rows.DDL`.
+        rows: in `frames.DDL`.
 
     Returns:
-        The rows with `cut` (first position of any later incarnation; NULL: none), `kept_stop` (positions [start, kept_stop) still
-        count), `straddles`, `gap` (positions before it that no row covers), and `told_before_ms` (its writer, before).
+        One row per line: `begun`, array of (incarnation, spans), the positions that each covers; `is_plain`, whether there is one of
+        them and its rows lie end to end; `gap`, positions that none covers; `told_ms`: its records created before then have passed, but
+        for late ones (NULL: it has told nothing).
     """
-    once = rows.dropDuplicates(["stream", "layer", "point", "topic", "partition", "incarnation", "sequence"])
-    begun = once.groupBy("stream", "layer", "point", "topic", "partition", "incarnation").agg({"start": "min"})
-    begun = begun.withColumnRenamed("min(start)", "begins")
-    later = begun.selectExpr(
-        "stream", "layer", "point", "topic", "partition", "incarnation",
-        f"min(begins) OVER (PARTITION BY {_LINE} ORDER BY incarnation DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS cut",
+    hashed = "shiftright(xxhash64({0}), 24)"  # 40 bits, so that millions of them can be added
+    ends = f"{hashed.format('stop')} - {hashed.format('start')}"
+    each = rows.groupBy(*LINE, "incarnation").agg(
+        *columns(
+            "min(start) FILTER (WHERE start < stop) AS begins",
+            "max(stop) FILTER (WHERE start < stop) AS ends",
+            f"sum({ends}) FILTER (WHERE start < stop) AS chain",
+            f"max({_TOLD}) AS told_ms",
+            "max(stop) AS reached",
+        )
+    )
+    # Rows from `begins` to `ends` end to end, and no others: then all but two of the hashes cancel out.
+    whole = f"begins IS NULL OR chain = {hashed.format('ends')} - {hashed.format('begins')}"
+    known = each.selectExpr("*", f"{whole} AS is_whole")
+    broken = known.where("NOT is_whole").select(*LINE, "incarnation")
+    order = f"PARTITION BY {_LINE}, incarnation ORDER BY start, stop ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    pieces = (
+        rows.where("start < stop").select(*LINE, "incarnation", "start", "stop")
+        .join(broken, [*LINE, "incarnation"], "left_semi")
+        .selectExpr("*", f"if(start <= max(stop) OVER ({order}), 0, 1) AS is_first")
+        .selectExpr("*", f"sum(is_first) OVER (PARTITION BY {_LINE}, incarnation ORDER BY start, stop) AS island")
+        .groupBy(*LINE, "incarnation", "island").agg(*columns("min(start) AS start", "max(stop) AS stop"))
+        .groupBy(*LINE, "incarnation").agg(*columns("collect_list(struct(start, stop)) AS islands"))
     )  # fmt: skip
-    keys = ["stream", "layer", "point", "topic", "partition", "incarnation"]
-    cut = once.join(later, keys).selectExpr("*", "least(stop, coalesce(cut, stop)) AS kept_stop")
-    kept = cut.where("kept_stop > start OR (start = stop AND (cut IS NULL OR start <= cut))")
-    order = f"PARTITION BY {_LINE} ORDER BY start, stop ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    before = f"PARTITION BY {_LINE} ORDER BY emitted_ms, incarnation, sequence ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    return kept.selectExpr(
-        "*", "kept_stop < stop AS straddles", f"greatest(0L, start - max(kept_stop) OVER ({order})) AS gap",
-        f"max(emitted_ms) OVER ({before}) AS told_before_ms",
+    span = "array(named_struct('start', begins, 'stop', ends))"
+    spans = known.join(pieces, [*LINE, "incarnation"], "left").selectExpr(
+        *LINE, "incarnation", "is_whole", "told_ms", "reached",
+        f"CASE WHEN begins IS NULL THEN CAST(array() AS {_SPANS}) WHEN is_whole THEN {span} ELSE islands END AS spans",
+    )  # fmt: skip
+    by_line = spans.groupBy(*LINE).agg(
+        *columns(
+            "collect_list(struct(incarnation, spans)) AS begun",
+            "bool_and(is_whole) AND count_if(size(spans) > 0) <= 1 AND NOT (adds AND point = 'in') AS is_plain",
+            "max(told_ms) AS own_told_ms",
+            "max(reached) AS reached",
+        )
+    )
+    # The points of a layer advance together; one of them may have no record in its rows, and then tells no time of its own.
+    together = "PARTITION BY stream, layer, topic, partition"
+    is_sparse = "point IN ('rejected', 'dead')"  # these need no row where there is nothing to tell
+    all_of = _merged("flatten(transform(begun, it -> it.spans))")
+    # What adds has taken in counts least of all, but for what was gone.
+    others = (
+        f"max(if(adds, NULL, filter(begun, it -> it.incarnation > {GONE}))) OVER (PARTITION BY {', '.join(_PLACE)})"
+    )
+    later = f"named_struct('incarnation', {_LAST}, 'spans', it.spans)"
+    as_later = f"transform(coalesce({others}, CAST(array() AS {_BEGUN})), it -> {later})"
+    return by_line.selectExpr(
+        *LINE, f"if(adds AND point = 'in', concat(begun, {as_later}), begun) AS begun", "is_plain",
+        f"if(is_plain OR adds OR {is_sparse}, 0L, {_gap(all_of)}) AS gap",
+        f"if({is_sparse} OR reached >= max(reached) OVER ({together}), max(own_told_ms) OVER ({together}), own_told_ms) AS told_ms",
+    )  # fmt: skip
+
+
+def _gap(spans: str) -> str:
+    whole = "element_at(them, -1).stop - element_at(them, 1).start"
+    return f"element_at(transform(array({spans}), them -> if(size(them) = 0, 0L, {whole} - {_length('them')})), 1)"
+
+
+def effective(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
+    """Rows once each, less what later incarnations cover.
+
+    Args:
+        rows: in `frames.DDL`.
+        of_lines: as `lines`, if it is at hand.
+
+    Returns:
+        The rows with `kept`, number of their positions that no later incarnation covers; rows without any are left out.
+    """
+    odd = (lines(rows) if of_lines is None else of_lines).where("NOT is_plain").select(*LINE, "begun")
+    plain = rows.join(odd, [*LINE], "left_anti").selectExpr("*", "stop - start AS kept")
+    later = _merged("flatten(transform(filter(begun, it -> it.incarnation > incarnation), it -> it.spans))")
+    once = rows.join(odd, [*LINE]).dropDuplicates([*LINE, "incarnation", "sequence"])
+    covered = (
+        f"aggregate({later}, 0L, (sum, it) -> sum + greatest(0L, least(stop, it.stop) - greatest(start, it.start)))"
+    )
+    cut = once.selectExpr("*", f"stop - start - {covered} AS kept").where("kept > 0 OR start = stop").drop("begun")
+    return plain.unionByName(cut)
+
+
+def counted(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
+    """Each row's records by window.
+
+    Returns:
+        One row per row of `effective` and window in it: `low` and `high`, bounds of the number of its records, equal where it is exact;
+        `bytes` and `sum`, NULL where these are not exact or not known; and the line.
+    """
+    each = effective(rows, of_lines).selectExpr(
+        *LINE, "start", "stop", "kept", "kept < stop - start AS straddles", "size(windows) AS many", "inline(windows)"
+    )  # fmt: skip
+    return each.toDF(*LINE, "start", "stop", "kept", "straddles", "many", "window_ms", "count", "bytes", "sum").selectExpr(
+        *LINE, "window_ms",
+        # Each position is a record of this one window: then the part that is kept is known.
+        "CASE WHEN NOT straddles THEN count WHEN many = 1 AND count = stop - start THEN kept "
+        "ELSE greatest(0L, count - (stop - start - kept)) END AS low",
+        "CASE WHEN NOT straddles THEN count ELSE least(count, kept) END AS high",
+        "if(straddles, NULL, bytes) AS bytes", "if(straddles, NULL, sum) AS sum",
     )  # fmt: skip
 
 
@@ -52,56 +164,66 @@ def counts(rows: DataFrame) -> DataFrame:
     """Count the records of each window, at each point.
 
     Args:
-        rows: in `rows.DDL`.
+        rows: in `frames.DDL`.
 
     Returns:
         One row per (stream, window_ms, layer, point): `low` and `high`, bounds of the number of records, equal where it is exact;
-        `bytes` and `sum`, NULL where it is not; `told_before_ms`, the latest of its rows.
+        `bytes` and `sum`, NULL where it is not.
     """
-    whole = effective(rows)
-    each = whole.selectExpr("*", "explode(windows) AS it").selectExpr(
-        "stream", "layer", "point", "it.start_ms AS window_ms", "told_before_ms", "straddles",
-        # Each position is a record of this one window: then the part before the cut is known.
-        "straddles AND size(windows) = 1 AND it.count = stop - start AS is_dense", "kept_stop - start AS kept",
-        "stop - kept_stop AS gone", "it.count AS count", "it.bytes AS bytes", "it.sum AS sum",
-    )  # fmt: skip
-    bounded = each.selectExpr(
-        "stream", "layer", "point", "window_ms", "told_before_ms", "straddles", "bytes", "sum",
-        "CASE WHEN NOT straddles THEN count WHEN is_dense THEN kept ELSE greatest(0L, count - gone) END AS low",
-        "CASE WHEN NOT straddles THEN count WHEN is_dense THEN kept ELSE least(count, kept) END AS high",
-    )  # fmt: skip
-    found = bounded.groupBy("stream", "window_ms", "layer", "point").agg(
+    return counted(rows).groupBy("stream", "window_ms", "layer", "point").agg(
         *columns(
             "sum(low) AS low",
             "sum(high) AS high",
-            "CASE WHEN bool_or(straddles) THEN NULL ELSE sum(bytes) END AS bytes",
-            # By halves; see `sum_of`.
-            f"CASE WHEN bool_or(straddles) THEN NULL ELSE sum(sum & {LOW_32}) END AS low_sum",
-            "CASE WHEN bool_or(straddles) THEN NULL ELSE sum(shiftrightunsigned(sum, 32)) END AS high_sum",
-            "max(told_before_ms) AS told_before_ms",
+            "if(count(bytes) = count(*), sum(bytes), NULL) AS bytes",
+            f"if(count(sum) = count(*), {Sum64('sum').total}, NULL) AS sum",
         )
-    )
-    return found.selectExpr(
-        "stream", "window_ms", "layer", "point", "low", "high", "bytes", "told_before_ms",
-        f"{sum_of('low_sum', 'high_sum')} AS sum",
     )  # fmt: skip
 
 
-def watermarks(rows: DataFrame) -> DataFrame:
-    """Up to when each point of a stream has told of itself, and what is missing.
+@dataclass(frozen=True, slots=True)
+class Sum64:
+    """SQL of a sum modulo 2^64, by halves of 32 bits: a sum of 64-bit numbers would overflow.
+
+    Attributes:
+        column: the numbers.
+        only: a condition that selects some of them.
+    """
+
+    column: str
+    only: str = "true"
+
+    @property
+    def halves(self) -> tuple[str, str]:
+        """Aggregates of the low and the high halves."""
+        keep = f"FILTER (WHERE {self.only})"
+        return f"sum({self.column} & {LOW_32}) {keep}", f"sum(shiftrightunsigned({self.column}, 32)) {keep}"
+
+    @property
+    def total(self) -> str:
+        """Aggregate of the whole."""
+        return joined_halves(*self.halves)
+
+
+def joined_halves(low: str, high: str) -> str:
+    """SQL of a sum modulo 2^64 from the sums of its halves."""
+    return f"shiftleft(({high} + shiftrightunsigned({low}, 32)) & {LOW_32}, 32) | ({low} & {LOW_32})"
+
+
+def amended(rows: DataFrame, *, window_ms: int, lateness_ms: int) -> DataFrame:
+    """Windows about which a line told more when it had long told of later ones.
 
     Returns:
-        One row per (stream, layer, point): `told_ms`, the earliest of its partitions' last rows (heartbeats too), and `gap`, positions
-        that no row covers.
+        (stream, layer, point, window_ms), once each.
     """
-    last = (
-        effective(rows)
-        .groupBy("stream", "layer", "point", "topic", "partition")
-        .agg(*columns("max(emitted_ms) AS emitted_ms", "sum(gap) AS gap"))
+    due = f"{window_ms + lateness_ms}L"
+    late = (
+        rows.where(f"size(windows) > 0 AND emitted_ms >= array_min(windows.start_ms) + {due}")
+        .select(*_PLACE)
+        .distinct()
     )
-    return last.groupBy("stream", "layer", "point").agg(*columns("min(emitted_ms) AS told_ms", "sum(gap) AS gap"))
-
-
-def sum_of(low: str, high: str) -> str:
-    """SQL of a sum modulo 2^64 from the sums of its halves (32 bits each): a sum of 64-bit numbers would overflow."""
-    return f"shiftleft(({high} + shiftrightunsigned({low}, 32)) & {LOW_32}, 32) | ({low} & {LOW_32})"
+    before = f"PARTITION BY {', '.join(_PLACE)} ORDER BY emitted_ms ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    told = rows.join(late, [*_PLACE], "left_semi").selectExpr(
+        "stream", "layer", "point", "transform(windows, it -> it.start_ms) AS starts", f"max({_TOLD}) OVER ({before}) AS told_ms"
+    )  # fmt: skip
+    each = told.selectExpr("stream", "layer", "point", "told_ms", "explode(starts) AS window_ms")
+    return each.where(f"told_ms >= window_ms + {due}").select("stream", "layer", "point", "window_ms").distinct()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from time import sleep
 
-from workbench.commit_note import format_note
+from workbench.commit_note import CommitNote, format_note
+from workbench.runtime.auditing import Auditor, PartitionAudit, Written
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
@@ -15,6 +17,8 @@ from workbench.runtime.sentinels import Violation
 from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)
+
+_ROWS_STEP_SECONDS = 0.005
 
 _Wanted = dict[TopicPartition, tuple[PartitionState, int]]
 
@@ -42,12 +46,18 @@ class Committer:
         *,
         member: str,
         clock: Callable[[], float],
+        auditor: Auditor | None = None,
+        sleep: Callable[[float], object] = sleep,
     ) -> None:
         self._config = config
         self._source = source
         self._metrics = metrics
         self._member = member
         self._clock = clock
+        self._auditor = auditor
+        self._sleep = sleep
+        # A commit whose rows are on their way, and since when.
+        self._told: tuple[_Wanted, Written, float] | None = None
         self._under_way: _Wanted | None = None
         self._last = clock()
 
@@ -59,13 +69,45 @@ class Committer:
                 return  # one at a time, so that an older commit can never overtake a newer one
             self._note(self._under_way, result)
             self._under_way = None
+        states = list(states)
+        if self._told is not None and self._auditor is not None:
+            wanted, written, since = self._told
+            if not written.is_over and not self._auditor.is_late(since):
+                return
+            self._told = None
+            alive = set(map(id, states))  # not revoked, and not of a former log
+            self._begin({part: it for part, it in wanted.items() if id(it[0]) in alive and it[1] > _committed(it[0])})
+            return
         if not at_once and self._clock() - self._last < self._config.commit_interval_seconds:
             return
         self._last = self._clock()
         wanted = self._wanted(states)
+        if (told := self._tell(wanted, states)) is not None:
+            self._told = wanted, told, self._clock()
+        else:
+            self._begin(wanted)
+
+    def _begin(self, wanted: _Wanted) -> None:
         if wanted:
             self._under_way = wanted
             self._send(wanted, wait=False)
+
+    def _tell(self, wanted: _Wanted, states: Sequence[PartitionState]) -> Written | None:
+        """Write the rows of what is to be committed, and of what was committed by the claim; and signs of life."""
+        if self._auditor is None:
+            return None
+        due: list[tuple[PartitionState, PartitionAudit, int]] = []
+        for state in states:
+            if (audit := state.audit) is None or not audit.is_claimed:
+                continue
+            # A row ends where a commit does, so that what is read again begins with a row.
+            ends = (_committed(state), wanted[state.partition][1] if state.partition in wanted else -1)
+            stops = sorted(end for end in set(ends) if end > audit.meter.start)
+            position = state.position if state.is_done else None
+            if not stops and self._auditor.is_due(state.partition, audit, position=position):
+                stops = [audit.meter.start]
+            due += [(state, audit, stop) for stop in stops]
+        return self._auditor.write((state.partition, audit, offset, state.note.skipped) for state, audit, offset in due)
 
     def commit_now(self, states: Iterable[PartitionState]) -> None:
         """Commit and wait for the answer; used at the end of an assignment.
@@ -74,9 +116,21 @@ class Committer:
         it after this one, the committed offset goes back. If the partition stays assigned, the commit is then repeated; if not, the
         broker rejects commits of an older generation.
         """
+        states = list(states)
         wanted = self._wanted(states)
+        self._await(self._tell(wanted, states))
         if wanted:
             self._note(wanted, self._send(wanted, wait=True) or {})
+            self._await(self._tell({}, states))  # of partitions that this commit has claimed
+
+    def lose(self, states: Iterable[PartitionState]) -> None:
+        """Nothing can be committed any more; what was, is told."""
+        self._await(self._tell({}, list(states)))
+
+    def _await(self, told: Written | None) -> None:
+        since = self._clock()
+        while told is not None and self._auditor is not None and not (told.is_over or self._auditor.is_late(since)):
+            self._sleep(_ROWS_STEP_SECONDS)
 
     def _send(self, wanted: _Wanted, *, wait: bool) -> Mapping[TopicPartition, str] | None:
         offsets = {partition: offset for partition, (_, offset) in wanted.items()}
@@ -87,11 +141,7 @@ class Committer:
         }
         # Kafka applies a late commit for a deleted topic to the new topic of the same name. While the new id is not known, the commit
         # keeps the id of the start: records that were skipped because of it, if any, stay skipped.
-        notes = {
-            partition: text
-            for partition, (state, _) in wanted.items()
-            if (text := format_note(replace(state.note, topic_id=state.topic_id or state.committed_topic_id)))
-        }
+        notes = {partition: text for partition, (state, _) in wanted.items() if (text := format_note(_note_of(state)))}
         return self._source.commit(offsets, wait=wait, epochs=epochs, notes=notes)
 
     def _wanted(self, states: Iterable[PartitionState]) -> _Wanted:
@@ -120,4 +170,15 @@ class Committer:
                     state.commit_again = True  # `commit_now` has overtaken it
                 else:
                     state.committed, state.commit_again = offset, False
+                if state.audit is not None:
+                    state.audit.is_claimed = True
             self._metrics.commits.labels(self._config.group, "failed" if partition in failures else "ok").inc()
+
+
+def _note_of(state: PartitionState) -> CommitNote:
+    audit = state.audit.incarnation if state.audit is not None else state.note.audit
+    return replace(state.note, topic_id=state.topic_id or state.committed_topic_id, audit=audit)
+
+
+def _committed(state: PartitionState) -> int:
+    return -1 if state.committed is None else state.committed

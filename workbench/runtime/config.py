@@ -33,6 +33,28 @@ _RESERVED = {
 }
 
 
+class AuditConfig(BaseModel):
+    """What the runtime tells an audit (docs/audit.md): how many records it took in, handled, left out and gave up, by position."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    topic: str = Field(min_length=1, max_length=249, description="Topic that takes the rows.")
+    layer: str | None = Field(
+        default=None, min_length=1, max_length=249, description="Name of this layer; none: the group."
+    )
+    stream: str | None = Field(
+        default=None, min_length=1, max_length=249, description="Name of the stream; none: the topic of each record."
+    )
+    window_seconds: float = Field(default=60.0, ge=1, le=86_400, description="Length of the windows.")
+    wait_seconds: float = Field(
+        default=5.0,
+        ge=0,
+        le=60,
+        description="Longest wait of a commit for its rows; after that the commit goes on, and the audit cannot tell. "
+        "5 s: longer than an election of a leader usually takes.",
+    )
+
+
 class ProcessorConfig(BaseModel):
     """Settings of the processor of one event type."""
 
@@ -129,6 +151,7 @@ class RuntimeConfig(BaseModel):
     dead_letter_topic: str | None = Field(
         default=None, description="Topic for dead letters; none: dead letters are only counted."
     )
+    audit: AuditConfig | None = Field(default=None, description="What is told to an audit; none: nothing.")
     max_bytes_per_second: int | None = Field(
         default=None, ge=1000, description="Limit on reading, for a replay beside live traffic; none: no limit."
     )
@@ -194,6 +217,14 @@ class RuntimeConfig(BaseModel):
                     f"dead_letter_topic {self.dead_letter_topic} is one of the topics ({topic}): "
                     "its dead letters would be read again forever"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _rows_do_not_come_back(self) -> RuntimeConfig:
+        if self.audit is not None and self.audit.topic in self.topics:
+            raise ValueError(
+                f"audit.topic {self.audit.topic} is one of the topics: its rows would be read and counted forever"
+            )
         return self
 
     @model_validator(mode="after")

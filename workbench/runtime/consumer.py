@@ -14,6 +14,7 @@ from time import monotonic, sleep, time
 
 from workbench.commit_note import CommitNote, parse_note
 from workbench.humanize import plural
+from workbench.runtime.auditing import NOT_DECODED, Auditor
 from workbench.runtime.budget import ByteBudget
 from workbench.runtime.committer import Committer
 from workbench.runtime.config import RuntimeConfig
@@ -60,6 +61,7 @@ class ConsumerThread:
         budget: ByteBudget | None = None,
         held_bytes: HeldBytes,
         topic_ids: TopicIds,
+        auditor: Auditor | None = None,
         clock: Callable[[], float] = monotonic,
         wall_clock: Callable[[], float] = time,
         sleep: Callable[[float], object] = sleep,
@@ -84,7 +86,8 @@ class ConsumerThread:
         self._completions: deque[tuple[PartitionState, int, int]] = deque()
         self._placing = Placing(config, processors, metrics, give_up=give_up, clock=clock, wall_clock=wall_clock)
         self._identity = LogIdentity(config, source, metrics, self.partitions, topic_ids, member=member, clock=clock)
-        self._committer = Committer(config, source, metrics, member=member, clock=clock)
+        self._auditor, self._wall_clock = auditor, wall_clock
+        self._committer = Committer(config, source, metrics, member=member, clock=clock, auditor=auditor, sleep=sleep)
         self._last_housekeeping = clock()
         self._stopping = threading.Event()
         self.hold = threading.Event()  # while set, nothing is read; records already read are still processed
@@ -228,6 +231,7 @@ class ConsumerThread:
         clock, partitions, decode = self._clock, self.partitions, self._decoding.event
         decoded: dict[str, int] = {}
         placed_at = clock()
+        taken_ms = round(self._wall_clock() * 1000) if self._auditor is not None else 0
         for record in records:
             # Unpacked at once: this is the path of every record, and each attribute costs as much as all of this.
             topic, number, offset, key, value, timestamp_ms, headers, epoch = record
@@ -259,12 +263,18 @@ class ConsumerThread:
                 decoded[topic] = 1
             if state.first_offset is None:
                 state.first_offset = offset
+                if state.audit is not None and state.position is None:
+                    state.audit.begin_at(offset)
+            if state.audit is not None:
+                state.audit.took(record, taken_ms)
             state.position = offset + 1
             state.last_timestamp_ms = timestamp_ms
             if epoch != state.epoch:
                 state.of_epoch(offset, epoch)
             state.tracker.started(offset, timestamp_ms, now)
             if event is None:
+                if state.audit is not None:
+                    state.audit.others[offset] = ("rejected", NOT_DECODED)
                 self._completions.append((state, offset, size))
                 continue
             event.owner, event.decoded_at = state, now
@@ -328,6 +338,7 @@ class ConsumerThread:
 
     def _collect_completions(self) -> None:
         completions = self._completions
+        now_ms = round(self._wall_clock() * 1000) if completions and self._auditor is not None else 0
         while completions:
             state, offset, size = completions.popleft()
             state.held_bytes -= size
@@ -335,6 +346,8 @@ class ConsumerThread:
                 state.tracker.finished(offset)
                 state.watch.completed(offset)
                 state.completed += 1
+                if state.audit is not None:
+                    state.audit.ended[offset] = now_ms
         for state in self.partitions.values():
             log: PartitionState | None = state
             while log is not None:
@@ -365,6 +378,8 @@ class ConsumerThread:
                 state.tracker.begin(begin[partition])
             if self._ranges is not None:
                 state.range_end = self._ranges.end(partition)
+            if self._auditor is not None:
+                state.audit = self._auditor.begin(partition, state.note, first)
             state.enqueue_time = self._metrics.enqueue_time(topic, number, self.member)
             self.partitions[partition] = state
             self._identity.doubt(state)
@@ -393,6 +408,7 @@ class ConsumerThread:
             self.member,
             plural(len(partitions), "partition"),
         )
+        self._committer.lose(self.partitions[it] for it in partitions if it in self.partitions)
         self._let_go(with_former(self.partitions, partitions))
 
     def _drain(self, states: Sequence[PartitionState], seconds: float) -> None:

@@ -113,6 +113,7 @@ class LogIdentity:
             # Not checked yet: it tells whether the log was truncated or belongs to another topic.
             committed_topic_id=old.committed_topic_id if old.topic_id is None else old.topic_id,
         )
+        state.audit = old.audit.anew(offset) if old.audit is not None else None
         state.tracker.begin(offset)
         state.enqueue_time = old.enqueue_time
         self._partitions[old.partition] = state

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from workbench.commit_note import CommitNote, merged
+from workbench.runtime.auditing import PartitionAudit
 from workbench.runtime.event import Event, Record, TopicPartition
 from workbench.runtime.sentinels import CommitWatch
 from workbench.runtime.tally import Tally
@@ -96,6 +97,7 @@ class PartitionState:
     held_back: list[Record | Reached] | None = None
     doubted_at: float = 0.0
     held_bytes: int = 0  # of records that were read and are not finished, wherever they are
+    audit: PartitionAudit | None = None  # what is told to an audit; None: nothing
     enqueue_time: Tally = field(default_factory=lambda: Tally(()))
 
     @property

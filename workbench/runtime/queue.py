@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
+from workbench.runtime.auditing import RowWriter
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Event, TopicPartition
 from workbench.runtime.source import ReadCommits, RecordSource
@@ -84,6 +85,9 @@ class RuntimeQueue(Protocol):
         self, config: RuntimeConfig, topic: str, *, clock: Callable[[], float], make_producer: Any = None
     ) -> LetterWriter:
         """A writer of dead letters; a test gives the client that it writes with."""
+
+    def rows(self, config: RuntimeConfig, topic: str) -> RowWriter:
+        """A writer of rows for an audit."""
 
     def commits(self, config: RuntimeConfig) -> ReadCommits:
         """Reads the commits of the task's group."""

@@ -13,6 +13,7 @@ from time import monotonic, sleep, time
 from typing import Any
 
 from workbench.errors import ConfigError
+from workbench.runtime.auditing import SKIPPED, Auditor, RowWriter
 from workbench.runtime.budget import ByteBudget
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.consumer import ConsumerThread
@@ -44,6 +45,7 @@ class Seams:
     wall_clock: Callable[[], float] = time
     sleep: Callable[[float], object] = sleep
     make_producer: Any = None  # of dead letters; None: the queue's own
+    rows: RowWriter | None = None  # for an audit; None: the queue's own
 
 
 REAL = Seams()
@@ -92,7 +94,10 @@ class Task:
             GroupEnds(ranges, config.group, queue.commits(config)) if ranges is not None and probe_log_ends else None
         )
         self._letters: LetterWriter | None = None
+        self._rows: RowWriter | None = None
         try:
+            if config.audit is not None:
+                self._rows = seams.rows or queue.rows(config, config.audit.topic)
             for member in (f"{config.client_id}-{index}" for index in range(config.consumers)):
                 consumer = ConsumerThread(
                     config,
@@ -105,6 +110,7 @@ class Task:
                     budget=budget,
                     held_bytes=self.held_bytes,
                     topic_ids=self.log_ends,
+                    auditor=self._auditor(config, seams),
                     clock=seams.clock,
                     wall_clock=seams.wall_clock,
                     sleep=seams.sleep,
@@ -116,6 +122,19 @@ class Task:
         except BaseException:
             self.discard()
             raise
+
+    def _auditor(self, config: RuntimeConfig, seams: Seams) -> Auditor | None:
+        if config.audit is None or self._rows is None:
+            return None
+        return Auditor(
+            config.audit,
+            self._rows,
+            group=config.group,
+            log_end=self.log_end,
+            ranges=config.ranges,
+            clock=seams.clock,
+            wall_clock=seams.wall_clock,
+        )
 
     # Life
 
@@ -131,8 +150,9 @@ class Task:
         """Release the parts of a task that will not be started."""
         for consumer in self.consumers:
             consumer.source.close()
-        if self._letters is not None:
-            self._letters.close(0)
+        for writer in (self._letters, self._rows):
+            if writer is not None:
+                writer.close(0)
 
     @property
     def failure(self) -> BaseException | None:
@@ -199,8 +219,9 @@ class Task:
             consumer.join(max(0.0, deadline - monotonic()))
         ended = [pool.stop(_POOL_STOP_SECONDS) for pool in self.processors]
         self.log_ends.stop()
-        if self._letters is not None:
-            self._letters.close(_LETTERS_SECONDS)
+        for writer in (self._letters, self._rows):
+            if writer is not None:
+                writer.close(_LETTERS_SECONDS)
         return all(ended)
 
     # Reports of processors (any processor thread)
@@ -209,6 +230,8 @@ class Task:
         """See `Reporter`."""
         topic, member = event.record.topic, self.config.client_id
         self.metrics.attempted(topic, member, event.type, outcome, seconds)
+        if outcome is ProcessingOutcome.SKIP and (audit := event.owner.audit) is not None:
+            audit.others[event.offset] = ("rejected", SKIPPED)
 
     def finished(self, event: Event) -> None:
         """See `Reporter`."""
@@ -217,6 +240,8 @@ class Task:
 
     def dead(self, event: Event, code: object) -> None:
         """See `Reporter`."""
+        if (audit := event.owner.audit) is not None:
+            audit.gave_up(event.offset, code)
         if self._letters is None:
             self.finished(event)
             return

@@ -8,6 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
+from workbench.kafka.runtime.audit_rows import KafkaRows
 from workbench.kafka.runtime.dead_letters import DeadLetters, make_producer
 from workbench.kafka.runtime.log_ends import LogEnds
 from workbench.kafka.runtime.source import KafkaSource
@@ -62,6 +63,10 @@ class KafkaQueue:
     ) -> DeadLetters:
         """See `RuntimeQueue`."""
         return DeadLetters(topic, _connection(config), make_producer=make_producer, clock=clock)
+
+    def rows(self, config: RuntimeConfig, topic: str) -> KafkaRows:
+        """See `RuntimeQueue`."""
+        return KafkaRows(topic, _connection(config))
 
     def commits(self, config: RuntimeConfig) -> ReadCommits:
         """See `RuntimeQueue`: by a consumer that joins nothing; an AdminClient ends the process if the coordinator has moved."""

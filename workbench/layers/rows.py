@@ -1,15 +1,14 @@
 """Rows of an audit (`workbench.audit/1`): what one layer has taken in or given out of one partition, by positions and not by time.
 
 A row covers the positions [start, stop) of a source partition. It is written *before* the commit that ends at `stop`, so a crash loses
-no row; what is then read again is covered once more by a later incarnation, and the newest row of a position counts (`ledger`).
+no row; what is then read again is covered once more by a later incarnation, and the newest row of a position counts (`audit.ledger`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -17,25 +16,17 @@ from workbench.errors import UsageError
 from workbench.inputs import first_problem
 from workbench.plans.document import StrictDocument
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 SCHEMA = "workbench.audit/1"
 Point = Literal["in", "out", "rejected", "dead"]
 POINTS: tuple[Point, ...] = ("in", "out", "rejected", "dead")
 # Upper bounds of the latency's buckets, in milliseconds; the last bucket has none.
 LATENCY_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000)
+# Of positions whose records were gone before anybody read them: whatever any task tells of a position counts more.
+GONE = 0
 _MOST_WINDOWS = 10_000
 _Count = Annotated[int, Field(ge=0)]
 _Name = Annotated[str, Field(min_length=1, max_length=249)]
 _SIGNED = 1 << 63
-
-# As Spark reads a row; `sum` is a signed 64-bit number.
-DDL = (
-    "schema string, stream string, layer string, point string, topic string, partition int, start bigint, stop bigint, "
-    "incarnation bigint, sequence bigint, emitted_ms bigint, windows array<struct<start_ms: bigint, count: bigint, bytes: bigint, "
-    "sum: bigint>>, created_ms array<bigint>, updated_ms array<bigint>, errors map<string, bigint>"
-)
 
 
 class WindowCount(StrictDocument):
@@ -43,22 +34,26 @@ class WindowCount(StrictDocument):
 
     Attributes:
         start_ms: of the window, ms since the epoch.
-        sum: of the records' 64-bit hashes, modulo 2^64, as a signed number: whatever the order, equal for equal records.
+        sum: of the records' 64-bit hashes, modulo 2^64, as a signed number: whatever the order, equal for equal records. None: records
+            without an id are among them.
     """
 
     start_ms: int
     count: _Count
     bytes: _Count = 0
-    sum: Annotated[int, Field(ge=-_SIGNED, lt=_SIGNED)] = 0
+    sum: Annotated[int, Field(ge=-_SIGNED, lt=_SIGNED)] | None = None
 
 
 class AuditRow(StrictDocument):
-    """One row. Without windows it is a heartbeat: the layer lives, and nothing has come.
+    """One row. Without windows it is a heartbeat: the layer lives, has read all that there is, and nothing has come.
 
     Attributes:
         topic, partition, start, stop: positions [start, stop) of the source that it covers.
-        incarnation: of the task that has written it: a later one of a partition has a larger number, the same task or another.
+        incarnation: of the task that has written it: a later one of a partition has a larger number, the same task or another. 0: the
+            records of these positions were gone before they were read.
         sequence: of its rows; a row that was delivered twice has the same.
+        adds: it tells of records that were given out once more on purpose, such as a replay of what was lost: they come on top of what
+            others have given out of these positions, and replace nothing.
         created_ms, updated_ms: counts by latency (`LATENCY_MS`), since the record's creation and since the layer before.
         errors: records by class of error, where the point is `rejected` or `dead`.
     """
@@ -73,6 +68,7 @@ class AuditRow(StrictDocument):
     stop: _Count
     incarnation: _Count
     sequence: _Count
+    adds: bool = False
     emitted_ms: _Count
     windows: Annotated[list[WindowCount], Field(max_length=_MOST_WINDOWS)] = Field(default=[])
     created_ms: Annotated[list[_Count], Field(max_length=len(LATENCY_MS) + 1)] = Field(default=[])
@@ -112,35 +108,7 @@ def parse_lines(lines: Iterable[str]) -> Iterator[AuditRow]:
                 ) from None
 
 
-def bucket(milliseconds: float) -> int:
-    """Index of a latency's bucket."""
-    return next((at for at, bound in enumerate(LATENCY_MS) if milliseconds <= bound), len(LATENCY_MS))
-
-
 def signed(number: int) -> int:
     """A number modulo 2^64, as Spark has it: signed."""
     number &= (1 << 64) - 1
     return number - (1 << 64) if number >= _SIGNED else number
-
-
-def read_rows(spark: SparkSession, path: Path) -> DataFrame:
-    """Rows of a folder or file: Parquet, or JSON lines.
-
-    Raises:
-        UsageError: if it does not exist, or is neither.
-    """
-    if not path.exists():
-        raise UsageError(f"There are no rows at {path}.", hint="A folder or file of Parquet, or of JSON lines.")
-    path = path.absolute()  # the JVM may have begun in another folder
-    names = [item.name for item in path.iterdir()] if path.is_dir() else [path.name]
-    if any(name.endswith(".parquet") for name in names):
-        return spark.read.schema(DDL).parquet(str(path))
-    if any(name.endswith((".json", ".jsonl", ".ndjson")) for name in names):
-        return spark.read.schema(DDL).option("mode", "FAILFAST").json(str(path))
-    raise UsageError(f"{path} has neither Parquet nor JSON lines.", hint="Files end in .parquet, .json or .jsonl.")
-
-
-def frame_of_rows(spark: SparkSession, rows: Iterable[AuditRow]) -> DataFrame:
-    """Rows at hand, as a frame."""
-    found: list[dict[str, Any]] = [it.model_dump(mode="python", by_alias=True) for it in rows]
-    return spark.createDataFrame(found, DDL)

@@ -1,0 +1,183 @@
+"""The overlay against a naive one, which looks at every position of every line by itself."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from workbench.audit.edges import Arrival, StreamShape, WindowState, edges
+from workbench.audit.frames import frame_of_rows
+from workbench.audit.ledger import counts, lines
+from workbench.layers.marks import hash_of
+from workbench.layers.meter import Meter
+from workbench.layers.rows import GONE, AuditRow, Point, WindowCount, signed
+
+pytestmark = pytest.mark.jvm
+
+Key = tuple[str, int]  # stream, window
+LENGTH, WINDOW_MS = 60, 60_000
+
+
+def drawn(stream: str, draw: random.Random) -> list[AuditRow]:
+    """Tasks that begin anywhere, skip some positions, read only some ranges, or find them gone; rows in any order, some twice."""
+    rows: list[AuditRow] = []
+    for incarnation in range(1, 1 + draw.randrange(1, 5)):
+        at, sequence = draw.choice([0, 0, draw.randrange(LENGTH)]), 0
+        while at < LENGTH and draw.random() < 0.97:
+            stop = min(LENGTH, at + draw.randrange(1, 20))
+            sequence += 1
+            if draw.random() < 0.9:
+                is_gone = draw.random() < 0.05
+                of = [draw.randrange(3) * WINDOW_MS for _ in range(stop - at) if draw.random() < 0.9]
+                if draw.random() < 0.5:
+                    of = [0] * (stop - at)
+                windows = [
+                    WindowCount(start_ms=start, count=of.count(start), sum=draw.randrange(-(2**63), 2**63))
+                    for start in sorted(set(of))
+                ]
+                rows.append(
+                    AuditRow(
+                        stream=stream, layer="a", point="in", topic="t", partition=0, start=at, stop=stop,
+                        incarnation=GONE if is_gone else incarnation, sequence=at if is_gone else sequence, emitted_ms=1,
+                        windows=[] if is_gone else windows,
+                    )
+                )  # fmt: skip
+            at = stop
+    rows += draw.sample(rows, len(rows) // 4)
+    draw.shuffle(rows)
+    return rows
+
+
+def by_hand(rows: list[AuditRow]) -> tuple[dict[int, tuple[int, int, int | None]], int]:
+    """Bounds and sums by window, and positions that nobody covers: one position after the other."""
+    once = list({(it.incarnation, it.sequence): it for it in rows}.values())
+    newest: dict[int, int] = {}
+    for row in once:
+        for position in range(row.start, row.stop):
+            newest[position] = max(newest.get(position, -1), row.incarnation)
+    low: dict[int, int] = defaultdict(int)
+    high: dict[int, int] = defaultdict(int)
+    sums: dict[int, int | None] = {}
+    for row in once:
+        kept = sum(newest[position] == row.incarnation for position in range(row.start, row.stop))
+        for it in row.windows if kept else ():
+            gone = row.stop - row.start - kept
+            is_dense = len(row.windows) == 1 and it.count == row.stop - row.start
+            low[it.start_ms] += kept if is_dense else max(0, it.count - gone)
+            high[it.start_ms] += kept if is_dense else min(it.count, kept)
+            before = sums.get(it.start_ms, 0)
+            sums[it.start_ms] = None if gone or it.sum is None or before is None else signed(before + it.sum)
+    missing = max(newest, default=-1) + 1 - min(newest, default=0) - len(newest)
+    return {at: (low[at], high[at], sums[at]) for at in low}, missing
+
+
+def test_two_hundred_drawn_lines_are_counted_as_by_hand(spark: Any) -> None:
+    """Restarts, ranges, holes, double delivery, records that were gone."""
+    made = {f"s{seed}": drawn(f"s{seed}", random.Random(seed)) for seed in range(200)}
+    frame = frame_of_rows(spark, [row for rows in made.values() for row in rows]).cache()
+    found: dict[str, dict[int, tuple[int, int, int | None]]] = defaultdict(dict)
+    for row in counts(frame).collect():
+        found[row["stream"]][row["window_ms"]] = (row["low"], row["high"], row["sum"])
+    gaps = {row["stream"]: row["gap"] for row in lines(frame).collect()}
+    plain = {row["stream"] for row in lines(frame).collect() if row["is_plain"]}
+    for stream, rows in made.items():
+        bounds, missing = by_hand(rows)
+        assert found[stream] == bounds, stream
+        assert gaps.get(stream, 0) == missing, stream
+    assert 5 < len(plain) < 100  # both ways are taken
+
+
+def meter(
+    layer: str, *, at: float, incarnation: int = 1, start: int = 0, points: tuple[Point, ...] = ("in", "out")
+) -> Meter:
+    """Of one partition, with a clock that stands."""
+    return Meter(
+        "s", layer, topic="t", partition=0, start=start, points=points, incarnation=incarnation, now_ms=lambda: at
+    )
+
+
+def pipeline(read: int, *, at: float, lost: tuple[int, ...] = ()) -> list[AuditRow]:
+    """A gateway gave out a record each second for two hours; a collector has read so many of them, and lost some."""
+    gateway = meter("gateway", at=at, points=("out",))
+    collector = meter("collector", at=at)
+    for offset in range(7200):
+        gateway.count("out", offset, str(offset).encode(), created_ms=offset * 1000)
+    for offset in range(read):
+        collector.count("in", offset, str(offset).encode(), created_ms=offset * 1000)
+        if offset not in lost:
+            collector.count("out", offset, str(offset).encode(), created_ms=offset * 1000)
+    return [*gateway.rows(7200), *collector.rows(read)]
+
+
+SHAPE = StreamShape(layers=("gateway", "collector"), window_ms=WINDOW_MS, lateness_ms=10 * WINDOW_MS)
+
+
+def judged(spark: Any, rows: list[AuditRow], edge: str) -> dict[int, Any]:
+    """Rows of an edge by window."""
+    found = edges(frame_of_rows(spark, rows), SHAPE).where(f"edge = '{edge}'").collect()
+    return {row["window_ms"]: row for row in found}
+
+
+def test_who_lags_has_lost_nothing(spark: Any) -> None:
+    """Its rows are of now and tell of an hour ago: what it has not read yet is late, whatever the clock says."""
+    now = 7_200_000.0
+    found = judged(spark, pipeline(3600, at=now), "gateway → collector")
+    assert {row["arrival"] for at, row in found.items() if at < 3_600_000} == {Arrival.OK}
+    assert {(row["arrival"], row["state"]) for at, row in found.items() if at >= 3_600_000} == {
+        (Arrival.LATE, WindowState.OPEN)
+    }
+    assert found[0]["state"] == WindowState.FINAL
+
+
+def test_a_replay_of_some_ranges_repairs_their_windows_only(spark: Any) -> None:
+    """Another task, later, which answers for these positions and no others; the window is amended to ok."""
+    now = 7_200_000.0
+    rows = pipeline(7200, at=now, lost=(100, 101, 4000))
+    before = judged(spark, rows, "collector")
+    assert {at: row["lost_low"] for at, row in before.items() if row["lost_low"]} == {60_000: 2, 3_960_000: 1}
+    again = meter("collector", at=now + 60_000, incarnation=2, start=100)
+    again.adds = True
+    for offset in (100, 101):
+        for point in again.points:
+            again.count(point, offset, str(offset).encode(), created_ms=offset * 1000)
+    after = judged(spark, [*rows, *again.rows(102, pieces=[(100, 102)])], "collector")
+    assert (after[60_000]["arrival"], after[60_000]["same"], after[60_000]["state"]) == (
+        Arrival.OK,
+        True,
+        WindowState.AMENDED,
+    )
+    assert (after[3_960_000]["arrival"], after[3_960_000]["lost_low"]) == (Arrival.LOSS, 1)
+    again.count("out", 102, b"102", created_ms=102_000)  # and one that was not lost
+    after = judged(spark, [*rows, *again.rows(103, pieces=[(100, 103)])], "collector")
+    assert (after[60_000]["arrival"], after[60_000]["doubled_low"]) == (Arrival.DUP, 1)
+
+
+def test_what_was_gone_counts_least(spark: Any) -> None:
+    """Nobody has read it: a loss. Somebody had read it before: it is there."""
+    gateway = meter("gateway", at=9e6, points=("out",))
+    collector = meter("collector", at=9e6, incarnation=5)
+    for offset in range(20):
+        gateway.count("out", offset, b"%d" % offset, created_ms=offset)
+    for offset in range(10, 20):
+        collector.count("in", offset, b"%d" % offset, created_ms=offset)
+    late = [*gateway.rows(20), *collector.rows(20, pieces=[(10, 20)], gone=[(0, 10)])]
+    for one in (gateway, collector):
+        one.forget(20)
+        late += one.rows(20)
+    [row] = judged(spark, late, "gateway → collector").values()
+    assert (row["arrival"], row["lost_low"], row["gap"]) == (Arrival.LOSS, 10, 0)
+    first = meter("collector", at=1.0, incarnation=1)
+    for offset in range(10):
+        first.count("in", offset, b"%d" % offset, created_ms=offset)
+    [row] = judged(spark, [*late, *first.rows(10)], "gateway → collector").values()
+    assert (row["arrival"], row["same"]) == (Arrival.OK, True)
+
+
+def test_a_hash_is_what_spark_has_for_the_same_id(spark: Any) -> None:
+    """So that sums can be made again from the records."""
+    ids = [b"", b"a", b"order-17", bytes(range(256))]
+    frame = spark.createDataFrame([(bytearray(it),) for it in ids], "id binary").selectExpr("xxhash64(id) AS hash")
+    assert [row["hash"] for row in frame.collect()] == [hash_of(it) for it in ids]
