@@ -117,7 +117,7 @@ def test_data_flows_one_way() -> None:
     order = ["ground", "queues", "spark", "profiles", "collect", "history", "features", "triage", "sweep", "report"]
     base = {"ground", "queues"}
     aside = {
-        "kafka": {"spark", *base},
+        "kafka": {"spark", "layers", *base},
         "kafka.redrive": {"kafka", "plans", "redrive", *base},
         "kafka.runtime": {"kafka", "runtime", *base},
         "kafka.system": {

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
+from workbench.audit_settings import AuditSettings
 from workbench.delivery import ServeSettings, Target
 from workbench.errors import ConfigError, UnknownClusterError, UsageError
 from workbench.expectations import GroupSettings, Patterns
@@ -188,6 +189,7 @@ class Settings(Strict):
     windows: Windows = Windows()
     serve: ServeSettings = ServeSettings()
     alerts: AlertSettings = AlertSettings()
+    audits: dict[str, AuditSettings] = Field(default={})
     _file: Path | None = PrivateAttr(default=None)
 
     @field_validator("default")
@@ -317,5 +319,15 @@ def own_cluster(name: str, path: Path | None, *, tell: Callable[[str], None]) ->
 
 def _fields() -> list[str]:
     """Every name that can stand in the settings."""
-    models = (Settings, Cluster, Thresholds, Windows, GroupSettings, ServeSettings, AlertSettings, Target)
+    models = (
+        Settings,
+        Cluster,
+        Thresholds,
+        Windows,
+        GroupSettings,
+        ServeSettings,
+        AlertSettings,
+        Target,
+        AuditSettings,
+    )
     return list(dict.fromkeys(name for model in models for name in model.model_fields))

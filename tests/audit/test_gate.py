@@ -10,7 +10,8 @@ import pytest
 
 from tests.audit.pipeline import run
 from tests.cli.running import run_here
-from workbench.audit.gate import Gate, Grade, Passage, judge
+from workbench.audit.gate import Gate, Passage, judge
+from workbench.audit_settings import Grade
 from workbench.errors import UsageError
 from workbench.layers.rows import AuditRow, parse_lines, signed
 

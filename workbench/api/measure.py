@@ -191,7 +191,7 @@ def _series(selector: str, name: str, times: Times, labels: Sequence[str], confi
         raise UsageError(f"The cluster {name!r} has no Prometheus in the settings.", hint="Add it to workbench.toml.")
     window = times.window(settings.windows_of(cluster))
     first = window.start if times.since else window.baseline_start
-    spark = _session_for_much_data()
+    spark = session_for_much_data()
     from workbench.collect.prometheus_frames import read_samples
     from workbench.collect.selectors import matchers_of, parse_selector, to_promql
 
@@ -208,7 +208,7 @@ def _series(selector: str, name: str, times: Times, labels: Sequence[str], confi
     )
 
 
-def _session_for_much_data() -> SparkSession:
+def session_for_much_data() -> SparkSession:
     """Second Spark session, configured for millions of rows, in the same JVM as that of triages."""
     from workbench.spark.connect import is_remote
     from workbench.spark.session import for_much_data, session

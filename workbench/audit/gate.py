@@ -8,24 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.audit.edges import Arrival, WindowState
+from workbench.audit_settings import Grade
 from workbench.humanize import listed, plural
 
 # A share of few records says nothing: below this number, one lost record is a breach whatever the grade.
 LEAST_RECORDS = 1_000
-
-
-class Grade(StrEnum):
-    """How much of a stream must arrive: S0 all of it, and the same by its hashes; S1 99.99 %, S2 99.9 %, S3 99 %."""
-
-    S0 = "S0"
-    S1 = "S1"
-    S2 = "S2"
-    S3 = "S3"
-
-    @property
-    def completeness(self) -> float:
-        """Least share of the records."""
-        return {Grade.S0: 1.0, Grade.S1: 0.9999, Grade.S2: 0.999, Grade.S3: 0.99}[self]
 
 
 class Passage(StrEnum):

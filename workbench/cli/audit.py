@@ -1,28 +1,26 @@
-"""`workbench audit`: did everything arrive, in which layer not, and may a downstream job begin?"""
+"""`workbench audit`: did everything arrive, in which layer not, which records, and may a downstream job begin?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
+from workbench.cli.audit_options import ledger_of, of_rows, since_option, span_of, until_option
+from workbench.cli.audit_records import compare_command, trace_command
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, json_option
-from workbench.errors import ExitCode
+from workbench.cli.options import json_option
+from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural, printable
 from workbench.screen import say, tell, write_json
 
-if TYPE_CHECKING:
-    from workbench.api.audits import AuditLedger
-
-F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS = (
     "stream", "window_ms", "edge", "state", "arrival", "from_low", "from_high", "to_low", "to_high", "lost_low", "lost_high",
     "doubled_low", "doubled_high", "same",
 )  # fmt: skip
+_MOST_SHOWN = 20
 
 
 @click.group(name="audit", cls=Group)
@@ -30,46 +28,62 @@ def command() -> None:
     """Did everything arrive? Counts by layer, exact after restarts.
 
     Each layer writes rows of what it took in and gave out, by positions (`workbench.audit/1`, docs/audit.md). Nothing here changes
-    anything.
+    anything. NAME is an audit of the settings, `[audits.NAME]`.
     """
 
 
-def _of_rows(function: F) -> F:
-    for option in (
-        click.option(
-            "--rows",
-            type=click.Path(path_type=Path),
-            required=True,
-            help="File or folder of rows: Parquet, or JSON lines.",
-        ),
-        click.option("--layers", required=True, help="Names of the layers in order, separated by commas."),
-        click.option("--window-length", default="1m", show_default=True, help="Length of the windows in the rows."),
-        click.option(
-            "--lateness", default="10m", show_default=True, help="A window is final so long after its end has passed."
-        ),
-    ):
-        function = option(function)
-    return function
+@command.command(name="run")
+@of_rows
+@click.option(
+    "-o", "--output", "out", required=True, type=click.Path(path_type=Path), help="New folder for the ledger, Parquet."
+)
+@json_option
+def run_command(source: dict[str, Any], out: Path, as_json: bool) -> int:
+    """Write the whole ledger: every window of every stream, between and inside the layers.
+
+    Exit code 3 if records are lost or doubled.
+    """
+    if out.exists():
+        raise UsageError(f"{out} exists already.", hint="Name a new folder.")
+    if not out.absolute().parent.is_dir():
+        raise UsageError(f"The folder of {out} does not exist.")
+    frame = ledger_of(source).frame
+    frame.write.parquet(str(out.absolute()))
+    found = frame.sparkSession.read.parquet(str(out.absolute())).groupBy("arrival").count().collect()
+    counts = {row["arrival"]: row["count"] for row in found}
+    if as_json:
+        write_json({"schema": "workbench.audit-run/1", "output": str(out), "windows": counts})
+    else:
+        for arrival, count in sorted(counts.items()):
+            tell(f"{arrival}: {plural(count, 'window')}")
+        say(f"The ledger is in {out}.")
+    return ExitCode.FINDINGS if {"loss", "dup", "loss+dup"} & counts.keys() else ExitCode.OK
 
 
 @command.command(name="show")
-@_of_rows
+@of_rows
 @click.option("--stream", help="Only this stream.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Number of windows.")
+@click.option("--latency", is_flag=True, help="Also how long records take to each layer.")
 @json_option
-def show_command(
-    rows: Path, layers: str, window_length: str, lateness: str, stream: str | None, limit: int, as_json: bool
-) -> int:
+def show_command(source: dict[str, Any], stream: str | None, limit: int, latency: bool, as_json: bool) -> int:
     """Show the windows where not everything arrived, the worst first.
 
     Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet.
     """
-    ledger = _ledger(rows, layers, window_length, lateness)
-    found = ledger.worst(stream=stream, most=limit)
+    ledger = ledger_of(source, stream=stream)
+    found = ledger.worst(most=limit)
+    slow = [row.asDict() for row in ledger.latencies()] if latency else []
     if as_json:
-        write_json({"schema": "workbench.audit-windows/1", "windows": [_document(row) for row in found]})
+        document: dict[str, Any] = {
+            "schema": "workbench.audit-windows/1",
+            "windows": [_document(row) for row in found],
+        }
+        write_json({**document, "latencies": slow} if latency else document)
     for row in found if not as_json else ():
         tell(_line(row))
+    for it in slow if not as_json else ():
+        tell(_latency(it))
     if not found and not as_json:
         say("Everything arrived, in every window that the rows tell of.")
     arrivals = {row["arrival"] for row in found}
@@ -79,55 +93,96 @@ def show_command(
 
 
 @command.command(name="gate")
-@_of_rows
+@of_rows
 @click.option("--stream", required=True, help="The stream.")
-@click.option("--since", required=True, help=f"Start of the first window: {A_TIME}.")
-@click.option("--until", required=True, help=f"End of the last window, exclusive: {A_TIME}.")
+@since_option(required=True)
+@until_option(required=True)
 @click.option(
     "--grade",
     type=click.Choice(["S0", "S1", "S2", "S3"]),
-    default="S1",
-    show_default=True,
-    help="S0: all and the same; S1: 99.99 %; S2: 99.9 %; S3: 99 %.",
+    help="S0: all and the same; S1: 99.99 %; S2: 99.9 %; S3: 99 %. Default: that of the settings, or S1.",
 )
 @json_option
-def gate_command(
-    rows: Path,
-    layers: str,
-    window_length: str,
-    lateness: str,
-    stream: str,
-    since: str,
-    until: str,
-    grade: str,
-    as_json: bool,
-) -> int:
+def gate_command(source: dict[str, Any], stream: str, since: str, until: str, grade: str | None, as_json: bool) -> int:
     """May a job begin with these windows? For schedulers such as Airflow.
 
     Exit code 0: yes. 3: no, too much is lost or doubled. 4: they are not final, or it cannot be told.
     """
     from workbench.audit.gate import Passage
-    from workbench.errors import WindowError
-    from workbench.window import instant_ms, parse_instant
 
-    first, last = instant_ms(parse_instant(since)), instant_ms(parse_instant(until))
-    if last <= first:
-        raise WindowError("The windows end before they begin.", hint="Give --until a later time than --since.")
-    found = _ledger(rows, layers, window_length, lateness).gate(stream, since_ms=first, until_ms=last, grade=grade)
+    first, last = span_of(since, until)
+    ledger = ledger_of(source, stream=stream)
+    found = ledger.gate(stream, since_ms=first or 0, until_ms=last or 0, grade=grade)
     if as_json:
         write_json(found.document())
     else:
         for reason in found.reasons:
             tell(reason)
-        say(f"{found.passage.upper()}: {plural(found.windows, 'window')} of {printable(stream)} by grade {grade}.")
+        by = grade or ledger.settings.grade_of(stream)
+        say(f"{found.passage.upper()}: {plural(found.windows, 'window')} of {printable(stream)} by grade {by}.")
     return {Passage.GO: ExitCode.OK, Passage.BREACH: ExitCode.FINDINGS}.get(found.passage, ExitCode.EVIDENCE)
 
 
-def _ledger(rows: Path, layers: str, window_length: str, lateness: str) -> AuditLedger:
-    from workbench.api.audits import audit
+@command.command(name="missing")
+@of_rows
+@click.option("--stream", required=True, help="The stream.")
+@click.option("--layer", required=True, help="The layer that took in more than it gave out.")
+@since_option()
+@until_option()
+@click.option(
+    "--arrived",
+    type=click.Path(path_type=Path),
+    help="File or folder with a column `id` of what came out (Parquet, JSON lines): needed where more than two records are missing.",
+)
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="File for `replay plan --from-audit`.")
+@json_option
+def missing_command(
+    source: dict[str, Any],
+    stream: str,
+    layer: str,
+    since: str | None,
+    until: str | None,
+    arrived: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Name the records that a layer took in and did not give out. Only the positions that do not add up are read again.
 
-    names = [it.strip() for it in layers.split(",") if it.strip()]
-    return audit(rows, layers=names, window=window_length, lateness=lateness)
+    Exit code 3 if some are missing and named, 4 if it cannot be told which.
+    """
+    from workbench.plans.missing import MissingRecords, write_missing
+
+    first, last = span_of(since, until)
+    ledger = ledger_of(source, stream=stream)
+    found = ledger.missing(stream, layer, since_ms=first, until_ms=last, arrived=arrived)
+    named = MissingRecords.of(
+        stream, layer, [(it.interval.topic, it.interval.partition, it.offsets or ()) for it in found],
+        unnamed=sum(it.interval.lost for it in found if it.offsets is None),
+    )  # fmt: skip
+    if out is not None:
+        write_missing(out, named)
+    if as_json:
+        write_json(named.document())
+    else:
+        for part in named.partitions[:_MOST_SHOWN]:
+            shown = ", ".join(
+                str(start) if stop == start + 1 else f"{start}-{stop - 1}" for start, stop in part.ranges[:_MOST_SHOWN]
+            )
+            tell(f"{printable(part.topic)}-{part.partition}: {shown}{' …' if len(part.ranges) > _MOST_SHOWN else ''}")
+        for it in (it for it in found if it.offsets is None):
+            where = f"{printable(it.interval.topic)}-{it.interval.partition} [{it.interval.start}, {it.interval.stop})"
+            tell(f"{where}: {plural(it.interval.lost, 'record')} of {it.candidates}; which, only --arrived can tell.")
+        say(
+            f"{plural(named.records, 'record')} missing and named"
+            + (f", {named.unnamed} not named." if named.unnamed else ".")
+        )
+    if named.unnamed:
+        return ExitCode.EVIDENCE
+    return ExitCode.FINDINGS if named.records else ExitCode.OK
+
+
+command.add_command(compare_command)
+command.add_command(trace_command)
 
 
 def _document(row: Any) -> dict[str, Any]:
@@ -145,6 +200,16 @@ def _line(row: Any) -> str:
     ]
     words = " and ".join(many) or "other records than were sent"
     return f"{at}  {printable(row['stream'])}  {printable(row['edge'])}  {row['arrival']} ({row['state']}): {words}"
+
+
+def _latency(row: dict[str, Any]) -> str:
+    since = "since creation" if row["since"] == "created" else "since the layer before"
+    times = ", ".join(f"{name} {_below(row[f'{name}_ms'])}" for name in ("p50", "p95", "p99"))
+    return f"{printable(row['stream'])}  {printable(row['layer'])} {row['point']}: {times} {since}, {plural(row['records'], 'record')}"
+
+
+def _below(milliseconds: int | None) -> str:
+    return "over 5 min" if milliseconds is None else f"≤ {milliseconds:,} ms"
 
 
 def _range(low: int, high: int) -> str:

@@ -35,7 +35,7 @@ def command() -> None:
     help="The group that processed the records the first time. It is not changed.",
 )
 @click.option("--new-group", required=True, help="The new group, which will process them again.")
-@click.option("--topic", "topics", multiple=True, required=True, help="A topic to replay. May be repeated.")
+@click.option("--topic", "topics", multiple=True, help="A topic to replay. May be repeated.")
 @click.option(
     "--partition",
     "partitions",
@@ -57,6 +57,11 @@ def command() -> None:
     multiple=True,
     metavar="SINCE UNTIL",
     help="Instead of --since: exactly the records from SINCE to UNTIL. May be repeated, also with --range.",
+)
+@click.option(
+    "--from-audit",
+    type=PLAN_FILE,
+    help="Instead of --since: exactly the missing records that `workbench audit missing --output` has named.",
 )
 @click.option(
     "--after-end",
@@ -83,6 +88,7 @@ def plan_command(
     until: str | None,
     ranges: tuple[str, ...],
     windows: tuple[tuple[str, str], ...],
+    from_audit: Path | None,
     after_end: str,
     reason: str | None,
     out: Path | None,
@@ -97,6 +103,7 @@ def plan_command(
     from workbench.cli.replay_show import show_plan
     from workbench.plans.document import write_file
     from workbench.plans.journal import Journal
+    from workbench.plans.missing import read_missing
     from workbench.replay.keep import check_csv_place, check_place
     from workbench.replay.parse_request import request_of, windows_of
     from workbench.replay.plan import to_csv
@@ -104,8 +111,12 @@ def plan_command(
     from workbench.settings import load_settings
 
     collect_no_garbage()
-    if (since is None) == (not ranges and not windows) or (until is not None and since is None):
-        raise UsageError("Give either --since (with --until), or --range and --window.")
+    missing = read_missing(from_audit).ranges() if from_audit is not None else {}
+    if (since is None) == (not ranges and not windows and not missing) or (until is not None and since is None):
+        raise UsageError("Give either --since (with --until), or --range and --window, or --from-audit.")
+    if not topics and not missing:
+        raise UsageError("No topic to replay was given.", hint="Give it with --topic.")
+    topics = topics or tuple(dict.fromkeys(topic for topic, _ in missing))
     spans = windows_of(windows)
     request = request_of(
         cluster=cluster,
@@ -129,7 +140,9 @@ def plan_command(
     gateway, bootstrap = gateway_of(chosen), chosen.bootstrap or ""
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading offsets of {cluster} from Kafka"):
         if since is None:
-            plan = make_range_plan(request, gateway, ranges=parse_ranges(ranges), windows=spans)
+            given = parse_ranges(ranges)
+            wanted = {key: [*missing.get(key, ()), *given.get(key, ())] for key in {**missing, **given}}
+            plan = make_range_plan(request, gateway, ranges=wanted, windows=spans)
         else:
             plan = plan_on(request, gateway, bootstrap=bootstrap).plan
     if out is not None:

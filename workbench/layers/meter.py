@@ -28,7 +28,7 @@ _BOUNDS = np.array(LATENCY_MS)
 Pieces = Sequence[tuple[int, int]]  # positions [start, stop)
 
 
-class Counted(NamedTuple):
+class CountedRecord(NamedTuple):
     """One record at one point.
 
     Attributes:
@@ -71,7 +71,7 @@ class Meter:
     incarnation: int | None = None
     adds: bool = False
     now_ms: Callable[[], float] = lambda: time.time() * 1000
-    seen: dict[Point, list[Counted]] = field(init=False)
+    seen: dict[Point, list[CountedRecord]] = field(init=False)
     _sequence: int = 0
 
     def __post_init__(self) -> None:
@@ -108,7 +108,9 @@ class Meter:
             raise UsageError(f"The record at {offset:,} was counted: everything below {self.start:,} is flushed.")
         hashed = None if record_id is None else hash_of(record_id)
         updated = None if updated_ms is None else round(updated_ms)
-        self.seen[point].append(Counted(offset, round(created_ms), size, hashed, updated, round(self.now_ms()), error))
+        self.seen[point].append(
+            CountedRecord(offset, round(created_ms), size, hashed, updated, round(self.now_ms()), error)
+        )
 
     def flush(self, stop: int) -> None:
         """Write the rows of everything below a position, and wait; call it before the commit of that position.

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from workbench.commit_note import CommitNote
 from workbench.layers.marks import NO_MARKS, marks_of
-from workbench.layers.meter import Counted, Meter, Pieces
+from workbench.layers.meter import CountedRecord, Meter, Pieces
 from workbench.layers.rows import AuditRow, Point
 from workbench.runtime.config import AuditConfig
 from workbench.runtime.event import Record, TopicPartition
@@ -26,7 +26,7 @@ SKIPPED, NOT_DECODED = "skip", "not_decoded"
 _make: Any = tuple.__new__
 
 
-class Written(Protocol):
+class RowsUnderWay(Protocol):
     """Rows on their way."""
 
     @property
@@ -37,7 +37,7 @@ class Written(Protocol):
 class RowWriter(Protocol):
     """Writes rows where an audit reads them. Any thread may call it."""
 
-    def put(self, lines: Sequence[str]) -> Written:
+    def put(self, lines: Sequence[str]) -> RowsUnderWay:
         """Write rows, JSON documents, in order; never waits."""
 
     def close(self, seconds: float) -> None:
@@ -57,6 +57,7 @@ class PartitionAudit:
 
     meter: Meter
     told_at: float
+    is_begun: bool  # whether it is known where reading begins, before the first record
     is_claimed: bool = False
     ended: dict[int, int] = field(default_factory=dict)
     others: dict[int, tuple[Point, str]] = field(default_factory=dict)
@@ -69,12 +70,14 @@ class PartitionAudit:
     def took(self, record: Record, now_ms: int) -> None:
         """A record was taken in."""
         _, _, offset, key, value, timestamp_ms, headers, _ = record
+        if not self.is_begun:
+            self.is_begun, self.meter.start = True, offset
         marks = marks_of(headers) if headers else NO_MARKS
         created = timestamp_ms if marks.created_ms is None else marks.created_ms
         size = (len(key) if key else 0) + (len(value) if value else 0)
-        # As `Counted(…)`, at a third of its time: this is the path of every record.
+        # As `CountedRecord(…)`, at a third of its time: this is the path of every record.
         self.meter.seen["in"].append(
-            _make(Counted, (offset, max(created, 0), size, marks.hash, marks.updated_ms, now_ms, None))
+            _make(CountedRecord, (offset, max(created, 0), size, marks.hash, marks.updated_ms, now_ms, None))
         )
 
     def gave_up(self, offset: int, code: object) -> None:
@@ -83,11 +86,6 @@ class PartitionAudit:
             "dead",
             code if type(code) is str else str(code) if type(code) is int else type(code).__name__,
         )
-
-    def begin_at(self, offset: int) -> None:
-        """Where reading begins, once it is known."""
-        if not self.is_claimed:
-            self.meter.start = offset
 
     def rows(
         self, stop: int, *, wanted: Sequence[tuple[int, int]] | None, skipped: Pieces, clock: float
@@ -108,7 +106,7 @@ class PartitionAudit:
             ended = self.ended.pop(it.offset, it.now_ms)
             other = self.others.pop(it.offset, None)
             if other is None:
-                outs.append(_make(Counted, (*it[:5], ended, None)))
+                outs.append(_make(CountedRecord, (*it[:5], ended, None)))
             else:
                 meter.seen[other[0]].append(it._replace(now_ms=ended, error=other[1]))
         found = meter.rows(stop, pieces=pieces, gone=gone)
@@ -124,7 +122,7 @@ class PartitionAudit:
             meter.stream, meter.layer, topic=meter.topic, partition=meter.partition, start=offset, points=_POINTS,
             window_ms=meter.window_ms, incarnation=self.incarnation + 1, adds=meter.adds, now_ms=meter.now_ms,
         )  # fmt: skip
-        return PartitionAudit(again, self.told_at)
+        return PartitionAudit(again, self.told_at, is_begun=True)
 
 
 class Auditor:
@@ -155,9 +153,9 @@ class Auditor:
             points=_POINTS, window_ms=round(self._config.window_seconds * 1000), incarnation=max(before + 1, now),
             adds=self._ranges is not None, now_ms=lambda: self._wall_clock() * 1000,
         )  # fmt: skip
-        return PartitionAudit(meter, self._clock())
+        return PartitionAudit(meter, self._clock(), is_begun=start is not None)
 
-    def write(self, found: Iterable[tuple[TopicPartition, PartitionAudit, int, Pieces]]) -> Written | None:
+    def write(self, found: Iterable[tuple[TopicPartition, PartitionAudit, int, Pieces]]) -> RowsUnderWay | None:
         """Write the rows of everything below these offsets; None: there are none."""
         now = self._clock()
         lines = []

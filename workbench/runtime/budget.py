@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 
 _MOST_WAIT_SECONDS = 1.0  # longest wait, so that polls stay frequent
+_LONGEST_WITHOUT_POLL_SECONDS = 5.0
+_STEP_SECONDS = 0.02
 _BURST_SECONDS = 0.25  # largest burst after an idle time, as a share of the rate
 
 
@@ -31,6 +33,14 @@ class ByteBudget:
             self._tokens = min(self._rate * _BURST_SECONDS, self._tokens + (now - self._at) * self._rate)
             self._at = now
             return 0.0 if self._tokens > 0 else min(_MOST_WAIT_SECONDS, -self._tokens / self._rate)
+
+    def holds_off(self, wait: Callable[[float], object], *, since_poll: float) -> bool:
+        """Wait briefly if the budget forbids reading; but one record may exceed it, and a member must poll now and then."""
+        seconds = self.wait_seconds()
+        if seconds <= 0 or since_poll > _LONGEST_WITHOUT_POLL_SECONDS:
+            return False
+        wait(min(seconds, _STEP_SECONDS))
+        return True
 
     def records(self, limit: int) -> int:
         """Number of records to ask for, so that one batch is not much larger than a burst."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from time import sleep
 
 from workbench.commit_note import CommitNote, format_note
-from workbench.runtime.auditing import Auditor, PartitionAudit, Written
+from workbench.runtime.auditing import Auditor, PartitionAudit, RowsUnderWay
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
@@ -57,7 +57,7 @@ class Committer:
         self._auditor = auditor
         self._sleep = sleep
         # A commit whose rows are on their way, and since when.
-        self._told: tuple[_Wanted, Written, float] | None = None
+        self._told: tuple[_Wanted, RowsUnderWay, float] | None = None
         self._under_way: _Wanted | None = None
         self._last = clock()
 
@@ -92,7 +92,7 @@ class Committer:
             self._under_way = wanted
             self._send(wanted, wait=False)
 
-    def _tell(self, wanted: _Wanted, states: Sequence[PartitionState]) -> Written | None:
+    def _tell(self, wanted: _Wanted, states: Sequence[PartitionState]) -> RowsUnderWay | None:
         """Write the rows of what is to be committed, and of what was committed by the claim; and signs of life."""
         if self._auditor is None:
             return None
@@ -127,7 +127,7 @@ class Committer:
         """Nothing can be committed any more; what was, is told."""
         self._await(self._tell({}, list(states)))
 
-    def _await(self, told: Written | None) -> None:
+    def _await(self, told: RowsUnderWay | None) -> None:
         since = self._clock()
         while told is not None and self._auditor is not None and not (told.is_over or self._auditor.is_late(since)):
             self._sleep(_ROWS_STEP_SECONDS)

@@ -39,9 +39,6 @@ _BUSY_POLL_SECONDS = 0.02  # interval of retries while an event waits for room
 # Decoding may be slow; decoded events wait at most this long before they are placed.
 _PLACE_EVERY_SECONDS = 0.01
 _HOUSEKEEPING_SECONDS = 0.1
-# A byte budget may forbid reading for a long time (one record can exceed it); the member must still poll.
-_LONGEST_WITHOUT_POLL_SECONDS = 5.0
-_BUDGET_STEP_SECONDS = 0.02
 _DRAIN_STEP_SECONDS = 0.005
 
 
@@ -149,7 +146,7 @@ class ConsumerThread:
     def _step(self) -> None:
         limit = self._flow.records(self._config.max_poll_records)
         if self._budget is not None:
-            if self._must_wait(self._budget):
+            if self._budget.holds_off(self._stopping.wait, since_poll=self._clock() - self.last_poll):
                 self._keep_house()
                 return
             limit = self._budget.records(limit)
@@ -213,14 +210,6 @@ class ConsumerThread:
         now = [(state.partition, state.note) for state in list(self.partitions.values())]
         return self._ranges.unproved((*self._notes.items(), *now)) if self._ranges is not None else []
 
-    def _must_wait(self, budget: ByteBudget) -> bool:
-        """Wait briefly if the budget forbids reading, but not beyond the poll interval."""
-        seconds = budget.wait_seconds()
-        if seconds <= 0 or self._clock() - self.last_poll > _LONGEST_WITHOUT_POLL_SECONDS:
-            return False
-        self._stopping.wait(min(seconds, _BUDGET_STEP_SECONDS))
-        return True
-
     def _poll_timeout(self) -> float:
         if self._placing.is_holding or self._completions:
             return _BUSY_POLL_SECONDS
@@ -263,8 +252,6 @@ class ConsumerThread:
                 decoded[topic] = 1
             if state.first_offset is None:
                 state.first_offset = offset
-                if state.audit is not None and state.position is None:
-                    state.audit.begin_at(offset)
             if state.audit is not None:
                 state.audit.took(record, taken_ms)
             state.position = offset + 1
@@ -287,12 +274,12 @@ class ConsumerThread:
             if now - placed_at > _PLACE_EVERY_SECONDS:
                 self._placing.place(ready)
                 ready.clear()
-                self._count_decoded(decoded)
+                self._metrics.decoded(decoded, self.member)
                 placed_at = now
                 if now - self._last_housekeeping > _HOUSEKEEPING_SECONDS:
                     self._keep_house(in_batch=True)
         self._placing.place(ready)
-        self._count_decoded(decoded)
+        self._metrics.decoded(decoded, self.member)
 
     def _begin_anew(self, state: PartitionState, offset: int) -> PartitionState:
         """See `LogIdentity.begin_anew`. What was held back of the former log exists nowhere else: it is taken in first."""
@@ -315,11 +302,6 @@ class ConsumerThread:
             if (state := self.partitions.get(item.partition)) is not None:
                 self._pass(state, item)
         self._take_in(records)
-
-    def _count_decoded(self, decoded: dict[str, int]) -> None:
-        for topic, count in decoded.items():
-            self._metrics.deserialized(topic, self.member, count)
-        decoded.clear()
 
     # Housekeeping
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from workbench.kafka.runtime.audit_rows import KafkaRows
+from workbench.kafka.audit_rows import KafkaRows
 from workbench.kafka.runtime.dead_letters import DeadLetters, make_producer
 from workbench.kafka.runtime.log_ends import LogEnds
 from workbench.kafka.runtime.source import KafkaSource

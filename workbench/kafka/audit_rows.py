@@ -25,7 +25,7 @@ class _Batch:
 
     @property
     def is_over(self) -> bool:
-        """See `Written`."""
+        """See `RowsUnderWay`."""
         return self._left <= 0
 
     def one_less(self) -> None:

@@ -1,0 +1,250 @@
+"""Records of topics and tables for audits: comparing two of them, following one record, and reading some again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import UsageError
+from workbench.layers.marks import CREATED_HEADER, ID_HEADER, UPDATED_HEADER
+from workbench.queues.gateway import Ranges
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from workbench.audit.compare import Comparison
+    from workbench.settings import Cluster
+
+_MOST_FOUND = 1_000
+_PARTS = "64"  # tasks of a shuffle: 35 million rows of a day's windows pass in pieces that fit into memory
+
+
+def session_for_audits() -> SparkSession:
+    """A Spark session for millions of rows beside that of triages."""
+    from workbench.api.measure import session_for_much_data
+
+    spark = session_for_much_data()
+    for key, value in {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": _PARTS}.items():
+        spark.conf.set(key, value)
+    return spark
+
+
+def whole_topic(cluster: Cluster, topic: str, *, since_ms: int | None = None, until_ms: int | None = None) -> Ranges:
+    """Offset ranges of what a topic holds now, or of its records from a time to another.
+
+    Raises:
+        UsageError: if the cluster has no such topic. SourceUnreachableError: if it does not answer.
+    """
+    from workbench.errors import SourceUnreachableError
+    from workbench.queues.systems import gateway_of
+
+    gateway = gateway_of(cluster)
+    view = gateway.cluster([topic]).topics.get(topic)
+    if view is None:
+        raise UsageError(f"The cluster {cluster.name} has no topic {topic!r}.")
+    parts = [(topic, number) for number in sorted(view.leaders)]
+    instants = [it for it in (since_ms, until_ms) if it is not None]
+    logs = gateway.logs(parts, instants_ms=instants, stable=True)
+    if logs.errors:
+        part, reason = next(iter(logs.errors.items()))
+        raise SourceUnreachableError(f"{part[0]}-{part[1]} cannot be read: {reason}.")
+
+    def at(instant: int | None, part: tuple[str, int], otherwise: int) -> int:
+        if instant is None:
+            return otherwise
+        first = logs.found[instant][part].offset
+        return logs.ends[part] if first is None else first
+
+    return {
+        part: (at(since_ms, part, logs.starts[part]), at(until_ms, part, logs.stable_ends.get(part, logs.ends[part])))
+        for part in parts
+    }
+
+
+def records_of(
+    spark: SparkSession, cluster: Cluster, spans: Mapping[tuple[str, int], Sequence[tuple[int, int]]]
+) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """Offset and hash of the id of the records in some ranges, by partition.
+
+    Raises:
+        SourceUnreachableError, EvidenceError: if they cannot be read, or are deleted.
+    """
+    from workbench.logs.records import run
+    from workbench.queues.systems import system_of
+
+    frame = system_of(cluster).read_records(spark, cluster, spans, ["topic", "partition", "offset", "headers"])
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in run(
+        frame.selectExpr(
+            "topic",
+            "partition",
+            "offset",
+            f"xxhash64({_header(ID_HEADER)}) AS hash",
+            f"{_header(ID_HEADER)} IS NULL AS bare",
+        )
+    ):
+        found.setdefault((row["topic"], row["partition"]), []).append(
+            {"offset": row["offset"], "hash": None if row["bare"] else row["hash"]}
+        )
+    return found
+
+
+def _header(name: str) -> str:
+    """SQL: value of a record's last header of a name; NULL without one."""
+    return f"try_element_at(filter(headers, it -> it.key = '{name}'), -1).value"
+
+
+def ids_in(spark: SparkSession, path: Path) -> frozenset[int]:
+    """Hashes of the ids in a file or folder, Parquet or JSON lines, with a column `id`.
+
+    Raises:
+        UsageError: if there is no such column.
+    """
+    frame = _table(spark, path)
+    if "id" not in frame.columns:
+        raise UsageError(f"{path} has no column 'id'.", hint="It must have the ids of the records that came out.")
+    return frozenset(
+        row["hash"] for row in frame.selectExpr("xxhash64(CAST(id AS binary)) AS hash").distinct().collect()
+    )
+
+
+def _table(spark: SparkSession, path: Path) -> DataFrame:
+    if not path.exists():
+        raise UsageError(
+            f"There is nothing at {path}.", hint="A file or folder of Parquet or JSON lines, or CLUSTER:TOPIC."
+        )
+    path = path.absolute()
+    names = [item.name for item in path.iterdir()] if path.is_dir() else [path.name]
+    if any(name.endswith(".parquet") for name in names):
+        return spark.read.parquet(str(path))
+    return spark.read.json(str(path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    name: str
+    frame: DataFrame
+
+
+def _side(spark: SparkSession, text: str, config: Path | None, since_ms: int | None, until_ms: int | None) -> _Side:
+    """A table, or a topic as CLUSTER:TOPIC; its frame has `hour_ms`, `partition`, `hash` and `place`."""
+    from workbench.queues.systems import system_of
+    from workbench.settings import load_settings
+
+    name, colon, topic = text.partition(":")
+    if colon and not Path(text).exists():
+        cluster = load_settings(config).cluster(name)
+        ranges = whole_topic(cluster, topic, since_ms=since_ms, until_ms=until_ms)
+        records = system_of(cluster).read_records(
+            spark, cluster, ranges, ["partition", "offset", "timestamp", "key", "value"]
+        )
+        return _Side(
+            name=text,
+            frame=records.selectExpr(
+                "unix_millis(timestamp) div 3600000 * 3600000 AS hour_ms", "partition", "xxhash64(key, value) AS hash",
+                "concat(partition, '@', offset) AS place",
+            ),
+        )  # fmt: skip
+    table = _table(spark, Path(text))
+    columns = ", ".join(f"`{it}`" for it in sorted(table.columns))
+    what = f"to_json(struct({columns}))"
+    return _Side(
+        name=text,
+        frame=table.selectExpr(
+            "CAST(NULL AS bigint) AS hour_ms",
+            "0 AS partition",
+            f"xxhash64({what}) AS hash",
+            f"left({what}, 300) AS place",
+        ),
+    )
+
+
+def compare(
+    one: str,
+    other: str,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    sample: int = 20,
+    config: Path | None = None,
+) -> Comparison:
+    """Compare the records of two topics or tables, whatever their order: a run of a new version beside the old one.
+
+    Args:
+        one, other: CLUSTER:TOPIC, or a file or folder of Parquet or JSON lines. Of topics, key and value count; of tables, all columns.
+        since_ms, until_ms: of topics: only records from a time to another, ms since the epoch.
+        sample: most records that are shown of each side.
+
+    Raises:
+        UsageError: if one of them does not exist. SourceUnreachableError: if it cannot be read.
+    """
+    from workbench.audit.compare import compare_frames
+
+    spark = session_for_audits()
+    sides = [_side(spark, text, config, since_ms, until_ms) for text in (one, other)]
+    return compare_frames(sides[0].frame, sides[1].frame, names=(one, other), sample=sample)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """A place where a record was.
+
+    Attributes:
+        topic, partition, offset: the place.
+        stored_ms: the record's timestamp there; None: it has none.
+        created_ms, updated_ms: by its headers, when it was made and when the last layer gave it out; None: it does not say.
+        error: of a dead letter, what it died of.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    stored_ms: int | None
+    created_ms: int | None
+    updated_ms: int | None
+    error: str | None
+
+
+def trace(
+    record: str,
+    *,
+    cluster: str,
+    topics: Sequence[str],
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    config: Path | None = None,
+) -> list[Sighting]:
+    """Find one record in topics, by its id (header `wb-id`) or its key; in the order of time.
+
+    Raises:
+        UsageError: if a topic does not exist. SourceUnreachableError: if it cannot be read.
+    """
+    from pyspark.sql import functions as f
+
+    from workbench.logs.records import run
+    from workbench.queues.systems import system_of
+    from workbench.settings import load_settings
+
+    spark = session_for_audits()
+    chosen = load_settings(config).cluster(cluster)
+    ranges: dict[tuple[str, int], Any] = {}
+    for topic in dict.fromkeys(topics):
+        ranges |= whole_topic(chosen, topic, since_ms=since_ms, until_ms=until_ms)
+    columns = ["topic", "partition", "offset", "timestamp", "key", "headers"]
+    records = system_of(chosen).read_records(spark, chosen, ranges, columns)
+    wanted = f.lit(record).cast("binary")
+    mine = records.where((f.expr(_header(ID_HEADER)) == wanted) | (f.col("key") == wanted)).selectExpr(
+        "topic", "partition", "offset", "unix_millis(timestamp) AS stored_ms",
+        *(f"try_cast(CAST({_header(name)} AS string) AS bigint) AS {name[3:-4]}_ms" for name in (CREATED_HEADER, UPDATED_HEADER)),
+        f"CAST(coalesce({_header('wb_code')}, {_header('__connect.errors.exception.class.name')}) AS string) AS error",
+    )  # fmt: skip
+    found = [
+        Sighting(
+            topic=row["topic"], partition=row["partition"], offset=row["offset"], stored_ms=row["stored_ms"],
+            created_ms=row["c_ms"], updated_ms=row["u_ms"], error=row["error"],
+        )
+        for row in run(mine.limit(_MOST_FOUND))
+    ]  # fmt: skip
+    return sorted(found, key=lambda it: (it.stored_ms or 0, it.topic, it.partition, it.offset))

@@ -1,0 +1,180 @@
+"""A producer that marks its records for an audit, tells what was delivered, and leaves out partitions that do not take records.
+
+producer = AuditedProducer({"bootstrap.servers": "kafka-1:9092"}, stream="orders", layer="gateway", rows_topic="audit")
+for record in request:
+    producer.produce("orders", record.value, record_id=record.id, created_ms=record.created_ms)
+producer.settle(10)        # delivered, and the rows are safe …
+answer(200)                # … before anybody relies on it
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from workbench.errors import SourceUnreachableError
+from workbench.humanize import plural
+from workbench.kafka.audit_rows import KafkaRows
+from workbench.layers.marks import headers_for
+from workbench.layers.meter import Meter
+
+_log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.05
+_FAILURES = 3  # one after the other, until a partition is left out
+_PROBE_SECONDS = 10.0  # until it is tried again
+
+
+class AuditedProducer:
+    """See the module. Any thread may call it.
+
+    Positions are its own sequence numbers, of this process alone: what a killed process has not settled, nobody relies on.
+
+    Args:
+        properties: of librdkafka.
+        stream, layer: as in `layers.rows`.
+        rows_topic: takes the rows, on the same cluster.
+        name: of this producer; None: host and process.
+        left_out: partitions that get no record without a key (`workbench partitions exclude`); `leave_out` changes them.
+    """
+
+    def __init__(
+        self,
+        properties: dict[str, Any],
+        *,
+        stream: str,
+        layer: str,
+        rows_topic: str,
+        name: str | None = None,
+        left_out: Collection[int] = (),
+        window_ms: int = 60_000,
+        make_producer: Callable[..., Any] = Producer,
+    ) -> None:
+        started = round(time.time() * 1000)
+        self._name = f"{name or f'{socket.gethostname()}-{os.getpid()}'}/{started}"
+        self._producer = make_producer({"enable.idempotence": True, "linger.ms": 5, **properties}, logger=_log)
+        self._rows = KafkaRows(rows_topic, properties, make_producer=make_producer)
+        self._meter = Meter(
+            stream, layer, topic=self._name, partition=0, start=0, points=("in", "out", "dead"), window_ms=window_ms,
+            incarnation=started,
+        )  # fmt: skip
+        self._lock = threading.Lock()
+        self._open: set[int] = set()
+        self._next = 0
+        self._turn = itertools.count()
+        self._left_out = frozenset(left_out)
+        self._failed: dict[tuple[str, int], tuple[int, float]] = {}  # failures in a row, and when it is tried again
+        self._partitions: dict[str, Sequence[int]] = {}
+
+    def leave_out(self, partitions: Collection[int]) -> None:
+        """Which partitions get no record without a key, from now on."""
+        self._left_out = frozenset(partitions)
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        record_id: bytes | None = None,
+        created_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
+    ) -> None:
+        """Send one record; returns at once.
+
+        Args:
+            record_id: None: one of its own.
+            created_ms: when it was made, ms since the epoch; None: now.
+            on_delivery: is called when it was delivered, or failed.
+
+        Raises:
+            BufferError: if too many are on their way.
+        """
+        now = round(time.time() * 1000)
+        created = now if created_ms is None else created_ms
+        with self._lock:
+            number = self._next
+            own = record_id if record_id is not None else f"{self._name}/{number}".encode()
+            size = len(value or b"") + len(key or b"")
+
+            def delivered(error: KafkaError | None, message: Message) -> None:
+                with self._lock:
+                    self._open.discard(number)
+                    if error is None:
+                        self._meter.count("out", number, own, created_ms=created, size=size)
+                    else:
+                        self._meter.count("dead", number, own, created_ms=created, size=size, error=error.name())
+                    self._noted(topic, message.partition(), error)
+                if on_delivery is not None:
+                    on_delivery(error, message)
+
+            more = {} if key is not None else self._chosen(topic)
+            marks = headers_for(own, created_ms=created, updated_ms=now)
+            self._producer.produce(topic, value, key, headers=[*headers, *marks], on_delivery=delivered, **more)
+            self._next += 1
+            self._open.add(number)
+            self._meter.count("in", number, own, created_ms=created, size=size)
+        self._producer.poll(0)
+
+    def settle(self, seconds: float) -> None:
+        """Wait until all records are delivered or have failed, and the rows about them are safe.
+
+        Raises:
+            SourceUnreachableError: if that is not so in time.
+        """
+        deadline = time.monotonic() + seconds
+        self._producer.flush(max(0.0, seconds))
+        with self._lock:
+            stop = min(self._open, default=self._next)
+            under_way = self._rows.put([it.line() for it in self._meter.rows(stop)])
+            self._meter.forget(stop)
+        while not under_way.is_over and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS / 10)
+        if self._open or not under_way.is_over:
+            raise SourceUnreachableError(
+                f"{plural(len(self._open), 'record')} and their rows are not delivered within {seconds:g} s."
+            )
+
+    def close(self, seconds: float = 10.0) -> None:
+        """Settle, and end."""
+        try:
+            self.settle(seconds)
+        finally:
+            self._rows.close(seconds)
+
+    # Partitions
+
+    def _chosen(self, topic: str) -> dict[str, int]:
+        """A partition for a record without a key, if some are left out; else the client chooses."""
+        now = time.monotonic()
+        failing = {
+            number
+            for (of, number), (failures, again) in self._failed.items()
+            if of == topic and failures >= _FAILURES and now < again
+        }
+        bad = self._left_out | failing
+        if not bad:
+            return {}
+        if topic not in self._partitions:
+            known = self._producer.list_topics(topic, timeout=5).topics.get(topic)
+            self._partitions[topic] = sorted(known.partitions) if known is not None else ()
+        good = [it for it in self._partitions[topic] if it not in bad]
+        return {"partition": good[next(self._turn) % len(good)]} if good else {}
+
+    def _noted(self, topic: str, number: int | None, error: KafkaError | None) -> None:
+        if number is None or number < 0:
+            return
+        if error is None:
+            self._failed.pop((topic, number), None)
+        else:
+            failures = self._failed.get((topic, number), (0, 0.0))[0] + 1
+            self._failed[topic, number] = (failures, time.monotonic() + _PROBE_SECONDS)
