@@ -22,6 +22,7 @@ from workbench.api.audits import audit
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.lab.process import free_port
+from workbench.runtime import Runtime, RuntimeConfig
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm]
 
@@ -181,6 +182,36 @@ def test_the_ledger_is_the_truth_of_three_killed_processes(lab: Lab, tmp_path: P
     }
     gone = {(number, offset) for number, offset, name in log if name in made.lost}
     assert (named, found["unnamed"], shown.returncode) == (gone, 0, 3), shown.stderr
+    repair(made, found, settings, tmp_path)
+    after = [row for row in audit(name="orders", config=settings).rows(stream="orders") if row["edge"] == "collector"]
+    assert sum(row["lost_high"] for row in after) == 0
+    assert sum(row["doubled_low"] for row in after) == doubled == sum(row["doubled_high"] for row in after)
+    before = {row["window_ms"]: row for row in rows if row["edge"] == "collector"}
+    healed = [row for row in after if before[row["window_ms"]]["arrival"] == "loss" and row["arrival"] == "ok"]
+    assert healed and {(row["same"], row["state"]) for row in healed} == {(True, "amended")}
+
+
+def repair(made: Pipeline, missing: dict[str, Any], settings: Path, folder: Path) -> None:
+    """Plan the missing records, apply the plan, and have a runtime handle them in the new group."""
+    place = ("--cluster", "prod", "--config", str(settings))
+    planned = run_here(
+        "replay", "plan", *place, "--from-group", "collector", "--new-group", "re-1", "--from-audit", "missing.json", "-o", "plan.json",
+        cwd=folder,
+    )  # fmt: skip
+    assert planned.returncode == 0, planned.stderr
+    plan = json.loads((folder / "plan.json").read_text())
+    applied = run_here("replay", "apply", "plan.json", *place, "--confirm", plan["hash"], cwd=folder)
+    assert applied.returncode == 0, applied.stderr
+    handled: list[tuple[int, int]] = []
+    config = RuntimeConfig.parse(
+        {
+            "bootstrap": made.bootstrap, "group": "re-1", "topics": [made.topic],
+            "ranges": {made.topic: {it["partition"]: [tuple(span) for span in it["ranges"]] for it in missing["partitions"]}},
+            "audit": {"topic": made.rows, "stream": "orders", "layer": "collector", "window_seconds": WINDOW_MS / 1000},
+        }
+    )  # fmt: skip
+    Runtime(config, {"*": lambda event: handled.append((event.record.partition, event.record.offset))}).run()
+    assert len(handled) == missing["records"]
 
 
 def test_records_are_traced_and_topics_compared(lab: Lab, tmp_path: Path) -> None:
