@@ -30,6 +30,7 @@ BENCHES: dict[str, Callable[[], Result]] = {
     "redrive_apply_1m": redrive.redrive_apply_1m,
     "redrive_cap": redrive.redrive_cap,
     "runtime_noop": runtime.runtime_noop,
+    "runtime_audit": runtime.runtime_audit,
     "runtime_io_bound": runtime.runtime_io_bound,
     "runtime_rest": runtime.runtime_rest,
     "runtime_enqueue_p99": runtime.runtime_enqueue_p99,

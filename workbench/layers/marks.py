@@ -12,6 +12,7 @@ from workbench.layers.rows import signed
 ID_HEADER = "wb-id"
 CREATED_HEADER = "wb-ctime"
 UPDATED_HEADER = "wb-utime"
+OURS = frozenset({ID_HEADER, CREATED_HEADER, UPDATED_HEADER})
 _SEED = 42  # of Spark's `xxhash64`
 _LATEST_MS = 1 << 53
 
@@ -48,7 +49,7 @@ def marks_of(headers: Headers | None) -> Marks:
     updated: int | None = None
     try:
         for name, value in headers:
-            if value is None or not name.startswith("wb-"):
+            if value is None or name not in OURS:
                 continue
             if name == ID_HEADER:
                 hashed = hash_of(value)

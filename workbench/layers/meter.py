@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from workbench.layers.marks import hash_of
 from workbench.layers.rows import GONE, LATENCY_MS, POINTS, AuditRow, Point, WindowCount
 
 _BOUNDS = np.array(LATENCY_MS)
+_MOST_ERROR = 200
 Pieces = Sequence[tuple[int, int]]  # positions [start, stop)
 
 
@@ -44,6 +45,45 @@ class CountedRecord(NamedTuple):
     updated_ms: int | None
     now_ms: int
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Records at one point, a column each.
+
+    Attributes:
+        created_ms, sizes: of each record, ms since the epoch and bytes.
+        hashes, named: hash of its id, and whether it has one.
+        since_created_ms, since_updated_ms: latencies, of those of which they are known and measured.
+        errors: numbers by class.
+    """
+
+    created_ms: np.ndarray
+    sizes: np.ndarray
+    hashes: np.ndarray
+    named: np.ndarray
+    since_created_ms: np.ndarray
+    since_updated_ms: np.ndarray
+    errors: Mapping[str, int]
+
+    def windows(self, window_ms: int) -> list[WindowCount]:
+        """Counts, bytes and sums of hashes by window."""
+        starts = self.created_ms // window_ms * window_ms
+        order = np.argsort(starts, kind="stable")
+        ordered = starts[order]
+        firsts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        counts = np.diff(np.r_[firsts, len(ordered)])
+        many = np.add.reduceat(self.sizes[order], firsts)
+        # Sums of 64-bit numbers wrap around, which is what is wanted.
+        sums = np.add.reduceat(self.hashes[order], firsts)
+        whole = np.logical_and.reduceat(self.named[order], firsts)
+        found = zip(
+            ordered[firsts].tolist(), counts.tolist(), many.tolist(), sums.tolist(), whole.tolist(), strict=True
+        )
+        return [
+            WindowCount(start_ms=start, count=count, bytes=size, sum=total if is_whole else None)
+            for start, count, size, total, is_whole in found
+        ]
 
 
 @dataclass(slots=True)
@@ -161,42 +201,42 @@ class Meter:
             incarnation=incarnation, sequence=sequence, adds=self.adds, emitted_ms=round(self.now_ms()),
         )  # fmt: skip
 
-    def _row(self, point: Point, start: int, stop: int) -> AuditRow:
+    def columns(self, point: Point, start: int, stop: int) -> Columns | None:
+        """What was counted of the positions [start, stop); None: nothing."""
         done = [it for it in self.seen[point] if start <= it.offset < stop]
-        row = self._bare(point, start=start, stop=stop, incarnation=self.incarnation or 0, sequence=self._sequence)
         if not done:
-            return row
+            return None
         _, created, sizes, hashes, updated, now, errors = zip(*done, strict=True)
         made, at = np.array(created, dtype=np.int64), np.array(now, dtype=np.int64)
-        known = [(then, when) for then, when in zip(updated, now, strict=True) if then is not None]
+        known = [when - then for then, when in zip(updated, now, strict=True) if then is not None]
+        return Columns(
+            created_ms=made,
+            sizes=np.array(sizes, dtype=np.int64),
+            hashes=np.array([it or 0 for it in hashes], dtype=np.int64),
+            named=np.array([it is not None for it in hashes]),
+            since_created_ms=at - made,
+            since_updated_ms=np.array(known, dtype=np.int64),
+            errors=Counter(it[:_MOST_ERROR] for it in errors if it is not None),
+        )
+
+    def _row(self, point: Point, start: int, stop: int) -> AuditRow:
+        row = self._bare(point, start=start, stop=stop, incarnation=self.incarnation or 0, sequence=self._sequence)
+        done = self.columns(point, start, stop)
+        if done is None:
+            return row
         return row.model_copy(
             update={
-                "windows": _windows(made // self.window_ms * self.window_ms, sizes, hashes),
-                "created_ms": _histogram(at - made),
-                "updated_ms": _histogram(np.array([when - then for then, when in known])) if known else [],
-                "errors": dict(Counter(it[:200] for it in errors if it is not None)),
+                "windows": done.windows(self.window_ms),
+                "created_ms": _histogram(done.since_created_ms),
+                "updated_ms": _histogram(done.since_updated_ms),
+                "errors": dict(done.errors),
             }
         )
 
 
-def _windows(starts: np.ndarray, sizes: Sequence[int], hashes: Sequence[int | None]) -> list[WindowCount]:
-    order = np.argsort(starts, kind="stable")
-    ordered = starts[order]
-    firsts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    counts = np.diff(np.r_[firsts, len(ordered)])
-    many = np.add.reduceat(np.array(sizes, dtype=np.int64)[order], firsts)
-    # Sums of 64-bit numbers wrap around, which is what is wanted.
-    named = np.array([it is not None for it in hashes])[order]
-    sums = np.add.reduceat(np.array([it or 0 for it in hashes], dtype=np.int64)[order], firsts)
-    whole = np.logical_and.reduceat(named, firsts)
-    found = zip(ordered[firsts].tolist(), counts.tolist(), many.tolist(), sums.tolist(), whole.tolist(), strict=True)
-    return [
-        WindowCount(start_ms=start, count=count, bytes=size, sum=total if is_whole else None)
-        for start, count, size, total, is_whole in found
-    ]
-
-
 def _histogram(latencies: np.ndarray) -> list[int]:
+    if not len(latencies):
+        return []
     buckets = np.searchsorted(_BOUNDS, np.maximum(latencies, 0), side="left")
     found: list[int] = np.bincount(buckets, minlength=len(LATENCY_MS) + 1).tolist()
     return found

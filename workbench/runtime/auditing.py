@@ -8,22 +8,28 @@ commit goes on: an audit says then that it does not know, and nobody waits for i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from workbench.commit_note import CommitNote
-from workbench.layers.marks import NO_MARKS, marks_of
-from workbench.layers.meter import CountedRecord, Meter, Pieces
+from workbench.layers.marks import NO_MARKS, OURS, Marks, marks_of
+from workbench.layers.meter import Columns, Meter, Pieces
 from workbench.layers.rows import AuditRow, Point
 from workbench.runtime.config import AuditConfig
-from workbench.runtime.event import Record, TopicPartition
+from workbench.runtime.event import Headers, Record, TopicPartition
 
 _POINTS: tuple[Point, ...] = ("in", "out", "rejected", "dead")
 # A window is final once a partition has told of a later time, so one without records must tell now and then.
 HEARTBEAT_SECONDS = 30.0
 SKIPPED, NOT_DECODED = "skip", "not_decoded"
-_make: Any = tuple.__new__
+# One of so many offsets is measured until its end: percentiles need no more, and each costs as much as all else that is told.
+MEASURED = 16
+_MOST_CODE = 200
 
 
 class RowsUnderWay(Protocol):
@@ -44,48 +50,170 @@ class RowWriter(Protocol):
         """Wait for those on their way."""
 
 
-@dataclass(slots=True, eq=False)
-class PartitionAudit:
-    """One assignment of one partition, as an audit sees it. Only its consumer thread calls it, but for `other`.
+class _Chunk(NamedTuple):
+    """Records that were taken in together, a column each."""
+
+    offsets: Sequence[int]
+    stamps_ms: Sequence[int]
+    key_bytes: Sequence[int]
+    value_bytes: Sequence[int]
+    marks: Sequence[Marks] | None  # None: none has any
+    taken_ms: int
+
+
+class _Gathered(NamedTuple):
+    """What is not told yet, a column each; updated_ms -1: not known."""
+
+    offsets: np.ndarray
+    created_ms: np.ndarray
+    sizes: np.ndarray
+    hashes: np.ndarray
+    named: np.ndarray
+    updated_ms: np.ndarray
+    taken_ms: np.ndarray
+
+
+def _gathered(chunks: Sequence[_Chunk]) -> _Gathered:
+    def column(parts: Iterable[Sequence[Any]], kind: Any = np.int64) -> np.ndarray:
+        return np.array(list(chain.from_iterable(parts)), dtype=kind)
+
+    marks = [it.marks or [NO_MARKS] * len(it.offsets) for it in chunks] if any(it.marks for it in chunks) else []
+    stamps = column(it.stamps_ms for it in chunks)
+    hashes, named, updated = np.zeros(len(stamps), np.int64), np.zeros(len(stamps), bool), np.full(len(stamps), -1)
+    if marks:
+        told = column([-1 if it.created_ms is None else it.created_ms for it in some] for some in marks)
+        stamps = np.where(told >= 0, told, stamps)
+        hashes = column([it.hash or 0 for it in some] for some in marks)
+        named = column(([it.hash is not None for it in some] for some in marks), bool)
+        updated = column([-1 if it.updated_ms is None else it.updated_ms for it in some] for some in marks)
+    return _Gathered(
+        offsets=column(it.offsets for it in chunks),
+        created_ms=np.maximum(stamps, 0),
+        sizes=column(it.key_bytes for it in chunks) + column(it.value_bytes for it in chunks),
+        hashes=hashes,
+        named=named,
+        updated_ms=updated,
+        taken_ms=np.repeat([it.taken_ms for it in chunks], [len(it.offsets) for it in chunks]),
+    )
+
+
+def _lengths(parts: Sequence[bytes | None]) -> list[int]:
+    try:
+        return list(map(len, parts))  # type: ignore[arg-type]
+    except TypeError:  # some are None
+        return [len(it or b"") for it in parts]
+
+
+def _may_have_marks(headers: Sequence[Headers | None]) -> bool:
+    try:
+        return not OURS.isdisjoint({name for name, _ in chain.from_iterable(filter(None, headers))})
+    except ValueError:  # of one record they cannot be read
+        return True
+
+
+@dataclass(slots=True)
+class _TaskMeter(Meter):
+    """A meter whose records come in batches, and whose fate is known by offset.
 
     Attributes:
-        is_claimed: whether a commit with the incarnation was stored.
-        ended: time at which each offset was finished, ms since the epoch.
         others: what became of an offset if it was not handled with success; processor threads write it before the offset is finished.
-        told_at: when rows were last written, in seconds of the consumer thread's clock.
+        ended: time at which some offsets were finished (one of `MEASURED`), ms since the epoch.
     """
 
-    meter: Meter
-    told_at: float
-    is_begun: bool  # whether it is known where reading begins, before the first record
-    is_claimed: bool = False
-    ended: dict[int, int] = field(default_factory=dict)
     others: dict[int, tuple[Point, str]] = field(default_factory=dict)
+    ended: dict[int, int] = field(default_factory=dict)
+    _chunks: list[_Chunk] = field(default_factory=list)
+    _all: _Gathered | None = None  # of the chunks
+
+    def took(self, records: Sequence[Record], now_ms: int) -> None:
+        """Records of this partition were taken in."""
+        # Column by column in C: each loop here costs as much as all else that is told.
+        _, _, offsets, keys, values, stamps, headers, _ = zip(*records, strict=True)
+        marks = [marks_of(it) for it in headers] if _may_have_marks(headers) else None
+        self._chunks.append(_Chunk(offsets, stamps, _lengths(keys), _lengths(values), marks, now_ms))
+        self._all = None
+
+    def columns(self, point: Point, start: int, stop: int) -> Columns | None:
+        """See `Meter`."""
+        if self._all is None:
+            self._all = _gathered(self._chunks)
+        every = self._all
+        keep = (every.offsets >= start) & (every.offsets < stop)
+        if point != "in":
+            mine = [offset for offset, (of, _) in list(self.others.items()) if point == "out" or of == point]
+            chosen = np.isin(every.offsets, mine) if mine else np.zeros(len(keep), dtype=bool)
+            keep &= ~chosen if point == "out" else chosen
+        if not keep.any():
+            return None
+        offsets, created, sizes, hashes, named, updated, now = (it[keep] for it in every)
+        errors: Counter[str] = Counter()
+        if point in ("rejected", "dead"):
+            errors.update(self.others[offset][1] for offset in offsets.tolist())
+        if point != "in":
+            measured = offsets % MEASURED == 0
+            now = np.array([self.ended.get(offset, -1) for offset in offsets[measured].tolist()], dtype=np.int64)
+            known = now >= 0
+            now, created_then, updated = now[known], created[measured][known], updated[measured][known]
+        else:
+            created_then = created
+        return Columns(
+            created_ms=created, sizes=sizes, hashes=hashes, named=named, since_created_ms=now - created_then,
+            since_updated_ms=(now - updated)[updated >= 0], errors=errors,
+        )  # fmt: skip
+
+    def forget(self, stop: int) -> None:
+        """See `Meter`."""
+        self._chunks = [it for it in self._chunks if it.offsets[-1] >= stop]
+        self._all = None
+        for known in (self.others, self.ended):
+            for offset in [it for it in list(known) if it < stop]:
+                del known[offset]
+        self.start = stop
+
+
+@dataclass(slots=True, eq=False)
+class PartitionAudit:
+    """One assignment of one partition, as an audit sees it. Only its consumer thread calls it, but for `gave_up` and `skipped`.
+
+    Attributes:
+        told_at: when rows were last written, in seconds of the consumer thread's clock.
+        is_begun: whether it is known where reading begins, before the first record.
+        is_claimed: whether a commit with the incarnation was stored.
+        taken: records of this batch.
+    """
+
+    meter: _TaskMeter
+    told_at: float
+    is_begun: bool
+    is_claimed: bool = False
+    taken: list[Record] = field(default_factory=list)
 
     @property
     def incarnation(self) -> int:
         """Of this assignment."""
         return self.meter.incarnation or 0
 
-    def took(self, record: Record, now_ms: int) -> None:
-        """A record was taken in."""
-        _, _, offset, key, value, timestamp_ms, headers, _ = record
+    def took(self, now_ms: int) -> None:
+        """The batch was taken in."""
+        if not self.taken:
+            return
         if not self.is_begun:
-            self.is_begun, self.meter.start = True, offset
-        marks = marks_of(headers) if headers else NO_MARKS
-        created = timestamp_ms if marks.created_ms is None else marks.created_ms
-        size = (len(key) if key else 0) + (len(value) if value else 0)
-        # As `CountedRecord(…)`, at a third of its time: this is the path of every record.
-        self.meter.seen["in"].append(
-            _make(CountedRecord, (offset, max(created, 0), size, marks.hash, marks.updated_ms, now_ms, None))
-        )
+            self.is_begun, self.meter.start = True, self.taken[0].offset
+        self.meter.took(self.taken, now_ms)
+        self.taken.clear()
+
+    def ended(self, offset: int, now_ms: int) -> None:
+        """A record is finished, whatever became of it."""
+        self.meter.ended[offset] = now_ms
+
+    def left_out(self, offset: int, reason: str) -> None:
+        """Nothing was to be done for a record; any thread may call it."""
+        self.meter.others[offset] = ("rejected", reason)
 
     def gave_up(self, offset: int, code: object) -> None:
         """An event is dead; any thread may call it. The code is the handler's object, and may be anything."""
-        self.others[offset] = (
-            "dead",
-            code if type(code) is str else str(code) if type(code) is int else type(code).__name__,
-        )
+        words = code if type(code) is str else str(code) if type(code) is int else type(code).__name__
+        self.meter.others[offset] = ("dead", words[:_MOST_CODE])
 
     def rows(
         self, stop: int, *, wanted: Sequence[tuple[int, int]] | None, skipped: Pieces, clock: float
@@ -96,21 +224,11 @@ class PartitionAudit:
             wanted: the ranges that this task processes; None: everything.
             skipped: offsets that were gone.
         """
-        meter, start = self.meter, self.meter.start
+        start = self.meter.start
         gone = _within(skipped, start, stop)
         pieces = _without([(start, stop)] if wanted is None else _within(wanted, start, stop), gone)
-        outs = meter.seen["out"]
-        for it in meter.seen["in"]:
-            if it.offset >= stop:
-                continue
-            ended = self.ended.pop(it.offset, it.now_ms)
-            other = self.others.pop(it.offset, None)
-            if other is None:
-                outs.append(_make(CountedRecord, (*it[:5], ended, None)))
-            else:
-                meter.seen[other[0]].append(it._replace(now_ms=ended, error=other[1]))
-        found = meter.rows(stop, pieces=pieces, gone=gone)
-        meter.forget(stop)
+        found = self.meter.rows(stop, pieces=pieces, gone=gone)
+        self.meter.forget(stop)
         self.told_at = clock
         # The ledger asks no row of the others where they have nothing to tell.
         return [it for it in found if it.windows or it.point in ("in", "out")]
@@ -118,7 +236,7 @@ class PartitionAudit:
     def anew(self, offset: int) -> PartitionAudit:
         """The same partition, read again from an offset: its log is another one."""
         meter = self.meter
-        again = Meter(
+        again = _TaskMeter(
             meter.stream, meter.layer, topic=meter.topic, partition=meter.partition, start=offset, points=_POINTS,
             window_ms=meter.window_ms, incarnation=self.incarnation + 1, adds=meter.adds, now_ms=meter.now_ms,
         )  # fmt: skip
@@ -148,12 +266,19 @@ class Auditor:
         topic, number = partition
         now = round(self._wall_clock() * 1000)
         before = note.audit or 0
-        meter = Meter(
+        meter = _TaskMeter(
             self._config.stream or topic, self._config.layer or self._group, topic=topic, partition=number, start=start or 0,
             points=_POINTS, window_ms=round(self._config.window_seconds * 1000), incarnation=max(before + 1, now),
             adds=self._ranges is not None, now_ms=lambda: self._wall_clock() * 1000,
         )  # fmt: skip
         return PartitionAudit(meter, self._clock(), is_begun=start is not None)
+
+    def took(self, audits: Iterable[PartitionAudit | None]) -> None:
+        """A batch was taken in."""
+        now_ms = round(self._wall_clock() * 1000)
+        for audit in audits:
+            if audit is not None:
+                audit.took(now_ms)
 
     def write(self, found: Iterable[tuple[TopicPartition, PartitionAudit, int, Pieces]]) -> RowsUnderWay | None:
         """Write the rows of everything below these offsets; None: there are none."""

@@ -14,7 +14,7 @@ from time import monotonic, sleep, time
 
 from workbench.commit_note import CommitNote, parse_note
 from workbench.humanize import plural
-from workbench.runtime.auditing import NOT_DECODED, Auditor
+from workbench.runtime.auditing import MEASURED, NOT_DECODED, Auditor
 from workbench.runtime.budget import ByteBudget
 from workbench.runtime.committer import Committer
 from workbench.runtime.config import RuntimeConfig
@@ -65,8 +65,7 @@ class ConsumerThread:
     ) -> None:
         self.member = member
         self.partitions: dict[TopicPartition, PartitionState] = {}
-        self.rebalances = 0
-        self.last_poll = clock()
+        self.rebalances, self.last_poll = 0, clock()
         self._config = config
         self._source = source
         self._decoding = Decoding(config, decode, metrics)
@@ -220,7 +219,6 @@ class ConsumerThread:
         clock, partitions, decode = self._clock, self.partitions, self._decoding.event
         decoded: dict[str, int] = {}
         placed_at = clock()
-        taken_ms = round(self._wall_clock() * 1000) if self._auditor is not None else 0
         for record in records:
             # Unpacked at once: this is the path of every record, and each attribute costs as much as all of this.
             topic, number, offset, key, value, timestamp_ms, headers, epoch = record
@@ -253,7 +251,7 @@ class ConsumerThread:
             if state.first_offset is None:
                 state.first_offset = offset
             if state.audit is not None:
-                state.audit.took(record, taken_ms)
+                state.audit.taken.append(record)
             state.position = offset + 1
             state.last_timestamp_ms = timestamp_ms
             if epoch != state.epoch:
@@ -261,7 +259,7 @@ class ConsumerThread:
             state.tracker.started(offset, timestamp_ms, now)
             if event is None:
                 if state.audit is not None:
-                    state.audit.others[offset] = ("rejected", NOT_DECODED)
+                    state.audit.left_out(offset, NOT_DECODED)
                 self._completions.append((state, offset, size))
                 continue
             event.owner, event.decoded_at = state, now
@@ -280,6 +278,8 @@ class ConsumerThread:
                     self._keep_house(in_batch=True)
         self._placing.place(ready)
         self._metrics.decoded(decoded, self.member)
+        if self._auditor is not None:
+            self._auditor.took(state.audit for state in partitions.values())
 
     def _begin_anew(self, state: PartitionState, offset: int) -> PartitionState:
         """See `LogIdentity.begin_anew`. What was held back of the former log exists nowhere else: it is taken in first."""
@@ -307,6 +307,8 @@ class ConsumerThread:
 
     def _keep_house(self, *, in_batch: bool = False) -> None:
         self._last_housekeeping = self._clock()
+        if in_batch and self._auditor is not None:  # before anything of it can be committed
+            self._auditor.took(state.audit for state in self.partitions.values())
         self._collect_completions()
         if not in_batch and (released := self._identity.look(release=not self._stopping.is_set())):
             self._take_in_again(released)
@@ -320,7 +322,7 @@ class ConsumerThread:
 
     def _collect_completions(self) -> None:
         completions = self._completions
-        now_ms = round(self._wall_clock() * 1000) if completions and self._auditor is not None else 0
+        now_ms = round(self._wall_clock() * 1000) if self._auditor is not None else 0
         while completions:
             state, offset, size = completions.popleft()
             state.held_bytes -= size
@@ -328,8 +330,8 @@ class ConsumerThread:
                 state.tracker.finished(offset)
                 state.watch.completed(offset)
                 state.completed += 1
-                if state.audit is not None:
-                    state.audit.ended[offset] = now_ms
+                if state.audit is not None and not offset % MEASURED:
+                    state.audit.ended(offset, now_ms)
         for state in self.partitions.values():
             log: PartitionState | None = state
             while log is not None:

@@ -231,7 +231,7 @@ class Task:
         topic, member = event.record.topic, self.config.client_id
         self.metrics.attempted(topic, member, event.type, outcome, seconds)
         if outcome is ProcessingOutcome.SKIP and (audit := event.owner.audit) is not None:
-            audit.others[event.offset] = ("rejected", SKIPPED)
+            audit.left_out(event.offset, SKIPPED)
 
     def finished(self, event: Event) -> None:
         """See `Reporter`."""
