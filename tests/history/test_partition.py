@@ -72,6 +72,20 @@ def test_one_odd_sample_is_no_story() -> None:
         assert (story.late, story.onset) == (False, None), place
 
 
+def test_a_process_that_is_gone_measures_no_age() -> None:
+    """Its last age was 0: while nobody measures it, the offsets say how old the next record is."""
+    at = scraped()
+    gone = (at > -1500.0) & (at <= -1000.0)
+    measured = Track(at[~gone], np.full(int((~gone).sum()), 0.5))
+    story = told(one(ends(np.where(gone, -1500.0, at) - 3), at, time_lag=measured), LIMITS)
+    assert story.outages == 1
+    lately = told(
+        one(ends(np.minimum(at, -400.0) - 3), at, time_lag=Track(at[at < -400], np.full(int((at < -400).sum()), 0.5))),
+        LIMITS,
+    )
+    assert lately.late is True
+
+
 def test_lost_is_what_retention_took_before_it_was_read() -> None:
     """Not what was read before and is read again, and not where the log start follows the commits."""
     at = scraped()
@@ -154,10 +168,11 @@ def test_what_neither_grows_nor_is_read_has_not_moved() -> None:
     assert told(MeasuredPartition(committed=Track(at, flat - 40), log_end=Track(at, ends(at))), LIMITS).unmoved is None
 
 
+@pytest.mark.parametrize("every", [30.0, 120.0])
 @pytest.mark.parametrize(("away", "counted"), [(300.0, True), (700.0, False)])
-def test_outages_are_stops_between_long_times_of_work(away: float, counted: bool) -> None:
-    """Killed every 15 min and away for 5: outages. Away for most of the time: the rhythm of a batch."""
-    at = scraped()
+def test_outages_are_stops_between_long_times_of_work(every: float, away: float, counted: bool) -> None:
+    """Killed every 15 min and away for 5: outages, however rarely somebody looks. Away for most of the time: the rhythm of a batch."""
+    at = scraped(every)
     down = np.mod(-at, 900.0) < away
     since = np.floor(at / 900.0) * 900.0 + 900.0 - away
     story = told(one(ends(np.where(down, since, at) - 3), at), LIMITS)

@@ -27,9 +27,12 @@ def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[Fl
         waits = (after < len(rising)) & (produced < at)
         age = np.where(waits, at - produced, 0.0)
     if len(time_lag) and len(time_lag) >= MOST * len(at):
-        near = (at >= time_lag.at[0] - step) & (at <= time_lag.at[-1] + 2 * step)
-        # The latest one, and nothing between two: a commit makes a step.
-        exact = time_lag.value[np.maximum(np.searchsorted(time_lag.at, at, side="right") - 1, 0)]
+        # The latest one, and nothing between two: a commit makes a step. A process that is gone shows none, and what waits grows older.
+        latest = np.maximum(np.searchsorted(time_lag.at, at, side="right") - 1, 0)
+        exact = time_lag.value[latest]
+        near = np.abs(at - time_lag.at[latest]) <= MISSED * max(
+            step, float(np.median(np.diff(time_lag.at))) if len(time_lag) > 1 else 0.0
+        )
         age = np.where(near, exact, age if age is not None else exact)
         known = known | near
     return age, known
