@@ -50,6 +50,17 @@ def test_what_the_handlers_counted_was_read(each: float) -> None:
     assert parts[0].skip_read is not None and parts[0].skip_read > 0.8
 
 
+def test_members_commit_at_different_moments() -> None:
+    """What one of two partitions passed is seen a sample later than the other's: their handlers' counts are of both."""
+    committed = stood_and_jumped()
+    later = np.where(AT <= AGAIN + 30, np.minimum(committed, ends(np.array([STOPPED]))[0]), committed)
+    parts, lines = jumped(committed)
+    lines[1] = {"committed": Track(AT, later), "log_end": Track(AT, ends(AT))}
+    parts[1] = told(MeasuredPartition(**lines[1]), LIMITS)
+    explained(parts, lines, counting(committed + later - 2e6))
+    assert all((it.skip_read or 0.0) > 0.8 for it in parts.values())
+
+
 def test_a_filter_may_have_left_out_what_was_passed() -> None:
     """Handlers that usually count one record in a hundred: those that were passed may be of a kind that they never see."""
     committed = stood_and_jumped()
@@ -159,10 +170,11 @@ def test_who_reads_at_an_even_pace_has_read_the_first_step_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found_after", "first", "told_so"), [(240.0, 1.0, True), (240.0, 0.4, False), (60.0, 1.0, False)]
+    ("found_after", "first", "told_so"),
+    [(240.0, 1.0, True), (240.0, 0.4, False), (60.0, 1.0, False), (110.0, 1.0, True)],
 )
 def test_the_first_records_of_a_new_partition(found_after: float, first: float, told_so: bool) -> None:
-    """Beyond all that had waited at the first commit, after more than the objective; not if the commit began among them."""
+    """Beyond all that had waited at the first commit, after more than the objective, as samples show it; not if it began among them."""
     born = AT[AT > -2000.0]
     read = AT[-2000.0 + found_after < AT]
     waiting = RATE * (read - born[0])

@@ -166,11 +166,24 @@ def test_a_single_record_in_a_handler_is_not_stuck() -> None:
     assert judge([stuck, part(1), part(2), part(3)]).stuck_partitions == (0,)
 
 
-@pytest.mark.parametrize(("passed", "verdict"), [(3.0, Verdict.HEALTHY), (3_000.0, Verdict.CANNOT_TELL)])
-def test_a_handful_of_records_in_one_step_is_no_doubt(passed: float, verdict: Verdict) -> None:
-    """Anybody reads three records in a step; three thousand at twenty times the usual pace may have been skipped."""
-    story = {"skipped": passed, "skipped_from": 5.0, "skipped_ago": 60.0, "skip_rate": passed / 15, "skip_pace": 15.0}
-    assert judge([part(0, story), part(1)]).verdict is verdict
+@pytest.mark.parametrize(
+    ("passed", "told", "verdict"),
+    [
+        (3.0, {}, Verdict.HEALTHY),
+        (3_000.0, {}, Verdict.CANNOT_TELL),
+        (3_000.0, {"skip_waited": 300.0}, Verdict.HEALTHY),
+        (3_000.0, {"skip_pace": 2.0}, Verdict.HEALTHY),
+        (3_000.0, {"skip_pace": 2.0, "skip_capacity": 2.0}, Verdict.CANNOT_TELL),
+        (3_000.0, {"skip_capacity": 1.2}, Verdict.HEALTHY),
+    ],
+)
+def test_what_was_passed_in_one_step_is_in_doubt(passed: float, told: dict[str, float], verdict: Verdict) -> None:
+    """Passed far faster than anything the group has read, or than what it read next, and longer behind than a deploy takes.
+
+    Anybody reads three records in a step.
+    """
+    story = {"skipped": passed, "skipped_from": 5.0, "skipped_ago": 60.0, "skip_rate": passed / 60, "skip_pace": 5.0}
+    assert judge([part(0, {**story, "skip_waited": 1200.0, **told}), part(1)]).verdict is verdict
 
 
 def lag_alone(number: int, *, low: float, mean: float) -> PartitionFeatures:

@@ -105,6 +105,7 @@ class PartitionHistory:
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
+        skip_waited: how long the first of them had waited, at most.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
         skip_capacity: how many times faster it was than what was read next, while it was still behind.
         skip_new: whether they are the first of a new partition, before its first commit.
@@ -147,6 +148,7 @@ class PartitionHistory:
     skipped_ago: float | None = None
     skip_pace: float | None = None
     skip_rate: float | None = None
+    skip_waited: float | None = None
     skip_read: float | None = None
     skip_capacity: float | None = None
     skip_new: bool = False

@@ -62,6 +62,7 @@ def skip(
     if pace[most] < APART * usual:
         return
     _note(found, offset[jump - 1], step[jump - 1], float(pace[most]), at[-1] - at[jump])
+    found.skip_waited = float(age[jump - 1] + took[most])
     # A batch reads an hour's records at once, each time.
     if len(others) >= FEW_MOVES:
         found.skip_pace = float(pace[most]) / usual
@@ -95,7 +96,8 @@ def unread_beginnings(
         first = float(start.value[0]) if start is not None and len(start) else 0.0
         born, read = float(end.at[0]), float(committed.at[0])
         older = any(it.at[0] < born for other, it in commits.items() if other != partition)
-        if born <= began + 2 * spacing or not older or read - born <= limits.objective + limits.commit_every:
+        # It was there, at the earliest, since the sample before.
+        if born <= began + 2 * spacing or not older or read - born + spacing <= limits.objective + limits.commit_every:
             continue
         waited = float(end.value[np.searchsorted(end.at, read, side="left") - 1]) - first
         if waited <= 0 or committed.value[0] < first + waited:
@@ -125,10 +127,11 @@ def explained(
             continue
         own = lines[partition]["committed"]
         after, spacing = _when(story, own), story.interval or 0.0
+        # In the same sample, or in its neighbour: members commit at different moments.
         together = [
             other
             for other, it in parts.items()
-            if it.skipped is not None and abs(_when(it, lines[other]["committed"]) - after) <= spacing
+            if it.skipped is not None and abs(_when(it, lines[other]["committed"]) - after) <= APART * spacing
         ]
         if handled is not None:
             # A first commit is no movement.
