@@ -57,11 +57,6 @@ class Lag(Standing):
         return self.limits.growth_floor_ratio * self.objective_seconds
 
     @cached_property
-    def _floor_seconds(self) -> float:
-        # A group that commits every ten minutes is up to ten minutes behind in the best of times.
-        return self.half_seconds + self.commit_every_seconds
-
-    @cached_property
     def _patience_seconds(self) -> float:
         return self.objective_seconds + self.commit_every_seconds
 

@@ -67,7 +67,8 @@ class Events(ProcessorFacts):
         # Who is behind reads as fast as it can. Between two samples nobody knows how fast: what it has shown before is all there is.
         faster = first_known(at_least(told(p, "skip_capacity"), APART), at_least(told(p, "skip_pace"), FAR))
         # Who was away for no longer than a deploy takes goes on where it was.
-        return any_of(all_of(faster, above(told(p, "skip_waited"), DEPLOY_SECONDS)), told(p, "skip_new") == 1)
+        long = above(told(p, "skip_waited"), DEPLOY_SECONDS)
+        return any_of(all_of(faster is not False, long), told(p, "skip_new") == 1)
 
     @cached_property
     def _far_too_fast(self) -> bool:

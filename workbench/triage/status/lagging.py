@@ -148,7 +148,9 @@ QUESTION = Node(
             look="measure the lag from outside: a lag exporter, or Kafka itself",
         ),
         leaves_open(
-            "unknown", "neither age nor trend of the lag is known", lambda row: row.late is None or row.growing is None
+            "unknown",
+            "how long messages wait, or whether the lag grows, is not known",
+            lambda row: row.late is None or row.growing is None,
         ),
         no(
             "keeps_up",
