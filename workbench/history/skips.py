@@ -78,6 +78,11 @@ def _between(line: Track, after: FloatArray, until: FloatArray) -> IntArray:
     return np.searchsorted(line.at, until, side="left") - np.searchsorted(line.at, after, side="right")
 
 
+def _spacing(parts: Mapping[int, PartitionHistory]) -> float:
+    """Between two samples of any commit; of a partition that was found a moment ago, it is not known yet."""
+    return max((it.interval or 0.0 for it in parts.values()), default=0.0)
+
+
 def unread_beginnings(
     parts: Mapping[int, PartitionHistory], lines: Mapping[int, Mapping[str, Track]], limits: Bounds
 ) -> None:
@@ -87,9 +92,9 @@ def unread_beginnings(
     if len(ends) < 2 or not commits:
         return
     began = min(float(it.at[0]) for it in ends.values())
+    spacing = _spacing(parts)
     for partition, story in parts.items():
         end, committed = ends.get(partition), commits.get(partition)
-        spacing = story.interval or 0.0
         if end is None or committed is None or story.skipped is not None or not spacing:
             continue
         start = lines[partition].get("log_start")
@@ -126,7 +131,7 @@ def explained(
         if story.skipped is None or story.skipped_ago is None:
             continue
         own = lines[partition]["committed"]
-        after, spacing = _when(story, own), story.interval or 0.0
+        after, spacing = _when(story, own), story.interval or _spacing(parts)
         # In the same sample, or in its neighbour: members commit at different moments.
         together = [
             other
