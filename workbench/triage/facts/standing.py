@@ -9,7 +9,6 @@ from workbench.numbers import (
     APART,
     FEW_SAMPLES,
     LESS,
-    MISSED,
     OLD_REST_SECONDS,
     PAUSE_SECONDS,
     QUOTA_PAUSE_SECONDS,
@@ -187,7 +186,7 @@ class Standing(WorkFacts):
     @fact
     def dark_partitions(self) -> tuple[int, ...]:
         """Measured before, and no more, while others are: a log without a leader, or a client that has gone with its partitions."""
-        missed = max(APART * self.limits.stale_after_seconds, MISSED * (self.sample_interval_seconds or 0.0))
+        missed = APART * max(self.limits.stale_after_seconds, self.sample_interval_seconds or 0.0)
         since = minus(most(*(p.lag_last_seconds for p in self.partitions)), missed)
         gone = (p for p in self.partitions if p.lag_messages is None or below(p.lag_last_seconds, since))
         return tuple(p.partition for p in gone if above(p.lag_ever_samples, 0))
