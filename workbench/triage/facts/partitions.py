@@ -218,14 +218,14 @@ class Partitions(Events):
     def hot_arrival_ratio(self) -> Number:
         """What arrives in a hot partition, as a multiple of what arrives in a typical one."""
         hot = [p for p in self.partitions if p.partition in self.hot_partitions]
-        return ratio(most(*(p.arrival_per_second for p in hot)), self.typical_arrival)
+        return ratio(least(*(p.arrival_per_second for p in hot)), self.typical_arrival)
 
     @fact
     def hot_growth(self) -> Number:
         """By how much more its arrivals have grown since the baseline than the group's."""
         hot = [p for p in self.partitions if p.partition in self.hot_partitions]
         return ratio(
-            most(*(ratio(p.arrival_per_second, p.arrival_baseline_per_second) for p in hot)), self.arrival_ratio
+            least(*(ratio(p.arrival_per_second, p.arrival_baseline_per_second) for p in hot)), self.arrival_ratio
         )
 
     @fact
