@@ -46,11 +46,6 @@ QUESTION = Node(
             lambda row: row.surely_hot is True,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
         ),
-        leaves_open(
-            "dark",
-            "how far behind those are that nobody measures any more is not known",
-            lambda row: bool(set(row.hot_partitions) & set(row.dark_partitions)),
-        ),
         no("spread", "no few partitions hold the lag", lambda row: not _are_few(row)),
         yes(
             "gets_more",
