@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.history.ages import oldest_at_most
 from workbench.history.partition import told
 from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
 
@@ -84,6 +85,35 @@ def test_a_process_that_is_gone_measures_no_age() -> None:
         LIMITS,
     )
     assert lately.late is True
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 50), st.floats(0.0, 1.0)), min_size=3, max_size=30),
+    seconds=st.integers(0, 20),
+)
+def test_a_lag_alone_bounds_the_age(steps: list[tuple[int, float]], seconds: int) -> None:
+    """Whatever arrives and is read in between: at one of these samples, the oldest message is no older than the bound."""
+    at = np.arange(1.0 - len(steps), 1.0)
+    end = np.cumsum([arrived for arrived, _ in steps]).astype(float)
+    committed = np.zeros(len(steps))
+    for number, (_, share) in enumerate(steps):
+        before = committed[number - 1] if number else 0.0
+        committed[number] = before + np.floor(share * (end[number] - before))
+    found = oldest_at_most(Track(at, end - committed), float(seconds))
+    # The first offset that is not committed was produced after the last sample of the end at or below it.
+    first = np.searchsorted(end, committed, side="right")
+    oldest = [
+        0.0 if committed[n] == end[n] else at[n] - at[max(first[n] - 1, 0)] for n in range(len(at)) if at[n] >= -seconds
+    ]
+    assert found is None or (oldest and min(oldest) <= found)
+
+
+def test_a_lag_that_never_falls_bounds_nothing() -> None:
+    """The same lag all the time may be of a group that is hours late; one that was 0 is of none."""
+    at = scraped()
+    assert oldest_at_most(Track(at, np.full(len(at), 40.0)), 300.0) is None
+    assert oldest_at_most(Track(at, np.where(at > -100, 0.0, 40.0)), 300.0) == 0.0
+    assert oldest_at_most(Track(), 300.0) is None
 
 
 def test_lost_is_what_retention_took_before_it_was_read() -> None:

@@ -38,6 +38,23 @@ def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[Fl
     return age, known
 
 
+def oldest_at_most(lag: Track, seconds: float) -> float | None:
+    """The lowest bound of a partition's age in its last seconds, by nothing but its lag; None if the lag never fell enough.
+
+    Commits have moved at least as far as the lag has fallen, each time that it fell. When they have moved as far as a lag of before,
+    all that had been produced by then is read.
+    """
+    if not len(lag):
+        return None
+    fallen = np.concatenate([[0.0], np.cumsum(np.maximum(0.0, -np.diff(lag.value)))])
+    bounds = []
+    for now in np.flatnonzero(lag.at >= lag.at[-1] - seconds):
+        read = np.flatnonzero(fallen[: now + 1] + lag.value[: now + 1] <= fallen[now])
+        if len(read):
+            bounds.append(float(lag.at[now] - lag.at[read[-1]]))
+    return min(bounds, default=None)
+
+
 def without_glitches(at: FloatArray, age: FloatArray) -> FloatArray:
     """Replace single samples that cannot be: in a second, an age grows by a second at most."""
     if len(age) < FEW_SAMPLES:

@@ -90,6 +90,7 @@ class PartitionHistory:
         silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
         waiting: age of the oldest waiting message at the last sample, at least.
         onset: when it fell behind, negative; None if it is not behind, or was so from the first sample on (`sick_from_start`).
+        age_at_most: the lowest bound of that age lately, where only the lag in messages is measured.
         steady: whether it has been equally late all the time, while its commits moved.
         by_client: whether its end and its lag are only known from the client that reads it: what that does not fetch, it does not see.
         idle: nothing arrives, and what waits are at most the marks of transactions.
@@ -124,6 +125,7 @@ class PartitionHistory:
     silent_before: float | None = None
     waiting: float | None = None
     onset: float | None = None
+    age_at_most: float | None = None
     sick_from_start: bool = False
     steady: bool = False
     by_client: bool = False

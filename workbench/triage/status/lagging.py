@@ -34,7 +34,9 @@ def words(row: Row) -> str:
             f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))} of {rate(row.arrival_per_second)} arriving"
         )
     if behind is None:
-        return f"{counted(row.lag_messages, 'message')} behind, {trend}; in time: unknown"
+        known = row.told("age_at_most").values()
+        lately = f"lately {duration(max(known))} or less" if len(known) == row.partition_count else "unknown"
+        return f"{counted(row.lag_messages, 'message')} behind, {trend}; in time: {lately}"
     return f"{age(row)} behind ({counted(row.lag_messages, 'message')}), {trend}{_besides(row)}"
 
 
