@@ -290,6 +290,23 @@ def test_who_is_not_late_and_catches_up_is_not_behind(slope: float, behind: tupl
     assert judge([soon, part(1), part(2)]).behind_partitions == behind
 
 
+@pytest.mark.parametrize(
+    ("rate", "before", "surely"), [(2.0, 1.0, True), (2.0, 2.0, False), (2.0, None, False), (3.5, None, True)]
+)
+def test_who_always_gets_more_is_not_hot_for_that(rate: float, before: float | None, surely: bool) -> None:
+    """More than the others proves it if it was less before; if that is not known, only far more does."""
+    late = {"waiting": 300.0, "late": 1.0}
+    known = {
+        "lag_messages": 600.0,
+        "lag_recent_low": 500.0,
+        "lag_recent_slope": 1.0,
+        "arrival_baseline_per_second": before,
+    }
+    one = part(0, late, **known, arrival_per_second=rate)
+    row = judge([one, part(1), part(2), part(3)], arrival_baseline_per_second=4.0)
+    assert row.surely_hot is surely
+
+
 def test_each_of_several_hot_partitions_gets_more() -> None:
     """One of them that gets as much as any other is behind for another reason."""
     late = {"waiting": 300.0, "late": 1.0}

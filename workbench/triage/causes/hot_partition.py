@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.humanize import count, counted, listed, plural
-from workbench.numbers import APART, MORE
+from workbench.numbers import APART, FAR, MORE
 from workbench.triage.actions import commonest_keys
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
@@ -41,8 +41,8 @@ QUESTION = Node(
     rules=(
         proves(
             "surely",
-            "a few partitions are behind, no other stands still, and they get far more than the others: a quota or a slow network"
-            " would hold up all",
+            f"a few partitions are behind, no other stands still, and they get more than the others and than before ({FAR:g} × a"
+            " typical one, if before is not known): a quota or a slow network would hold up all",
             lambda row: row.surely_hot is True,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
         ),

@@ -234,10 +234,10 @@ class Partitions(Events):
         grown = times(MORE, self.arrival_ratio)
 
         def gets_more(p: PartitionFeatures) -> bool:
-            before = below(p.arrival_per_second, times(grown, p.arrival_baseline_per_second))
-            return at_least(p.arrival_per_second, times(APART, self.typical_arrival)) is True and (
-                before is False or (before is None and self.queueless)
-            )
+            as_before = below(p.arrival_per_second, times(grown, p.arrival_baseline_per_second))
+            # Where that is not known: some get more than others at all times.
+            more = times(FAR if as_before is None else APART, self.typical_arrival)
+            return at_least(p.arrival_per_second, more) is True and as_before is not True
 
         stands = self.frozen_partitions or self.standing_partitions
         return self.few_are_behind and not stands and all(gets_more(p) for p in self.behind)
