@@ -315,3 +315,10 @@ def test_each_of_several_hot_partitions_gets_more() -> None:
     both = [part(number, late, **known, arrival_per_second=rate) for number, rate in ((0, 2.0), (1, 1.0))]
     assert judge([*both, *others]).hot_arrival_ratio == pytest.approx(1.0)
     assert judge([both[0], replace(both[1], arrival_per_second=1.8), *others]).hot_arrival_ratio == pytest.approx(1.8)
+
+
+@pytest.mark.parametrize(("ago", "verdict"), [(25.0, Verdict.CANNOT_TELL), (100.0, Verdict.HEALTHY)])
+def test_a_log_that_has_just_begun_anew_is_no_all_clear(ago: float, verdict: Verdict) -> None:
+    """A commit above its end needs three samples to be known; until then nobody knows."""
+    row = judge([part(0, {"recreated_ago": ago}), part(1)])
+    assert (row.verdict, row.reasons["reset"] == "anew") == (verdict, verdict is Verdict.CANNOT_TELL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import APART, COUNTED, DEPLOY_SECONDS, FAR, MOST, PART, SKIP_RATE
+from workbench.numbers import APART, COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, MOST, PART, SKIP_RATE
 from workbench.triage.facts import fact
 from workbench.triage.facts.processors import ProcessorFacts
 from workbench.triage.facts.unknown import (
@@ -15,6 +15,7 @@ from workbench.triage.facts.unknown import (
     all_of,
     any_of,
     at_least,
+    at_most,
     below,
     first_known,
     least,
@@ -45,6 +46,12 @@ class Events(ProcessorFacts):
     def above_end_messages(self) -> Number:
         """By which commits are above the log's end."""
         return self._total("above_end")
+
+    @fact
+    def began_anew(self) -> bool:
+        """Whether a log has fewer samples since it began anew than a commit above its end needs."""
+        few = ((p, times(FEW_SAMPLES - 1, p.committed_interval_seconds)) for p in self.partitions)
+        return any(at_most(told(p, "recreated_ago"), seconds) for p, seconds in few)
 
     # A commit that passed what waited in one step.
 
