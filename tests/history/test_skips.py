@@ -7,11 +7,12 @@ import pytest
 
 from evaluation.stories import TIMES, WINDOW
 from evaluation.stories import Story as Samples
+from evaluation.stories.truth import WINDOW as LONG
 from workbench.history.handled import Handled, handled_by
 from workbench.history.partition import told
 from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.history.skips import explained, unread_beginnings
-from workbench.samples import SERIES_ORDER
+from workbench.samples import SERIES_ORDER, SampleBatch
 
 LIMITS = Bounds(objective=120.0, commit_every=0.0, window_start=-900.0)
 RATE = 50.0
@@ -145,6 +146,28 @@ def test_a_process_that_comes_back_has_counted_after_the_pause() -> None:
     found = handled_by(story.samples().sort_by(ORDER), WINDOW, {("test", "g")})["test", "g", "t"]
     assert found.between(-110.0, -70.0) == pytest.approx(0.0, abs=1.0)
     assert found.between(-70.0, -50.0) == pytest.approx(49_900.0, abs=1.0)
+
+
+def test_a_new_process_may_have_counted_more_than_the_old_one() -> None:
+    """Measured again after the pause, a counter is above its old value: by what it grew, or begun anew. Then nobody knows."""
+    committed = stood_and_jumped()
+    away = (AT > STOPPED) & (AT <= AGAIN)
+    passed = 1000.0 + RATE * 800.0
+    count = np.where(AT <= STOPPED, passed - 1000.0 + (AT - STOPPED), passed + RATE * np.maximum(0.0, AT - AGAIN))
+    labels = {"group": "g", "topic": "t", "member": "m", "processor": "all"}
+    batch = SampleBatch("test", "runtime")
+    stamps = np.round((LONG.end.timestamp() + AT[~away] + 3.0) * 1e6).astype(np.int64)
+    batch.add("process_time", labels, stamps, count[~away], stat="count")
+    found = handled_by(batch.to_arrow().sort_by(ORDER), LONG, {("test", "g")})["test", "g", "t"]
+    assert [value for _, value in found.resumed] == [pytest.approx(passed - 1000.0, abs=31.0)]
+    parts, lines = jumped(committed)
+    parts[0].interval = 30.0
+    explained(
+        parts,
+        lines,
+        Handled(counting(committed - 1e6 - np.where(AT > AGAIN, RATE * 800.0, 0.0)).lines, 30.0, found.resumed),
+    )
+    assert parts[0].skip_read is None
 
 
 def test_who_reads_on_at_a_third_has_not_read_the_first_step() -> None:

@@ -20,7 +20,7 @@ from workbench.history.series import (
     Track,
     pace_of,
 )
-from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK, TENTH
+from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MISSED, MOST, NOISE, PART, SLACK, TENTH
 
 
 def skip(
@@ -148,7 +148,10 @@ def explained(
             rarely = read is not None and each < MOST and read < MOST
             # Not all counters have been measured since; those of a process that has just started have not been measured at all.
             early = (read or 0.0) < MOST and handled.last < after + (1 - NOISE) * handled.every
-            story.skip_read = None if rarely or early else read
+            near = MISSED * max(spacing, handled.every)
+            more = sum(value for at, value in handled.resumed if abs(at - after) <= near)
+            anew = read is not None and read < MOST <= read + more / max(each * total, 1.0)
+            story.skip_read = None if rarely or early or anew else read
         if not story.skip_new:
             story.skip_capacity = _capacity(lines.values(), after, spacing)
 

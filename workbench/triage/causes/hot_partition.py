@@ -21,8 +21,9 @@ def _are_few(row: Row) -> bool:
 
 
 def _gets_more(row: Row) -> bool:
-    # Without the log's end, who is behind is all that a lag exporter shows.
-    return at_least(row.hot_arrival_ratio, MORE) is not False and at_least(row.hot_growth, MORE) is not False
+    # Without the log's end, who is behind is all that a lag exporter shows; without a baseline, some get more at all times.
+    more = MORE if row.hot_growth is not None else FAR
+    return at_least(row.hot_arrival_ratio, more) is not False and at_least(row.hot_growth, MORE) is not False
 
 
 def _words(row: Row) -> str:
@@ -49,7 +50,8 @@ QUESTION = Node(
         no("spread", "no few partitions hold the lag", lambda row: not _are_few(row)),
         yes(
             "gets_more",
-            "a few partitions hold the lag, and as far as arrivals are known they get more than the others, and more than before",
+            "a few partitions hold the lag, and as far as arrivals are known they get more than the others"
+            f" ({FAR:g} ×, if what they got before is not known), and more than before",
             _gets_more,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE),
             Operand("hot_growth", "× the growth of the rest", ">=", number=MORE),
