@@ -28,6 +28,7 @@ WITHOUT_A_CASE = frozenset(
         "data_usable.no_age",
         "data_usable.old",
         "failing.most_fail",
+        "lagging.abandoned",
         "lagging.batch_drains",
         "lagging.batch_in_time",
         "lagging.batch_late",

@@ -303,7 +303,7 @@ def test_who_always_gets_more_is_not_hot_for_that(rate: float, before: float | N
         "arrival_baseline_per_second": before,
     }
     one = part(0, late, **known, arrival_per_second=rate)
-    row = judge([one, part(1), part(2), part(3)], arrival_baseline_per_second=4.0)
+    row = judge([one, part(1), part(2), part(3)], arrival_baseline_per_second=4.0, throttle_seconds=0.0)
     assert row.surely_hot is surely
 
 

@@ -237,7 +237,8 @@ class Partitions(Events):
             as_before = below(p.arrival_per_second, times(grown, p.arrival_baseline_per_second))
             # Where that is not known: some get more than others at all times.
             more = times(FAR if as_before is None else APART, self.typical_arrival)
-            return at_least(p.arrival_per_second, more) is True and as_before is not True
+            known = as_before is False or (as_before is None and self.queueless)
+            return known and at_least(p.arrival_per_second, more) is True
 
         stands = self.frozen_partitions or self.standing_partitions
         return self.few_are_behind and not stands and all(gets_more(p) for p in self.behind)

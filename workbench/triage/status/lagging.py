@@ -122,6 +122,8 @@ QUESTION = Node(
         yes("behind", "it is late or grows, and does not catch up", _is_behind),
         # What comes and goes is not over because it ends once more.
         yes("again", "it is late again and again", lambda row: row.comes_and_goes is True),
+        # However few they still are.
+        yes("abandoned", "no member will read what waits", lambda row: row.abandoned is True),
         # An all-clear needs its proof.
         leaves_open(
             "dark",
