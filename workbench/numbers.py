@@ -81,6 +81,8 @@ STOP_SECONDS = Number(
     30.0, "s", "a deploy stops the old members first: terminationGracePeriodSeconds is 30", "measured"
 )
 
+DEPLOY_SECONDS = Number(600.0, "s", "a deploy that takes longer has failed: Kubernetes' progressDeadlineSeconds is 600")
+
 # Work.
 BUSY = Number(
     0.75,

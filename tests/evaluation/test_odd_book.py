@@ -1,4 +1,4 @@
-"""Odd life, of a seed that nothing was tuned on: how often a sick group is called calm, and a healthy one sick, at most."""
+"""Odd life, of a seed that nothing was tuned on: no sick group is called calm, and how often a healthy one sick, at most."""
 
 from __future__ import annotations
 
@@ -11,14 +11,7 @@ from evaluation.stories.score import Judged, Mark, score
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
-# What is known to be called calm: with a lag exporter alone, offsets that were set by hand to a time, or of a group that was deleted,
-# read like a quick catching up; what happened in the first minutes between samples that are 120 s apart; some pauses between outages,
-# and a lag that has begun to shrink once more.
-CALM = {
-    "skipped_to_datetime", "deleted_group", "one_step_skip", "skip_before_window", "skipped_after_hours", "outage_again",
-    "clients_alone", "leaderless", "oscillates_late", "dropped_group",
-}  # fmt: skip
-# And to be called sick: what was read much faster than ever before, and seldom commits of members that are not counted.
+# What is known to be called sick: what was read much faster than ever before, and seldom commits of members that are not counted.
 ALARMED = {"quick_catch_up", "stale_for_a_while", "migrated", "caught_up_before_window"}
 
 
@@ -33,11 +26,9 @@ def kinds(judged: list[Judged], mark: Mark) -> list[str]:
     return sorted(it.story.cast.kind for it in judged if it.mark is mark)
 
 
-def test_a_sick_group_is_called_calm_in_known_kinds_only(judged: list[Judged]) -> None:
-    """And not often."""
-    calm = kinds(judged, Mark.CALM)
-    assert set(calm) <= CALM
-    assert len(calm) <= 0.02 * len(judged)
+def test_no_sick_group_is_called_calm(judged: list[Judged]) -> None:
+    """However rarely somebody looks: what the data do not decide is open."""
+    assert kinds(judged, Mark.CALM) == []
 
 
 def test_a_healthy_group_alarms_in_known_kinds_only(judged: list[Judged]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.history.ages import oldest_at_most
 from workbench.history.partition import told
 from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
 
@@ -70,6 +71,49 @@ def test_one_odd_sample_is_no_story() -> None:
         age[place] = 4000.0
         story = told(one(ends(at - 0.5), at, time_lag=Track(at, age)), LIMITS)
         assert (story.late, story.onset) == (False, None), place
+
+
+def test_a_process_that_is_gone_measures_no_age() -> None:
+    """Its last age was 0: while nobody measures it, the offsets say how old the next record is."""
+    at = scraped()
+    gone = (at > -1500.0) & (at <= -1000.0)
+    measured = Track(at[~gone], np.full(int((~gone).sum()), 0.5))
+    story = told(one(ends(np.where(gone, -1500.0, at) - 3), at, time_lag=measured), LIMITS)
+    assert story.outages == 1
+    lately = told(
+        one(ends(np.minimum(at, -400.0) - 3), at, time_lag=Track(at[at < -400], np.full(int((at < -400).sum()), 0.5))),
+        LIMITS,
+    )
+    assert lately.late is True
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 50), st.floats(0.0, 1.0)), min_size=3, max_size=30),
+    seconds=st.integers(0, 20),
+)
+def test_a_lag_alone_bounds_the_age(steps: list[tuple[int, float]], seconds: int) -> None:
+    """Whatever arrives and is read in between: at one of these samples, the oldest message is no older than the bound."""
+    at = np.arange(1.0 - len(steps), 1.0)
+    end = np.cumsum([arrived for arrived, _ in steps]).astype(float)
+    committed = np.zeros(len(steps))
+    for number, (_, share) in enumerate(steps):
+        before = committed[number - 1] if number else 0.0
+        committed[number] = before + np.floor(share * (end[number] - before))
+    found = oldest_at_most(Track(at, end - committed), float(seconds))
+    # The first offset that is not committed was produced after the last sample of the end at or below it.
+    first = np.searchsorted(end, committed, side="right")
+    oldest = [
+        0.0 if committed[n] == end[n] else at[n] - at[max(first[n] - 1, 0)] for n in range(len(at)) if at[n] >= -seconds
+    ]
+    assert found is None or (oldest and min(oldest) <= found)
+
+
+def test_a_lag_that_never_falls_bounds_nothing() -> None:
+    """The same lag all the time may be of a group that is hours late; one that was 0 is of none."""
+    at = scraped()
+    assert oldest_at_most(Track(at, np.full(len(at), 40.0)), 300.0) is None
+    assert oldest_at_most(Track(at, np.where(at > -100, 0.0, 40.0)), 300.0) == 0.0
+    assert oldest_at_most(Track(), 300.0) is None
 
 
 def test_lost_is_what_retention_took_before_it_was_read() -> None:
@@ -154,10 +198,11 @@ def test_what_neither_grows_nor_is_read_has_not_moved() -> None:
     assert told(MeasuredPartition(committed=Track(at, flat - 40), log_end=Track(at, ends(at))), LIMITS).unmoved is None
 
 
+@pytest.mark.parametrize("every", [30.0, 120.0])
 @pytest.mark.parametrize(("away", "counted"), [(300.0, True), (700.0, False)])
-def test_outages_are_stops_between_long_times_of_work(away: float, counted: bool) -> None:
-    """Killed every 15 min and away for 5: outages. Away for most of the time: the rhythm of a batch."""
-    at = scraped()
+def test_outages_are_stops_between_long_times_of_work(every: float, away: float, counted: bool) -> None:
+    """Killed every 15 min and away for 5: outages, however rarely somebody looks. Away for most of the time: the rhythm of a batch."""
+    at = scraped(every)
     down = np.mod(-at, 900.0) < away
     since = np.floor(at / 900.0) * 900.0 + 900.0 - away
     story = told(one(ends(np.where(down, since, at) - 3), at), LIMITS)

@@ -7,11 +7,12 @@ import pytest
 
 from evaluation.stories import TIMES, WINDOW
 from evaluation.stories import Story as Samples
+from evaluation.stories.truth import WINDOW as LONG
 from workbench.history.handled import Handled, handled_by
 from workbench.history.partition import told
 from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.history.skips import explained, unread_beginnings
-from workbench.samples import SERIES_ORDER
+from workbench.samples import SERIES_ORDER, SampleBatch
 
 LIMITS = Bounds(objective=120.0, commit_every=0.0, window_start=-900.0)
 RATE = 50.0
@@ -48,6 +49,17 @@ def test_what_the_handlers_counted_was_read(each: float) -> None:
     parts, lines = jumped(stood_and_jumped())
     explained(parts, lines, counting(stood_and_jumped() - 1e6, each))
     assert parts[0].skip_read is not None and parts[0].skip_read > 0.8
+
+
+def test_members_commit_at_different_moments() -> None:
+    """What one of two partitions passed is seen a sample later than the other's: their handlers' counts are of both."""
+    committed = stood_and_jumped()
+    later = np.where(AT <= AGAIN + 30, np.minimum(committed, ends(np.array([STOPPED]))[0]), committed)
+    parts, lines = jumped(committed)
+    lines[1] = {"committed": Track(AT, later), "log_end": Track(AT, ends(AT))}
+    parts[1] = told(MeasuredPartition(**lines[1]), LIMITS)
+    explained(parts, lines, counting(committed + later - 2e6))
+    assert all((it.skip_read or 0.0) > 0.8 for it in parts.values())
 
 
 def test_a_filter_may_have_left_out_what_was_passed() -> None:
@@ -136,6 +148,28 @@ def test_a_process_that_comes_back_has_counted_after_the_pause() -> None:
     assert found.between(-70.0, -50.0) == pytest.approx(49_900.0, abs=1.0)
 
 
+def test_a_new_process_may_have_counted_more_than_the_old_one() -> None:
+    """Measured again after the pause, a counter is above its old value: by what it grew, or begun anew. Then nobody knows."""
+    committed = stood_and_jumped()
+    away = (AT > STOPPED) & (AT <= AGAIN)
+    passed = 1000.0 + RATE * 800.0
+    count = np.where(AT <= STOPPED, passed - 1000.0 + (AT - STOPPED), passed + RATE * np.maximum(0.0, AT - AGAIN))
+    labels = {"group": "g", "topic": "t", "member": "m", "processor": "all"}
+    batch = SampleBatch("test", "runtime")
+    stamps = np.round((LONG.end.timestamp() + AT[~away] + 3.0) * 1e6).astype(np.int64)
+    batch.add("process_time", labels, stamps, count[~away], stat="count")
+    found = handled_by(batch.to_arrow().sort_by(ORDER), LONG, {("test", "g")})["test", "g", "t"]
+    assert [value for _, value in found.resumed] == [pytest.approx(passed - 1000.0, abs=31.0)]
+    parts, lines = jumped(committed)
+    parts[0].interval = 30.0
+    explained(
+        parts,
+        lines,
+        Handled(counting(committed - 1e6 - np.where(AT > AGAIN, RATE * 800.0, 0.0)).lines, 30.0, found.resumed),
+    )
+    assert parts[0].skip_read is None
+
+
 def test_who_reads_on_at_a_third_has_not_read_the_first_step() -> None:
     """Set to ten minutes ago by hand: what is left is read at the group's own pace."""
     pace = 4 * RATE
@@ -159,10 +193,11 @@ def test_who_reads_at_an_even_pace_has_read_the_first_step_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found_after", "first", "told_so"), [(240.0, 1.0, True), (240.0, 0.4, False), (60.0, 1.0, False)]
+    ("found_after", "first", "told_so"),
+    [(240.0, 1.0, True), (240.0, 0.4, False), (60.0, 1.0, False), (110.0, 1.0, True)],
 )
 def test_the_first_records_of_a_new_partition(found_after: float, first: float, told_so: bool) -> None:
-    """Beyond all that had waited at the first commit, after more than the objective; not if the commit began among them."""
+    """Beyond all that had waited at the first commit, after more than the objective, as samples show it; not if it began among them."""
     born = AT[AT > -2000.0]
     read = AT[-2000.0 + found_after < AT]
     waiting = RATE * (read - born[0])

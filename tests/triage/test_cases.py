@@ -36,6 +36,7 @@ WITHOUT_A_CASE = frozenset(
         "lagging.client_hangs",
         "queue_backed_up.inside",
         "queue_backed_up.no_queue",
+        "reset.anew",
         "stuck.no_commits",
         "stuck.restoring",
         "stuck.unowned",

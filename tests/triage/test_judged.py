@@ -12,7 +12,7 @@ from workbench.features.measured import MeasuredSubscription, PartitionFeatures,
 from workbench.thresholds import Thresholds
 from workbench.triage.judge import judged
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict import Answer, Verdict
 
 WELL: dict[str, float] = {"waiting": 0.0, "moved_ago": 5.0, "late": 0.0, "pauses": 0.0, "interval": 15.0, "quiet": 1.0}
 
@@ -166,11 +166,26 @@ def test_a_single_record_in_a_handler_is_not_stuck() -> None:
     assert judge([stuck, part(1), part(2), part(3)]).stuck_partitions == (0,)
 
 
-@pytest.mark.parametrize(("passed", "verdict"), [(3.0, Verdict.HEALTHY), (3_000.0, Verdict.CANNOT_TELL)])
-def test_a_handful_of_records_in_one_step_is_no_doubt(passed: float, verdict: Verdict) -> None:
-    """Anybody reads three records in a step; three thousand at twenty times the usual pace may have been skipped."""
-    story = {"skipped": passed, "skipped_from": 5.0, "skipped_ago": 60.0, "skip_rate": passed / 15, "skip_pace": 15.0}
-    assert judge([part(0, story), part(1)]).verdict is verdict
+@pytest.mark.parametrize(
+    ("passed", "told", "verdict"),
+    [
+        (3.0, {}, Verdict.HEALTHY),
+        (3_000.0, {}, Verdict.CANNOT_TELL),
+        (3_000.0, {"skip_waited": 300.0}, Verdict.HEALTHY),
+        (3_000.0, {"skip_pace": 2.0}, Verdict.HEALTHY),
+        (3_000.0, {"skip_pace": 2.0, "skip_capacity": 2.0}, Verdict.CANNOT_TELL),
+        (3_000.0, {"skip_capacity": 1.2}, Verdict.HEALTHY),
+        (3_000.0, {"skip_pace": None}, Verdict.CANNOT_TELL),
+    ],
+)
+def test_what_was_passed_in_one_step_is_in_doubt(passed: float, told: dict[str, Any], verdict: Verdict) -> None:
+    """Passed far faster than anything the group has read, or than what it read next, and longer behind than a deploy takes. Where
+    nothing is there to compare with, nobody knows.
+
+    Anybody reads three records in a step.
+    """
+    story = {"skipped": passed, "skipped_from": 5.0, "skipped_ago": 60.0, "skip_rate": passed / 60, "skip_pace": 5.0}
+    assert judge([part(0, {**story, "skip_waited": 1200.0, **told}), part(1)]).verdict is verdict
 
 
 def lag_alone(number: int, *, low: float, mean: float) -> PartitionFeatures:
@@ -242,3 +257,68 @@ def test_a_processor_that_towers_over_its_peers_is_proof_without_a_good_time() -
     assert row.reasons["one_slow"] == "towers"
     rare = (handler("pdf", 0.150, 0.1), handler("mail", 0.010), handler("sms", 0.008))
     assert judge([behind(0), behind(1)], processors=rare, **lag).slow_processors == ()
+
+
+LATE = {"waiting": 300.0, "late": 1.0, "moved_ago": 400.0}
+
+
+@pytest.mark.parametrize(
+    ("interval", "last", "dark"), [(15.0, -120.0, ()), (15.0, -140.0, (0,)), (120.0, -150.0, ()), (120.0, -200.0, (0,))]
+)
+def test_a_lag_that_is_no_longer_measured_is_dark(interval: float, last: float, dark: tuple[int, ...]) -> None:
+    """Before it is too old, and also if it was 0: the same source goes on to measure the others, or the ends of their logs."""
+    known = {"sample_interval_seconds": interval}
+    row = judge([part(0, lag_last_seconds=last), part(1, lag_last_seconds=-1.0)], **known)
+    assert row.dark_partitions == dark
+    assert row.verdict is (Verdict.CANNOT_TELL if dark else Verdict.HEALTHY)
+    hidden = judge([part(number, lag_last_seconds=last) for number in (0, 1)], **known)
+    assert bool(hidden.dark_partitions) is bool(dark)
+
+
+def test_what_nobody_measures_may_have_stopped() -> None:
+    """Late when it was last measured: no reason for more consumers."""
+    gone = part(0, LATE, lag_messages=None, lag_last_seconds=None, committed_last_seconds=None, time_lag_seconds=None)
+    row = judge([gone, *(part(number, lag_last_seconds=-1.0) for number in (1, 2, 3))])
+    assert row.standing_partitions == (0,)
+    assert row.answers["frozen"] is Answer.CANNOT_TELL
+
+
+@pytest.mark.parametrize(("slope", "behind"), [(3.0, (0,)), (-3.0, ())])
+def test_who_is_not_late_and_catches_up_is_not_behind(slope: float, behind: tuple[int, ...]) -> None:
+    """On the way to being late is only what does not shrink."""
+    soon = part(0, {"waiting": 90.0}, lag_messages=90.0, lag_recent_low=60.0, lag_recent_slope=slope)
+    assert judge([soon, part(1), part(2)]).behind_partitions == behind
+
+
+@pytest.mark.parametrize(
+    ("rate", "before", "surely"), [(2.0, 1.0, True), (2.0, 2.0, False), (2.0, None, False), (3.5, None, True)]
+)
+def test_who_always_gets_more_is_not_hot_for_that(rate: float, before: float | None, surely: bool) -> None:
+    """More than the others proves it if it was less before; if that is not known, only far more does."""
+    late = {"waiting": 300.0, "late": 1.0}
+    known = {
+        "lag_messages": 600.0,
+        "lag_recent_low": 500.0,
+        "lag_recent_slope": 1.0,
+        "arrival_baseline_per_second": before,
+    }
+    one = part(0, late, **known, arrival_per_second=rate)
+    row = judge([one, part(1), part(2), part(3)], arrival_baseline_per_second=4.0, throttle_seconds=0.0)
+    assert row.surely_hot is surely
+
+
+def test_each_of_several_hot_partitions_gets_more() -> None:
+    """One of them that gets as much as any other is behind for another reason."""
+    late = {"waiting": 300.0, "late": 1.0}
+    known = {"lag_messages": 600.0, "lag_recent_low": 500.0, "lag_recent_slope": 1.0}
+    others = [part(number) for number in range(2, 9)]
+    both = [part(number, late, **known, arrival_per_second=rate) for number, rate in ((0, 2.0), (1, 1.0))]
+    assert judge([*both, *others]).hot_arrival_ratio == pytest.approx(1.0)
+    assert judge([both[0], replace(both[1], arrival_per_second=1.8), *others]).hot_arrival_ratio == pytest.approx(1.8)
+
+
+@pytest.mark.parametrize(("ago", "verdict"), [(25.0, Verdict.CANNOT_TELL), (100.0, Verdict.HEALTHY)])
+def test_a_log_that_has_just_begun_anew_is_no_all_clear(ago: float, verdict: Verdict) -> None:
+    """A commit above its end needs three samples to be known; until then nobody knows."""
+    row = judge([part(0, {"recreated_ago": ago}), part(1)])
+    assert (row.verdict, row.reasons["reset"] == "anew") == (verdict, verdict is Verdict.CANNOT_TELL)

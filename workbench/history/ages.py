@@ -27,12 +27,32 @@ def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[Fl
         waits = (after < len(rising)) & (produced < at)
         age = np.where(waits, at - produced, 0.0)
     if len(time_lag) and len(time_lag) >= MOST * len(at):
-        near = (at >= time_lag.at[0] - step) & (at <= time_lag.at[-1] + 2 * step)
-        # The latest one, and nothing between two: a commit makes a step.
-        exact = time_lag.value[np.maximum(np.searchsorted(time_lag.at, at, side="right") - 1, 0)]
+        # The latest one, and nothing between two: a commit makes a step. A process that is gone shows none, and what waits grows older.
+        latest = np.maximum(np.searchsorted(time_lag.at, at, side="right") - 1, 0)
+        exact = time_lag.value[latest]
+        near = np.abs(at - time_lag.at[latest]) <= MISSED * max(
+            step, float(np.median(np.diff(time_lag.at))) if len(time_lag) > 1 else 0.0
+        )
         age = np.where(near, exact, age if age is not None else exact)
         known = known | near
     return age, known
+
+
+def oldest_at_most(lag: Track, seconds: float) -> float | None:
+    """The lowest bound of a partition's age in its last seconds, by nothing but its lag; None if the lag never fell enough.
+
+    Commits have moved at least as far as the lag has fallen, each time that it fell. When they have moved as far as a lag of before,
+    all that had been produced by then is read.
+    """
+    if not len(lag):
+        return None
+    fallen = np.concatenate([[0.0], np.cumsum(np.maximum(0.0, -np.diff(lag.value)))])
+    bounds = []
+    for now in np.flatnonzero(lag.at >= lag.at[-1] - seconds):
+        read = np.flatnonzero(fallen[: now + 1] + lag.value[: now + 1] <= fallen[now])
+        if len(read):
+            bounds.append(float(lag.at[now] - lag.at[read[-1]]))
+    return min(bounds, default=None)
 
 
 def without_glitches(at: FloatArray, age: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from workbench.history.series import (
     Track,
     slope,
 )
-from workbench.numbers import FAR, FEW_SAMPLES, LESS, MORE, MOST, NOISE, PART, TENTH
+from workbench.numbers import APART, FAR, FEW_SAMPLES, LESS, MORE, MOST, NOISE, PART, TENTH
 
 _HINGE_BEFORE, _HINGE_AFTER = 24, 12
 _TURNS = 48
@@ -55,7 +55,8 @@ def episode(
         well = np.flatnonzero(age <= band)
     found.cadence = cadence
     gaps = np.diff(at[changed])
-    stops = np.flatnonzero(gaps > max(limits.objective, FEW_SAMPLES * step, 2 * (cadence or 0.0)))
+    # One interval without a change: it has stood still in between.
+    stops = np.flatnonzero(gaps > max(limits.objective, APART * step, 2 * (cadence or 0.0)))
     found.rhythm = (
         None if not len(changed) else _rhythm(at, age, changed, len(at) if not len(well) else int(well[-1]) + 1)
     )

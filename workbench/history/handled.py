@@ -27,10 +27,13 @@ class Handled:
 
     Attributes:
         every: seconds between two samples, of the rarest counter.
+        resumed: when a counter was measured again after a pause, and its value before: if it is of a new process, which has counted
+            more than the old one since, it has grown by so much more.
     """
 
     lines: list[Track] = field(default_factory=list)
     every: float = 0.0
+    resumed: list[tuple[float, float]] = field(default_factory=list)
 
     def between(self, begin: float, until: float) -> float:
         """Records that were handled between two times."""
@@ -72,6 +75,8 @@ def handled_by(
         mine.every = max(mine.every, every)
         step = np.diff(value)
         grown = np.concatenate([[0.0], np.cumsum(np.where(step >= 0, step, value[1:]))])  # below: it has begun anew
+        paused = np.flatnonzero((np.diff(at) > MISSED * every) & (step >= 0))
+        mine.resumed += [(float(at[it + 1]), float(value[it])) for it in paused]
         if at[0] > earliest[key[:2]] + FEW_SAMPLES * every:
             at, grown = np.concatenate([[at[0] - every], at]), np.concatenate([[0.0], grown + value[0]])
         # After a pause of the measurements it has grown at the end of it: most pauses are those of a process.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.history.ages import ages, from_lag, newest_log, without_glitches
+from workbench.history.ages import ages, from_lag, newest_log, oldest_at_most, without_glitches
 from workbench.history.episode import drain, episode
 from workbench.history.offsets import back_and_above, losses
 from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
-from workbench.numbers import MISSED
+from workbench.numbers import MISSED, RECENT
 
 
 def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
@@ -27,6 +27,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     committed = it.committed if len(it.committed) else from_lag(it.lag, it.log_end)
     _arrivals(found, end)
     if not len(committed):
+        found.age_at_most = oldest_at_most(it.lag, -RECENT * limits.window_start)
         return found
     at, offset = committed.at, committed.value
     found.interval = float(np.median(np.diff(at))) if len(at) > 2 else None

@@ -90,6 +90,7 @@ class PartitionHistory:
         silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
         waiting: age of the oldest waiting message at the last sample, at least.
         onset: when it fell behind, negative; None if it is not behind, or was so from the first sample on (`sick_from_start`).
+        age_at_most: the lowest bound of that age lately, where only the lag in messages is measured.
         steady: whether it has been equally late all the time, while its commits moved.
         by_client: whether its end and its lag are only known from the client that reads it: what that does not fetch, it does not see.
         idle: nothing arrives, and what waits are at most the marks of transactions.
@@ -105,6 +106,7 @@ class PartitionHistory:
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
+        skip_waited: how long the first of them had waited, at most.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
         skip_capacity: how many times faster it was than what was read next, while it was still behind.
         skip_new: whether they are the first of a new partition, before its first commit.
@@ -123,6 +125,7 @@ class PartitionHistory:
     silent_before: float | None = None
     waiting: float | None = None
     onset: float | None = None
+    age_at_most: float | None = None
     sick_from_start: bool = False
     steady: bool = False
     by_client: bool = False
@@ -147,6 +150,7 @@ class PartitionHistory:
     skipped_ago: float | None = None
     skip_pace: float | None = None
     skip_rate: float | None = None
+    skip_waited: float | None = None
     skip_read: float | None = None
     skip_capacity: float | None = None
     skip_new: bool = False

@@ -20,7 +20,7 @@ from workbench.history.series import (
     Track,
     pace_of,
 )
-from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK, TENTH
+from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MISSED, MOST, NOISE, PART, SLACK, TENTH
 
 
 def skip(
@@ -62,6 +62,7 @@ def skip(
     if pace[most] < APART * usual:
         return
     _note(found, offset[jump - 1], step[jump - 1], float(pace[most]), at[-1] - at[jump])
+    found.skip_waited = float(age[jump - 1] + took[most])
     # A batch reads an hour's records at once, each time.
     if len(others) >= FEW_MOVES:
         found.skip_pace = float(pace[most]) / usual
@@ -77,6 +78,11 @@ def _between(line: Track, after: FloatArray, until: FloatArray) -> IntArray:
     return np.searchsorted(line.at, until, side="left") - np.searchsorted(line.at, after, side="right")
 
 
+def _spacing(parts: Mapping[int, PartitionHistory]) -> float:
+    """Between two samples of any commit; of a partition that was found a moment ago, it is not known yet."""
+    return max((it.interval or 0.0 for it in parts.values()), default=0.0)
+
+
 def unread_beginnings(
     parts: Mapping[int, PartitionHistory], lines: Mapping[int, Mapping[str, Track]], limits: Bounds
 ) -> None:
@@ -86,16 +92,17 @@ def unread_beginnings(
     if len(ends) < 2 or not commits:
         return
     began = min(float(it.at[0]) for it in ends.values())
+    spacing = _spacing(parts)
     for partition, story in parts.items():
         end, committed = ends.get(partition), commits.get(partition)
-        spacing = story.interval or 0.0
         if end is None or committed is None or story.skipped is not None or not spacing:
             continue
         start = lines[partition].get("log_start")
         first = float(start.value[0]) if start is not None and len(start) else 0.0
         born, read = float(end.at[0]), float(committed.at[0])
         older = any(it.at[0] < born for other, it in commits.items() if other != partition)
-        if born <= began + 2 * spacing or not older or read - born <= limits.objective + limits.commit_every:
+        # It was there, at the earliest, since the sample before.
+        if born <= began + 2 * spacing or not older or read - born + spacing <= limits.objective + limits.commit_every:
             continue
         waited = float(end.value[np.searchsorted(end.at, read, side="left") - 1]) - first
         if waited <= 0 or committed.value[0] < first + waited:
@@ -124,11 +131,12 @@ def explained(
         if story.skipped is None or story.skipped_ago is None:
             continue
         own = lines[partition]["committed"]
-        after, spacing = _when(story, own), story.interval or 0.0
+        after, spacing = _when(story, own), story.interval or _spacing(parts)
+        # In the same sample, or in its neighbour: members commit at different moments.
         together = [
             other
             for other, it in parts.items()
-            if it.skipped is not None and abs(_when(it, lines[other]["committed"]) - after) <= spacing
+            if it.skipped is not None and abs(_when(it, lines[other]["committed"]) - after) <= APART * spacing
         ]
         if handled is not None:
             # A first commit is no movement.
@@ -140,7 +148,10 @@ def explained(
             rarely = read is not None and each < MOST and read < MOST
             # Not all counters have been measured since; those of a process that has just started have not been measured at all.
             early = (read or 0.0) < MOST and handled.last < after + (1 - NOISE) * handled.every
-            story.skip_read = None if rarely or early else read
+            near = MISSED * max(spacing, handled.every)
+            more = sum(value for at, value in handled.resumed if abs(at - after) <= near)
+            anew = read is not None and read < MOST <= read + more / max(each * total, 1.0)
+            story.skip_read = None if rarely or early or anew else read
         if not story.skip_new:
             story.skip_capacity = _capacity(lines.values(), after, spacing)
 

@@ -14,7 +14,7 @@ from workbench.features.entities import fleet_entities
 from workbench.features.lag import stale_seconds
 from workbench.features.subscriptions import GROUP_COLUMNS, OVERVIEW, SUBSCRIPTION, in_order, over_group
 from workbench.features.summary import ratio
-from workbench.numbers import PAUSE_SECONDS
+from workbench.numbers import APART, PAUSE_SECONDS
 from workbench.spark.columns import aggregate, columns, extend
 
 if TYPE_CHECKING:
@@ -74,16 +74,21 @@ def screened(summary: DataFrame, thresholds: Thresholds, expectations: Expectati
             **_GROUP,
             "unclear": "coalesce(bool_or(unclear), false)",
             "failing": "coalesce(bool_or(failing), false)",
+            "oldest_seconds": "min(lag_last_seconds)",
+            "newest_seconds": "max(greatest(lag_last_seconds, log_end_last_seconds))",
         },
     )
     spread = grouped.select(*columns(f"* EXCEPT ({', '.join(_GROUP)})", *over_group(_GROUP))).where(
         *columns("partition_count > 0")
     )
     stale = stale_seconds(thresholds.stale_after_seconds, "sample_interval_seconds")
+    missed = f"{APART}D * greatest({thresholds.stale_after_seconds}D, coalesce(sample_interval_seconds, 0D))"
     return extend(
         spread,
         {
             SCREEN: "unclear OR failing OR group_failing OR left_alone OR (live_members = 0 AND baseline_members > 0)"
+            # Some are measured no more, while others are.
+            f" OR coalesce(oldest_seconds < newest_seconds - {missed}, false)"
             " OR coalesce(arrival_recent_per_second = 0 AND arrival_baseline_per_second > 0, false)"
             f" OR lag_known_partitions = 0 OR coalesce(last_sample_age_seconds > {stale}, true)",
             "time_lag_seconds": "oldest.time_lag_seconds",

@@ -14,6 +14,7 @@ from workbench.numbers import (
     APART,
     BUSY,
     COUNTED,
+    DEPLOY_SECONDS,
     DRAIN_SECONDS,
     FAR,
     IDLE,
@@ -137,9 +138,9 @@ TERMS = (
     Term(
         "doubtful",
         f"{COUNTED:g} messages or more were passed in one step, and the handlers counted {_percent(PART)} to {_percent(MOST)} of them."
-        f" Where nobody counts them: at half of `skip_pace_ratio` ({_DEFAULT.skip_pace_ratio / 2:g} × the usual pace), at {FAR:g}"
-        " × what"
-        " the group has ever read, or among the first records that were seen.",
+        f" Where nobody counts them: they had waited for more than {duration(DEPLOY_SECONDS)} and were passed {APART:g} × as fast as"
+        f" what was read next, or, where nothing was left to read, {FAR:g} × as fast as anything before or since; or they are the first"
+        " records of a new partition.",
         ("so fast that",),
     ),
     Term(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.humanize import count, counted, listed, plural
-from workbench.numbers import APART, MORE
+from workbench.numbers import APART, FAR, MORE
 from workbench.triage.actions import commonest_keys
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
@@ -21,8 +21,9 @@ def _are_few(row: Row) -> bool:
 
 
 def _gets_more(row: Row) -> bool:
-    # Without the log's end, who is behind is all that a lag exporter shows.
-    return at_least(row.hot_arrival_ratio, MORE) is not False and at_least(row.hot_growth, MORE) is not False
+    # Without the log's end, who is behind is all that a lag exporter shows; without a baseline, some get more at all times.
+    more = MORE if row.hot_growth is not None else FAR
+    return at_least(row.hot_arrival_ratio, more) is not False and at_least(row.hot_growth, MORE) is not False
 
 
 def _words(row: Row) -> str:
@@ -41,20 +42,16 @@ QUESTION = Node(
     rules=(
         proves(
             "surely",
-            "a few partitions are behind, no other stands still, and they get far more than the others: a quota or a slow network"
-            " would hold up all",
+            f"a few partitions are behind, no other stands still, and they get more than the others and than before ({FAR:g} × a"
+            " typical one, if before is not known): a quota or a slow network would hold up all",
             lambda row: row.surely_hot is True,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
-        ),
-        leaves_open(
-            "dark",
-            "how far behind those are that nobody measures any more is not known",
-            lambda row: bool(set(row.hot_partitions) & set(row.dark_partitions)),
         ),
         no("spread", "no few partitions hold the lag", lambda row: not _are_few(row)),
         yes(
             "gets_more",
-            "a few partitions hold the lag, and as far as arrivals are known they get more than the others, and more than before",
+            "a few partitions hold the lag, and as far as arrivals are known they get more than the others"
+            f" ({FAR:g} ×, if what they got before is not known), and more than before",
             _gets_more,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE),
             Operand("hot_growth", "× the growth of the rest", ">=", number=MORE),

@@ -120,7 +120,7 @@ FROZEN = Node(
         yes("stalled", "partitions stand still for none of the reasons above", lambda row: row.stalled),
         leaves_open(
             "standing",
-            "all that are behind may have stopped, too lately to be sure",
+            "all that are behind may have stopped: too lately to be sure, or nobody measures them any more",
             lambda row: bool(row.standing_partitions) and not set(row.behind_partitions) - set(row.standing_partitions),
             look="look again in a minute",
         ),

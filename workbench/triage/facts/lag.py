@@ -28,6 +28,7 @@ from workbench.triage.facts.unknown import (
     least,
     minus,
     most,
+    plus,
     times,
     total,
 )
@@ -57,11 +58,6 @@ class Lag(Standing):
         return self.limits.growth_floor_ratio * self.objective_seconds
 
     @cached_property
-    def _floor_seconds(self) -> float:
-        # A group that commits every ten minutes is up to ten minutes behind in the best of times.
-        return self.half_seconds + self.commit_every_seconds
-
-    @cached_property
     def _patience_seconds(self) -> float:
         return self.objective_seconds + self.commit_every_seconds
 
@@ -75,10 +71,15 @@ class Lag(Standing):
         return max(1, floor(self.partition_count * self.limits.few_partitions_ratio + 1e-9))  # a third of 12 is 4
 
     def _late(self, p: PartitionFeatures) -> Known:
-        """By its history; where that knows no age, by how long the arrivals took to make so much of it."""
+        """By its history; where that knows no age, by how long the arrivals took to make so much of it.
+
+        Where no arrivals are measured either, a lag that fell so often that all of it was read lately is in time: to a sample.
+        """
         surely = waited(p.lag_recent_low, p.arrival_per_second, surely=True)
-        by_rate = above(surely, self.objective_seconds + self.rhythm_seconds(p))
-        return any_of(self.is_frozen(p), first_known(equal(told(p, "late"), 1), by_rate))
+        bound = self.objective_seconds + self.rhythm_seconds(p)
+        in_time = at_most(told(p, "age_at_most"), plus(bound, self.sample_interval_seconds))
+        by_lag = False if in_time else None
+        return any_of(self.is_frozen(p), first_known(equal(told(p, "late"), 1), above(surely, bound), by_lag))
 
     @fact
     def late(self) -> Known:
@@ -116,7 +117,7 @@ class Lag(Standing):
 
         def is_behind(p: PartitionFeatures) -> Known:
             soon = above(told(p, "waiting"), self.half_seconds + self.rhythm_seconds(p))
-            return any_of(equal(told(p, "late"), 1), soon)
+            return any_of(equal(told(p, "late"), 1), all_of(soon, below(p.lag_recent_slope, 0) is not True))
 
         return tuple(p for p in self.partitions if is_behind(p) and not is_tail(p))
 

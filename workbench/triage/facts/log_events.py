@@ -5,10 +5,24 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import COUNTED, FAR, MOST, PART, SKIP_RATE
+from workbench.numbers import APART, COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, MOST, PART, SKIP_RATE
 from workbench.triage.facts import fact
 from workbench.triage.facts.processors import ProcessorFacts
-from workbench.triage.facts.unknown import Known, Number, above, any_of, at_least, below, least, ratio, times, total
+from workbench.triage.facts.unknown import (
+    Known,
+    Number,
+    above,
+    all_of,
+    any_of,
+    at_least,
+    at_most,
+    below,
+    first_known,
+    least,
+    ratio,
+    times,
+    total,
+)
 from workbench.triage.facts.work import told
 
 
@@ -33,6 +47,12 @@ class Events(ProcessorFacts):
         """By which commits are above the log's end."""
         return self._total("above_end")
 
+    @fact
+    def began_anew(self) -> bool:
+        """Whether a log has fewer samples since it began anew than a commit above its end needs."""
+        few = ((p, times(FEW_SAMPLES - 1, p.committed_interval_seconds)) for p in self.partitions)
+        return any(at_most(told(p, "recreated_ago"), seconds) for p, seconds in few)
+
     # A commit that passed what waited in one step.
 
     @cached_property
@@ -51,13 +71,11 @@ class Events(ProcessorFacts):
         read = told(p, "skip_read")
         if read is not None:
             return PART <= read <= MOST
-        return any_of(
-            # Half as fast is too fast to be sure that it was read.
-            at_least(told(p, "skip_pace"), self.limits.skip_pace_ratio / 2),
-            # Who is behind reads as fast as it can.
-            at_least(told(p, "skip_capacity"), FAR),
-            told(p, "skip_new") == 1,
-        )
+        # Who is behind reads as fast as it can. Between two samples nobody knows how fast: what it has shown before is all there is.
+        faster = first_known(at_least(told(p, "skip_capacity"), APART), at_least(told(p, "skip_pace"), FAR))
+        # Who was away for no longer than a deploy takes goes on where it was.
+        long = above(told(p, "skip_waited"), DEPLOY_SECONDS)
+        return any_of(all_of(faster is not False, long), told(p, "skip_new") == 1)
 
     @cached_property
     def _far_too_fast(self) -> bool:

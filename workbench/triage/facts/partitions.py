@@ -218,14 +218,14 @@ class Partitions(Events):
     def hot_arrival_ratio(self) -> Number:
         """What arrives in a hot partition, as a multiple of what arrives in a typical one."""
         hot = [p for p in self.partitions if p.partition in self.hot_partitions]
-        return ratio(most(*(p.arrival_per_second for p in hot)), self.typical_arrival)
+        return ratio(least(*(p.arrival_per_second for p in hot)), self.typical_arrival)
 
     @fact
     def hot_growth(self) -> Number:
         """By how much more its arrivals have grown since the baseline than the group's."""
         hot = [p for p in self.partitions if p.partition in self.hot_partitions]
         return ratio(
-            most(*(ratio(p.arrival_per_second, p.arrival_baseline_per_second) for p in hot)), self.arrival_ratio
+            least(*(ratio(p.arrival_per_second, p.arrival_baseline_per_second) for p in hot)), self.arrival_ratio
         )
 
     @fact
@@ -234,10 +234,11 @@ class Partitions(Events):
         grown = times(MORE, self.arrival_ratio)
 
         def gets_more(p: PartitionFeatures) -> bool:
-            before = below(p.arrival_per_second, times(grown, p.arrival_baseline_per_second))
-            return at_least(p.arrival_per_second, times(APART, self.typical_arrival)) is True and (
-                before is False or (before is None and self.queueless)
-            )
+            as_before = below(p.arrival_per_second, times(grown, p.arrival_baseline_per_second))
+            # Where that is not known: some get more than others at all times.
+            more = times(FAR if as_before is None else APART, self.typical_arrival)
+            known = as_before is False or (as_before is None and self.queueless)
+            return known and at_least(p.arrival_per_second, more) is True
 
         stands = self.frozen_partitions or self.standing_partitions
         return self.few_are_behind and not stands and all(gets_more(p) for p in self.behind)

@@ -24,6 +24,7 @@ from workbench.triage.facts.unknown import (
     at_most,
     below,
     equal,
+    minus,
     most,
     plus,
     ratio,
@@ -155,8 +156,9 @@ class Standing(WorkFacts):
 
     @fact
     def standing_partitions(self) -> tuple[int, ...]:
-        """Those that may have stopped, too lately to be sure."""
-        return tuple(p.partition for p in self.partitions if self._may_have_stopped(p))
+        """Those that may have stopped: too lately to be sure, or nobody measures them any more."""
+        dark = self.dark_partitions
+        return tuple(p.partition for p in self.partitions if p.partition in dark or self._may_have_stopped(p))
 
     @cached_property
     def _standing(self) -> frozenset[int]:
@@ -184,8 +186,12 @@ class Standing(WorkFacts):
 
     @fact
     def dark_partitions(self) -> tuple[int, ...]:
-        """Measured before, and no more, while others are: a log without a leader, or a client that has gone with its partitions."""
-        return tuple(p.partition for p in self.partitions if p.lag_messages is None and above(p.lag_ever_samples, 0))
+        """Whose lag was measured before, and is no more, while other lags or ends of logs are: no leader, no client, or hidden."""
+        missed = APART * max(self.limits.stale_after_seconds, self.sample_interval_seconds or 0.0)
+        newest = most(*(most(p.lag_last_seconds, p.log_end_last_seconds) for p in self.partitions))
+        since = minus(newest, missed)
+        gone = (p for p in self.partitions if p.lag_messages is None or below(p.lag_last_seconds, since))
+        return tuple(p.partition for p in gone if above(p.lag_ever_samples, 0))
 
     @fact
     def unmoved_partitions(self) -> tuple[int, ...]:

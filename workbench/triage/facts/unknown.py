@@ -36,11 +36,6 @@ def equal(a: Number, b: Number) -> Known:
     return None if a is None or b is None else a == b
 
 
-def negated(it: Known) -> Known:
-    """The opposite; what is open stays open."""
-    return None if it is None else not it
-
-
 def all_of(*them: Known) -> Known:
     """Whether all hold: one that does not decides, whatever is open; True of none."""
     return False if False in them else None if None in them else True

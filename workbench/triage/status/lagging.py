@@ -34,7 +34,9 @@ def words(row: Row) -> str:
             f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))} of {rate(row.arrival_per_second)} arriving"
         )
     if behind is None:
-        return f"{counted(row.lag_messages, 'message')} behind, {trend}; in time: unknown"
+        known = row.told("age_at_most").values()
+        lately = f"lately {duration(max(known))} or less" if len(known) == row.partition_count else "unknown"
+        return f"{counted(row.lag_messages, 'message')} behind, {trend}; in time: {lately}"
     return f"{age(row)} behind ({counted(row.lag_messages, 'message')}), {trend}{_besides(row)}"
 
 
@@ -148,7 +150,9 @@ QUESTION = Node(
             look="measure the lag from outside: a lag exporter, or Kafka itself",
         ),
         leaves_open(
-            "unknown", "neither age nor trend of the lag is known", lambda row: row.late is None or row.growing is None
+            "unknown",
+            "how long messages wait, or whether the lag grows, is not known",
+            lambda row: row.late is None or row.growing is None,
         ),
         no(
             "keeps_up",

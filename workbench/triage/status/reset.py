@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
@@ -29,6 +29,12 @@ QUESTION = Node(
     rules=(
         yes("back", "commits went back", lambda row: above(row.back_messages, 0)),
         yes("above_end", "commits are above the log's end", lambda row: above(row.above_end_messages, 0)),
+        leaves_open(
+            "anew",
+            "a log has just begun anew, or been misread once: too lately to compare commits with its end",
+            lambda row: row.began_anew,
+            look="look again in a minute; or ask Kafka for the log's end",
+        ),
         no("forward", "commits only went forward, up to the log's end", always),
     ),
     yes=Conclude(Verdict.OFFSETS_RESET),
