@@ -32,6 +32,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "lab": ("lab", "Run a real Kafka and Prometheus on this computer, and cause faults."),
     "mcp": ("mcp", "Give agents triage, snapshots and replay plans, read-only (MCP)."),
     "notebook": ("notebook", "Open JupyterLab on a notebook, with its inputs filled in."),
+    "partitions": ("partitions", "Which partitions producers should leave out while they are far behind."),
     "profiles": ("profiles", "List the exporter profiles, or find those that fit a Prometheus."),
     "replay": ("replay", "Process records again from a point in time, in a new group."),
     "report": ("report", "Run, list and send health reports."),
