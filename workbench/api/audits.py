@@ -13,7 +13,7 @@ from workbench.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from workbench.audit.gate import Gate
+    from workbench.audit.gate import Gate, LatencyLimit
     from workbench.audit.locate import NamedInterval
     from workbench.settings import Cluster
 
@@ -78,7 +78,26 @@ class AuditLedger:
         if grade is not None and grade not in {str(it) for it in Grade}:
             raise UsageError(f"There is no grade {grade!r}.", hint=f"There are: {', '.join(Grade)}.")
         rows = [row.asDict() for row in self.rows(stream=stream, since_ms=since_ms, until_ms=until_ms)]
-        return judge(rows, Grade(grade) if grade is not None else self.settings.grade_of(stream))
+        chosen = Grade(grade) if grade is not None else self.settings.grade_of(stream)
+        return judge(rows, chosen, self._latency(stream, since_ms, until_ms))
+
+    def _latency(self, stream: str, since_ms: int, until_ms: int) -> LatencyLimit | None:
+        from pyspark.sql import functions as f
+
+        from workbench.audit.gate import LatencyLimit
+        from workbench.audit.latency import latencies
+
+        if self.settings.latency_p99 is None:
+            return None
+        last = self.settings.layers[-1]
+        mine = self.source.where((f.col("stream") == f.lit(stream)) & (f.col("layer") == f.lit(last)))
+        within = mine.where(f"exists(windows, it -> it.start_ms >= {since_ms} AND it.start_ms < {until_ms})")
+        found = latencies(within.where("point = 'in'")).where("since = 'created'").collect()
+        return LatencyLimit(
+            limit_ms=round(1000 * self.settings.latency_p99.total_seconds()),
+            p99_ms=found[0]["p99_ms"] if found else None,
+            records=found[0]["records"] if found else 0,
+        )
 
     def missing(
         self,

@@ -48,7 +48,7 @@ class CountedRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class MeterColumns:
     """Records at one point, a column each.
 
     Attributes:
@@ -201,7 +201,7 @@ class Meter:
             incarnation=incarnation, sequence=sequence, adds=self.adds, emitted_ms=round(self.now_ms()),
         )  # fmt: skip
 
-    def columns(self, point: Point, start: int, stop: int) -> Columns | None:
+    def columns(self, point: Point, start: int, stop: int) -> MeterColumns | None:
         """What was counted of the positions [start, stop); None: nothing."""
         done = [it for it in self.seen[point] if start <= it.offset < stop]
         if not done:
@@ -209,7 +209,7 @@ class Meter:
         _, created, sizes, hashes, updated, now, errors = zip(*done, strict=True)
         made, at = np.array(created, dtype=np.int64), np.array(now, dtype=np.int64)
         known = [when - then for then, when in zip(updated, now, strict=True) if then is not None]
-        return Columns(
+        return MeterColumns(
             created_ms=made,
             sizes=np.array(sizes, dtype=np.int64),
             hashes=np.array([it or 0 for it in hashes], dtype=np.int64),
