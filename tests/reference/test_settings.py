@@ -34,7 +34,10 @@ def test_every_threshold_is_there_with_its_unit_and_default() -> None:
         assert it.unit, name
         assert it.default is not None
         assert float(it.default) == pytest.approx(field.default)
-    assert {f"runtime.{it}" for it in RuntimeConfig.model_fields} <= found.keys() | {"runtime.processors", "runtime.audit"}
+    assert {f"runtime.{it}" for it in RuntimeConfig.model_fields} <= found.keys() | {
+        "runtime.processors",
+        "runtime.audit",
+    }
     assert {f"runtime.audit.{it}" for it in AuditConfig.model_fields} <= found.keys()
     assert {f"runtime.processors.NAME.{it}" for it in ProcessorConfig.model_fields} <= found.keys()
 

@@ -13,8 +13,10 @@ Functions raise the errors of `workbench.errors`, each with a message and a hint
 
 from __future__ import annotations
 
+from workbench.api.audit_records import compare, trace
 from workbench.api.audits import AuditLedger, audit
 from workbench.api.captures import CaptureResult, capture, capture_statistics
+from workbench.api.exclusions import exclude_partitions
 from workbench.api.letters import (
     LetterTopics,
     PlannedRedrive,
@@ -53,8 +55,10 @@ __all__ = [
     "audit",
     "capture",
     "capture_statistics",
+    "compare",
     "cut_over_replay",
     "dead_letters",
+    "exclude_partitions",
     "features",
     "follow_replay",
     "health",
@@ -64,6 +68,7 @@ __all__ = [
     "roll_back_replay",
     "samples",
     "snapshot",
+    "trace",
     "triage",
     "verify_redrive",
     "verify_replay",

@@ -52,6 +52,16 @@ class AuditLedger:
         order = (f.greatest("lost_low", "doubled_low").desc(), f.greatest("lost_high", "doubled_high").desc())
         return found.orderBy(*order, "stream", "window_ms", "edge").limit(most).collect()
 
+    def by_stream(self, *, since_ms: int, until_ms: int, most: int = 1_000) -> list[Any]:
+        """A row for each stream, worst first, of windows that begin in [since, until); see `workbench.audit.streams.by_stream`."""
+        from pyspark.sql import functions as f
+
+        from workbench.audit.streams import by_stream
+
+        within = self.frame.where((f.col("window_ms") >= f.lit(since_ms)) & (f.col("window_ms") < f.lit(until_ms)))
+        order = (f.greatest("lost", "doubled").desc(), f.col("missing_at_most").desc(), f.col("stream"))
+        return by_stream(within).orderBy(*order).limit(most).collect()
+
     def latencies(self, *, stream: str | None = None) -> list[Any]:
         """Percentiles of the time to each layer, the slowest stream first; columns of `workbench.audit.latency.latencies`."""
         from pyspark.sql import functions as f

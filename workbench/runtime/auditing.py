@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench.commit_note import CommitNote
 from workbench.layers.marks import NO_MARKS, OURS, Marks, marks_of
-from workbench.layers.meter import MeterColumns, Meter, Pieces
+from workbench.layers.meter import Meter, MeterColumns, Pieces
 from workbench.layers.rows import AuditRow, Point
 from workbench.runtime.config import AuditConfig
 from workbench.runtime.event import Headers, Record, TopicPartition
