@@ -195,7 +195,8 @@ def repair(made: Pipeline, missing: dict[str, Any], settings: Path, folder: Path
     """Plan the missing records, apply the plan, and have a runtime handle them in the new group."""
     place = ("--cluster", "prod", "--config", str(settings))
     planned = run_here(
-        "replay", "plan", *place, "--from-group", "collector", "--new-group", made.again, "--from-audit", "missing.json", "-o", "plan.json",
+        "replay", "plan", *place, "--from-group", "collector", "--new-group", made.again,
+        "--from-audit", "missing.json", "-o", "plan.json",
         cwd=folder,
     )  # fmt: skip
     assert planned.returncode == 0, planned.stderr
