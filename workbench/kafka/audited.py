@@ -68,7 +68,7 @@ class AuditedProducer:
         self._rows = KafkaRows(rows_topic, properties, make_producer=make_producer)
         self._meter = Meter(
             stream, layer, topic=self._name, partition=0, start=0, points=("in", "out", "dead"), window_ms=window_ms,
-            incarnation=started,
+            incarnation=started, of_process=True,
         )  # fmt: skip
         self._lock = threading.Lock()
         self._open: set[int] = set()

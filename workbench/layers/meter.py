@@ -96,7 +96,7 @@ class Meter:
         write: takes rows as JSON lines; they must be safe when it returns.
         points: that this layer tells of; each has a row in every flush, so that silence is not loss.
         incarnation: larger than that of the task that read the partition before; None: the clock's milliseconds.
-        adds: see `AuditRow`.
+        adds, of_process: see `AuditRow`.
         seen: what was counted and is not in a row yet, by point, in any order.
     """
 
@@ -110,6 +110,7 @@ class Meter:
     window_ms: int = 60_000
     incarnation: int | None = None
     adds: bool = False
+    of_process: bool = False
     now_ms: Callable[[], float] = lambda: time.time() * 1000
     seen: dict[Point, list[CountedRecord]] = field(init=False)
     _sequence: int = 0
@@ -198,7 +199,7 @@ class Meter:
     def _bare(self, point: Point, *, start: int, stop: int, incarnation: int, sequence: int) -> AuditRow:
         return AuditRow(
             stream=self.stream, layer=self.layer, point=point, topic=self.topic, partition=self.partition, start=start, stop=stop,
-            incarnation=incarnation, sequence=sequence, adds=self.adds, emitted_ms=round(self.now_ms()),
+            incarnation=incarnation, sequence=sequence, adds=self.adds, of_process=self.of_process, emitted_ms=round(self.now_ms()),
         )  # fmt: skip
 
     def columns(self, point: Point, start: int, stop: int) -> MeterColumns | None:
