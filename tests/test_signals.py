@@ -14,6 +14,8 @@ from workbench.signals import SIGNALS, Kind
 NOT_IN_THE_RUNTIME = {
     *OF_SERVERS,
     "leader",
+    "missing_replicas",
+    "local_start_offset",
     "reassigning_partitions",
     "group_members",
     "group_state",

@@ -92,6 +92,13 @@ IDLE = Number(0.2, "of the time", "a thread that waits for records so little is 
 NEVER_EMPTY = Number(20.0, "messages", "so many are always there: fetched, and waiting for the handlers", "measured")
 NEAR_QUOTA = Number(0.4, "of the quota", "in bursts with pauses the mean is less than half")
 
+# Brokers.
+ANSWER_SECONDS = Number(
+    0.1, "s", "no part of a request takes a broker so long that is well: batches are written in milliseconds"
+)
+BROKER_IDLE = Number(0.3, "share", "Kafka's documentation: threads that are idle for less are at their limit", "kafka")
+IDLE_LOST = Number(0.2, "share", "so much less idle than before is no noise of a minute's average")
+
 # Records.
 SKIP_RATE = Number(50_000.0, "messages/s", "more than most consumers handle", "measured")
 COUNTED = Number(50.0, "records", "fewer do not say how many a counter counts for each one committed")

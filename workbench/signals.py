@@ -31,6 +31,8 @@ class Grain(StrEnum):
     QUEUE = "queue"
     PROCESSOR = "processor"
     SERVER = "server"  # a broker's own, for everybody
+    SERVER_TOPIC = "server_topic"  # of a topic, on one broker
+    SERVER_CLIENT = "server_client"  # of a client id, on one broker
 
 
 GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
@@ -43,6 +45,8 @@ GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
     Grain.QUEUE: ("group", "member", "processor", "queue"),
     Grain.PROCESSOR: ("group", "topic", "member", "processor"),
     Grain.SERVER: ("broker",),
+    Grain.SERVER_TOPIC: ("broker", "topic"),
+    Grain.SERVER_CLIENT: ("broker", "member"),
 }
 
 
@@ -157,6 +161,21 @@ SIGNALS: dict[str, Signal] = dict(
             Grain.PARTITION,
             "Id of the broker that leads the partition; none without a leader.",
             sentinel=True,
+        ),
+        _signal(
+            "local_start_offset",
+            "offset",
+            Kind.GAUGE,
+            Grain.PARTITION,
+            "Oldest offset on the broker's own disk: what is before it is in remote storage (KIP-405).",
+            sentinel=True,
+        ),
+        _signal(
+            "missing_replicas",
+            "replicas",
+            Kind.GAUGE,
+            Grain.PARTITION,
+            "Replicas of the partition that are not in sync.",
         ),
         _signal(
             "time_lag",
@@ -344,6 +363,118 @@ SIGNALS: dict[str, Signal] = dict(
             Kind.GAUGE,
             Grain.SERVER,
             "99th percentile of the time that a broker takes to flush a log to its disk.",
+        ),
+        _signal(
+            "server_start_time",
+            "seconds",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "Start of a broker's process, since the epoch; its id is the kind.",
+        ),
+        _signal(
+            "request_queue_time",
+            "seconds",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "99th percentile of the time for which requests wait for a handler of a broker, by kind of request.",
+        ),
+        _signal(
+            "request_local_time",
+            "seconds",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "99th percentile of the time that a broker itself works on a request, by kind of request.",
+        ),
+        _signal(
+            "response_send_time",
+            "seconds",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "99th percentile of the time that a broker takes to send an answer, by kind of request.",
+        ),
+        _signal(
+            "under_min_isr",
+            "partitions",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "Partitions led by a broker that have fewer replicas in sync than writes with acks=all need.",
+        ),
+        _signal(
+            "isr_shrinks",
+            "",
+            Kind.COUNTER,
+            Grain.SERVER,
+            "Times that a replica fell out of sync of partitions that a broker leads.",
+        ),
+        _signal(
+            "replica_lag",
+            "messages",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "How far the partition is behind its leader that a broker follows worst.",
+        ),
+        _signal(
+            "remote_failures",
+            "",
+            Kind.COUNTER,
+            Grain.SERVER,
+            "Reads from and copies to remote storage that failed, by kind.",
+        ),
+        _signal(
+            "remote_reader_idle",
+            "ratio",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "Share of time for which the threads that read from remote storage have nothing to do.",
+        ),
+        _signal(
+            "remote_reader_queue",
+            "tasks",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "Reads from remote storage that wait for a thread.",
+        ),
+        _signal(
+            "coordinator_partitions",
+            "partitions",
+            Kind.GAUGE,
+            Grain.SERVER,
+            "Partitions of the topic of commits that a broker coordinates groups by, by state: active, loading or failed.",
+        ),
+        _signal(
+            "topic_reads",
+            "bytes",
+            Kind.COUNTER,
+            Grain.SERVER_TOPIC,
+            "Bytes of a topic that a broker has given to consumers.",
+        ),
+        _signal(
+            "remote_reads",
+            "bytes",
+            Kind.COUNTER,
+            Grain.SERVER_TOPIC,
+            "Bytes of a topic that a broker has read from remote storage.",
+        ),
+        _signal(
+            "remote_copy_lag",
+            "bytes",
+            Kind.GAUGE,
+            Grain.SERVER_TOPIC,
+            "Bytes of a topic that a broker has not yet copied to remote storage, of those that it must.",
+        ),
+        _signal(
+            "client_reads",
+            "bytes_per_second",
+            Kind.GAUGE,
+            Grain.SERVER_CLIENT,
+            "What a broker gives to one client id; brokers measure it where a quota of any client exists.",
+        ),
+        _signal(
+            "client_writes",
+            "bytes_per_second",
+            Kind.GAUGE,
+            Grain.SERVER_CLIENT,
+            "What a broker takes from one client id; brokers measure it where a quota of any client exists.",
         ),
     )
 )

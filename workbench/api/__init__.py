@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from workbench.api.audits import AuditLedger, audit
 from workbench.api.captures import CaptureResult, capture, capture_statistics
+from workbench.api.impact import ImpactResult, impact
 from workbench.api.letters import (
     LetterTopics,
     PlannedRedrive,
@@ -42,6 +43,7 @@ from workbench.api.snapshots import SnapshotResult, snapshot
 __all__ = [
     "AuditLedger",
     "CaptureResult",
+    "ImpactResult",
     "LetterTopics",
     "PlannedRedrive",
     "PlannedReplay",
@@ -58,6 +60,7 @@ __all__ = [
     "features",
     "follow_replay",
     "health",
+    "impact",
     "plan_redrive",
     "plan_replay",
     "retire_replay",

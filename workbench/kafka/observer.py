@@ -116,4 +116,6 @@ def _leaders(kafka: KafkaCluster, parts: Collection[Partition], cluster: str, at
             leader = leader_of(topics, (topic, partition))
             labels = {"topic": topic, "partition": partition}
             batch.add("leader", labels, [round(at * 1e6)], [NO_LEADER if leader is None else leader])
+            if (known := topics[topic].partitions.get(partition)) is not None:
+                batch.add("missing_replicas", labels, [round(at * 1e6)], [len(known.replicas) - len(known.isrs)])
     return batch.to_arrow()
