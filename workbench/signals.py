@@ -112,6 +112,12 @@ def _signal(
     return name, Signal(name=name, unit=unit, kind=kind, grain=grain, help=help_text, sentinel=sentinel)
 
 
+def _server(
+    name: str, unit: str, help_text: str, *, kind: Kind = Kind.GAUGE, grain: Grain = Grain.SERVER
+) -> tuple[str, Signal]:
+    return _signal(name, unit, kind, grain, help_text)
+
+
 SIGNALS: dict[str, Signal] = dict(
     (
         _signal(
@@ -308,173 +314,98 @@ SIGNALS: dict[str, Signal] = dict(
             "Partitions that this member has paused because a queue is full.",
         ),
         _signal("dead_letters", "events", Kind.COUNTER, Grain.PROCESSOR, "Events sent to the dead-letter topic."),
-        _signal(
-            "request_time",
-            "seconds",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "99th percentile of the time that requests take on a broker, by kind of request.",
+        _server(
+            "request_time", "seconds", "99th percentile of the time that requests take on a broker, by kind of request."
         ),
-        _signal(
-            "request_handler_idle",
-            "ratio",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Share of time for which a broker's request handlers have nothing to do.",
+        _server(
+            "request_handler_idle", "ratio", "Share of time for which a broker's request handlers have nothing to do."
         ),
-        _signal(
-            "network_idle",
-            "ratio",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Share of time for which a broker's network threads have nothing to do.",
-        ),
-        _signal(
-            "request_queue_length",
-            "requests",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Requests that wait for a handler of a broker.",
-        ),
-        _signal(
-            "under_replicated",
-            "partitions",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Partitions led by a broker that lack a replica in sync.",
-        ),
-        _signal(
-            "offline",
-            "partitions",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Partitions without a leader, as the controller says.",
-        ),
-        _signal(
+        _server("network_idle", "ratio", "Share of time for which a broker's network threads have nothing to do."),
+        _server("request_queue_length", "requests", "Requests that wait for a handler of a broker."),
+        _server("under_replicated", "partitions", "Partitions led by a broker that lack a replica in sync."),
+        _server("offline", "partitions", "Partitions without a leader, as the controller says."),
+        _server(
             "broker_traffic",
             "bytes",
-            Kind.COUNTER,
-            Grain.SERVER,
             "Bytes that a broker has taken from producers and given to consumers, by direction.",
+            kind=Kind.COUNTER,
         ),
-        _signal(
-            "log_flush_time",
-            "seconds",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "99th percentile of the time that a broker takes to flush a log to its disk.",
+        _server(
+            "log_flush_time", "seconds", "99th percentile of the time that a broker takes to flush a log to its disk."
         ),
-        _signal(
-            "server_start_time",
-            "seconds",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Start of a broker's process, since the epoch; its id is the kind.",
-        ),
-        _signal(
+        _server("server_start_time", "seconds", "Start of a broker's process, since the epoch; its id is the kind."),
+        _server(
             "request_queue_time",
             "seconds",
-            Kind.GAUGE,
-            Grain.SERVER,
             "99th percentile of the time for which requests wait for a handler of a broker, by kind of request.",
         ),
-        _signal(
+        _server(
             "request_local_time",
             "seconds",
-            Kind.GAUGE,
-            Grain.SERVER,
             "99th percentile of the time that a broker itself works on a request, by kind of request.",
         ),
-        _signal(
+        _server(
             "response_send_time",
             "seconds",
-            Kind.GAUGE,
-            Grain.SERVER,
             "99th percentile of the time that a broker takes to send an answer, by kind of request.",
         ),
-        _signal(
+        _server(
             "under_min_isr",
             "partitions",
-            Kind.GAUGE,
-            Grain.SERVER,
             "Partitions led by a broker that have fewer replicas in sync than writes with acks=all need.",
         ),
-        _signal(
+        _server(
             "isr_shrinks",
             "",
-            Kind.COUNTER,
-            Grain.SERVER,
             "Times that a replica fell out of sync of partitions that a broker leads.",
+            kind=Kind.COUNTER,
         ),
-        _signal(
-            "replica_lag",
-            "messages",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "How far the partition is behind its leader that a broker follows worst.",
+        _server("replica_lag", "messages", "How far the partition is behind its leader that a broker follows worst."),
+        _server(
+            "remote_failures", "", "Reads from and copies to remote storage that failed, by kind.", kind=Kind.COUNTER
         ),
-        _signal(
-            "remote_failures",
-            "",
-            Kind.COUNTER,
-            Grain.SERVER,
-            "Reads from and copies to remote storage that failed, by kind.",
-        ),
-        _signal(
+        _server(
             "remote_reader_idle",
             "ratio",
-            Kind.GAUGE,
-            Grain.SERVER,
             "Share of time for which the threads that read from remote storage have nothing to do.",
         ),
-        _signal(
-            "remote_reader_queue",
-            "tasks",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Reads from remote storage that wait for a thread.",
-        ),
-        _signal(
+        _server("remote_reader_queue", "tasks", "Reads from remote storage that wait for a thread."),
+        _server(
             "coordinator_partitions",
             "partitions",
-            Kind.GAUGE,
-            Grain.SERVER,
             "Partitions of the topic of commits that a broker coordinates groups by, by state: active, loading or failed.",
         ),
-        _signal(
+        _server(
             "topic_reads",
             "bytes",
-            Kind.COUNTER,
-            Grain.SERVER_TOPIC,
             "Bytes of a topic that a broker has given to consumers.",
+            kind=Kind.COUNTER,
+            grain=Grain.SERVER_TOPIC,
         ),
-        _signal(
+        _server(
             "remote_reads",
             "bytes",
-            Kind.COUNTER,
-            Grain.SERVER_TOPIC,
             "Bytes of a topic that a broker has read from remote storage.",
+            kind=Kind.COUNTER,
+            grain=Grain.SERVER_TOPIC,
         ),
-        _signal(
+        _server(
             "remote_copy_lag",
             "bytes",
-            Kind.GAUGE,
-            Grain.SERVER_TOPIC,
             "Bytes of a topic that a broker has not yet copied to remote storage, of those that it must.",
+            grain=Grain.SERVER_TOPIC,
         ),
-        _signal(
+        _server(
             "client_reads",
             "bytes_per_second",
-            Kind.GAUGE,
-            Grain.SERVER_CLIENT,
             "What a broker gives to one client id; brokers measure it where a quota of any client exists.",
+            grain=Grain.SERVER_CLIENT,
         ),
-        _signal(
+        _server(
             "client_writes",
             "bytes_per_second",
-            Kind.GAUGE,
-            Grain.SERVER_CLIENT,
             "What a broker takes from one client id; brokers measure it where a quota of any client exists.",
+            grain=Grain.SERVER_CLIENT,
         ),
     )
 )

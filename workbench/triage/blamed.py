@@ -31,7 +31,7 @@ class Strain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class Mover:
     """Somebody that brokers give bytes to, or take them from.
 
     Attributes:
@@ -97,7 +97,7 @@ class BlamedCause:
         done_seconds: how long it then takes to reach the end of its logs.
     """
 
-    offender: Reader
+    offender: Mover
     victims: tuple[Victim, ...]
     strains: tuple[Strain, ...]
     served: int

@@ -25,7 +25,7 @@ from workbench.numbers import (
     UTILISATION,
 )
 from workbench.thresholds import Thresholds
-from workbench.triage.blamed import BlamedCause, Cleared, Impact, Reader, named
+from workbench.triage.blamed import BlamedCause, Cleared, Impact, Mover, named
 from workbench.triage.held_up import HeldUp, Span
 from workbench.triage.strains import is_watched, mean_of, strains_of
 from workbench.triage.verdict import Answer
@@ -244,7 +244,7 @@ def _judged(
     cap, done, unread = _cap(it, suspects, all_of, brokers, span)
     ages = all_of.behind.get(it.name) if it.kind == "group" else None
     return BlamedCause(
-        offender=Reader(
+        offender=Mover(
             kind=it.kind,
             name=it.name,
             clients=it.clients,
