@@ -80,7 +80,8 @@ def _show(found: ImpactResult) -> None:
     from workbench.triage.blamed import rate_of
 
     console = SafeConsole()
-    console.print(found.found.sentence)
+    if len(found.found.causes) != 1:  # of one, its own headline says the same
+        console.print(found.found.sentence)
     for cause, actions in zip(found.found.causes, found.actions, strict=True):
         _show_cause(console, cause, actions)
     if held := found.found.held_up:
@@ -108,7 +109,6 @@ def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Acti
     from workbench.triage.blamed import moment_of, rate_of, strain_words
 
     it = cause.offender
-    console.print()
     console.print(cause.headline)
     facts = [f"since {clock(moment_of(it.since))}" + (f" until {clock(moment_of(it.until))}" if it.until else "")]
     facts.append(f"{percent(it.share)} of all that these brokers move more (measured by {it.measured_by})")

@@ -234,7 +234,9 @@ def _judged(
     others, there = held.elsewhere(elsewhere, span)
     if others and there / others > MOST * len(victims) / max(1, served):
         return _NotAccused("groups on other brokers are held up as much", now)
-    strains = tuple(found for broker in brokers for found in strains_of(all_of, broker, span.begin, span.end))
+    strains = tuple(
+        found for broker in brokers for found in strains_of(all_of, broker, span.begin, span.end, peers=elsewhere)
+    )
     if not strains and all(is_watched(all_of, broker) for broker in brokers):
         return _NotAccused("its brokers show no strain", now)
     if share <= MOST:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -23,24 +23,35 @@ def is_watched(all_of: Neighbourhood, broker: int) -> bool:
     return {signal for signal, _ in all_of.servers.get(broker, {})} >= WATCHED
 
 
-def strains_of(all_of: Neighbourhood, broker: int, begin: int, end: int) -> Iterator[Strain]:
-    """Signals of a broker that are worse in a span of the grid than before it; those without a value in either part say nothing."""
+def strains_of(
+    all_of: Neighbourhood, broker: int, begin: int, end: int, *, peers: Sequence[int] = ()
+) -> Iterator[Strain]:
+    """Signals of a broker that are worse in a span of the grid than before it, and than on its peers meanwhile.
+
+    A signal without a value in one of the two parts says nothing.
+    """
     for (signal, kind), line in sorted(all_of.servers.get(broker, {}).items()):
         before, now = mean_of(line[:begin]), mean_of(line[begin:end])
         if before is None or now is None:
             continue
-        if (found := _compared(signal, kind, before, now)) is not None:
+        theirs = [
+            mean_of(it[begin:end])
+            for peer in peers
+            if (it := all_of.servers.get(peer, {}).get((signal, kind))) is not None
+        ]
+        known = [it for it in theirs if it is not None]
+        if (found := _compared(signal, kind, before, now, float(np.median(known)) if known else None)) is not None:
             yield Strain(broker=broker, kind="" if kind == "value" else kind, evidence=found)
 
 
-def _compared(signal: str, kind: str, before: float, now: float) -> Evidence | None:
+def _compared(signal: str, kind: str, before: float, now: float, peers: float | None) -> Evidence | None:
     """The rule of one signal, if it holds."""
     if signal in _PARTS or (signal, kind) == (
         "request_time",
         "Produce",
     ):  # that of a fetch includes its waiting for records
-        limit = max(FAR * before, ANSWER_SECONDS)
-        holds, unit, rule = now >= limit, "s", f"{FAR:g} × before, and {ANSWER_SECONDS:g} s"
+        limit = max(FAR * before, FAR * (peers or 0.0), ANSWER_SECONDS)
+        holds, unit, rule = now >= limit, "s", f"{FAR:g} × before and its peers, and {ANSWER_SECONDS:g} s"
     elif signal in _IDLE:
         limit = max(float(BROKER_IDLE), before - IDLE_LOST)
         holds = now < limit and before - now >= TENTH
@@ -50,7 +61,11 @@ def _compared(signal: str, kind: str, before: float, now: float) -> Evidence | N
         unit = "per second" if signal == "isr_shrinks" else "partitions"
     else:
         return None
-    return Evidence(signal=signal, value=now, unit=unit, threshold=limit, baseline=before, rule=rule) if holds else None
+    return (
+        Evidence(signal=signal, value=now, unit=unit, threshold=limit, baseline=before, peers=peers, rule=rule)
+        if holds
+        else None
+    )
 
 
 def mean_of(line: FloatArray) -> float | None:
