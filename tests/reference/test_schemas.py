@@ -126,18 +126,27 @@ def test_a_snapshot() -> None:
 
 
 def test_who_slows_whom() -> None:
-    """With a culprit, and without; with what is not measured."""
+    """With a culprit, and without; with what is not measured, and what is wrong with a broker."""
+    from tests.triage.brokers import Made, after
     from tests.triage.test_neighbours import cluster, hog, judged
     from workbench.api.impact import ImpactResult
+    from workbench.thresholds import Thresholds
+    from workbench.triage.brokers import judge_brokers
+
+    def result(made: Made) -> ImpactResult:
+        found, tools = judged(made), tools_of("b:1")
+        look = judge_brokers(made.seen(), found, Thresholds(), tools)
+        actions = tuple(actions_of(it, tools) for it in found.causes)
+        return ImpactResult(cluster="prod", found=found, actions=actions, brokers=look, incomplete=("a part",))
 
     made = cluster()
-    quiet = ImpactResult(cluster="prod", found=judged(made), actions=(), incomplete=("a part",))
-    assert valid("impact", quiet.to_json())["answer"] == "no"
+    told = valid("impact", result(made).to_json())
+    assert told["answer"] == "no" and told["unknown"]["flush_slow"] == ["log_flush_time"]
     hog(made, 1)
-    found = judged(made)
-    actions = tuple(actions_of(it, tools_of("b:1")) for it in found.causes)
-    told = valid("impact", ImpactResult(cluster="prod", found=found, actions=actions).to_json())
+    made.own(2, "under_replicated", after(-8, 3.0))
+    told = valid("impact", result(made).to_json())
     assert sorted(it["group"] for it in told["causes"][0]["victims"]) == ["g10", "g11", "g12", "g13"]
+    assert [it["verdict"] for it in told["broker_findings"]] == ["under_replicated"]
 
 
 def test_a_replay_from_plan_to_verdict(place: Place) -> None:

@@ -16,6 +16,7 @@ from workbench.queues.tools import tools_of
 
 if TYPE_CHECKING:
     from workbench.triage.blamed import Impact
+    from workbench.triage.brokers import BrokerLook
     from workbench.triage.finding import Action
 
 
@@ -27,19 +28,23 @@ class ImpactResult:
         cluster: its name.
         found: causes, each with its offender, victims and what was compared; readers that are not accused; the answer.
         actions: of each cause, a cap with its command, and the way back.
+        brokers: what is wrong with brokers, whoever reads, with the groups that it hits.
         incomplete: what the sources have left out, a sentence each.
     """
 
     cluster: str
     found: Impact
     actions: tuple[Sequence[Action], ...]
+    brokers: BrokerLook
     incomplete: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
-        """3 with a cause, 4 if it cannot be told, else 0."""
+        """3 with a cause or a finding about a broker, 4 if it cannot be told, else 0."""
         from workbench.triage.verdict import Answer
 
+        if self.brokers.findings:
+            return ExitCode.FINDINGS
         codes = {Answer.YES: ExitCode.FINDINGS, Answer.NO: ExitCode.OK, Answer.CANNOT_TELL: ExitCode.EVIDENCE}
         return codes[self.found.answer]
 
@@ -47,7 +52,12 @@ class ImpactResult:
         """The document `workbench.impact/1`."""
         from workbench.triage.blamed import document
 
-        return {**document(self.found, self.cluster, self.actions), "incomplete": list(self.incomplete)}
+        return {
+            **document(self.found, self.cluster, self.actions),
+            "broker_findings": [it.to_json() for it in self.brokers.findings],
+            "unknown": {verdict: list(signals) for verdict, signals in self.brokers.unknown.items()},
+            "incomplete": list(self.incomplete),
+        }
 
     def _repr_html_(self) -> str:
         from workbench.api.table import table_html
@@ -94,6 +104,7 @@ def impact(
     """
     from workbench.features.servers import neighbourhood
     from workbench.triage.blamed import actions_of
+    from workbench.triage.brokers import judge_brokers
     from workbench.triage.neighbours import blame
     from workbench.window import Window
 
@@ -110,15 +121,17 @@ def impact(
         window = Window(
             baseline_start=window.start, start=window.start + (window.end - window.start) / 3, end=window.end
         )
+    tools = tools_of(shell_word(kept.bootstrap) if kept.bootstrap else '"$BOOTSTRAP"')
     with progress.step("Comparing brokers and groups, before and after") as step:
         all_of = neighbourhood(kept.samples, kept.groups, window)
         found = blame(all_of, kept.info.thresholds)
+        brokers = judge_brokers(all_of, found, kept.info.thresholds, tools)
         groups = len({group for group, _ in all_of.groups})
         step.note = f"{plural(groups, 'group')}, {plural(len(all_of.brokers), 'broker')}"
-    tools = tools_of(shell_word(kept.bootstrap) if kept.bootstrap else '"$BOOTSTRAP"')
     return ImpactResult(
         cluster=kept.info.cluster,
         found=found,
         actions=tuple(actions_of(it, tools) for it in found.causes),
+        brokers=brokers,
         incomplete=tuple(kept.info.incomplete),
     )

@@ -48,8 +48,9 @@ def command(
     """Find out who slows whom: one group, client or producer that takes so much of a broker that others wait.
 
     Read-only. Compares bytes, waiting and the brokers' own signals before and after, on the brokers concerned and on the others.
-    It is a correlation. A cap that would end it is printed with its command and the way back. Exit code 3 with a culprit, 4 if it
-    cannot be told, with the signals that are missing.
+    It is a correlation. A cap that would end it is printed with its command and the way back. Brokers that are in trouble by
+    themselves are named, too, with the groups that they hit. Exit code 3 with a culprit or such a broker, 4 if it cannot be told,
+    with the signals that are missing.
     """
     from workbench import api
     from workbench.cli.progress import Steps
@@ -77,13 +78,20 @@ def command(
 def _show(found: ImpactResult) -> None:
     from workbench.console import FittingTable, SafeConsole
     from workbench.humanize import listed, printable
-    from workbench.triage.blamed import rate_of
+    from workbench.triage.blamed import rate_of, strain_words
 
     console = SafeConsole()
     if len(found.found.causes) != 1:  # of one, its own headline says the same
         console.print(found.found.sentence)
     for cause, actions in zip(found.found.causes, found.actions, strict=True):
         _show_cause(console, cause, actions)
+    for finding in found.brokers.findings:
+        console.print(f"{finding.verdict}: {finding.headline}")
+        for strain in finding.strains:
+            console.print(f"  {strain_words(strain)}")
+        if finding.groups:
+            console.print(f"  groups: {listed([printable(it) for it in finding.groups])}")
+        _show_actions(console, finding.actions)
     if held := found.found.held_up:
         table = FittingTable(title="Held up, and no reader explains it")
         table.add_column("group", overflow="fold")
@@ -99,12 +107,14 @@ def _show(found: ImpactResult) -> None:
         for one in found.found.cleared:
             table.add_row(one.words, rate_of(one.now), one.because)
         console.print(table)
-    if found.found.missing:
-        console.print(f"Not measured: {listed(found.found.missing)}. See docs/impact.md.")
+    lacking = dict.fromkeys([*found.found.missing, *(it for names in found.brokers.unknown.values() for it in names)])
+    if lacking:
+        open_ones = f", so it cannot be told: {listed(list(found.brokers.unknown))}" if found.brokers.unknown else ""
+        console.print(f"Not measured: {listed(list(lacking), most=12)}{open_ones}. See docs/impact.md.")
 
 
 def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Action]) -> None:
-    from workbench.console import FittingTable, Line
+    from workbench.console import FittingTable
     from workbench.humanize import clock, duration, listed, percent, printable
     from workbench.triage.blamed import moment_of, rate_of, strain_words
 
@@ -143,6 +153,12 @@ def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Acti
         console.print(
             f"A cap of {rate_of(cause.cap)} for each client id and broker leaves the others what they need{done}."
         )
+    _show_actions(console, actions)
+
+
+def _show_actions(console: SafeConsole, actions: Sequence[Action]) -> None:
+    from workbench.console import Line
+
     for number, action in enumerate(actions, 1):
         console.print(f"{number}. {action.title}.")
         if action.command:

@@ -61,6 +61,7 @@ class Neighbourhood:
         short: partitions that lack a replica in sync, with their number.
         unread: (group, topic, partition) to messages that wait, last.
         behind: group to the age in seconds of the oldest message that waits, (T,), where somebody measures it.
+        coordinators: ids of the brokers that have coordinated a group in the window, in order of time.
         absent: signals of which there is no sample.
     """
 
@@ -77,6 +78,7 @@ class Neighbourhood:
     short: Mapping[tuple[str, int], int] = field(default_factory=dict)
     unread: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
     behind: Mapping[str, FloatArray] = field(default_factory=dict)
+    coordinators: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
 
     @property
@@ -124,8 +126,19 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
         short={key: int(value) for key, value in grid.last("missing_replicas", "topic", "partition") if value > 0},
         unread=unread,
         behind=behind,
+        coordinators=_coordinators(groups, start),
         absent=frozenset({*OF_SERVERS, *_OF_GROUPS, "leader", "missing_replicas"} - grid.signals),
     )
+
+
+def _coordinators(groups: pa.Table, start: float) -> dict[str, tuple[int, ...]]:
+    rows = groups.select(["ts", "group", "coordinator"]).filter(pc.is_valid(groups["coordinator"])).sort_by("ts")
+    found: dict[str, dict[int, None]] = defaultdict(dict)
+    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6
+    for at, group, broker in zip(seconds, rows["group"].to_pylist(), rows["coordinator"].to_pylist(), strict=True):
+        if at >= start and broker >= 0:
+            found[group][broker] = None
+    return {group: tuple(ids) for group, ids in found.items()}
 
 
 def _step(samples: pa.Table, seconds: float) -> float:

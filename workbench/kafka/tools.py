@@ -26,6 +26,14 @@ class KafkaTools:
             f" --entity-name {shell_word(topic)} --add-config retention.ms={milliseconds}"
         )
 
+    def list_short(self) -> str:
+        """See `Tools`."""
+        return f"kafka-topics --bootstrap-server {self.brokers} --describe --under-replicated-partitions"
+
+    def list_leaderless(self) -> str:
+        """See `Tools`."""
+        return f"kafka-topics --bootstrap-server {self.brokers} --describe --unavailable-partitions"
+
     def list_quotas(self) -> str:
         """See `Tools`: the tool tells those of users, of client ids and of both only one after the other."""
         each = f"kafka-configs --bootstrap-server {self.brokers} --describe --entity-type $of"

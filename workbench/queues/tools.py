@@ -17,6 +17,12 @@ class Tools(Protocol):
     def set_retention(self, topic: str, milliseconds: int) -> str:
         """Keep the records of a topic for longer."""
 
+    def list_short(self) -> str:
+        """Partitions that lack a replica in sync, with all of their replicas."""
+
+    def list_leaderless(self) -> str:
+        """Partitions without a leader, with all of their replicas."""
+
     def list_quotas(self) -> str:
         """All quotas: of users, of clients, and of both."""
 

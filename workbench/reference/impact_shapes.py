@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from workbench.serve.shapes import Answered
+from workbench.triage.brokers import BrokerVerdict
 from workbench.triage.verdict import Answer
 
 
@@ -77,6 +78,19 @@ class ImpactCauseDocument(Answered):
     actions: list[ImpactAction]
 
 
+class BrokerFindingDocument(Answered):
+    """What is wrong with brokers; `at_risk`: messages that a group has not read on partitions short of replicas."""
+
+    verdict: BrokerVerdict
+    headline: str
+    brokers: list[int]
+    groups: list[str]
+    at_risk: dict[str, int]
+    strains: list[ImpactStrain]
+    runbook: str
+    actions: list[ImpactAction]
+
+
 class ClearedReader(Answered):
     """A busy reader that is not accused."""
 
@@ -86,7 +100,8 @@ class ClearedReader(Answered):
 
 
 class ImpactDocument(Answered):
-    """Who slows whom on the brokers of a cluster; `held_up`: groups that wait on brokers, and that no cause explains."""
+    """Who slows whom on the brokers of a cluster; `held_up`: groups that wait and that no cause
+    explains; `unknown`: verdicts about brokers that cannot be told, and the signals that they lack."""
 
     schema_: Literal["workbench.impact/1"] = Field(alias="schema")
     cluster: str
@@ -100,4 +115,6 @@ class ImpactDocument(Answered):
     cleared: list[ClearedReader]
     held_up: dict[str, list[int]]
     missing: list[str]
+    broker_findings: list[BrokerFindingDocument]
+    unknown: dict[BrokerVerdict, list[str]]
     incomplete: list[str]

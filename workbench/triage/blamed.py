@@ -278,25 +278,31 @@ def _cause(it: BlamedCause, actions: Sequence[Action]) -> dict[str, Any]:
             }
             for one in it.victims
         ],
-        "strains": [
-            {
-                "broker": one.broker,
-                "signal": one.evidence.signal,
-                "kind": one.kind,
-                "value": one.evidence.value,
-                "before": one.evidence.baseline,
-                "limit": one.evidence.threshold,
-                "unit": one.evidence.unit,
-                "rule": one.evidence.rule,
-            }
-            for one in it.strains
-        ],
+        "strains": [strain_json(one) for one in it.strains],
         "groups_served": it.served,
         "groups_elsewhere": it.others,
         "held_up_elsewhere": it.held_up_there,
         "cap_bytes_per_second": it.cap,
         "done_seconds_at_cap": it.done_seconds,
-        "actions": [
-            {"title": one.title, "command": one.command, "verify": one.verify, "kind": one.kind} for one in actions
-        ],
+        "actions": [action_json(one) for one in actions],
     }
+
+
+def strain_json(it: Strain) -> dict[str, Any]:
+    """A signal of a broker and what was compared."""
+    one = it.evidence
+    return {
+        "broker": it.broker,
+        "signal": one.signal,
+        "kind": it.kind,
+        "value": one.value,
+        "before": one.baseline,
+        "limit": one.threshold,
+        "unit": one.unit,
+        "rule": one.rule,
+    }
+
+
+def action_json(it: Action) -> dict[str, Any]:
+    """An action without what only a program needs."""
+    return {"title": it.title, "command": it.command, "verify": it.verify, "kind": it.kind}
