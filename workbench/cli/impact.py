@@ -115,7 +115,7 @@ def _show(found: ImpactResult) -> None:
 
 def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Action]) -> None:
     from workbench.console import FittingTable
-    from workbench.humanize import clock, duration, listed, percent, printable
+    from workbench.humanize import clock, duration, listed, percent, plural, printable
     from workbench.triage.blamed import moment_of, rate_of, strain_words
 
     it = cause.offender
@@ -147,7 +147,7 @@ def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Acti
         )
     console.print(table)
     if len(cause.victims) > _SHOWN:
-        console.print(f"  and {len(cause.victims) - _SHOWN:,} more groups")
+        console.print(f"  and {plural(len(cause.victims) - _SHOWN, 'more group')}")
     if cause.cap is not None:
         done = f"; it then reaches the end of its logs in {duration(cause.done_seconds)}" if cause.done_seconds else ""
         console.print(

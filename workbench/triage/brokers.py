@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.features.servers import FloatArray, Neighbourhood
-from workbench.humanize import count, duration, listed, percent, plural, quantity
+from workbench.humanize import counted, duration, listed, percent, plural, quantity
 from workbench.numbers import (
     ANSWER_SECONDS,
     BROKER_IDLE,
@@ -208,7 +208,7 @@ def _under_replicated(all_of: Neighbourhood, tools: Tools) -> Iterator[BrokerFin
     min_isr = sum(_now(all_of, broker, "under_min_isr") or 0.0 for broker in leading)
     names = f" ({_named(short)})" if short else ""
     refused = f" Writes with acks=all to {plural(round(min_isr), 'partition')} are refused." if min_isr > MOST else ""
-    unread = f"{count(sum(at_risk.values()))} messages there"
+    unread = f"{counted(sum(at_risk.values()), 'message')} there"
     risk = f" {plural(len(at_risk), 'group')} may lose what {'it has' if len(at_risk) == 1 else 'they have'} not read: {unread}."
     yield BrokerFinding(
         verdict=BrokerVerdict.UNDER_REPLICATED,
