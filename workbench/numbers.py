@@ -100,11 +100,7 @@ ANSWER_SECONDS = Number(
     "measured",
 )
 BROKER_IDLE = Number(0.3, "share", "Kafka's documentation: threads that are idle for less are at their limit", "kafka")
-QUEUED_REQUESTS = Number(
-    400, "requests", "queued.max.requests is 500; network threads read no more when so many wait", "kafka"
-)
 FLUSH_SECONDS = Number(1.0, "s", "a flush takes a disk that is well some tens of milliseconds", "measured")
-IDLE_LOST = Number(0.2, "share", "so much less idle than before is no noise of a minute's average")
 
 # Records.
 SKIP_RATE = Number(50_000.0, "messages/s", "more than most consumers handle", "measured")

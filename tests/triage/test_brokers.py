@@ -44,7 +44,6 @@ def quiet() -> Made:
         made.own(broker, "under_replicated", at(0.0))
         made.own(broker, "remote_failures", at(0.0), kind="RemoteFetchErrorsPerSec")
         made.own(broker, "coordinator_partitions", at(3.0), kind="active")
-        made.own(broker, "request_queue_length", at(1.0))
         made.traffic(broker, at(1e6))
     return made
 
@@ -58,7 +57,6 @@ def test_a_cluster_that_is_well_has_no_finding() -> None:
 SIDES: list[tuple[BrokerVerdict, Callable[[Made, float], None], float, float]] = [
     (V.UNDER_REPLICATED, lambda m, x: m.own(1, "under_replicated", after(-10, x)), 0.4, 0.6),
     (V.LEADERLESS, lambda m, x: m.own(1, "offline", after(-10, x)), 0.4, 0.6),
-    (V.REQUEST_QUEUE_FULL, lambda m, x: m.own(1, "request_queue_length", after(-10, x)), 399, 401),
     (V.REQUEST_QUEUE_FULL, lambda m, x: handlers(m, 1 - x, 0.5), 0.69, 0.71),
     (V.REQUEST_QUEUE_FULL, lambda m, x: handlers(m, 0.1, x), 0.019, 0.021),
     (V.FLUSH_SLOW, lambda m, x: m.own(1, "log_flush_time", after(-10, x, before=0.02)), 0.98, 1.02),

@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 _GRAINS = (Grain.SERVER, Grain.SERVER_TOPIC, Grain.SERVER_CLIENT)
 OF_SERVERS = tuple(it.name for it in SIGNALS.values() if it.grain in _GRAINS)
 _OF_GROUPS = ("consumer_lag", "committed_offset", "log_end_offset")
-_MOST_POINTS = 240  # of a line: a day becomes steps of six minutes
+_BINS = 240  # of a line: a day becomes steps of six minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ def _step(samples: pa.Table, seconds: float) -> float:
         order = np.lexsort((micros, codes))
         gaps = np.diff(micros[order])[np.diff(codes[order]) == 0]
         usual = float(np.median(gaps[gaps > 0])) / 1e6 if (gaps > 0).any() else 1.0
-    return max(1.0, round(usual), seconds / _MOST_POINTS)
+    return max(1.0, round(usual), seconds / _BINS)
 
 
 class _Grid:

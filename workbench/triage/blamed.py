@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from workbench.humanize import duration, listed, plural, printable, quantity, shell_word, size
+from workbench.numbers import SEVERAL
 from workbench.queues.tools import Tools
 from workbench.triage.finding import Action, Evidence
 from workbench.triage.verdict import Answer
 
 _KINDS = {"group": "group", "client": "client", "writer": "producer"}
-_MOST_CAPPED = 5  # client ids for which commands are shown
 
 
 def named(kind: str, name: str) -> str:
@@ -174,7 +174,7 @@ def actions_of(cause: BlamedCause, tools: Tools) -> Sequence[Action]:
         ]
     writes = it.kind == "writer"
     found = []
-    for client in it.clients[:_MOST_CAPPED]:
+    for client in it.clients[: int(SEVERAL)]:
         word = shell_word(client)
         found.append(
             Action(

@@ -20,7 +20,6 @@ from workbench.numbers import (
     FAR,
     FLUSH_SECONDS,
     MOST,
-    QUEUED_REQUESTS,
     RECENT,
     SEVERAL,
 )
@@ -104,7 +103,7 @@ def judge_brokers(all_of: Neighbourhood, blamed: Impact, limits: Thresholds, too
     needs = {
         BrokerVerdict.LEADERLESS: ({"leader", "offline"},),
         BrokerVerdict.UNDER_REPLICATED: ({"missing_replicas", "under_replicated"},),
-        BrokerVerdict.REQUEST_QUEUE_FULL: ({"request_handler_idle"}, {"request_queue_time", "request_queue_length"}),
+        BrokerVerdict.REQUEST_QUEUE_FULL: ({"request_handler_idle"}, {"request_queue_time"}),
         BrokerVerdict.FLUSH_SLOW: ({"log_flush_time"},),
         BrokerVerdict.REMOTE_STORAGE_FAILING: ({"remote_failures"},),
         BrokerVerdict.SLOW_BROKER: ({"consumer_lag"}, {"leader"}, {"request_local_time"}, {"response_send_time"}),
@@ -234,12 +233,9 @@ def _under_replicated(all_of: Neighbourhood, tools: Tools) -> Iterator[BrokerFin
 
 def _queue_full(all_of: Neighbourhood) -> Iterator[BrokerFinding]:
     for broker in sorted(all_of.servers):
-        waiting = _now(all_of, broker, "request_queue_length")
         idle = _now(all_of, broker, "request_handler_idle")
         waits = {kind: it for kind in _KINDS if (it := _now(all_of, broker, "request_queue_time", kind)) is not None}
         strains: list[Strain] = []
-        if waiting is not None and waiting >= QUEUED_REQUESTS:
-            strains.append(_strain(broker, "request_queue_length", waiting, "requests", QUEUED_REQUESTS))
         slow = {kind: it for kind, it in waits.items() if it >= ANSWER_SECONDS}
         if idle is not None and idle < BROKER_IDLE and slow:
             strains.append(_strain(broker, "request_handler_idle", idle, "of the time", BROKER_IDLE))

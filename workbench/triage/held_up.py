@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.features.servers import FloatArray, Neighbourhood
-from workbench.numbers import COMMIT_SECONDS, FAR, FEW_SAMPLES, LESS, MORE, TENTH
+from workbench.numbers import COMMIT_SECONDS, FAR, FEW_SAMPLES, LESS, MORE, RECENT, TENTH
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import Victim
 from workbench.triage.strains import mean_of
@@ -111,7 +111,7 @@ class HeldUp:
 
     def _growth(self, begin: int, end: int) -> FloatArray:
         """Messages/s by which the lag grows: from the first third of a span to the last."""
-        third = max(1, (end - begin) // 3)
+        third = max(1, int((end - begin) * RECENT))
         if end - begin < _FEW:
             return np.full(len(self.keys), np.nan)
         early, late = self._lag[:, begin : begin + third], self._lag[:, end - third : end]
@@ -122,7 +122,7 @@ class HeldUp:
         return _means(self._lag[:, begin:end]) / self._need(begin, end)
 
     def _late(self, span: Span) -> FloatArray:
-        third = max(1, (span.end - span.begin) // 3)
+        third = max(1, int((span.end - span.begin) * RECENT))
         return _means(self._lag[:, span.end - third : span.end]) / self._need(span.begin, span.end)
 
     def _since(self, row: int, span: Span) -> int:

@@ -20,6 +20,7 @@ from workbench.numbers import (
     FEW_SAMPLES,
     MOST,
     PART,
+    SEVERAL,
     TENTH,
     TREND_SAMPLES,
     UTILISATION,
@@ -31,7 +32,6 @@ from workbench.triage.strains import is_watched, mean_of, strains_of
 from workbench.triage.verdict import Answer
 
 _FEW, _TREND = int(FEW_SAMPLES), int(TREND_SAMPLES)
-_SHOWN = 5  # busy readers that are not accused
 _NEEDED = ("consumer_lag", "leader", "broker_traffic")  # without them nothing can be said
 _TRAFFIC = {"group": "BytesOutPerSec", "client": "BytesOutPerSec", "writer": "BytesInPerSec"}
 
@@ -98,7 +98,7 @@ def blame(all_of: Neighbourhood, limits: Thresholds) -> Impact:
     return replace(
         _plain(all_of, answer, sentence),
         causes=tuple(causes),
-        cleared=tuple(it for _, it in sorted(cleared, key=lambda it: -it[0])[:_SHOWN]),
+        cleared=tuple(it for _, it in sorted(cleared, key=lambda it: -it[0])[: int(SEVERAL)]),
         held_up=rest,
         missing=missing,
     )

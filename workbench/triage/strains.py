@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from workbench.features.servers import FloatArray, Neighbourhood
-from workbench.numbers import ANSWER_SECONDS, BROKER_IDLE, FAR, IDLE_LOST, TENTH
+from workbench.numbers import ANSWER_SECONDS, BROKER_IDLE, FAR, TENTH
 from workbench.triage.blamed import Strain
 from workbench.triage.finding import Evidence
 
@@ -53,9 +53,8 @@ def _compared(signal: str, kind: str, before: float, now: float, peers: float | 
         limit = max(FAR * before, FAR * (peers or 0.0), ANSWER_SECONDS)
         holds, unit, rule = now >= limit, "s", f"{FAR:g} × before and its peers, and {ANSWER_SECONDS:g} s"
     elif signal in _IDLE:
-        limit = max(float(BROKER_IDLE), before - IDLE_LOST)
-        holds = now < limit and before - now >= TENTH
-        unit, rule = "of the time", f"{BROKER_IDLE:g}, or {IDLE_LOST:g} less than before"
+        limit = float(BROKER_IDLE)
+        holds, unit, rule = now < limit and before - now >= TENTH, "of the time", "a tenth less than before, too"
     elif signal in _COUNTS:
         limit, holds, rule = before, now > before, "before"
         unit = "per second" if signal == "isr_shrinks" else "partitions"
