@@ -358,4 +358,4 @@ def test_the_document_says_what_was_compared() -> None:
     found = judged(made)
     [cause] = document(found, "c", [actions_of(it, tools_of("b:1")) for it in found.causes])["causes"]
     assert cause["offender"]["clients"] == ["hog-0"]
-    assert cause["strains"][0]["before"] is not None and cause["actions"][0]["kind"] == "limit_client"
+    assert cause["strains"][0]["before"] is not None and cause["actions"][0]["parameters"]["client"] == "hog-0"

@@ -74,6 +74,7 @@ log.initial.task.delay.ms=500
 """
     + COMPRESSED_TIME
 )
+REMOTE_LIMIT = "remote.log.manager.fetch.max.bytes.per.second"
 # Of a topic whose segments leave the disk after some seconds; a segment cannot be smaller in Kafka 4.
 TIERED_TOPIC: Mapping[str, str] = {
     "remote.storage.enable": "true",
@@ -147,6 +148,16 @@ class TieredLab:
         """Let it go on."""
         self.brokers[number - 1].child.resume()
 
+    def limit_remote(self, bytes_per_second: int) -> None:
+        """Let every broker read so much from remote storage, from now on."""
+        from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        entry = ConfigEntry(REMOTE_LIMIT, str(bytes_per_second), incremental_operation=AlterConfigOpType.SET)
+        for it in self.brokers:
+            resource = ConfigResource(ResourceType.BROKER, str(it.number), incremental_configs=[entry])
+            admin.incremental_alter_configs([resource])[resource].result(timeout=30)
+
     def stop(self) -> None:
         """End everything. The brokers need not hand over to each other."""
         for it in self.brokers:
@@ -165,13 +176,18 @@ class TieredLab:
 
 
 def start_tiered(
-    folder: Path, *, narrow: Mapping[int, float] | None = None, progress: Progress | None = None
+    folder: Path,
+    *,
+    narrow: Mapping[int, float] | None = None,
+    remote_bytes_per_second: int | None = None,
+    progress: Progress | None = None,
 ) -> TieredLab:
     """Start the brokers in an empty folder, and wait until each knows all three.
 
     Args:
         folder: for data, logs and remote storage.
         narrow: broker id to bytes/s that its card can send to clients; default: as much as the machine can.
+        remote_bytes_per_second: what a broker reads from remote storage at most (KIP-956): a slow store; default: no limit.
         progress: called for downloads.
 
     Raises:
@@ -182,14 +198,14 @@ def start_tiered(
     process.claimed(folder)
     lab = TieredLab(folder)
     try:
-        _start(lab, narrow or {})
+        _start(lab, narrow or {}, remote_bytes_per_second)
     except BaseException:
         lab.stop()
         raise
     return lab
 
 
-def _start(lab: TieredLab, narrow: Mapping[int, float]) -> None:
+def _start(lab: TieredLab, narrow: Mapping[int, float], remote_bytes_per_second: int | None) -> None:
     (lab.folder / "log4j2.yaml").write_text(LOGGING, encoding="utf-8")
     (lab.folder / "jmx.yaml").write_text(JMX_RULES, encoding="utf-8")
     agent = next(JMX_AGENTS["1.0.1"].folder.glob("*.jar"))
@@ -210,7 +226,8 @@ def _start(lab: TieredLab, narrow: Mapping[int, float]) -> None:
             _PROPERTIES.format(
                 number=number, voters=voters, port=port if number in narrow else behind, behind=behind,
                 internal=internal, controller=controller, folder=own, remote=lab.folder / "remote",
-            ),
+            )
+            + (f"{REMOTE_LIMIT}={remote_bytes_per_second}\n" if remote_bytes_per_second is not None else ""),
             encoding="utf-8",
         )  # fmt: skip
         formatted = subprocess.run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -54,12 +54,12 @@ class ImpactStrain(Answered):
 
 
 class ImpactAction(Answered):
-    """What to do, and what shows that it works."""
+    """What to do, and what shows that it works; `parameters`: of a cap, the client id and its bytes/s."""
 
     title: str
     command: str | None
     verify: str
-    kind: str | None
+    parameters: dict[str, Any]
 
 
 class ImpactCauseDocument(Answered):

@@ -182,7 +182,6 @@ def actions_of(cause: BlamedCause, tools: Tools) -> Sequence[Action]:
                 " count before it",
                 command=tools.limit_client(word, round(cause.cap), writes=writes),
                 verify=f"it moves at most {size(cause.cap)}/s from each broker, and the groups that are held up catch up",
-                kind="limit_client",
                 parameters={"client": client, "bytes_per_second": round(cause.cap), "writes": writes},
             )
         )
@@ -191,7 +190,6 @@ def actions_of(cause: BlamedCause, tools: Tools) -> Sequence[Action]:
                 title=f"The way back: take the cap of client id {printable(client)} away, or set what was there before",
                 command=tools.lift_quota(word, writes=writes),
                 verify="no quota of it is listed, or the former one",
-                kind="lift_quota",
                 parameters={"client": client, "writes": writes},
             )
         )
@@ -305,4 +303,4 @@ def strain_json(it: Strain) -> dict[str, Any]:
 
 def action_json(it: Action) -> dict[str, Any]:
     """An action without what only a program needs."""
-    return {"title": it.title, "command": it.command, "verify": it.verify, "kind": it.kind}
+    return {"title": it.title, "command": it.command, "verify": it.verify, "parameters": dict(it.parameters)}
