@@ -71,3 +71,33 @@ def test_the_hog_is_named_and_under_the_advised_cap_its_neighbours_recover(tmp_p
         wait_for(lambda: all(it < 150 for it in behind_on(lab, 0).values()), seconds=90)  # a second of what arrives
         assert min(held.values()) > 3 * 150
         set_quota(lab.bootstrap, named[1], None)
+
+
+def test_a_broker_that_hangs_is_one_finding_and_names_what_is_at_risk(tmp_path: Path) -> None:
+    """Short of replicas and without leaders while broker 3 hangs; nothing of it once it is back."""
+    with start_tiered(tmp_path / "lab") as lab, Sharing(lab.bootstrap) as sharing:
+        sharing.topic("orders", [[1, 2, 3], [2, 1, 3]])
+        sharing.topic("alone", [[3]])
+        sharing.fill("orders", 2, 4000, 1000)
+        sharing.fill("alone", 1, 100, 1000)
+        for group, topic in (("late", "orders"), ("stranded", "alone")):
+            sharing.read(group, topic, pause_seconds=5.0)
+        time.sleep(12)
+        lab.suspend(3)
+        time.sleep(16)  # until the controller misses it
+        cluster = lab.cluster(timeout_seconds=3.0)
+        Recorder(cluster, tmp_path / "hangs", interval_seconds=2.0, thresholds=cluster.thresholds).run(
+            threading.Event(), seconds=40
+        )
+        found = api.impact(capture=tmp_path / "hangs", since="26s ago", baseline="12s")
+        verdicts = {it.verdict: it for it in found.brokers.findings}
+        short, lost = verdicts["under_replicated"], verdicts["leaderless"]
+        assert {1, 2} <= set(short.brokers) and "late" in short.at_risk
+        assert lost.groups == ("stranded",) and "alone-0" in lost.headline
+        lab.resume(3)
+        time.sleep(25)
+        Recorder(cluster, tmp_path / "back", interval_seconds=2.0, thresholds=cluster.thresholds).run(
+            threading.Event(), seconds=24
+        )
+        again = api.impact(capture=tmp_path / "back", since="14s ago", baseline="8s")
+        assert not {"under_replicated", "leaderless"} & {it.verdict for it in again.brokers.findings}

@@ -60,6 +60,7 @@ class Neighbourhood:
         leaders: partition to broker; None without a leader.
         short: partitions that lack a replica in sync, with their number.
         unread: (group, topic, partition) to messages that wait, last.
+        readers: groups with a commit in each partition; of one without a leader nobody measures the lag.
         behind: group to the age in seconds of the oldest message that waits, (T,), where somebody measures it.
         coordinators: ids of the brokers that have coordinated a group in the window, in order of time.
         absent: signals of which there is no sample.
@@ -77,6 +78,7 @@ class Neighbourhood:
     leaders: Mapping[tuple[str, int], int | None] = field(default_factory=dict)
     short: Mapping[tuple[str, int], int] = field(default_factory=dict)
     unread: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
+    readers: Mapping[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
     behind: Mapping[str, FloatArray] = field(default_factory=dict)
     coordinators: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
@@ -105,6 +107,10 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
     ids = {address: broker for broker, address in addresses.items()}
     topic_reads = _by_broker(grid, "topic_reads", "topic", ids)
     on_brokers, unread = _groups(grid, leaders, topic_reads)
+    readers: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for signal in ("committed_offset", "consumer_lag"):
+        for (group, topic, partition), _ in grid.last(signal, "group", "topic", "partition"):
+            readers[topic, partition].add(group)
     pairs = groups.select(["group", "client_id"]).filter(pc.is_valid(groups["client_id"]))
     clients_of: dict[str, set[str]] = defaultdict(set)
     for group, client in zip(pairs["group"].to_pylist(), pairs["client_id"].to_pylist(), strict=True):
@@ -125,6 +131,7 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
         leaders=leaders,
         short={key: int(value) for key, value in grid.last("missing_replicas", "topic", "partition") if value > 0},
         unread=unread,
+        readers={part: tuple(sorted(names)) for part, names in readers.items()},
         behind=behind,
         coordinators=_coordinators(groups, start),
         absent=frozenset({*OF_SERVERS, *_OF_GROUPS, "leader", "missing_replicas"} - grid.signals),

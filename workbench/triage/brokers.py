@@ -144,7 +144,7 @@ def _before(all_of: Neighbourhood, broker: int, signal: str, kind: str = "value"
 
 
 def _readers(all_of: Neighbourhood, partitions: Collection[tuple[str, int]]) -> tuple[str, ...]:
-    return tuple(sorted({group for group, topic, partition in all_of.unread if (topic, partition) in partitions}))
+    return tuple(sorted({group for part in partitions for group in all_of.readers.get(part, ())}))
 
 
 def _on(all_of: Neighbourhood, brokers: Collection[int]) -> tuple[str, ...]:
