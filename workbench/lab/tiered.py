@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
 from workbench.errors import SetupError
 from workbench.lab import process
 from workbench.lab.jars import BROKER, JMX_AGENTS, TIERED, Progress, ensure
@@ -27,6 +29,7 @@ from workbench.spark.java import find_java
 from workbench.thresholds import Thresholds
 
 BROKERS = 3
+_ATTEMPTS = 2
 _START_SECONDS = 90.0  # three JVMs at once on a busy machine
 _PROPERTIES = (
     """\
@@ -196,13 +199,20 @@ def start_tiered(
     for jars in (BROKER, TIERED, JMX_AGENTS["1.0.1"]):
         ensure(jars, progress=progress)
     process.claimed(folder)
-    lab = TieredLab(folder)
-    try:
-        _start(lab, narrow or {}, remote_bytes_per_second)
-    except BaseException:
-        lab.stop()
-        raise
-    return lab
+    # Somebody may take a port between our look and the broker's.
+    for attempt in Retrying(
+        retry=retry_if_exception_type(SetupError), stop=stop_after_attempt(_ATTEMPTS), reraise=True
+    ):
+        with attempt:
+            lab = TieredLab(folder / f"try-{attempt.retry_state.attempt_number}")
+            lab.folder.mkdir()
+            try:
+                _start(lab, narrow or {}, remote_bytes_per_second)
+            except BaseException:
+                lab.stop()
+                raise
+            return lab
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _start(lab: TieredLab, narrow: Mapping[int, float], remote_bytes_per_second: int | None) -> None:
