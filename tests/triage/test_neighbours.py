@@ -101,7 +101,7 @@ def test_a_reader_that_is_busy_all_the_time_is_not_accused() -> None:
     made.reads("busy-0", 1, at(9e7))
     found = judged(made)
     assert [it.offender.name for it in found.causes] == ["hog"]
-    assert reasons(found)['group "busy"'] == "it moves as much as before"
+    assert reasons(found)['group "busy"'] == "it takes no more than before"
 
 
 def test_a_reader_that_rises_elsewhere_is_not_accused() -> None:

@@ -121,7 +121,7 @@ def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Acti
     it = cause.offender
     console.print(cause.headline)
     facts = [f"since {clock(moment_of(it.since))}" + (f" until {clock(moment_of(it.until))}" if it.until else "")]
-    facts.append(f"{percent(it.share)} of all that these brokers move more (measured by {it.measured_by})")
+    facts.append(f"{percent(it.share)} of the rise in bytes on these brokers (measured by {it.measured_by})")
     if it.behind_seconds is not None:
         facts.append(f"it reads from {duration(it.behind_seconds)} behind the end of the log")
     facts.append(cause.comparison)
@@ -142,8 +142,8 @@ def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Acti
             f"{moment_of(one.since):%H:%M:%S}",
             duration(one.behind_before),
             duration(one.behind_now),
-            f"{one.growth:+.0%}",
-            "-" if one.elsewhere is None else f"{one.elsewhere:+.0%}",
+            _signed(one.growth),
+            "-" if one.elsewhere is None else _signed(one.elsewhere),
         )
     console.print(table)
     if len(cause.victims) > _SHOWN:
@@ -164,6 +164,11 @@ def _show_actions(console: SafeConsole, actions: Sequence[Action]) -> None:
         if action.command:
             console.print(Line(action.command))
         console.print(f"   Check: {action.verify}.")
+
+
+def _signed(share: float) -> str:
+    """`0.21` → "+21 %"."""
+    return f"{round(100 * share):+d} %"
 
 
 __all__ = ["command"]

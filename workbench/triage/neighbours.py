@@ -205,7 +205,7 @@ class _Moved:
 def _moved(it: _Suspect, suspects: Sequence[_Suspect], all_of: Neighbourhood) -> _Moved | _NotAccused:
     span = _rise(np.sum([np.nan_to_num(line) for line in it.lines.values()], axis=0), all_of.first)
     if span is None:
-        return _NotAccused("it moves as much as before")
+        return _NotAccused("it takes no more than before")
     rises = {broker: _risen(line, span) for broker, line in it.lines.items()}
     whole = sum(max(0.0, rise) for rise in rises.values())
     brokers = tuple(sorted(broker for broker, rise in rises.items() if rise > 0 and rise >= TENTH * whole))
@@ -213,7 +213,7 @@ def _moved(it: _Suspect, suspects: Sequence[_Suspect], all_of: Neighbourhood) ->
     now = sum(_mean(it.lines[broker][span.begin : span.end]) for broker in brokers)
     given = sum(_given(all_of, broker, it.kind, slice(span.begin, span.end)) or 0.0 for broker in brokers)
     if now < APART * before or now - before < TENTH * given:
-        return _NotAccused("it moves hardly more than before", now)
+        return _NotAccused("it takes hardly more than before", now)
     return _Moved(span, brokers, before, now, _share(it, suspects, all_of, brokers, span))
 
 
@@ -230,7 +230,7 @@ def _judged(
     if not victims:
         return _NotAccused("no group on its brokers began to wait when it began", now)
     if share < PART:
-        return _NotAccused(f"it is {percent(share)} of what its brokers move more", now)
+        return _NotAccused(f"it is {percent(share)} of the rise on its brokers", now)
     others, there = held.elsewhere(elsewhere, span)
     if others and there / others > MOST * len(victims) / max(1, served):
         return _NotAccused("groups on other brokers are held up as much", now)
@@ -240,9 +240,7 @@ def _judged(
     if not strains and all(is_watched(all_of, broker) for broker in brokers):
         return _NotAccused("its brokers show no strain", now)
     if share <= MOST:
-        return _NotAccused(
-            f"it is {percent(share)} of what its brokers move more, and others move more, too", now, True
-        )
+        return _NotAccused(f"it is {percent(share)} of the rise on its brokers, and others rise, too", now, True)
     cap, done, unread = _cap(it, suspects, all_of, brokers, span)
     ages = all_of.behind.get(it.name) if it.kind == "group" else None
     return BlamedCause(
