@@ -299,6 +299,26 @@ def test_the_cap_has_its_command_and_its_way_back() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("quotas", "words", "change"),
+    [
+        (None, "note it first", "--delete-config consumer_byte_rate"),
+        ({}, "it has none now", "--delete-config consumer_byte_rate"),
+        ({("hog-0", True): 5.0}, "it has none now", "--delete-config consumer_byte_rate"),
+        ({("hog-0", False): 9e6}, "set the former cap", "--add-config consumer_byte_rate=9000000"),
+    ],
+)
+def test_the_way_back_is_to_what_was_there(
+    quotas: dict[tuple[str, bool], float] | None, words: str, change: str
+) -> None:
+    """A cap that is taken away would take a former one away, too."""
+    made = cluster()
+    hog(made, 1)
+    [cause] = judged(made).causes
+    back = actions_of(cause, tools_of("b:1"), quotas)[1]
+    assert words in back.title and (back.command or "").endswith(change)
+
+
 def test_the_others_keep_what_they_need_under_the_cap() -> None:
     """A broker gave 10 MB/s in all, and the others took 4 MB/s before: 80 % of 10 less 4."""
     made = Made()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,10 +128,22 @@ def impact(
         brokers = judge_brokers(all_of, found, kept.info.thresholds, tools)
         groups = len({group for group, _ in all_of.groups})
         step.note = f"{plural(groups, 'group')}, {plural(len(all_of.brokers), 'broker')}"
+    quotas = _quotas(cluster, config) if found.causes else None
     return ImpactResult(
         cluster=kept.info.cluster,
         found=found,
-        actions=tuple(actions_of(it, tools) for it in found.causes),
+        actions=tuple(actions_of(it, tools, quotas) for it in found.causes),
         brokers=brokers,
         incomplete=tuple(kept.info.incomplete),
     )
+
+
+def _quotas(cluster: str | None, config: Path | None) -> Mapping[tuple[str, bool], float] | None:
+    """What is set for client ids now; None of a recording, or if the cluster does not tell."""
+    from workbench.queues.systems import system_of
+    from workbench.settings import load_settings
+
+    chosen = load_settings(config).cluster(cluster) if cluster is not None else None
+    if chosen is None or chosen.bootstrap is None:
+        return None
+    return system_of(chosen).observer(chosen).client_quotas()

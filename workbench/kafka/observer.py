@@ -17,6 +17,7 @@ from workbench.kafka.leaders import leader_of, topics_of
 from workbench.kafka.limits import read_limits, samples_of
 from workbench.kafka.local_starts import local_starts
 from workbench.kafka.local_starts import samples_of as starts_samples
+from workbench.kafka.quotas import all_limits, of_clients
 from workbench.kafka.stable import StandingStill, standing, to_samples
 from workbench.queues.observer import Ages, Listing, Round
 from workbench.queues.views import SOURCE, Partition, Snapshot
@@ -74,6 +75,11 @@ class KafkaObserver:
         if limits := read_limits(self._kafka, views):
             found.append(samples_of(limits, name, at))
         return found
+
+    def client_quotas(self) -> dict[tuple[str, bool], float] | None:
+        """See `Observer`."""
+        limits = all_limits(self._kafka.bootstrap, self._kafka.properties, seconds=_METADATA_SECONDS)
+        return None if limits is None else of_clients(limits)
 
     def rounds(self) -> KafkaRounds:
         """See `Observer`."""

@@ -160,8 +160,16 @@ class Impact:
     missing: tuple[str, ...] = ()
 
 
-def actions_of(cause: BlamedCause, tools: Tools) -> Sequence[Action]:
-    """The cap with its command, what shows that it works, and the way back."""
+def actions_of(
+    cause: BlamedCause, tools: Tools, quotas: Mapping[tuple[str, bool], float] | None = None
+) -> Sequence[Action]:
+    """The cap with its command, what shows that it works, and the way back.
+
+    Args:
+        cause: whose cap.
+        tools: commands.
+        quotas: of client ids now, as `Observer.client_quotas` tells them; None: not known.
+    """
     it = cause.offender
     if cause.cap is None or not it.clients:
         why = "its client ids are not known" if not it.clients else "what the brokers give in all is not known"
@@ -175,7 +183,7 @@ def actions_of(cause: BlamedCause, tools: Tools) -> Sequence[Action]:
     writes = it.kind == "writer"
     found = []
     for client in it.clients[: int(SEVERAL)]:
-        word = shell_word(client)
+        word, was = shell_word(client), (quotas or {}).get((client, writes))
         found.append(
             Action(
                 title=f"Cap client id {printable(client)} at {size(cause.cap)}/s on each broker: quotas of its user, if there are any,"
@@ -187,13 +195,22 @@ def actions_of(cause: BlamedCause, tools: Tools) -> Sequence[Action]:
         )
         found.append(
             Action(
-                title=f"The way back: take the cap of client id {printable(client)} away, or set what was there before",
-                command=tools.lift_quota(word, writes=writes),
-                verify="no quota of it is listed, or the former one",
-                parameters={"client": client, "writes": writes},
+                title=f"The way back: {_back(client, was, is_known=quotas is not None)}",
+                command=tools.lift_quota(word, writes=writes)
+                if was is None
+                else tools.limit_client(word, round(was), writes=writes),
+                verify="its former quota is listed" if was is not None else "no quota of it is listed",
+                parameters={"client": client, "writes": writes, "bytes_per_second": was},
             )
         )
     return found
+
+
+def _back(client: str, was: float | None, *, is_known: bool) -> str:
+    if was is not None:
+        return f"set the former cap of client id {printable(client)} again ({size(was)}/s)"
+    had = "it has none now" if is_known else "if it has one now, note it first, and set that again instead"
+    return f"take the cap of client id {printable(client)} away ({had})"
 
 
 def rate_of(bytes_per_second: float) -> str:
