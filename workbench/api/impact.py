@@ -102,6 +102,7 @@ def impact(
     Raises:
         WorkbenchError: as `triage`; Spark is not needed.
     """
+    from workbench.collect.capture import NO_BASELINE
     from workbench.features.servers import neighbourhood
     from workbench.triage.blamed import actions_of
     from workbench.triage.brokers import judge_brokers
@@ -134,7 +135,7 @@ def impact(
         found=found,
         actions=tuple(actions_of(it, tools, quotas) for it in found.causes),
         brokers=brokers,
-        incomplete=tuple(kept.info.incomplete),
+        incomplete=tuple(text for text in kept.info.incomplete if text != NO_BASELINE),  # its first third is one
     )
 
 
