@@ -17,6 +17,7 @@ from workbench.api.audit_records import compare, trace
 from workbench.api.audits import AuditLedger, audit
 from workbench.api.captures import CaptureResult, capture, capture_statistics
 from workbench.api.exclusions import exclude_partitions
+from workbench.api.impact import ImpactResult, impact
 from workbench.api.letters import (
     LetterTopics,
     PlannedRedrive,
@@ -44,6 +45,7 @@ from workbench.api.snapshots import SnapshotResult, snapshot
 __all__ = [
     "AuditLedger",
     "CaptureResult",
+    "ImpactResult",
     "LetterTopics",
     "PlannedRedrive",
     "PlannedReplay",
@@ -62,6 +64,7 @@ __all__ = [
     "features",
     "follow_replay",
     "health",
+    "impact",
     "plan_redrive",
     "plan_replay",
     "retire_replay",

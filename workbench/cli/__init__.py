@@ -28,6 +28,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "events": ("events", "Record deploys and other changes; findings name the nearest one before an onset."),
     "completion": ("completion", "Print the completion script of a shell: bash, zsh or fish."),
     "export": ("export", "Write a Grafana dashboard and its alert rules."),
+    "impact": ("impact", "Who slows whom: a reader that takes so much of a broker that others wait."),
     "init": ("init", "Try the sources of a cluster, and write workbench.toml."),
     "lab": ("lab", "Run a real Kafka and Prometheus on this computer, and cause faults."),
     "mcp": ("mcp", "Give agents triage, snapshots and replay plans, read-only (MCP)."),
