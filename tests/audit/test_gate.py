@@ -72,6 +72,13 @@ def test_latency_is_judged_by_the_bounds_of_its_bucket(limit: int, p99: int | No
     assert judge([window()], Grade.S0, LatencyLimit(limit_ms=1, p99_ms=None, records=0)).passage is Passage.UNKNOWN
 
 
+def test_who_has_not_told_of_the_end_or_of_anything_lets_nobody_begin() -> None:
+    """A layer that was dead from the start has no window that could be wrong."""
+    assert judge([window()], Grade.S3, unfinished=["a → b"]).passage is Passage.WAIT
+    assert judge([window()], Grade.S3, unheard=["b → c"]).passage is Passage.UNKNOWN
+    assert judge([window(lost=900, arrival="loss")], Grade.S3, unheard=["b → c"]).passage is Passage.BREACH
+
+
 def test_a_double_counts_like_a_loss_and_both_are_named() -> None:
     """Whoever sums up cares for both."""
     found = gate(Grade.S1, window(lost=3, arrival="loss"), window(doubled=4, arrival="dup"))
@@ -82,7 +89,7 @@ def test_a_double_counts_like_a_loss_and_both_are_named() -> None:
 def test_as_many_but_others_matter_to_the_highest_grade() -> None:
     """Counts say nothing of it."""
     assert gate(Grade.S0, window(arrival="loss+dup")).passage is Passage.BREACH
-    assert gate(Grade.S1, window(arrival="loss+dup")).passage is Passage.GO
+    assert gate(Grade.S1, window(arrival="loss+dup")).passage is Passage.UNKNOWN
 
 
 def test_what_is_not_final_waits_and_what_is_not_known_is_not_passed() -> None:

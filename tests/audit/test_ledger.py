@@ -160,3 +160,48 @@ def _told(at: int = 60 * WINDOW_MS, *, stop: int = 3) -> list[AuditRow]:
         )
         for layer, point in (("gateway", "out"), ("collector", "in"), ("collector", "out"))
     ]
+
+
+def test_missing_rows_are_unknown_on_either_side_and_in_their_time_only(spark: Any) -> None:
+    """A row that is missing upstream is no double, one that is missing in all layers is no all-clear; others are judged as before."""
+    for missing in (("gateway",), ("gateway", "collector")):
+        rows = []
+        for layer, point in (("gateway", "out"), ("collector", "in"), ("collector", "out")):
+            for block in range(6):
+                if block != 2 or layer not in missing:
+                    rows.append(_block(layer, point, block))
+        made = Outcome([*rows, *_told(stop=60)], {})
+        found = {at: row["arrival"] for (edge, at), row in judged(spark, made).items() if edge == OUTER}
+        around = {at: arrival for at, arrival in found.items() if WINDOW_MS <= at <= 3 * WINDOW_MS}
+        assert set(around.values()) == {Arrival.UNKNOWN}, missing
+        assert {found[at] for at in (0, 5 * WINDOW_MS)} == {Arrival.OK}
+
+
+def _block(layer: str, point: str, block: int) -> AuditRow:
+    window = WindowCount(start_ms=block * WINDOW_MS, count=10, sum=block)
+    return AuditRow(
+        stream="s", layer=layer, point=point, topic="t", partition=0, start=block * 10, stop=block * 10 + 10,
+        incarnation=1, sequence=block, emitted_ms=1, windows=[window],
+    )  # fmt: skip
+
+
+def test_what_begins_and_ends_without_rows_is_unknown(spark: Any) -> None:
+    """The first rows of a line were lost, or the last ones: where it began and what it has reached are told."""
+    for kept in (range(1, 6), range(5)):
+        rows = [_block("gateway", "out", block) for block in range(6)]
+        for point in ("in", "out"):
+            rows += [_block("collector", point, block) for block in kept]
+            rows.append(
+                _block("collector", point, 0).model_copy(
+                    update={"stop": 0, "windows": [], "emitted_ms": 0, "sequence": 99}
+                )
+            )
+        found = judged(spark, Outcome([*rows, *_told(stop=60)], {}))
+        lost = [row for (edge, _), row in found.items() if edge == OUTER and row["lost_high"]]
+        assert [row["arrival"] for row in lost] == [Arrival.UNKNOWN]
+
+
+def test_more_than_was_sent_is_no_double_before_a_window_is_final(spark: Any) -> None:
+    """The other side has perhaps not told yet."""
+    made = Outcome([_row("out", [1]), _row("in", [1, 2], layer="collector"), *_told(1_000, stop=2)], {})
+    assert judged(spark, made)[OUTER, 0]["arrival"] == Arrival.LATE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from workbench.audit.frames import frame_of_rows, rows_of_values
 from workbench.audit.latency import latencies
-from workbench.audit.locate import Interval, intervals, name_missing
+from workbench.audit.locate import Interval, NamedInterval, intervals, name_missing, without_repaired
 from workbench.errors import UsageError
 from workbench.layers.marks import NO_MARKS, Marks, hash_of, headers_for, marks_of
 from workbench.layers.meter import Meter
@@ -43,10 +44,34 @@ def test_one_two_or_all_are_named_by_their_sum_and_others_are_not_guessed(lost: 
 @given(st.sets(st.integers(100, 119), min_size=1, max_size=20))
 def test_with_what_arrived_all_are_named(lost: set[int]) -> None:
     """And not if what arrived has more than came out."""
-    arrived = frozenset(it["hash"] for it in RECORDS if it["offset"] not in lost)
+    arrived = {it["hash"]: 1 for it in RECORDS if it["offset"] not in lost}
     assert set(name_missing(interval(tuple(lost)), RECORDS, arrived).offsets or ()) == lost
-    every = frozenset(it["hash"] for it in RECORDS)
-    assert len(lost) == 20 or name_missing(interval(tuple(lost)), RECORDS, every).offsets is None
+    every = {it["hash"]: 1 for it in RECORDS}
+    assert name_missing(interval(tuple(lost)), RECORDS, every).offsets is None
+    assert name_missing(interval(tuple(lost)), RECORDS, {}).offsets is None or len(lost) == 20
+
+
+@given(st.sets(st.integers(100, 119), min_size=1, max_size=6), st.lists(st.integers(100, 119), max_size=2))
+def test_what_was_doubled_beside_it_is_seen_by_the_sum(lost: set[int], doubled: list[int]) -> None:
+    """Fewer seem to be lost; the sums tell."""
+    doubled = [it for it in doubled if it not in lost]
+    arrived = {it["hash"]: 1 + doubled.count(it["offset"]) for it in RECORDS if it["offset"] not in lost}
+    more = sum(it["hash"] * doubled.count(it["offset"]) for it in RECORDS)
+    whole = interval(tuple(lost))
+    asked = replace(whole, lost=len(lost) - len(doubled), sum=signed((whole.sum or 0) - more))
+    assert set(name_missing(asked, RECORDS, arrived).offsets or ()) == lost
+    short = {hashed: count for at, (hashed, count) in enumerate(arrived.items()) if at != 0}
+    assert name_missing(asked, RECORDS, short).offsets is None
+
+
+def test_what_was_repaired_is_not_missing_any_more() -> None:
+    """And where a repair has not given out all, nobody knows."""
+    named = [NamedInterval(interval=interval((103, 107)), offsets=[103, 107], candidates=20)]
+    again = Interval(topic="t", partition=0, start=103, stop=104, lost=0, sum=None)
+    assert [it.offsets for it in without_repaired(named, [again])] == [[107]]
+    assert without_repaired(named, [again, replace(again, start=107, stop=108)]) == []
+    assert [it.offsets for it in without_repaired(named, [replace(again, lost=1)])] == [None]
+    assert [it.offsets for it in without_repaired(named, [replace(again, partition=1)])] == [[103, 107]]
 
 
 def test_without_ids_only_all_or_nothing_is_known() -> None:
@@ -147,4 +172,4 @@ def test_a_topic_takes_anything_and_only_rows_are_read(spark: Any) -> None:
         [(bytearray(it.encode()),) for it in [*bad, good]] + [(bytearray(b"\xff\xfe"),)], "value binary"
     )
     [row] = rows_of_values(values).collect()
-    assert (row["start"], row["stop"], row["adds"]) == (0, 5, False)
+    assert (row["start"], row["stop"], row["adds"]) == (0, 5, "")

@@ -140,7 +140,7 @@ def test_a_replay_of_some_ranges_repairs_their_windows_only(spark: Any) -> None:
     before = judged(spark, rows, "collector")
     assert {at: row["lost_low"] for at, row in before.items() if row["lost_low"]} == {60_000: 2, 3_960_000: 1}
     again = meter("collector", at=now + 60_000, incarnation=2, start=100)
-    again.adds = True
+    again.adds = "re-1"
     for offset in (100, 101):
         for point in again.points:
             again.count(point, offset, str(offset).encode(), created_ms=offset * 1000)

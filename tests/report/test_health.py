@@ -229,7 +229,7 @@ def test_what_audits_say_has_a_section_and_decides_the_exit_code(spark: Any) -> 
     plain = capture_of(Story(group="a", topic="t").all_partitions().calm())
     calm = assessed(spark, plain)
     assert calm.exit_code == 0 and "Did everything arrive" not in render_html(calm.triage, plain, health=calm)
-    whole = {"windows": 9, "lost": 0, "doubled": 0, "missing_at_most": 0, "open_windows": 0, "edge": None}
+    whole = {"windows": 9, "lost": 0, "doubled": 0, "others": 0, "missing_at_most": 0, "open_windows": 0, "edge": None}
     rows = [
         {**whole, "stream": "ok"},
         {**whole, "stream": "<b>", "lost": 40, "doubled": 2, "edge": "gateway → collector"},
@@ -252,7 +252,7 @@ def test_what_audits_say_has_a_section_and_decides_the_exit_code(spark: Any) -> 
 
 def test_of_thousands_of_complete_streams_a_few_are_shown() -> None:
     """And every one that is not."""
-    whole = {"windows": 9, "lost": 0, "doubled": 0, "missing_at_most": 0, "open_windows": 0, "edge": None}
+    whole = {"windows": 9, "lost": 0, "doubled": 0, "others": 0, "missing_at_most": 0, "open_windows": 0, "edge": None}
     rows = [{**whole, "stream": f"s{number}", "lost": number % 100 == 0} for number in range(4000)]
     found = stream_lines("a", rows, ())
     assert (len(found), all(it.lost for it in found)) == (40, True)

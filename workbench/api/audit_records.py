@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError
 from workbench.layers.marks import CREATED_HEADER, ID_HEADER, UPDATED_HEADER
+from workbench.logs.records import answering, run
 from workbench.queues.gateway import Ranges
 
 if TYPE_CHECKING:
@@ -71,7 +72,6 @@ def records_of(
     Raises:
         SourceUnreachableError, EvidenceError: if they cannot be read, or are deleted.
     """
-    from workbench.logs.records import run
     from workbench.queues.systems import system_of
 
     frame = system_of(cluster).read_records(spark, cluster, spans, ["topic", "partition", "offset", "headers"])
@@ -96,8 +96,8 @@ def _header(name: str) -> str:
     return f"try_element_at(filter(headers, it -> it.key = '{name}'), -1).value"
 
 
-def ids_in(spark: SparkSession, path: Path) -> frozenset[int]:
-    """Hashes of the ids in a file or folder, Parquet or JSON lines, with a column `id`.
+def ids_in(spark: SparkSession, path: Path) -> dict[int, int]:
+    """Hashes of the ids, and how often each occurs, in a file or folder, Parquet or JSON lines, with a column `id`.
 
     Raises:
         UsageError: if there is no such column.
@@ -105,9 +105,13 @@ def ids_in(spark: SparkSession, path: Path) -> frozenset[int]:
     frame = _table(spark, path)
     if "id" not in frame.columns:
         raise UsageError(f"{path} has no column 'id'.", hint="It must have the ids of the records that came out.")
-    return frozenset(
-        row["hash"] for row in frame.selectExpr("xxhash64(CAST(id AS binary)) AS hash").distinct().collect()
-    )
+    is_binary = dict(frame.dtypes)["id"] == "binary"
+    name = "id" if is_binary else "CAST(CAST(id AS string) AS binary)"
+    with answering(str(path)):
+        counted = (
+            frame.where("id IS NOT NULL").selectExpr(f"xxhash64({name}) AS hash").groupBy("hash").count().collect()
+        )
+    return {row["hash"]: row["count"] for row in counted}
 
 
 def _table(spark: SparkSession, path: Path) -> DataFrame:
@@ -117,9 +121,11 @@ def _table(spark: SparkSession, path: Path) -> DataFrame:
         )
     path = path.absolute()
     names = [item.name for item in path.iterdir()] if path.is_dir() else [path.name]
-    if any(name.endswith(".parquet") for name in names):
-        return spark.read.parquet(str(path))
-    return spark.read.json(str(path))
+    with answering(str(path)):
+        if any(name.endswith(".parquet") for name in names):
+            return spark.read.parquet(str(path))
+        # Without the mode, a line that is no JSON would be a record of its own kind.
+        return spark.read.option("mode", "FAILFAST").json(str(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,13 +149,14 @@ def _side(spark: SparkSession, text: str, config: Path | None, since_ms: int | N
         return _Side(
             name=text,
             frame=records.selectExpr(
-                "unix_millis(timestamp) div 3600000 * 3600000 AS hour_ms", "partition", "xxhash64(key, value) AS hash",
+                "unix_millis(timestamp) div 3600000 * 3600000 AS hour_ms", "partition",
+                "xxhash64(key, value, key IS NULL, value IS NULL) AS hash",
                 "concat(partition, '@', offset) AS place",
             ),
         )  # fmt: skip
     table = _table(spark, Path(text))
-    columns = ", ".join(f"`{it}`" for it in sorted(table.columns))
-    what = f"to_json(struct({columns}))"
+    columns = ", ".join(f"`{it.replace('`', '``')}`" for it in sorted(table.columns))
+    what = f"to_json(struct({columns}), map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\"))"
     return _Side(
         name=text,
         frame=table.selectExpr(
@@ -184,7 +191,8 @@ def compare(
 
     spark = session_for_audits()
     sides = [_side(spark, text, config, since_ms, until_ms) for text in (one, other)]
-    return compare_frames(sides[0].frame, sides[1].frame, names=(one, other), sample=sample)
+    with answering(f"{one} or {other}"):
+        return compare_frames(sides[0].frame, sides[1].frame, names=(one, other), sample=sample)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +231,6 @@ def trace(
     """
     from pyspark.sql import functions as f
 
-    from workbench.logs.records import run
     from workbench.queues.systems import system_of
     from workbench.settings import load_settings
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.audit_settings import AuditSettings
 from workbench.errors import ConfigError, UsageError
+from workbench.logs.records import answering
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from workbench.audit.edges import StreamShape
     from workbench.audit.gate import Gate, LatencyLimit
     from workbench.audit.locate import NamedInterval
     from workbench.settings import Cluster
@@ -25,12 +27,14 @@ class AuditLedger:
     Attributes:
         source: the layers' rows (`workbench.audit.frames.DDL`).
         settings: layers, windows and grades.
+        shape: layers and lengths.
         cluster: of the records, if it is known.
     """
 
     frame: DataFrame
     source: DataFrame
     settings: AuditSettings
+    shape: StreamShape
     cluster: Cluster | None = None
 
     def rows(self, *, stream: str | None = None, since_ms: int | None = None, until_ms: int | None = None) -> list[Any]:
@@ -42,15 +46,19 @@ class AuditLedger:
             found = found.where(f.col("window_ms") >= f.lit(since_ms))
         if until_ms is not None:
             found = found.where(f.col("window_ms") < f.lit(until_ms))
-        return found.orderBy("stream", "window_ms", "edge").collect()
+        return self._collected(found.orderBy("stream", "window_ms", "edge"))
 
     def worst(self, *, stream: str | None = None, most: int = 50) -> list[Any]:
         """Windows, of a stream, where not everything arrived, those with most missing or doubled records first."""
         from pyspark.sql import functions as f
 
         found = self._of(stream).where(f.col("arrival") != f.lit("ok"))
-        order = (f.greatest("lost_low", "doubled_low").desc(), f.greatest("lost_high", "doubled_high").desc())
-        return found.orderBy(*order, "stream", "window_ms", "edge").limit(most).collect()
+        # What is sure comes first, however much may be missing elsewhere.
+        severity = f.expr(
+            "CASE WHEN arrival IN ('loss', 'dup', 'loss+dup') THEN 0 WHEN arrival = 'unknown' THEN 1 ELSE 2 END"
+        )
+        order = (severity, f.greatest("lost_low", "doubled_low").desc(), f.greatest("lost_high", "doubled_high").desc())
+        return self._collected(found.orderBy(*order, "stream", "window_ms", "edge").limit(most))
 
     def by_stream(self, *, since_ms: int, until_ms: int, most: int = 1_000) -> list[Any]:
         """A row for each stream, worst first, of windows that begin in [since, until); see `workbench.audit.streams.by_stream`."""
@@ -60,7 +68,7 @@ class AuditLedger:
 
         within = self.frame.where((f.col("window_ms") >= f.lit(since_ms)) & (f.col("window_ms") < f.lit(until_ms)))
         order = (f.greatest("lost", "doubled").desc(), f.col("missing_at_most").desc(), f.col("stream"))
-        return by_stream(within).orderBy(*order).limit(most).collect()
+        return self._collected(by_stream(within).orderBy(*order).limit(most))
 
     def latencies(self, *, stream: str | None = None) -> list[Any]:
         """Percentiles of the time to each layer, the slowest stream first; columns of `workbench.audit.latency.latencies`."""
@@ -89,7 +97,42 @@ class AuditLedger:
             raise UsageError(f"There is no grade {grade!r}.", hint=f"There are: {', '.join(Grade)}.")
         rows = [row.asDict() for row in self.rows(stream=stream, since_ms=since_ms, until_ms=until_ms)]
         chosen = Grade(grade) if grade is not None else self.settings.grade_of(stream)
-        return judge(rows, chosen, self._latency(stream, since_ms, until_ms))
+        told = {it["edge"]: it["told_ms"] for it in self._told(stream)}
+        over = until_ms + self.shape.lateness_ms
+        return judge(
+            rows,
+            chosen,
+            self._latency(stream, since_ms, until_ms),
+            unheard=[it for it in self.shape.between() if it not in told],
+            unfinished=[edge for edge, at in sorted(told.items()) if at is None or at < over],
+        )
+
+    def _told(self, stream: str) -> list[Any]:
+        return self._collected(
+            self._of(stream).groupBy("edge").agg({"told_ms": "max"}).withColumnRenamed("max(told_ms)", "told_ms")
+        )
+
+    def unheard(self, *, stream: str | None = None) -> list[tuple[str, str]]:
+        """Streams and edges between layers of which no row tells: neither complete nor lost."""
+        from pyspark.sql import functions as f
+
+        rows = self.source if stream is None else self.source.where(f.col("stream") == f.lit(stream))
+        layers = (
+            rows.where("point IN ('in', 'out')")
+            .groupBy("stream")
+            .agg(f.collect_set(f.struct("layer", "point")).alias("told"))
+        )
+        found = []
+        for row in self._collected(layers):
+            told = {(it["layer"], it["point"]) for it in row["told"]}
+            for one, following in zip(self.shape.layers, self.shape.layers[1:], strict=False):
+                if not {(one, "out"), (following, "in")} <= told:
+                    found.append((row["stream"], f"{one} → {following}"))
+        return sorted(found)
+
+    def arrivals(self, *, stream: str | None = None) -> dict[str, int]:
+        """Number of windows by arrival."""
+        return {row["arrival"]: row["count"] for row in self._collected(self._of(stream).groupBy("arrival").count())}
 
     def _latency(self, stream: str, since_ms: int, until_ms: int) -> LatencyLimit | None:
         from pyspark.sql import functions as f
@@ -102,7 +145,7 @@ class AuditLedger:
         last = self.settings.layers[-1]
         mine = self.source.where((f.col("stream") == f.lit(stream)) & (f.col("layer") == f.lit(last)))
         within = mine.where(f"exists(windows, it -> it.start_ms >= {since_ms} AND it.start_ms < {until_ms})")
-        found = latencies(within.where("point = 'in'")).where("since = 'created'").collect()
+        found = self._collected(latencies(within.where("point = 'in'")).where("since = 'created'"))
         return LatencyLimit(
             limit_ms=round(1000 * self.settings.latency_p99.total_seconds()),
             p99_ms=found[0]["p99_ms"] if found else None,
@@ -129,13 +172,14 @@ class AuditLedger:
             UsageError: if the layer is none, or no cluster is known. SourceUnreachableError, EvidenceError: if records cannot be read.
         """
         from workbench.api.audit_records import ids_in, records_of
-        from workbench.audit.locate import intervals, name_missing
+        from workbench.audit.locate import intervals, name_missing, repaired, without_repaired
 
         if layer not in self.settings.layers:
             raise UsageError(f"There is no layer {layer!r}.", hint=f"There are: {', '.join(self.settings.layers)}.")
-        found = intervals(self.source, stream=stream, layer=layer, since_ms=since_ms, until_ms=until_ms)
+        with answering(self.settings.rows):
+            found = intervals(self.source, stream=stream, layer=layer, since_ms=since_ms, until_ms=until_ms)
         # Where as many were lost as doubled, only what arrived can tell.
-        lost = [it for it in found if it.lost > 0 or arrived is not None]
+        lost = [it for it in found if it.lost > 0 or arrived is not None or not it.is_told]
         if not lost:
             return []
         if self.cluster is None:
@@ -154,7 +198,24 @@ class AuditLedger:
             )
             for it in lost
         )
-        return [it for it in named if it.offsets or it.interval.lost > 0]
+        open_or_lost = [it for it in named if it.offsets or it.interval.lost > 0 or not it.interval.is_told]
+        with answering(self.settings.rows):
+            return without_repaired(open_or_lost, repaired(self.source, stream=stream, layer=layer))
+
+    def write(self, folder: Path) -> dict[str, int]:
+        """Write all windows as Parquet into a new folder; return their number by arrival.
+
+        Raises:
+            UsageError, SourceUnreachableError, EvidenceError: if the rows cannot be read.
+        """
+        with answering(self.settings.rows):
+            self.frame.write.parquet(str(folder.absolute()))
+            written = self.frame.sparkSession.read.parquet(str(folder.absolute()))
+            return {row["arrival"]: row["count"] for row in written.groupBy("arrival").count().collect()}
+
+    def _collected(self, frame: DataFrame) -> list[Any]:
+        with answering(self.settings.rows):
+            return frame.collect()
 
     def _of(self, stream: str | None) -> DataFrame:
         from pyspark.sql import functions as f
@@ -172,6 +233,7 @@ def audit(
     cluster: str | None = None,
     topic: str | None = None,
     stream: str | None = None,
+    since_ms: int | None = None,
     config: Path | None = None,
 ) -> AuditLedger:
     """Make the ledger of what each layer has counted.
@@ -184,6 +246,7 @@ def audit(
         name: of an audit in the settings (`[audits.NAME]`), instead of all these; what is given here comes before it.
         cluster, topic: instead of `rows`: a topic that takes them.
         stream: only its rows are read.
+        since_ms: windows before are of no interest, so of a topic only rows that can be about later ones are read; ms since the epoch.
 
     Returns:
         A ledger; it is a pure function of the rows.
@@ -209,7 +272,9 @@ def audit(
     if chosen.rows is not None:
         found = read_rows(spark, Path(chosen.rows))
     elif of_cluster is not None and chosen.topic is not None:
-        found = _rows_of_topic(spark, of_cluster, chosen.topic)
+        margin = round(1000 * chosen.lateness.total_seconds())  # clocks of layers may differ
+        first = None if since_ms is None else max(0, since_ms - margin)
+        found = _rows_of_topic(spark, of_cluster, chosen.topic, first)
     else:
         raise UsageError("The topic is on no cluster.", hint="Name it with --cluster.")
     if stream is not None:
@@ -219,7 +284,7 @@ def audit(
         window_ms=round(1000 * chosen.window.total_seconds()),
         lateness_ms=round(1000 * chosen.lateness.total_seconds()),
     )
-    return AuditLedger(frame=edges(found, shape), source=found, settings=chosen, cluster=of_cluster)
+    return AuditLedger(frame=edges(found, shape), source=found, settings=chosen, shape=shape, cluster=of_cluster)
 
 
 def _chosen(
@@ -278,10 +343,10 @@ def _checked(values: Mapping[str, Any]) -> AuditSettings:
         raise UsageError(f"{first_problem(error, whole='the audit')}.") from None
 
 
-def _rows_of_topic(spark: SparkSession, cluster: Cluster, topic: str) -> DataFrame:
+def _rows_of_topic(spark: SparkSession, cluster: Cluster, topic: str, since_ms: int | None) -> DataFrame:
     from workbench.api.audit_records import whole_topic
     from workbench.audit.frames import rows_of_values
     from workbench.queues.systems import system_of
 
-    values = system_of(cluster).read_records(spark, cluster, whole_topic(cluster, topic), ["value"])
+    values = system_of(cluster).read_records(spark, cluster, whole_topic(cluster, topic, since_ms=since_ms), ["value"])
     return rows_of_values(values.where("value IS NOT NULL")).cache()  # read from the queue once

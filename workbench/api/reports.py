@@ -113,7 +113,9 @@ def _arrivals(cluster: str, start: datetime, end: datetime, config: str, result:
         if (one.cluster or (default.name if default is not None else None)) != cluster:
             continue
         try:
-            rows = audit(name=name, config=path).by_stream(since_ms=instant_ms(start), until_ms=instant_ms(end))
+            rows = audit(name=name, since_ms=instant_ms(start), config=path).by_stream(
+                since_ms=instant_ms(start), until_ms=instant_ms(end)
+            )
         except WorkbenchError as error:
             found.append(StreamLine(audit=name, stream=None, problem=error.message))
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from workbench.audit.ledger import Sum64, amended, counted, joined_halves, lines
+from workbench.audit.ledger import Sum64, amended, counted, gaps, joined_halves, lines
 from workbench.spark.columns import columns
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Arrival(StrEnum):
     """Whether a window's records arrived, between two points.
 
-    OK: as many, and the same by their hashes where these are known. LOSS, DUP: fewer, more. LOSS_DUP: as many, and others. LATE: fewer
-    so far, and the window is not final. UNKNOWN: bounds do not decide, or rows are missing.
+    OK: as many, and the same by their hashes where these are known. LOSS, DUP: fewer, more. LOSS_DUP: as many, and others. LATE: not
+    the same yet, and the window is not final. UNKNOWN: bounds do not decide, or rows are missing.
     """
 
     OK = "ok"
@@ -66,6 +66,10 @@ class StreamShape:
                 found += [(layer, "out", edge, True), (following, "in", edge, False)]
         return found
 
+    def between(self) -> list[str]:
+        """Names of the edges between layers: each must be told of, while a layer may tell of one side of itself only."""
+        return [f"{one} → {following}" for one, following in zip(self.layers, self.layers[1:], strict=False)]
+
 
 def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
     """Judge every window of every edge. A pure function of the rows: what the layers have told decides what is final, not the clock.
@@ -76,7 +80,7 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
     Returns:
         One row per (stream, window_ms, edge): `from_low`, `from_high`, `to_low`, `to_high` (records), `lost_low`, `lost_high`,
         `doubled_low`, `doubled_high`, `same` (whether the hashes agree; NULL: not known), `arrival` (`Arrival`), `state`
-        (`WindowState`), `told_ms`, and `gap`, positions of the edge that no row covers.
+        (`WindowState`), `told_ms`, and `gap`, positions around that time of which rows are missing.
     """
     spark = rows.sparkSession
     sides = spark.createDataFrame(shape.sides(), "layer string, point string, edge string, is_from boolean")
@@ -84,13 +88,14 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
     of_lines = lines(rows, silence_ms=max(shape.lateness_ms, shape.window_ms))
     # What adds tells of a few positions only. A layer that rejects nothing has no rows of that point: the others say up to when it
     # has told.
-    heard = of_lines.where("NOT adds").join(sides, ["layer", "point"]).groupBy("stream", "edge").agg(
+    heard = of_lines.where("adds = ''").join(sides, ["layer", "point"]).groupBy("stream", "edge").agg(
         *columns(
             "if(count(told_ms) = count(*), min(told_ms), NULL) AS told_ms",
-            "sum(gap) AS gap",
             "bool_or(is_from) AND bool_or(NOT is_from) AS both",
         )
     )  # fmt: skip
+    by_edge = gaps(rows, of_lines).join(sides, ["layer", "point"]).groupBy("stream", "edge")
+    holes = by_edge.agg(*columns("collect_list(struct(first_ms, last_ms, gap)) AS holes"))
     late = amended(rows, window_ms=shape.window_ms, lateness_ms=shape.lateness_ms).join(sides, ["layer", "point"])
     late = late.selectExpr("stream", "window_ms", "edge", "true AS is_amended").distinct()
     names: list[str] = []
@@ -111,10 +116,13 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
     found = (
         sided.agg(*columns(*names)).join(heard, ["stream", "edge"]).join(late, ["stream", "window_ms", "edge"], "left")
     )
+    found = found.join(holes, ["stream", "edge"], "left")
+    within = "coalesce(window_ms >= it.first_ms, true) AND coalesce(window_ms <= it.last_ms, true)"
+    gap = f"if(holes IS NULL, 0L, aggregate(filter(holes, it -> {within}), 0L, (sum, it) -> sum + it.gap))"
     sums = [joined_halves(f"{side}_low_sum", f"{side}_high_sum") for side in ("from", "to")]
     end = f"window_ms + {shape.window_ms}L"
     measured = found.where("both").selectExpr(
-        "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "told_ms", "gap",
+        "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "told_ms", f"{gap} AS gap",
         "greatest(0L, from_low - to_high) AS lost_low", "greatest(0L, from_high - to_low) AS lost_high",
         "greatest(0L, to_low - from_high) AS doubled_low", "greatest(0L, to_high - from_low) AS doubled_high",
         f"if(from_unsummed OR to_unsummed, NULL, ({sums[0]}) = ({sums[1]})) AS same",
@@ -125,8 +133,10 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
     return measured.selectExpr(
         "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "lost_low", "lost_high", "doubled_low",
         "doubled_high", "same", "state", "told_ms", "gap",
-        "CASE WHEN doubled_low > 0 THEN 'dup' "
-        f"WHEN lost_low > 0 THEN if({is_over}, if(gap > 0, 'unknown', 'loss'), 'late') "
+        # Where rows are missing, everything but what has still time is unknown.
+        f"CASE WHEN gap > 0 AND {is_over} THEN 'unknown' "
+        f"WHEN doubled_low > 0 THEN if({is_over}, 'dup', 'late') "
+        f"WHEN lost_low > 0 THEN if({is_over}, 'loss', 'late') "
         "WHEN from_low < from_high OR to_low < to_high THEN 'unknown' "
         f"WHEN same = false THEN if({is_over}, 'loss+dup', 'late') "
         "ELSE 'ok' END AS arrival",

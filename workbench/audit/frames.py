@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError
-from workbench.layers.rows import AuditRow
+from workbench.layers.rows import LATENCY_MS, POINTS, SCHEMA, AuditRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 # As Spark reads a row; `sum` is a signed 64-bit number.
 DDL = (
     "schema string, stream string, layer string, point string, topic string, partition int, start bigint, stop bigint, "
-    "incarnation bigint, sequence bigint, adds boolean, of_process boolean, emitted_ms bigint, "
+    "incarnation bigint, sequence bigint, adds string, of_process boolean, emitted_ms bigint, "
     "windows array<struct<start_ms: bigint, count: bigint, bytes: bigint, sum: bigint>>, "
     "created_ms array<bigint>, updated_ms array<bigint>, errors map<string, bigint>"
 )
+_POINTS = ", ".join(f"'{it}'" for it in POINTS)
+_MOST = 1 << 53  # of positions: sums of them do not overflow
+_LATEST_MS = 253_402_300_799_000  # the end of year 9999: later times cannot be shown
 
 
 def read_rows(spark: SparkSession, path: Path) -> DataFrame:
@@ -44,18 +47,23 @@ def rows_of_values(values: DataFrame) -> DataFrame:
     Args:
         values: with a column `value`, binary.
     """
-    parsed = values.selectExpr(f"from_json(cast(value AS string), '{DDL}') AS row").selectExpr("row.*")
-    return _whole(parsed).where(
-        "schema = 'workbench.audit/1' AND stream IS NOT NULL AND layer IS NOT NULL AND point IS NOT NULL AND topic IS NOT NULL AND "
-        "partition >= 0 AND start >= 0 AND stop >= start AND incarnation IS NOT NULL AND sequence IS NOT NULL AND emitted_ms >= 0 "
-        "AND windows IS NOT NULL"
-    )
+    return _whole(values.selectExpr(f"from_json(cast(value AS string), '{DDL}') AS row").selectExpr("row.*"))
 
 
 def _whole(rows: DataFrame) -> DataFrame:
-    """What a row may leave out."""
+    """Rows that can be; what one may leave out has its default."""
+    most = f"{_MOST}L"
+    sane = (
+        f"schema = '{SCHEMA}' AND stream IS NOT NULL AND layer IS NOT NULL AND point IN ({_POINTS}) AND topic IS NOT NULL",
+        f"partition >= 0 AND start >= 0 AND stop >= start AND stop < {most} AND incarnation >= 0 AND sequence >= 0",
+        f"emitted_ms BETWEEN 0 AND {_LATEST_MS}L AND windows IS NOT NULL",
+        f"forall(windows, it -> coalesce(it.start_ms BETWEEN 0 AND {_LATEST_MS}L, false) "
+        "AND coalesce(it.count BETWEEN 0 AND if(point = 'in', stop - start, 1000000000000L), false))",
+        f"coalesce(size(created_ms) <= {len(LATENCY_MS) + 1} AND size(updated_ms) <= {len(LATENCY_MS) + 1}, true)",
+    )
+    rows = rows.where(" AND ".join(sane))
     return rows.selectExpr(
-        "* EXCEPT (adds, of_process)", "coalesce(adds, false) AS adds", "coalesce(of_process, false) AS of_process"
+        "* EXCEPT (adds, of_process)", "coalesce(adds, '') AS adds", "coalesce(of_process, false) AS of_process"
     )
 
 

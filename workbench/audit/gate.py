@@ -80,18 +80,29 @@ class LatencyLimit:
         return (True, words) if at_least >= self.limit_ms else (None, words)
 
 
-def judge(rows: Sequence[Mapping[str, Any]], grade: Grade, latency: LatencyLimit | None = None) -> Gate:
+def judge(
+    rows: Sequence[Mapping[str, Any]],
+    grade: Grade,
+    latency: LatencyLimit | None = None,
+    *,
+    unheard: Sequence[str] = (),
+    unfinished: Sequence[str] = (),
+) -> Gate:
     """Judge the windows of one stream.
 
     Args:
         rows: of `edges`, for the windows in question.
         latency: None: it is not judged.
+        unheard: edges of which nobody tells at all.
+        unfinished: edges whose layers have not told of the end of the last window and its lateness.
     """
     lost, doubled = sum(row["lost_low"] for row in rows), sum(row["doubled_low"] for row in rows)
     if not rows:
         words = "No row of this stream tells of these windows: perhaps nothing came, perhaps nobody counted."
         return Gate(passage=Passage.UNKNOWN, reasons=(words,), windows=0, lost=0, doubled=0)
-    breaches, unknown, waiting = [], [], []
+    breaches: list[str] = []
+    unknown = [f"{edge}: no row tells of it." for edge in unheard]
+    waiting = [f"{edge}: its layers have not told of the end yet." for edge in unfinished]
     for edge in sorted({row["edge"] for row in rows}):
         mine = [row for row in rows if row["edge"] == edge]
         over = [row for row in mine if row["state"] in (WindowState.FINAL, WindowState.AMENDED)]
@@ -99,6 +110,10 @@ def judge(rows: Sequence[Mapping[str, Any]], grade: Grade, latency: LatencyLimit
             waiting.append(f"{edge}: {plural(len(mine) - len(over), 'window is', 'windows are')} not final.")
         if (breach := _breach(over, grade)) is not None:
             breaches.append(f"{edge}: {breach}")
+        if grade is not Grade.S0 and (others := [row for row in over if row["arrival"] == Arrival.LOSS_DUP]):
+            unknown.append(
+                f"{edge}: as many records arrived as were sent, and others, in {plural(len(others), 'window')}."
+            )
         if odd := [row for row in over if row["arrival"] == Arrival.UNKNOWN]:
             gone = sum(row["lost_high"] for row in odd)
             unknown.append(

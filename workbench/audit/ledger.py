@@ -58,9 +58,10 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
             nothing more will come of it.
 
     Returns:
-        One row per line: `begun`, array of (incarnation, spans), the positions that each covers; `is_plain`, whether there is one of
-        them and its rows lie end to end; `gap`, positions that none covers; `told_ms`: its records created before then have passed, but
-        for late ones (NULL: it has told nothing).
+        One row per line: `begun`, array of (incarnation, spans), the positions that each covers; `is_plain`, whether there is one
+        of them and its rows lie end to end; `begun_at`, `reached`, first and last position that anybody has told of; `gap`,
+        positions between that none covers; `told_ms`: its records created before then have passed, but for late ones (NULL: it has
+        told nothing).
     """
     hashed = "shiftright(xxhash64({0}), 24)"  # 40 bits, so that millions of them can be added
     ends = f"{hashed.format('stop')} - {hashed.format('start')}"
@@ -70,6 +71,7 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
             "max(stop) FILTER (WHERE start < stop) AS ends",
             f"sum({ends}) FILTER (WHERE start < stop) AS chain",
             f"max({_TOLD}) AS told_ms",
+            "min(start) AS begun_at",
             "max(stop) AS reached",
             "max(emitted_ms) AS last_ms",
             "bool_or(of_process) AS of_process",
@@ -90,14 +92,15 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     )  # fmt: skip
     span = "array(named_struct('start', begins, 'stop', ends))"
     spans = known.join(pieces, [*LINE, "incarnation"], "left").selectExpr(
-        *LINE, "incarnation", "is_whole", "told_ms", "reached", "last_ms", "of_process",
+        *LINE, "incarnation", "is_whole", "told_ms", "begun_at", "reached", "last_ms", "of_process",
         f"CASE WHEN begins IS NULL THEN CAST(array() AS {_SPANS}) WHEN is_whole THEN {span} ELSE islands END AS spans",
     )  # fmt: skip
     by_line = spans.groupBy(*LINE).agg(
         *columns(
             "collect_list(struct(incarnation, spans)) AS begun",
-            "bool_and(is_whole) AND count_if(size(spans) > 0) <= 1 AND NOT (adds AND point = 'in') AS is_plain",
+            "bool_and(is_whole) AND count_if(size(spans) > 0) <= 1 AND NOT (adds <> '' AND point = 'in') AS is_plain",
             "max(told_ms) AS own_told_ms",
+            "min(begun_at) AS begun_at",
             "max(reached) AS reached",
             "max(last_ms) AS last_ms",
             "bool_or(of_process) AS of_process",
@@ -108,14 +111,12 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     is_sparse = "point IN ('rejected', 'dead')"  # these need no row where there is nothing to tell
     all_of = _merged("flatten(transform(begun, it -> it.spans))")
     # What adds has taken in counts least of all, but for what was gone.
-    others = (
-        f"max(if(adds, NULL, filter(begun, it -> it.incarnation > {GONE}))) OVER (PARTITION BY {', '.join(_PLACE)})"
-    )
+    others = f"max(if(adds <> '', NULL, filter(begun, it -> it.incarnation > {GONE}))) OVER (PARTITION BY {', '.join(_PLACE)})"
     later = f"named_struct('incarnation', {_LAST}, 'spans', it.spans)"
     as_later = f"transform(coalesce({others}, CAST(array() AS {_BEGUN})), it -> {later})"
     return by_line.selectExpr(
-        *LINE, f"if(adds AND point = 'in', concat(begun, {as_later}), begun) AS begun", "is_plain",
-        f"if(is_plain OR adds OR {is_sparse}, 0L, {_gap(all_of)}) AS gap",
+        *LINE, f"if(adds <> '' AND point = 'in', concat(begun, {as_later}), begun) AS begun", "is_plain", "begun_at", "reached",
+        f"if(adds <> '' OR {is_sparse}, 0L, {_gap(all_of)}) AS gap",
         f"CASE WHEN of_process AND last_ms < max(last_ms) OVER (PARTITION BY stream, layer) - {silence_ms}L THEN {_LAST} "
         f"WHEN {is_sparse} OR reached >= max(reached) OVER ({together}) THEN max(own_told_ms) OVER ({together}) ELSE own_told_ms END "
         "AS told_ms",
@@ -123,8 +124,43 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
 
 
 def _gap(spans: str) -> str:
-    whole = "element_at(them, -1).stop - element_at(them, 1).start"
-    return f"element_at(transform(array({spans}), them -> if(size(them) = 0, 0L, {whole} - {_length('them')})), 1)"
+    """Positions between the first and the last that anybody has told of, which no span covers."""
+    return f"reached - begun_at - {_length(spans)}"
+
+
+def gaps(rows: DataFrame, of_lines: DataFrame) -> DataFrame:
+    """Where rows are missing, and of which time their records may be: between what lies before and behind them.
+
+    Args:
+        of_lines: as `lines`.
+
+    Returns:
+        (stream, layer, point, first_ms, last_ms, gap): windows that begin in [first_ms, last_ms] may miss `gap` records; NULL: any.
+    """
+    broken = of_lines.where("gap > 0").select(*LINE, "begun_at", "reached")
+    order = f"PARTITION BY {_LINE} ORDER BY start, stop"
+    ends = [
+        broken.selectExpr(
+            *LINE,
+            f"{at} AS start",
+            f"{at} AS stop",
+            "CAST(NULL AS bigint) AS low_ms",
+            "CAST(NULL AS bigint) AS high_ms",
+        )
+        for at in ("begun_at", "reached")
+    ]
+    told = rows.join(broken, [*LINE], "left_semi").where("start < stop").selectExpr(
+        *LINE, "start", "stop", "array_min(windows.start_ms) AS low_ms", "array_max(windows.start_ms) AS high_ms"
+    )  # fmt: skip
+    each = told.unionByName(ends[0]).unionByName(ends[1]).selectExpr(
+        *LINE, "start", "stop", "high_ms",
+        f"max(stop) OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before",
+        f"last_value(low_ms) IGNORE NULLS OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS first_ms",
+        f"first_value(high_ms) IGNORE NULLS OVER ({order} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS last_ms",
+    )  # fmt: skip
+    return each.where("start > before").selectExpr(
+        "stream", "layer", "point", "first_ms", "last_ms", "start - before AS gap"
+    )
 
 
 def effective(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
@@ -160,10 +196,10 @@ def counted(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
     )  # fmt: skip
     return each.toDF(*LINE, "start", "stop", "kept", "straddles", "many", "window_ms", "count", "bytes", "sum").selectExpr(
         *LINE, "window_ms",
-        # Each position is a record of this one window: then the part that is kept is known.
-        "CASE WHEN NOT straddles THEN count WHEN many = 1 AND count = stop - start THEN kept "
+        # Each position is a record of this one window: then the part that is kept is known. A layer may give out several of one.
+        "CASE WHEN NOT straddles THEN count WHEN point = 'out' THEN 0L WHEN many = 1 AND count = stop - start THEN kept "
         "ELSE greatest(0L, count - (stop - start - kept)) END AS low",
-        "CASE WHEN NOT straddles THEN count ELSE least(count, kept) END AS high",
+        "CASE WHEN NOT straddles OR point = 'out' THEN count ELSE least(count, kept) END AS high",
         "if(straddles, NULL, bytes) AS bytes", "if(straddles, NULL, sum) AS sum",
     )  # fmt: skip
 

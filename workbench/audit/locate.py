@@ -8,7 +8,9 @@ names them; else what arrived must be at hand (`arrived`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 from workbench.audit.ledger import Sum64, effective, joined_halves
@@ -18,6 +20,7 @@ from workbench.spark.columns import columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_MOST_TRIED = 20_000
 _PLACE = ("stream", "layer", "topic", "partition", "start", "stop", "incarnation", "sequence")
 
 
@@ -26,6 +29,7 @@ class Interval:
     """Positions [start, stop) of which `lost` records (negative: too many) did not come out, whose hashes add up to `sum`.
 
     Attributes:
+        is_told: whether there are rows of both sides, and they count whole; else it cannot be told what is missing.
         sum: modulo 2^64, signed; None: not known.
     """
 
@@ -35,6 +39,7 @@ class Interval:
     stop: int
     lost: int
     sum: int | None
+    is_told: bool = True
 
 
 def intervals(
@@ -49,9 +54,12 @@ def intervals(
     from pyspark.sql import functions as f
 
     mine = rows.where((f.col("stream") == f.lit(stream)) & (f.col("layer") == f.lit(layer)))
-    kept = effective(mine).where("kept = stop - start AND start < stop AND NOT adds")
-    each = kept.selectExpr("point", *_PLACE, "explode_outer(windows) AS it").selectExpr(
-        *_PLACE, "point = 'in' AS is_in", "coalesce(it.count, 0L) AS count", "it.sum AS sum", "it.count IS NOT NULL AS has",
+    kept = effective(mine).where("start < stop AND adds = ''")
+    cut = "kept < stop - start AS straddles"
+    each = kept.selectExpr("point", cut, *_PLACE, "explode_outer(windows) AS it").selectExpr(
+        *_PLACE, "straddles", "point = 'in' AS is_in", "point = 'out' AS is_out", "coalesce(it.count, 0L) AS count", "it.sum AS sum",
+        "it.count IS NOT NULL AS has",
+
         "it.start_ms AS at",
     )  # fmt: skip
     names = []
@@ -64,14 +72,15 @@ def intervals(
             "bool_or(has AND sum IS NULL) AS unsummed",
             "min(at) AS first_ms",
             "max(at) AS last_ms",
+            "bool_or(is_in) AND bool_or(is_out) AND NOT bool_or(straddles) AS is_told",
             *names,
         )
     )
     sums = {name: joined_halves(f"{name}_low", f"{name}_high") for name in ("in", "out")}
     odd = found.selectExpr(
-        "topic", "partition", "start", "stop", "lost", "first_ms", "last_ms",
+        "topic", "partition", "start", "stop", "lost", "first_ms", "last_ms", "is_told",
         f"if(unsummed, NULL, {sums['in']}) AS in_sum", f"if(unsummed, NULL, {sums['out']}) AS out_sum",
-    ).where("lost <> 0 OR in_sum <> out_sum")  # fmt: skip
+    ).where("lost <> 0 OR in_sum <> out_sum OR NOT is_told")  # fmt: skip
     if since_ms is not None:
         odd = odd.where(f.col("last_ms") >= f.lit(since_ms))
     if until_ms is not None:
@@ -79,7 +88,7 @@ def intervals(
     return [
         Interval(
             topic=row["topic"], partition=row["partition"], start=row["start"], stop=row["stop"], lost=row["lost"],
-            sum=None if row["in_sum"] is None else signed(row["in_sum"] - row["out_sum"]),
+            is_told=row["is_told"], sum=None if row["in_sum"] is None else signed(row["in_sum"] - row["out_sum"]),
         )
         for row in odd.orderBy("topic", "partition", "start").collect()
     ]  # fmt: skip
@@ -94,14 +103,47 @@ class NamedInterval:
     candidates: int
 
 
+def repaired(rows: DataFrame, *, stream: str, layer: str) -> list[Interval]:
+    """Positions that repairs have given out since; `lost` is how many of them they have not."""
+    from pyspark.sql import functions as f
+
+    mine = rows.where(
+        (f.col("stream") == f.lit(stream)) & (f.col("layer") == f.lit(layer)) & (f.col("adds") != f.lit(""))
+    )
+    found = effective(mine).where("point = 'out' AND start < stop").selectExpr(
+        "topic", "partition", "start", "stop", "stop - start - aggregate(windows, 0L, (sum, it) -> sum + it.count) AS lost"
+    )  # fmt: skip
+    return [
+        Interval(topic=row["topic"], partition=row["partition"], start=row["start"], stop=row["stop"], lost=row["lost"], sum=None)
+        for row in found.collect()
+    ]  # fmt: skip
+
+
+def without_repaired(found: Iterable[NamedInterval], repairs: Sequence[Interval]) -> list[NamedInterval]:
+    """What is still missing after repairs. Where a repair has not given out all that it read, it cannot be told."""
+    left = []
+    for it in found:
+        mine = [one for one in repairs if (one.topic, one.partition) == (it.interval.topic, it.interval.partition)]
+        offsets = it.offsets
+        if offsets is not None:
+            beside = [one for one in mine if any(one.start <= offset < one.stop for offset in offsets)]
+            offsets = [offset for offset in offsets if not any(one.start <= offset < one.stop for one in beside)]
+            if any(one.lost for one in beside):
+                offsets = None
+            elif not offsets:
+                continue
+        left.append(replace(it, offsets=offsets))
+    return left
+
+
 def name_missing(
-    interval: Interval, records: Iterable[Mapping[str, Any]], arrived: frozenset[int] | None
+    interval: Interval, records: Iterable[Mapping[str, Any]], arrived: Mapping[int, int] | None
 ) -> NamedInterval:
-    """Name the very records.
+    """Name the very records, if the numbers and sums of the rows prove that it is these.
 
     Args:
         records: of the interval: `offset`, and `hash` of its id (None: it has none).
-        arrived: hashes of ids that came out; None: not at hand.
+        arrived: hashes of ids that came out, and how often; None: not at hand.
     """
     found = [(int(it["offset"]), it["hash"]) for it in records]
     hashes: dict[int, list[int]] = {}
@@ -109,17 +151,33 @@ def name_missing(
         if hashed is not None:
             hashes.setdefault(hashed, []).append(offset)
     offsets: list[int] | None = None
-    if interval.lost == len(found):
-        offsets = [offset for offset, _ in found]
+    if not interval.is_told:
+        pass
     elif arrived is not None and all(hashed is not None for _, hashed in found):
-        offsets = [offset for offset, hashed in found if hashed not in arrived]
-        if len(offsets) < interval.lost:  # beside them something may have been doubled, but fewer cannot be
-            offsets = None
+        offsets = _not_arrived(interval, [(offset, hashed) for offset, hashed in found if hashed is not None], arrived)
+    elif interval.lost == len(found):
+        offsets = [offset for offset, _ in found]
     elif interval.sum is not None and interval.lost == 1:
         offsets = _only(hashes.get(interval.sum, []))
     elif interval.sum is not None and interval.lost == 2:
         offsets = _pair(found, hashes, interval.sum)
     return NamedInterval(interval=interval, offsets=offsets, candidates=len(found))
+
+
+def _not_arrived(interval: Interval, found: Sequence[tuple[int, int]], arrived: Mapping[int, int]) -> list[int] | None:
+    """Those that did not arrive, if they and some that came out more than once make up the interval's number and sum."""
+    gone = [(offset, hashed) for offset, hashed in found if not arrived.get(hashed)]
+    doubled = len(gone) - interval.lost
+    if doubled < 0 or (interval.sum is None and doubled):
+        return None
+    if interval.sum is not None:
+        rest = signed(sum(hashed for _, hashed in gone) - interval.sum)
+        more = sorted({hashed for _, hashed in found if arrived.get(hashed, 0) > 1})
+        if comb(len(more) + doubled - 1, doubled) > _MOST_TRIED if more else doubled:
+            return None
+        if all(signed(sum(some)) != rest for some in combinations_with_replacement(more, doubled)):
+            return None
+    return [offset for offset, _ in gone]
 
 
 def _only(some: list[int]) -> list[int] | None:

@@ -14,8 +14,9 @@ def by_stream(edges: DataFrame) -> DataFrame:
     """Sum up windows and edges.
 
     Returns:
-        One row per stream: `windows`, `lost` and `doubled` (records, at least, of final windows), `missing_at_most` (records that may
-        be missing beside them), `open_windows` (number), `edge` (where most is lost or doubled; NULL: nowhere).
+        One row per stream: `windows`, `lost` and `doubled` (records, at least, of final windows), `others` (windows with as many
+        records and not the same), `missing_at_most` (records that may be missing beside them), `open_windows` (number), `edge` (where
+        most is wrong; NULL: nowhere).
     """
     over = "state IN ('final', 'amended')"
     told = f"{over} AND arrival <> 'unknown'"
@@ -23,7 +24,8 @@ def by_stream(edges: DataFrame) -> DataFrame:
         *columns(
             "count(*) AS windows",
             f"coalesce(sum(lost_low) FILTER (WHERE {told}), 0L) AS lost",
-            "sum(doubled_low) AS doubled",
+            f"coalesce(sum(doubled_low) FILTER (WHERE {told}), 0L) AS doubled",
+            "count_if(arrival = 'loss+dup') AS others",
             f"sum(lost_high - if({told}, lost_low, 0L)) AS at_most",
             f"count_if(NOT ({over})) AS open_windows",
         )
@@ -33,8 +35,9 @@ def by_stream(edges: DataFrame) -> DataFrame:
             "sum(windows) AS windows",
             "sum(lost) AS lost",
             "sum(doubled) AS doubled",
+            "sum(others) AS others",
             "sum(at_most) AS missing_at_most",
             "sum(open_windows) AS open_windows",
-            "max_by(edge, lost + doubled) FILTER (WHERE lost + doubled > 0) AS edge",
+            "max_by(edge, lost + doubled + others) FILTER (WHERE lost + doubled + others > 0) AS edge",
         )
     )

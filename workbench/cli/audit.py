@@ -41,23 +41,22 @@ def command() -> None:
 def run_command(source: dict[str, Any], out: Path, as_json: bool) -> int:
     """Write the whole ledger: every window of every stream, between and inside the layers.
 
-    Exit code 3 if records are lost or doubled.
+    Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet.
     """
     if out.exists():
         raise UsageError(f"{out} exists already.", hint="Name a new folder.")
     if not out.absolute().parent.is_dir():
         raise UsageError(f"The folder of {out} does not exist.")
-    frame = ledger_of(source).frame
-    frame.write.parquet(str(out.absolute()))
-    found = frame.sparkSession.read.parquet(str(out.absolute())).groupBy("arrival").count().collect()
-    counts = {row["arrival"]: row["count"] for row in found}
+    counts = ledger_of(source).write(out)
     if as_json:
         write_json({"schema": "workbench.audit-run/1", "output": str(out), "windows": counts})
     else:
         for arrival, count in sorted(counts.items()):
             tell(f"{arrival}: {plural(count, 'window')}")
         say(f"The ledger is in {out}.")
-    return ExitCode.FINDINGS if {"loss", "dup", "loss+dup"} & counts.keys() else ExitCode.OK
+    if {"loss", "dup", "loss+dup"} & counts.keys():
+        return ExitCode.FINDINGS
+    return ExitCode.OK if counts.keys() == {"ok"} else ExitCode.EVIDENCE
 
 
 @command.command(name="show")
@@ -84,12 +83,16 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
         tell(_line(row))
     for it in slow if not as_json else ():
         tell(_latency(it))
-    if not found and not as_json:
+    arrivals, unheard = ledger.arrivals(), ledger.unheard()
+    for name, edge in unheard if not as_json else ():
+        tell(f"{printable(name)}  {printable(edge)}  unknown: no row tells of it")
+    if not arrivals and not unheard:
+        tell("No row tells of anything.")
+    elif not found and not unheard and not as_json:
         say("Everything arrived, in every window that the rows tell of.")
-    arrivals = {row["arrival"] for row in found}
-    if arrivals & {"loss", "dup", "loss+dup"}:
+    if arrivals.keys() & {"loss", "dup", "loss+dup"}:
         return ExitCode.FINDINGS
-    return ExitCode.EVIDENCE if arrivals else ExitCode.OK
+    return ExitCode.EVIDENCE if unheard or arrivals.keys() != {"ok"} else ExitCode.OK
 
 
 @command.command(name="gate")
@@ -111,7 +114,7 @@ def gate_command(source: dict[str, Any], stream: str, since: str, until: str, gr
     from workbench.audit.gate import Passage
 
     first, last = span_of(since, until)
-    ledger = ledger_of(source, stream=stream)
+    ledger = ledger_of(source, stream=stream, since_ms=first)
     found = ledger.gate(stream, since_ms=first or 0, until_ms=last or 0, grade=grade)
     if as_json:
         write_json(found.document())
@@ -157,7 +160,7 @@ def missing_command(
     found = ledger.missing(stream, layer, since_ms=first, until_ms=last, arrived=arrived)
     named = MissingRecords.of(
         stream, layer, [(it.interval.topic, it.interval.partition, it.offsets or ()) for it in found],
-        unnamed=sum(it.interval.lost for it in found if it.offsets is None),
+        unnamed=sum(max(0, it.interval.lost) for it in found if it.offsets is None),
     )  # fmt: skip
     if out is not None:
         write_missing(out, named)
@@ -171,12 +174,17 @@ def missing_command(
             tell(f"{printable(part.topic)}-{part.partition}: {shown}{' …' if len(part.ranges) > _MOST_SHOWN else ''}")
         for it in (it for it in found if it.offsets is None):
             where = f"{printable(it.interval.topic)}-{it.interval.partition} [{it.interval.start}, {it.interval.stop})"
-            tell(f"{where}: {plural(it.interval.lost, 'record')} of {it.candidates}; which, only --arrived can tell.")
+            if it.interval.is_told:
+                tell(
+                    f"{where}: {plural(it.interval.lost, 'record')} of {it.candidates}; which, only --arrived can tell, if it has all."
+                )
+            else:
+                tell(f"{where}: rows are missing or cover it in part, so it cannot be told what is missing.")
         say(
             f"{plural(named.records, 'record')} missing and named"
             + (f", {named.unnamed} not named." if named.unnamed else ".")
         )
-    if named.unnamed:
+    if any(it.offsets is None for it in found):
         return ExitCode.EVIDENCE
     return ExitCode.FINDINGS if named.records else ExitCode.OK
 

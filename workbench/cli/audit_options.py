@@ -48,7 +48,7 @@ def of_rows(function: F) -> F:
     return found
 
 
-def ledger_of(source: dict[str, Any], *, stream: str | None = None) -> AuditLedger:
+def ledger_of(source: dict[str, Any], *, stream: str | None = None, since_ms: int | None = None) -> AuditLedger:
     """The ledger of what the options name.
 
     Raises:
@@ -59,7 +59,7 @@ def ledger_of(source: dict[str, Any], *, stream: str | None = None) -> AuditLedg
     layers = [it.strip() for it in (source["layers"] or "").split(",") if it.strip()]
     return audit(
         source["rows"], name=source["name"], topic=source["topic"], cluster=source["cluster"], layers=layers,
-        window=source["window_length"], lateness=source["lateness"], stream=stream, config=source["config"],
+        window=source["window_length"], lateness=source["lateness"], stream=stream, since_ms=since_ms, config=source["config"],
     )  # fmt: skip
 
 

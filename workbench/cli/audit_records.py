@@ -41,12 +41,12 @@ def compare_command(
         write_json(found.document())
     else:
         for hour in (it for it in found.hours if not it["same"]):
-            tell(f"{_at(hour['hour_ms'], 'no time')}  {hour['one']:,} and {hour['other']:,} records")
+            tell(f"{_at(hour['hour_ms'], 'no time')}  {hour['one']:,} and {plural(hour['other'], 'record')}")
         for name, only, places in zip(found.names, found.only, found.samples, strict=True):
             if only:
                 tell(f"{plural(only, 'record')} only in {printable(name)}, such as: {printable(', '.join(places))}")
         words = "the same" if found.is_same else "not the same"
-        say(f"{found.records[0]:,} and {found.records[1]:,} records: {words}.")
+        say(f"{found.records[0]:,} and {plural(found.records[1], 'record')}: {words}.")
     return ExitCode.OK if found.is_same else ExitCode.FINDINGS
 
 

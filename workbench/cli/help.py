@@ -58,11 +58,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "export": (("export grafana --cluster prod --output monitoring", "dashboard and alert rules"),),
     "audit": (("audit show --rows rows --layers gateway,collector", "where not everything arrived"),),
     "audit show": (("audit show --rows rows --layers agent,gateway,collector", "the worst windows first"),),
-    "audit gate": (
-        (
-            "audit gate --rows r --layers a,b --stream s --since 2h --until 1h",
-            "before a job",
-        ),
+    "audit gate": (("audit gate orders --stream s --since '2h ago' --until '1h ago'", "before a job"),),
+    "audit run": (("audit run orders --output ledger", "every window, as Parquet"),),
+    "audit missing": (
+        ("audit missing orders --stream orders --layer collector", "read again from Kafka"),
+        ("audit missing orders --stream s --layer l --output missing.json", "for a replay"),
+    ),
+    "audit compare": (("audit compare prod:orders-v1 prod:orders-v2", "two versions, side by side"),),
+    "audit trace": (("audit trace order-17 --cluster prod --topic orders", "by its id or key"),),
+    "partitions": (("partitions exclude --cluster prod --group g --topic orders", "changes nothing"),),
+    "partitions exclude": (
+        ("partitions exclude --cluster prod --group g --topic orders", "changes nothing"),
+        ("partitions exclude --cluster prod --group g --topic t \\\n      --file out.json --write", "for producers"),
     ),
     "export grafana": (
         ("export grafana --cluster prod --output monitoring", "for the profiles of a cluster"),

@@ -18,24 +18,25 @@ _SAY_EVERY = 1_000
 class _Batch:
     """Rows on their way; over when each was delivered or given up."""
 
-    __slots__ = ("_left", "_lock")
+    __slots__ = ("_left", "_lock", "failed")
 
     def __init__(self, rows: int) -> None:
-        self._left, self._lock = rows, threading.Lock()
+        self._left, self._lock, self.failed = rows, threading.Lock(), False
 
     @property
     def is_over(self) -> bool:
         """See `RowsUnderWay`."""
         return self._left <= 0
 
-    def one_less(self) -> None:
+    def one_less(self, *, failed: bool = False) -> None:
         """One row is delivered, or given up."""
         with self._lock:
             self._left -= 1
+            self.failed = self.failed or failed
 
 
 class KafkaRows:
-    """See `RowWriter`. Rows of one partition of a stream keep their order: they have one key.
+    """See `RowWriter`. Rows come in any order and more than once: the ledger does not mind.
 
     Attributes:
         given_up: number of rows that were not written; the ledger finds positions that nobody tells of.
@@ -62,21 +63,21 @@ class KafkaRows:
         while not self._stopping.is_set():
             self._producer.poll(_POLL_SECONDS)
 
-    def put(self, lines: Sequence[str], *, key: bytes | None = None) -> _Batch:
+    def put(self, lines: Sequence[str]) -> _Batch:
         """See `RowWriter`."""
         batch = _Batch(len(lines))
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
             if error is not None:
                 self._lost(error.str())
-            batch.one_less()
+            batch.one_less(failed=error is not None)
 
         for line in lines:
             try:
-                self._producer.produce(self._topic, value=line.encode(), key=key, on_delivery=delivered)
+                self._producer.produce(self._topic, value=line.encode(), on_delivery=delivered)
             except (BufferError, KafkaException) as error:
                 self._lost(str(error))
-                batch.one_less()
+                batch.one_less(failed=True)
         return batch
 
     def _lost(self, reason: str) -> None:

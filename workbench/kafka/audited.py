@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import plural
@@ -34,6 +34,7 @@ _POLL_SECONDS = 0.05
 _FAILURES = 3  # one after the other, until a partition is left out
 _PROBE_SECONDS = 10.0  # until it is tried again
 _READ_SECONDS = 1.0
+_METADATA_SECONDS = 1.0
 
 
 class AuditedProducer:
@@ -136,10 +137,15 @@ class AuditedProducer:
         with self._lock:
             stop = min(self._open, default=self._next)
             under_way = self._rows.put([it.line() for it in self._meter.rows(stop)])
-            self._meter.forget(stop)
         while not under_way.is_over and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS / 10)
-        if self._open or not under_way.is_over:
+        with self._lock:
+            is_safe = under_way.is_over and not under_way.failed
+            if is_safe:
+                self._meter.forget(stop)
+            else:  # what of it was written, nobody knows: as another incarnation, it is covered by what is written again
+                self._meter.incarnation = (self._meter.incarnation or 0) + 1
+        if self._open or not is_safe:
             raise SourceUnreachableError(
                 f"{plural(len(self._open), 'record')} and their rows are not delivered within {seconds:g} s."
             )
@@ -165,9 +171,13 @@ class AuditedProducer:
         if not bad:
             return {}
         if topic not in self._partitions:
-            known = self._producer.list_topics(topic, timeout=5).topics.get(topic)
-            self._partitions[topic] = sorted(known.partitions) if known is not None else ()
-        good = [it for it in self._partitions[topic] if it not in bad]
+            try:
+                known = self._producer.list_topics(topic, timeout=_METADATA_SECONDS).topics.get(topic)
+            except KafkaException:
+                return {}  # the client chooses
+            if known is not None and known.partitions:
+                self._partitions[topic] = sorted(known.partitions)
+        good = [it for it in self._partitions.get(topic, ()) if it not in bad]
         return {"partition": good[next(self._turn) % len(good)]} if good else {}
 
     def _listed(self, topic: str, now: float) -> frozenset[int]:

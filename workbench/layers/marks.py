@@ -14,7 +14,7 @@ CREATED_HEADER = "wb-ctime"
 UPDATED_HEADER = "wb-utime"
 OURS = frozenset({ID_HEADER, CREATED_HEADER, UPDATED_HEADER})
 _SEED = 42  # of Spark's `xxhash64`
-_LATEST_MS = 1 << 53
+_LATEST_MS = 253_402_300_799_000  # the end of year 9999: later times cannot be shown
 
 Headers = Sequence[tuple[str, bytes | None]]
 

@@ -109,7 +109,7 @@ class Meter:
     points: tuple[Point, ...] = ("in", "out")
     window_ms: int = 60_000
     incarnation: int | None = None
-    adds: bool = False
+    adds: str = ""
     of_process: bool = False
     now_ms: Callable[[], float] = lambda: time.time() * 1000
     seen: dict[Point, list[CountedRecord]] = field(init=False)

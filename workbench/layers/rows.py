@@ -52,9 +52,10 @@ class AuditRow(StrictDocument):
         incarnation: of the task that has written it: a later one of a partition has a larger number, the same task or another. 0: the
             records of these positions were gone before they were read.
         sequence: of its rows; a row that was delivered twice has the same.
-        adds: it tells of records that were given out once more on purpose, such as a replay of what was lost: they come on top of what
-            others have given out of these positions, and replace nothing.
+        adds: name of a repair, such as the group of a replay; empty: it is none. It gives records out once more on purpose: they come
+            on top of what others have given out of these positions, and replace nothing.
         of_process: the positions are numbers of a process's own, which nobody goes on with after its end.
+        emitted_ms: when it was written, ms since the epoch; 0: it only says that somebody begins to read there.
         created_ms, updated_ms: counts by latency (`LATENCY_MS`), since the record's creation and since the layer before.
         errors: records by class of error, where the point is `rejected` or `dead`.
     """
@@ -69,7 +70,7 @@ class AuditRow(StrictDocument):
     stop: _Count
     incarnation: _Count
     sequence: _Count
-    adds: bool = False
+    adds: Annotated[str, Field(max_length=249)] = ""
     of_process: bool = False
     emitted_ms: _Count
     windows: Annotated[list[WindowCount], Field(max_length=_MOST_WINDOWS)] = Field(default=[])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,16 +46,34 @@ def run(frame: DataFrame) -> list[dict[str, Any]]:
         SourceUnreachableError: if the records could not be read.
         EvidenceError: if some of them are already deleted.
     """
+    with answering():
+        return [row.asDict() for row in frame.collect()]
+
+
+@contextmanager
+def answering(file: str | None = None) -> Iterator[None]:
+    """Spark reads records of a queue in this block, or a file of somebody's.
+
+    Raises:
+        SourceUnreachableError: if records could not be read. EvidenceError: if some of them are already deleted.
+        UsageError: if the file is not what it says.
+    """
     from pyspark.errors import PySparkException
+    from pyspark.errors.exceptions.captured import Py4JJavaError
 
     try:
-        return [row.asDict() for row in frame.collect()]
-    except PySparkException as error:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
         lines = [line.strip() for line in str(error).splitlines() if "kafka_records:" in line]
         words = lines[-1].split("kafka_records:", 1)[1].strip() if lines else first_line(error)
         if "are deleted" in words:
             raise EvidenceError(
                 f"Some records can no longer be read: {words}.", hint="Retention has deleted them."
+            ) from None
+        if file is not None and not lines:
+            raise UsageError(
+                f"{file} cannot be read.",
+                hint="It must be Parquet, or JSON with one document a line, as its name says.",
             ) from None
         raise SourceUnreachableError(f"Reading the records failed: {words}.") from None
 

@@ -100,7 +100,7 @@ def read_missing(path: Path) -> MissingRecords:
     except ValidationError as error:
         raise UsageError(
             f"{path} is no file of missing records: {first_problem(error, whole='it')}.",
-            hint="It comes from: workbench audit missing",
+            hint="`workbench audit missing --help` says how it is made.",
         ) from None
     if not found.partitions:
         raise UsageError(f"{path} names no record.", hint="Nothing was missing, or it could not be told which records.")

@@ -90,6 +90,7 @@ class ArrivalLine(Answered):
     windows: int
     lost: int
     doubled: int
+    others: int
     missing_at_most: int
     open_windows: int
     edge: str | None

@@ -19,6 +19,7 @@ class StreamLine:
         audit, stream: names; stream None: the audit itself could not be made, see `problem`.
         windows: number of windows and edges in the period.
         lost, doubled: at least so many records.
+        others: windows with as many records as were sent, and not the same ones.
         missing_at_most: so many more may be missing: what cannot be told, and what may still come.
         open_windows: of those, how many are not final.
         edge: where most is lost, or doubled; None: nowhere.
@@ -30,6 +31,7 @@ class StreamLine:
     windows: int = 0
     lost: int = 0
     doubled: int = 0
+    others: int = 0
     missing_at_most: int = 0
     open_windows: int = 0
     edge: str | None = None
@@ -39,7 +41,7 @@ class StreamLine:
     @property
     def is_breach(self) -> bool:
         """Whether records are surely lost or doubled."""
-        return bool(self.lost or self.doubled)
+        return bool(self.lost or self.doubled or self.others)
 
     @property
     def is_open(self) -> bool:
@@ -53,6 +55,7 @@ class StreamLine:
             return f"cannot tell: {self.problem}"
         found = [f"{plural(self.lost, 'record')} lost"] if self.lost else []
         found += [f"{plural(self.doubled, 'record')} doubled"] if self.doubled else []
+        found += [f"other records than were sent in {plural(self.others, 'window')}"] if self.others else []
         words = f"{listed(found)}, at {self.edge}" if found else "complete"
         if self.missing_at_most:
             words += f"; up to {self.missing_at_most:,} more may be missing"
@@ -70,6 +73,7 @@ class StreamLine:
             "windows": self.windows,
             "lost": self.lost,
             "doubled": self.doubled,
+            "others": self.others,
             "missing_at_most": self.missing_at_most,
             "open_windows": self.open_windows,
             "edge": self.edge,
@@ -94,6 +98,7 @@ def stream_lines(
             windows=row["windows"],
             lost=row["lost"],
             doubled=row["doubled"],
+            others=row["others"],
             missing_at_most=row["missing_at_most"],
             open_windows=row["open_windows"],
             edge=row["edge"],
@@ -101,6 +106,6 @@ def stream_lines(
         )
         for row in rows
     ]
-    found.sort(key=lambda it: (-max(it.lost, it.doubled), -it.missing_at_most, it.stream or ""))
+    found.sort(key=lambda it: (-max(it.lost, it.doubled), -it.others, -it.missing_at_most, it.stream or ""))
     wrong = [it for it in found if it.is_breach or it.is_open]
     return [*wrong, *[it for it in found if it not in wrong][: max(0, _MOST - len(wrong))]]

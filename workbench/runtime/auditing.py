@@ -179,6 +179,7 @@ class PartitionAudit:
         told_at: when rows were last written, in seconds of the consumer thread's clock.
         is_begun: whether it is known where reading begins, before the first record.
         is_claimed: whether a commit with the incarnation was stored.
+        is_told: whether a row has said where reading begins.
         taken: records of this batch.
     """
 
@@ -186,6 +187,7 @@ class PartitionAudit:
     told_at: float
     is_begun: bool
     is_claimed: bool = False
+    is_told: bool = False
     taken: list[Record] = field(default_factory=list)
 
     @property
@@ -233,6 +235,16 @@ class PartitionAudit:
         # The ledger asks no row of the others where they have nothing to tell.
         return [it for it in found if it.windows or it.point in ("in", "out")]
 
+    def beginning(self) -> list[AuditRow]:
+        """Rows without positions: somebody begins to read here, so that windows wait for what it has not told yet."""
+        self.is_told = True
+        start = self.meter.start
+        return [
+            it.model_copy(update={"emitted_ms": 0, "sequence": 0})
+            for it in self.meter.rows(start)
+            if it.point in ("in", "out")
+        ]
+
     def anew(self, offset: int) -> PartitionAudit:
         """The same partition, read again from an offset: its log is another one."""
         meter = self.meter
@@ -269,7 +281,7 @@ class Auditor:
         meter = _TaskMeter(
             self._config.stream or topic, self._config.layer or self._group, topic=topic, partition=number, start=start or 0,
             points=_POINTS, window_ms=round(self._config.window_seconds * 1000), incarnation=max(before + 1, now),
-            adds=self._ranges is not None, now_ms=lambda: self._wall_clock() * 1000,
+            adds=self._group if self._ranges is not None else "", now_ms=lambda: self._wall_clock() * 1000,
         )  # fmt: skip
         return PartitionAudit(meter, self._clock(), is_begun=start is not None)
 
@@ -279,6 +291,17 @@ class Auditor:
         for audit in audits:
             if audit is not None:
                 audit.took(now_ms)
+
+    def begin_rows(self, audits: Iterable[PartitionAudit | None]) -> None:
+        """Tell of partitions that have just been taken over; nobody waits for that."""
+        lines = [
+            row.line()
+            for audit in audits
+            if audit is not None and audit.is_begun and not audit.is_told
+            for row in audit.beginning()
+        ]
+        if lines:
+            self._writer.put(lines)
 
     def write(self, found: Iterable[tuple[TopicPartition, PartitionAudit, int, Pieces]]) -> RowsUnderWay | None:
         """Write the rows of everything below these offsets; None: there are none."""
@@ -291,7 +314,7 @@ class Auditor:
 
     def is_due(self, partition: TopicPartition, audit: PartitionAudit, *, position: int | None) -> bool:
         """Whether a partition of which everything is committed should tell that it lives, and has read all that there is."""
-        if not audit.is_claimed or position is None or self._clock() - audit.told_at < HEARTBEAT_SECONDS:
+        if position is None or audit.meter.start < position or self._clock() - audit.told_at < HEARTBEAT_SECONDS:
             return False
         end = self._log_end(*partition)
         return end is not None and position >= end

@@ -76,7 +76,13 @@ class Committer:
                 return
             self._told = None
             alive = set(map(id, states))  # not revoked, and not of a former log
-            self._begin({part: it for part, it in wanted.items() if id(it[0]) in alive and it[1] > _committed(it[0])})
+            self._begin(
+                {
+                    part: it
+                    for part, it in wanted.items()
+                    if id(it[0]) in alive and (it[1] > _committed(it[0]) or it[0].commit_again)
+                }
+            )
             return
         if not at_once and self._clock() - self._last < self._config.commit_interval_seconds:
             return
@@ -96,13 +102,14 @@ class Committer:
         """Write the rows of what is to be committed, and of what was committed by the claim; and signs of life."""
         if self._auditor is None:
             return None
+        self._auditor.begin_rows(state.audit for state in states)
         due: list[tuple[PartitionState, PartitionAudit, int]] = []
         for state in states:
-            if (audit := state.audit) is None or not audit.is_claimed:
+            if (audit := state.audit) is None:
                 continue
             # A row ends where a commit does, so that what is read again begins with a row.
             ends = (_committed(state), wanted[state.partition][1] if state.partition in wanted else -1)
-            stops = sorted(end for end in set(ends) if end > audit.meter.start)
+            stops = sorted(end for end in set(ends) if end > audit.meter.start) if audit.is_claimed else []
             position = state.position if state.is_done else None
             if not stops and self._auditor.is_due(state.partition, audit, position=position):
                 stops = [audit.meter.start]
@@ -118,6 +125,8 @@ class Committer:
         """
         states = list(states)
         wanted = self._wanted(states)
+        if self._told is not None:
+            self._await(self._told[1])  # of a commit that waits for them, and may be of the same partitions
         self._await(self._tell(wanted, states))
         if wanted:
             self._note(wanted, self._send(wanted, wait=True) or {})

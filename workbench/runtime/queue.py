@@ -34,6 +34,7 @@ class LogWatch(Protocol):
 
     ends: Mapping[TopicPartition, int]
     starts: Mapping[TopicPartition, int]
+    ends_at: float  # when the ends were last read, monotonic
 
     def known(self, topic: str) -> tuple[str, float] | None:
         """See `TopicIds`."""

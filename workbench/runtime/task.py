@@ -32,6 +32,7 @@ _LOG_ENDS_PERIOD_SECONDS = 1.0
 # Time for processor threads to end after the drain; a handler that takes longer runs until the process ends.
 _POOL_STOP_SECONDS = 1.0
 _LETTERS_SECONDS = 5.0
+_OLD_END_SECONDS = 5.0
 PROCESS_STARTED = time()  # seconds since the epoch; precise enough to tell restarts apart
 
 MakeSource = Callable[[RuntimeConfig, str], RecordSource]
@@ -130,7 +131,7 @@ class Task:
             config.audit,
             self._rows,
             group=config.group,
-            log_end=self.log_end,
+            log_end=self._fresh_log_end,
             ranges=config.ranges,
             clock=seams.clock,
             wall_clock=seams.wall_clock,
@@ -323,6 +324,10 @@ class Task:
                 yield "time_lag", labels, time_lag
             oldest = state.tracker.oldest
             yield "oldest_incomplete_age", labels, now - oldest[2] if oldest else 0.0
+
+    def _fresh_log_end(self, topic: str, partition: int) -> int | None:
+        """Log end offset, unless the answer is old: who is cut off from the broker has not read everything."""
+        return self.log_end(topic, partition) if monotonic() - self.log_ends.ends_at < _OLD_END_SECONDS else None
 
     def log_end(self, topic: str, partition: int) -> int | None:
         """Log end offset of the broker's last answer."""

@@ -57,6 +57,7 @@ class LogEnds:
         self._enabled = enabled
         self._properties = properties
         self._admin: AdminClient | None = None
+        self.ends_at = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log-ends", daemon=True)
 
@@ -104,6 +105,7 @@ class LogEnds:
         remade = self._look_at_ids(topics)
         try:
             self.ends = self._ask(wanted, OffsetSpec.latest()) if wanted else {}
+            self.ends_at = monotonic()
             self.starts = self._ask(wanted, OffsetSpec.earliest()) if wanted else {}
         finally:  # report them in any case: the next request sees no change
             for topic, last_seen in remade.items():
