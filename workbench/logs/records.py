@@ -59,7 +59,7 @@ def answering(file: str | None = None) -> Iterator[None]:
         UsageError: if the file is not what it says.
     """
     from pyspark.errors import PySparkException
-    from pyspark.errors.exceptions.captured import Py4JJavaError
+    from pyspark.errors.exceptions.captured import Py4JJavaError  # type: ignore[attr-defined]
 
     try:
         yield
