@@ -1,0 +1,139 @@
+"""`workbench pulsar`: what operators of Pulsar ask besides triage: where to split a bundle, which settings hurt, who is dead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli.help import Group
+from workbench.cli.options import json_option
+from workbench.errors import ExitCode, UsageError
+from workbench.screen import say, tell, write_json
+
+if TYPE_CHECKING:
+    from workbench.pulsar.split import Division, SplitPlan, TopicLoad
+
+
+@click.group(name="pulsar", cls=Group)
+def command() -> None:
+    """Answer questions of a Pulsar cluster's operators: bundles, settings, subscriptions. All read-only."""
+
+
+@command.command(name="split-plan")
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--bundle", "bundle_name", help="The bundle, if no FILE names it: 0x00000000_0x40000000.")
+@click.option(
+    "--hot", "hot", multiple=True, help="A topic, if no FILE lists them: HASH=LOAD, as 0x25000000=120. May be repeated."
+)
+@click.option(
+    "--pieces", type=click.IntRange(min=2, max=64), default=2, show_default=True, help="Bundles to make of it."
+)
+@click.option("--namespace", help="tenant/namespace, for the command that is printed.")
+@json_option
+def split_plan(
+    file: Path | None, bundle_name: str | None, hot: tuple[str, ...], pieces: int, namespace: str | None, as_json: bool
+) -> int:
+    """Find where to split a bundle so that its largest side carries as little as possible. Changes nothing.
+
+    FILE is JSON: {"bundle": "0x…_0x…", "topics": [{"topic": "persistent://…", "load": 120}]}. The load may be of any unit, such as
+    bytes per second; a topic's hash comes from its full name, unless the file gives `hash`. A topic without a load is "cannot tell".
+    """
+    from workbench.pulsar.split import Bundle, plan_split
+    from workbench.pulsar.split_file import read_split_file
+
+    if (file is None) == (bundle_name is None):
+        raise UsageError(
+            "Give a FILE, or --bundle and --hot.",
+            hint="For example: --bundle 0x00000000_0x40000000 --hot 0x25000000=120",
+        )
+    if file is not None:
+        if hot:
+            raise UsageError("--hot is for a bundle without a FILE: a plan needs all topics of one source.")
+        bundle, topics = read_split_file(file)
+    else:
+        bundle, topics = Bundle.parse(bundle_name or ""), [_hot(text) for text in hot]
+    plan = plan_split(bundle, topics, pieces=pieces)
+    if as_json:
+        write_json(_plan_document(plan))
+    else:
+        _show_plan(plan, namespace)
+    return ExitCode.OK
+
+
+def _hot(text: str) -> TopicLoad:
+    from workbench.pulsar.split import TopicLoad
+    from workbench.pulsar.split_file import parse_hash
+
+    position, equals, load = text.partition("=")
+    try:
+        value = float(load)
+    except ValueError:
+        value = -1.0
+    if not equals or not value >= 0:
+        raise UsageError(f"{text!r} is not HASH=LOAD.", hint="For example: --hot 0x25000000=120")
+    return TopicLoad(topic=position, position=parse_hash(position), load=value)
+
+
+def _plan_document(plan: SplitPlan) -> dict[str, Any]:
+    from workbench.pulsar.split import hexed
+
+    def division(of: Division) -> dict[str, Any]:
+        return {
+            "cuts": list(of.cuts),
+            "cuts_hex": [hexed(cut) for cut in of.cuts],
+            "largest": of.largest,
+            "sides": [{"bundle": str(it.bundle), "load": it.load, "topics": list(it.topics)} for it in of.sides],
+        }
+
+    return {
+        "bundle": str(plan.bundle),
+        "total": plan.total,
+        "heaviest_hash": plan.least,
+        "best": division(plan.best),
+        "range_equally_divide": division(plan.by_range),
+        "topic_count_equally_divide": division(plan.by_count),
+    }
+
+
+def _show_plan(plan: SplitPlan, namespace: str | None) -> None:
+    from workbench.console import FittingTable, Line, SafeConsole
+    from workbench.humanize import count, percent, plural, shell_word
+    from workbench.numbers import MORE
+    from workbench.pulsar.split import hexed
+
+    def share(load: float) -> str:
+        return percent(load / plan.total) if plan.total else "0 %"
+
+    cuts = ", ".join(map(hexed, plan.best.cuts))
+    tell(f"Split {plan.bundle} at {cuts}: the largest side then carries {share(plan.best.largest)} of the load.")
+    if plan.least >= plan.best.largest > MORE * plan.total / len(plan.best.sides):
+        tell("One hash alone carries that much, and no split can divide it: give its topic more partitions.")
+    console = SafeConsole()
+    table = FittingTable(title="Largest side, by way to split")
+    for name, options in (("way", {}), ("cuts", {}), ("load", {"justify": "right"}), ("share", {"justify": "right"})):
+        table.add_column(name, **options)  # type: ignore[arg-type]
+    ways = (
+        ("specified_positions_divide", plan.best),
+        ("range_equally_divide", plan.by_range),
+        ("topic_count_equally_divide", plan.by_count),
+    )
+    for name, way in ways:
+        table.add_row(name, ", ".join(map(hexed, way.cuts)) or "none", count(way.largest), share(way.largest))
+    console.print(table)
+    for side in plan.best.sides:
+        tell(f"{side.bundle}  {plural(len(side.topics), 'topic')}, {count(side.load)} ({share(side.load)})")
+    positions = ",".join(map(str, plan.best.cuts))
+    where = shell_word(namespace) if namespace else "TENANT/NAMESPACE"
+    tell(
+        "Bundles cannot be merged again. The broker must list the algorithm in supportedNamespaceBundleSplitAlgorithms. Then:"
+    )
+    console.print(
+        Line(
+            f"pulsar-admin namespaces split-bundle -b {plan.bundle} -san specified_positions_divide -sb {positions} -u {where}",
+            indent=2,
+        )
+    )
+    if len(plan.by_range.cuts) > 1:
+        say("One step of Pulsar's own algorithms makes two bundles; here each is compared with as many pieces.")
