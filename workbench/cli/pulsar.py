@@ -13,6 +13,7 @@ from workbench.errors import ExitCode, UsageError
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
+    from workbench.pulsar.config_check import CheckedSetting
     from workbench.pulsar.split import Division, SplitPlan, TopicLoad
 
 
@@ -60,6 +61,67 @@ def split_plan(
     else:
         _show_plan(plan, namespace)
     return ExitCode.OK
+
+
+@command.command(name="config-check")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--version", "version", help="Version of the brokers, such as 4.0.7: some incidents depend on it.")
+@click.option(
+    "--cursors",
+    type=click.IntRange(min=0),
+    help="Durable subscriptions on a broker, counted on each topic and partition.",
+)
+@click.option(
+    "--publish-rate", type=click.FloatRange(min=0), help="Entries that producers write to the broker, per second."
+)
+@json_option
+def config_check(
+    files: tuple[Path, ...], version: str | None, cursors: int | None, publish_rate: float | None, as_json: bool
+) -> int:
+    """Check six settings of a broker that have made incidents. Changes nothing.
+
+    FILES are broker.conf, bookkeeper.conf, or JSON as pulsar-admin prints it; a later one stands over an earlier one. What none of them
+    sets is "cannot tell". Exit code 3 if a setting is at risk, 4 if of one it cannot be told.
+    """
+    from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, misspelt, parse_version
+    from workbench.pulsar.config_file import read_configs
+
+    values = read_configs(files)
+    known = BrokerSettings(
+        values=values,
+        version=parse_version(version) if version is not None else None,
+        cursors=cursors,
+        publish_rate=publish_rate,
+    )
+    checked, wrong = check_config(known), misspelt(values)
+    if as_json:
+        write_json(
+            {
+                "checks": [{name: getattr(it, name) for name in it.__dataclass_fields__} for it in checked],
+                "misspelt": [{"name": name, "meant": meant} for name, meant in wrong],
+            }
+        )
+    else:
+        _show_checks(checked, wrong)
+    found = {it.soundness for it in checked}
+    if Soundness.AT_RISK in found or wrong:
+        return ExitCode.FINDINGS
+    return ExitCode.EVIDENCE if Soundness.UNKNOWN in found else ExitCode.OK
+
+
+def _show_checks(checked: list[CheckedSetting], wrong: list[tuple[str, str]]) -> None:
+    from workbench.humanize import printable
+    from workbench.pulsar.config_check import Soundness
+
+    colours = {Soundness.AT_RISK: "red", Soundness.UNKNOWN: "yellow", Soundness.FINE: "green"}
+    for name, meant in wrong:
+        tell(f": {printable(name)} is no setting, and brokers ignore it. Is {meant} meant?", mark=("misspelt", "red"))
+    for it in checked:
+        tell(f": {it.incident}", mark=(it.soundness, colours[it.soundness]))
+        tell(f"  {it.setting} = {'not known' if it.value is None else printable(it.value)}: {it.why}.")
+        if it.soundness is not Soundness.FINE:
+            tell(f"  Cure: {it.cure}.")
+            tell(f"  Cost: {it.cost}.")
 
 
 def _hot(text: str) -> TopicLoad:
