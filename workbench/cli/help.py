@@ -113,6 +113,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "two hot hashes",
         ),
     ),
+    "pulsar subscriptions": (
+        ("pulsar subscriptions --cluster events --top 20", "the oldest backlogs"),
+        ("pulsar subscriptions --cluster events --dead", "who holds storage, with nobody connected"),
+    ),
     "replay": (
         ("replay plan --help", "first of all, a plan; it changes nothing"),
         ("replay apply plan.json", "after all safety checks"),

@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import json_option
+from workbench.cli.options import cluster_option, config_option, json_option, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from workbench.pulsar.config_check import CheckedSetting
     from workbench.pulsar.split import Division, SplitPlan, TopicLoad
+    from workbench.pulsar.subscriptions import PulsarSubscription
+
+_SAID = 20  # missing parts that are listed; --json has all of them
 
 
 @click.group(name="pulsar", cls=Group)
@@ -107,6 +112,90 @@ def config_check(
     if Soundness.AT_RISK in found or wrong:
         return ExitCode.FINDINGS
     return ExitCode.EVIDENCE if Soundness.UNKNOWN in found else ExitCode.OK
+
+
+@command.command(name="subscriptions")
+@cluster_option()
+@click.option("--dead", is_flag=True, help="Only those that hold a backlog, with nobody connected.")
+@click.option("--top", type=click.IntRange(min=1), help="Only the N that are furthest behind.")
+@click.option(
+    "--count", "count_messages", is_flag=True, help="Count the messages of backlogs: brokers read them from storage."
+)
+@click.option(
+    "--timeout", "deadline", help="Time limit of the whole, for example 15s. Default: the cluster's timeout_seconds."
+)
+@table_option
+@config_option
+def subscriptions(
+    cluster: str,
+    dead: bool,
+    top: int | None,
+    count_messages: bool,
+    deadline: str | None,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """List the subscriptions of a Pulsar, the oldest backlog first. Reads only.
+
+    A backlog is in entries, each a batch of messages; with --count it is in messages, too. Two of one name on two topics are two.
+    Exit code 4 if something could not be read in time.
+    """
+    from dataclasses import asdict
+
+    from workbench.cli.progress import Steps
+    from workbench.humanize import iso_instant
+    from workbench.pulsar.subscriptions import read_subscriptions
+    from workbench.settings import load_settings
+    from workbench.window import parse_duration
+
+    chosen = load_settings(config).cluster(cluster)
+    seconds = parse_duration(deadline).total_seconds() if deadline else chosen.timeout_seconds
+    with (
+        Steps(quiet=as_json) as steps,
+        steps.waiting(f"Reading the subscriptions of {cluster}", at_most_seconds=seconds),
+    ):
+        found = read_subscriptions(chosen, seconds=seconds, dead=dead, top=top, count_messages=count_messages)
+    rows = [asdict(it) for it in found.rows]
+    if as_json:
+        head = {"cluster": cluster, "taken_at": iso_instant(found.taken_at * 1000)}
+        write_json({**head, "subscriptions": rows, "incomplete": list(found.incomplete)})
+    elif not wrote_rows(lambda: rows):
+        _show_subscriptions(found.rows, dead=dead)
+    for text in found.incomplete[:_SAID]:
+        say(f"Incomplete: {text}")
+    if len(found.incomplete) > _SAID:
+        say(f"Incomplete: {len(found.incomplete) - _SAID:,} more.")
+    return ExitCode.EVIDENCE if found.incomplete else ExitCode.OK
+
+
+def _show_subscriptions(rows: Sequence[PulsarSubscription], *, dead: bool) -> None:
+    from rich.text import Text
+
+    from workbench.console import FittingTable, open_console
+    from workbench.humanize import count, duration, plural, printable, size
+
+    def known(number: int | None) -> str:
+        return "-" if number is None else count(number)
+
+    title = plural(len(rows), "dead subscription" if dead else "subscription")
+    table = FittingTable(title=title, drops=("type", "held", "parts"))
+    table.add_column("subscription ← topic", overflow="fold")
+    for name in ("oldest", "entries", "messages", "held", "unacked", "consumers", "parts"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("type")
+    for it in rows:
+        table.add_row(
+            Text(f"{printable(it.subscription)} ← {printable(it.topic)}" + ("  (blocked)" if it.blocked else "")),
+            "-" if it.oldest_seconds is None else duration(it.oldest_seconds),
+            known(it.backlog_entries),
+            known(it.backlog_messages),
+            "-" if it.backlog_bytes is None else size(it.backlog_bytes),
+            known(it.unacked_messages),
+            known(it.consumers),
+            str(it.partitions),
+            printable(it.kind or "-"),
+        )
+    open_console().print(table)
 
 
 def _show_checks(checked: list[CheckedSetting], wrong: list[tuple[str, str]]) -> None:
