@@ -114,7 +114,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "pulsar subscriptions": (
-        ("pulsar subscriptions --cluster events --top 20", "the oldest backlogs"),
+        ("pulsar subscriptions --cluster events --limit 20", "the oldest backlogs"),
         ("pulsar subscriptions --cluster events --dead", "who holds storage, with nobody connected"),
     ),
     "replay": (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, config_option, json_option, table_option, wrote_rows
+from workbench.cli.options import cluster_option, config_option, json_option, renamed, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
 from workbench.screen import say, tell, write_json
 
@@ -69,7 +69,7 @@ def split_plan(
 
 
 @command.command(name="config-check")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("files", nargs=-1, required=True, metavar="FILES", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--version", "version", help="Version of the brokers, such as 4.0.7: some incidents depend on it.")
 @click.option(
     "--cursors",
@@ -117,7 +117,7 @@ def config_check(
 @command.command(name="subscriptions")
 @cluster_option()
 @click.option("--dead", is_flag=True, help="Only those that hold a backlog, with nobody connected.")
-@click.option("--top", type=click.IntRange(min=1), help="Only the N that are furthest behind.")
+@renamed("--limit", "top", old=("--top",), type=click.IntRange(min=1), help="Only the N that are furthest behind.")
 @click.option(
     "--count", "count_messages", is_flag=True, help="Count the messages of backlogs: brokers read them from storage."
 )

@@ -35,12 +35,13 @@ class JarSet:
     module: str
     organisation: str = "org.apache.kafka"
     version: str = KAFKA_VERSION
-    beside: str = f"kafka-{KAFKA_VERSION}"  # folder of the cache
+    system: str = "Kafka"
 
     @property
     def folder(self) -> Path:
         """Where the jars lie once they are fetched and checked."""
-        return cache_dir() / self.beside / self.name
+        version = KAFKA_VERSION if self.system == "Kafka" else self.version
+        return cache_dir() / f"{self.system.lower()}-{version}" / self.name
 
     @property
     def checksums(self) -> dict[str, str]:
@@ -70,8 +71,7 @@ CONNECT = JarSet("connect", "connect-runtime")  # for the tests: a real group of
 OLD_BROKER = JarSet(
     "broker_3.9.1", "kafka_2.13", version="3.9.1"
 )  # for the tests: what other tools can still read, and ZooKeeper
-PULSAR_VERSION = "4.0.7"
-PULSAR = JarSet("pulsar", "pulsar-broker", "org.apache.pulsar", PULSAR_VERSION, f"pulsar-{PULSAR_VERSION}")
+PULSAR = JarSet("pulsar", "pulsar-broker", "org.apache.pulsar", "4.0.7", "Pulsar")
 # What a Java consumer of the lab is measured with; the two generations write names and labels differently.
 JMX_AGENTS = {
     version: JarSet(f"jmx_agent_{version}", "jmx_prometheus_javaagent", "io.prometheus.jmx", version)
@@ -105,7 +105,7 @@ def ensure(jars: JarSet, *, progress: Progress | None = None) -> Path:
 def _fetch(jars: JarSet, progress: Progress) -> None:
     with atomic_folder(jars.folder, replace=True) as part:
         _run_ivy(jars, part, progress)
-        check(part, jars.checksums, what=f"the {jars.name} jars of {jars.module} {jars.version}")
+        check(part, jars.checksums, what=f"the {jars.name} jars of {jars.system} {jars.version}")
 
 
 def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
@@ -132,13 +132,13 @@ def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
         code = run_within(_TIMEOUT_SECONDS, command, on_line=read)
     except TimeoutError:
         raise SetupError(
-            f"{jars.module} {jars.version} could not be downloaded from the jar repository within {_TIMEOUT_SECONDS:g} s: "
+            f"{jars.system} {jars.version} could not be downloaded from the jar repository within {_TIMEOUT_SECONDS:g} s: "
             + _without_hosts(" / ".join(tail) or "no error message"),
             hint="Is the network slow, or does a proxy block the download? Downloaded files are kept; try again.",
         ) from None
     if code != 0:
         raise SetupError(
-            f"{jars.module} {jars.version} could not be downloaded from the jar repository (Ivy ended with {code}): "
+            f"{jars.system} {jars.version} could not be downloaded from the jar repository (Ivy ended with {code}): "
             + _without_hosts(" / ".join(tail) or "no error message"),
             hint="Check the network and the proxy; WORKBENCH_IVY_SETTINGS names an Ivy settings file for a mirror.",
         )

@@ -17,7 +17,7 @@ _OWN_TENANT = "pulsar"  # of brokers among themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class SubscriptionSurvey:
     """What was read, and what could not be: in words, and the topics that it is about."""
 
     parts: tuple[SubscriptionPart, ...]
@@ -25,7 +25,7 @@ class Survey:
     partial: frozenset[TopicName]
 
 
-def survey(admin: PulsarAdmin, *, namespaces: Sequence[str] = (), with_ages: bool = False) -> Survey:
+def survey(admin: PulsarAdmin, *, namespaces: Sequence[str] = (), with_ages: bool = False) -> SubscriptionSurvey:
     """Read every subscription of these namespaces; without any, of all that may be listed.
 
     Args:
@@ -65,7 +65,7 @@ def survey(admin: PulsarAdmin, *, namespaces: Sequence[str] = (), with_ages: boo
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         answers = list(pool.map(read, topics))
-    return Survey(
+    return SubscriptionSurvey(
         parts=tuple(part for found, _ in answers for part in found),
         incomplete=tuple(text for _, missing in answers for text in missing),
         partial=frozenset(topic for (topic, _), (_, missing) in zip(topics, answers, strict=True) if missing),
