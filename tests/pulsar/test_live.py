@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pulsar
 import pytest
 import requests
 
@@ -24,6 +23,9 @@ from workbench.pulsar.split import Bundle, TopicLoad, hash_of, plan_split
 from workbench.pulsar.subscriptions import PulsarSubscription, read_subscriptions
 from workbench.pulsar.survey import survey
 from workbench.settings import Cluster
+
+if TYPE_CHECKING:
+    import pulsar
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -41,6 +43,8 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarStand
 @pytest.fixture(scope="module")
 def client(standalone: PulsarStandalone) -> Iterator[pulsar.Client]:
     """A client that says only errors."""
+    import pulsar
+
     made = pulsar.Client(standalone.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     yield made
     made.close()
@@ -61,6 +65,8 @@ def admin(standalone: PulsarStandalone, method: str, path: str, **options: Any) 
 
 def produce(client: pulsar.Client, topic: str, count: int, *, batch: int) -> None:
     """So many messages; with `batch` 1, each is an entry."""
+    import pulsar
+
     producer = client.create_producer(
         f"persistent://{topic}",
         batching_enabled=batch > 1,
@@ -77,6 +83,8 @@ def produce(client: pulsar.Client, topic: str, count: int, *, batch: int) -> Non
 @pytest.fixture(scope="module")
 def filled(standalone: PulsarStandalone, client: pulsar.Client) -> dict[str, pulsar.Consumer]:
     """Topics with and without partitions, batches and readers; the consumers that stay connected."""
+    import pulsar
+
     admin(standalone, "PUT", f"persistent/{PARTS}/partitions", json=3)
     single, parts, quiet = (f"persistent://{it}" for it in (SINGLE, PARTS, QUIET))
     earliest = pulsar.InitialPosition.Earliest
