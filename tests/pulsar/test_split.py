@@ -103,6 +103,7 @@ def test_an_unknown_load_is_not_zero() -> None:
     [
         (topics_of({0x40000000: 1.0, 1: 1.0}), "outside of 0x00000000_0x40000000"),
         (topics_of({1: float("inf"), 2: 1.0}), "is inf, which is no load"),
+        (topics_of({1: 1e308, 2: 1e308}), "too large to be added"),
         (topics_of({1: 1.0}), "only one hash with topics"),
         ([], "only one hash with topics"),
     ],

@@ -33,7 +33,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "mcp": ("mcp", "Give agents triage, snapshots and replay plans, read-only (MCP)."),
     "notebook": ("notebook", "Open JupyterLab on a notebook, with its inputs filled in."),
     "profiles": ("profiles", "List the exporter profiles, or find those that fit a Prometheus."),
-    "pulsar": ("pulsar", "Plan a bundle split, check settings and list subscriptions of a Pulsar."),
+    "pulsar": ("pulsar", "Look at a Pulsar: subscriptions, bundles, settings."),
     "replay": ("replay", "Process records again from a point in time, in a new group."),
     "report": ("report", "Run, list and send health reports."),
     "runbooks": ("runbooks", "Show, check or regenerate the runbooks of verdicts and alerts."),

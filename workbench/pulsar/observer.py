@@ -52,7 +52,7 @@ class PulsarObserver:
                 f"The Pulsar {self._cluster.name!r} has no subscription {absent[0]!r}.",
                 hint=f"Similar: {', '.join(map(printable, like))}."
                 if like
-                else "List them with: workbench pulsar subscriptions",
+                else "List them with: workbench pulsar subscriptions --cluster CLUSTER",
             )
         return Snapshot(
             taken_at=taken_at,
@@ -107,7 +107,9 @@ class PulsarObserver:
         Raises:
             UsageError: recordings of a Pulsar do not work yet.
         """
-        raise UsageError("A Pulsar cannot be recorded yet.", hint="Look at it with: workbench snapshot")
+        raise UsageError(
+            "A Pulsar cannot be recorded yet.", hint="Look at it with: workbench snapshot --cluster CLUSTER"
+        )
 
     def _admin(self) -> PulsarAdmin:
         return PulsarAdmin(self._cluster, seconds=self._seconds)

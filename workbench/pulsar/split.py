@@ -171,6 +171,8 @@ def _check(bundle: Bundle, topics: Sequence[TopicLoad]) -> None:
             )
         if it.load is not None and not (math.isfinite(it.load) and it.load >= 0):
             raise UsageError(f"The load of the topic {printable(it.topic)!r} is {it.load}, which is no load.")
+    if not math.isfinite(sum(it.load or 0.0 for it in topics)):
+        raise UsageError("The loads of these topics are too large to be added.")
     unknown = [it.topic for it in topics if it.load is None]
     if unknown:
         raise EvidenceError(
