@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from workbench.collect.columnar import Matrix
+from workbench.collect.prometheus import PrometheusSource
+from workbench.collect.selectors import to_promql
 from workbench.errors import ConfigError
 from workbench.features.servers import OF_SERVERS
 from workbench.profiles import Profile, Quality, load_profile, parse_profile, profile_names
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind
+from workbench.window import Window
 
 # What the coordinator or the broker knows and a consumer does not, and what librdkafka does not measure.
 NOT_IN_THE_RUNTIME = {
     *OF_SERVERS,
     "leader",
+    "missing_replicas",
+    "local_start_offset",
     "reassigning_partitions",
     "group_members",
     "group_state",
@@ -80,6 +91,46 @@ def test_a_scale_applies_to_buckets_and_not_to_counts() -> None:
     assert bucket.le == pytest.approx(0.25)
     assert (bucket.scale, total.scale, number.scale) == (1.0, 0.001, 1.0)
     assert profile.meaning("took_ms_bucket", {"g": "x"}) is None
+
+
+SHARED = """
+title: t
+signals:
+  broker_traffic: {metric: m, labels: {broker: instance}, where: {name: Bytes, topic: ""}, stat_label: name}
+  topic_reads: {metric: m, labels: {broker: instance, topic: topic}, where: {name: Bytes, topic: "(?!__).+"}}
+"""
+
+
+def test_one_metric_name_may_have_several_meanings() -> None:
+    """Its labels tell which; the first rule that fits counts, and a series that none is about is nobody's."""
+    profile = parse_profile(SHARED, name="test")
+
+    def signal_of(**labels: str) -> str | None:
+        found = profile.meaning("m", {"instance": "b:1", **labels})
+        return found.signal if found is not None else None
+
+    assert signal_of(name="Bytes") == "broker_traffic"
+    assert signal_of(name="Bytes", topic="orders") == "topic_reads"
+    assert signal_of(name="Bytes", topic="__consumer_offsets") is None
+    assert signal_of(name="Requests") is None
+
+
+def test_a_metric_name_with_several_meanings_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the labels of one meaning alone, the series of the others would be missing; asked for twice, they would count twice."""
+    asked: list[str] = []
+
+    def fetch(_self: PrometheusSource, matchers: Any, _window: Window, *, by_chunks: bool) -> Iterator[Matrix]:
+        del by_chunks
+        asked.append(to_promql(matchers))
+        yield from ()
+
+    monkeypatch.setattr(PrometheusSource, "_fetch", fetch)
+    source = PrometheusSource(url="http://p", cluster="c", profiles=[parse_profile(SHARED, name="test")])
+    monkeypatch.setattr(source.__class__, "_connect", lambda _self: None)
+    source._session = SimpleNamespace(warnings=[])
+    now = datetime.now(UTC)
+    source.collect(Window.ending(now, length=timedelta(minutes=5), baseline=timedelta(minutes=5)), topics=["orders"])
+    assert len(asked) == 1 and "topic" not in asked[0]
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,15 @@ IDLE = Number(0.2, "of the time", "a thread that waits for records so little is 
 NEVER_EMPTY = Number(20.0, "messages", "so many are always there: fetched, and waiting for the handlers", "measured")
 NEAR_QUOTA = Number(0.4, "of the quota", "in bursts with pauses the mean is less than half")
 
+# Brokers.
+ANSWER_SECONDS = Number(
+    0.02,
+    "s",
+    "no part of a request takes so long on a broker that is well: 1 ms, and 70 ms on a full network card",
+    "measured",
+)
+FLUSH_SECONDS = Number(1.0, "s", "a flush takes a disk that is well some tens of milliseconds", "measured")
+
 # Records.
 SKIP_RATE = Number(50_000.0, "messages/s", "more than most consumers handle", "measured")
 COUNTED = Number(50.0, "records", "fewer do not say how many a counter counts for each one committed")

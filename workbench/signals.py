@@ -31,6 +31,8 @@ class Grain(StrEnum):
     QUEUE = "queue"
     PROCESSOR = "processor"
     SERVER = "server"  # a broker's own, for everybody
+    SERVER_TOPIC = "server_topic"  # of a topic, on one broker
+    SERVER_CLIENT = "server_client"  # of a client id, on one broker
 
 
 GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
@@ -43,6 +45,8 @@ GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
     Grain.QUEUE: ("group", "member", "processor", "queue"),
     Grain.PROCESSOR: ("group", "topic", "member", "processor"),
     Grain.SERVER: ("broker",),
+    Grain.SERVER_TOPIC: ("broker", "topic"),
+    Grain.SERVER_CLIENT: ("broker", "member"),
 }
 
 
@@ -108,6 +112,12 @@ def _signal(
     return name, Signal(name=name, unit=unit, kind=kind, grain=grain, help=help_text, sentinel=sentinel)
 
 
+def _server(
+    name: str, unit: str, help_text: str, *, kind: Kind = Kind.GAUGE, grain: Grain = Grain.SERVER
+) -> tuple[str, Signal]:
+    return _signal(name, unit, kind, grain, help_text)
+
+
 SIGNALS: dict[str, Signal] = dict(
     (
         _signal(
@@ -157,6 +167,21 @@ SIGNALS: dict[str, Signal] = dict(
             Grain.PARTITION,
             "Id of the broker that leads the partition; none without a leader.",
             sentinel=True,
+        ),
+        _signal(
+            "local_start_offset",
+            "offset",
+            Kind.GAUGE,
+            Grain.PARTITION,
+            "Oldest offset on the broker's own disk: what is before it is in remote storage (KIP-405).",
+            sentinel=True,
+        ),
+        _signal(
+            "missing_replicas",
+            "replicas",
+            Kind.GAUGE,
+            Grain.PARTITION,
+            "Replicas of the partition that are not in sync.",
         ),
         _signal(
             "time_lag",
@@ -289,61 +314,98 @@ SIGNALS: dict[str, Signal] = dict(
             "Partitions that this member has paused because a queue is full.",
         ),
         _signal("dead_letters", "events", Kind.COUNTER, Grain.PROCESSOR, "Events sent to the dead-letter topic."),
-        _signal(
-            "request_time",
-            "seconds",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "99th percentile of the time that requests take on a broker, by kind of request.",
+        _server(
+            "request_time", "seconds", "99th percentile of the time that requests take on a broker, by kind of request."
         ),
-        _signal(
-            "request_handler_idle",
-            "ratio",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Share of time for which a broker's request handlers have nothing to do.",
+        _server(
+            "request_handler_idle", "ratio", "Share of time for which a broker's request handlers have nothing to do."
         ),
-        _signal(
-            "network_idle",
-            "ratio",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Share of time for which a broker's network threads have nothing to do.",
-        ),
-        _signal(
-            "request_queue_length",
-            "requests",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Requests that wait for a handler of a broker.",
-        ),
-        _signal(
-            "under_replicated",
-            "partitions",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Partitions led by a broker that lack a replica in sync.",
-        ),
-        _signal(
-            "offline",
-            "partitions",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "Partitions without a leader, as the controller says.",
-        ),
-        _signal(
+        _server("network_idle", "ratio", "Share of time for which a broker's network threads have nothing to do."),
+        _server("request_queue_length", "requests", "Requests that wait for a handler of a broker."),
+        _server("under_replicated", "partitions", "Partitions led by a broker that lack a replica in sync."),
+        _server("offline", "partitions", "Partitions without a leader, as the controller says."),
+        _server(
             "broker_traffic",
             "bytes",
-            Kind.COUNTER,
-            Grain.SERVER,
             "Bytes that a broker has taken from producers and given to consumers, by direction.",
+            kind=Kind.COUNTER,
         ),
-        _signal(
-            "log_flush_time",
+        _server(
+            "log_flush_time", "seconds", "99th percentile of the time that a broker takes to flush a log to its disk."
+        ),
+        _server("server_start_time", "seconds", "Start of a broker's process, since the epoch; its id is the kind."),
+        _server(
+            "request_queue_time",
             "seconds",
-            Kind.GAUGE,
-            Grain.SERVER,
-            "99th percentile of the time that a broker takes to flush a log to its disk.",
+            "99th percentile of the time for which requests wait for a handler of a broker, by kind of request.",
+        ),
+        _server(
+            "request_local_time",
+            "seconds",
+            "99th percentile of the time that a broker itself works on a request, by kind of request.",
+        ),
+        _server(
+            "response_send_time",
+            "seconds",
+            "99th percentile of the time that a broker takes to send an answer, by kind of request.",
+        ),
+        _server(
+            "under_min_isr",
+            "partitions",
+            "Partitions led by a broker that have fewer replicas in sync than writes with acks=all need.",
+        ),
+        _server(
+            "isr_shrinks",
+            "",
+            "Times that a replica fell out of sync of partitions that a broker leads.",
+            kind=Kind.COUNTER,
+        ),
+        _server("replica_lag", "messages", "How far the partition is behind its leader that a broker follows worst."),
+        _server(
+            "remote_failures", "", "Reads from and copies to remote storage that failed, by kind.", kind=Kind.COUNTER
+        ),
+        _server(
+            "remote_reader_idle",
+            "ratio",
+            "Share of time for which the threads that read from remote storage have nothing to do.",
+        ),
+        _server("remote_reader_queue", "tasks", "Reads from remote storage that wait for a thread."),
+        _server(
+            "coordinator_partitions",
+            "partitions",
+            "Partitions of the topic of commits that a broker coordinates groups by, by state: active, loading or failed.",
+        ),
+        _server(
+            "topic_reads",
+            "bytes",
+            "Bytes of a topic that a broker has given to consumers.",
+            kind=Kind.COUNTER,
+            grain=Grain.SERVER_TOPIC,
+        ),
+        _server(
+            "remote_reads",
+            "bytes",
+            "Bytes of a topic that a broker has read from remote storage.",
+            kind=Kind.COUNTER,
+            grain=Grain.SERVER_TOPIC,
+        ),
+        _server(
+            "remote_copy_lag",
+            "bytes",
+            "Bytes of a topic that a broker has not yet copied to remote storage, of those that it must.",
+            grain=Grain.SERVER_TOPIC,
+        ),
+        _server(
+            "client_reads",
+            "bytes_per_second",
+            "What a broker gives to one client id; brokers measure it where a quota of any client exists.",
+            grain=Grain.SERVER_CLIENT,
+        ),
+        _server(
+            "client_writes",
+            "bytes_per_second",
+            "What a broker takes from one client id; brokers measure it where a quota of any client exists.",
+            grain=Grain.SERVER_CLIENT,
         ),
     )
 )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.audit.pipeline import run
 from tests.cli.running import run_here
-from workbench.audit.gate import Gate, Passage, judge
+from workbench.audit.gate import Gate, LatencyLimit, Passage, judge
 from workbench.audit_settings import Grade
 from workbench.errors import UsageError
 from workbench.layers.rows import AuditRow, parse_lines, signed
@@ -53,6 +53,23 @@ def test_a_grade_is_held_at_both_sides_of_its_bound(lost: int, least: Grade | No
 def test_few_records_have_no_share() -> None:
     """One of nine hundred is a breach, whatever the grade allows of many."""
     assert gate(Grade.S3, window(sent=900, lost=1, arrival="loss")).passage is Passage.BREACH
+
+
+@pytest.mark.parametrize(
+    ("limit", "p99", "passage"),
+    [
+        (10_000, 10_000, Passage.GO),
+        (9_999, 10_000, Passage.UNKNOWN),  # between 5 and 10 s
+        (5_000, 10_000, Passage.BREACH),
+        (300_000, None, Passage.BREACH),
+        (300_001, None, Passage.UNKNOWN),
+    ],
+)
+def test_latency_is_judged_by_the_bounds_of_its_bucket(limit: int, p99: int | None, passage: Passage) -> None:
+    """What lies within the bucket cannot be told."""
+    latency = LatencyLimit(limit_ms=limit, p99_ms=p99, records=100)
+    assert judge([window()], Grade.S0, latency).passage is passage
+    assert judge([window()], Grade.S0, LatencyLimit(limit_ms=1, p99_ms=None, records=0)).passage is Passage.UNKNOWN
 
 
 def test_a_double_counts_like_a_loss_and_both_are_named() -> None:

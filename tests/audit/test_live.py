@@ -38,7 +38,7 @@ class Pipeline:
         self.topic, self.rows = f"orders-{seed}-{os.getpid()}", f"audit-{seed}-{os.getpid()}"
         create_topic(lab.bootstrap, self.topic, PARTITIONS)
         create_topic(lab.bootstrap, self.rows, 2)
-        self.bootstrap, self.folder = lab.bootstrap, folder
+        self.bootstrap, self.folder, self.again = lab.bootstrap, folder, f"repair-{seed}"
         now = round(time.time() * 1000) - 120_000
         late = [self.draw.random() < 0.03 for _ in range(RECORDS)]
         self.source = [
@@ -195,7 +195,8 @@ def repair(made: Pipeline, missing: dict[str, Any], settings: Path, folder: Path
     """Plan the missing records, apply the plan, and have a runtime handle them in the new group."""
     place = ("--cluster", "prod", "--config", str(settings))
     planned = run_here(
-        "replay", "plan", *place, "--from-group", "collector", "--new-group", "re-1", "--from-audit", "missing.json", "-o", "plan.json",
+        "replay", "plan", *place, "--from-group", "collector", "--new-group", made.again,
+        "--from-audit", "missing.json", "-o", "plan.json",
         cwd=folder,
     )  # fmt: skip
     assert planned.returncode == 0, planned.stderr
@@ -205,7 +206,7 @@ def repair(made: Pipeline, missing: dict[str, Any], settings: Path, folder: Path
     handled: list[tuple[int, int]] = []
     config = RuntimeConfig.parse(
         {
-            "bootstrap": made.bootstrap, "group": "re-1", "topics": [made.topic],
+            "bootstrap": made.bootstrap, "group": made.again, "topics": [made.topic],
             "ranges": {made.topic: {it["partition"]: [tuple(span) for span in it["ranges"]] for it in missing["partitions"]}},
             "audit": {"topic": made.rows, "stream": "orders", "layer": "collector", "window_seconds": WINDOW_MS / 1000},
         }

@@ -11,6 +11,7 @@ import pytest
 from workbench.audit.edges import Arrival, StreamShape, WindowState, edges
 from workbench.audit.frames import frame_of_rows
 from workbench.audit.ledger import counts, lines
+from workbench.audit.streams import by_stream
 from workbench.layers.marks import hash_of
 from workbench.layers.meter import Meter
 from workbench.layers.rows import GONE, AuditRow, Point, WindowCount, signed
@@ -181,3 +182,38 @@ def test_a_hash_is_what_spark_has_for_the_same_id(spark: Any) -> None:
     ids = [b"", b"a", b"order-17", bytes(range(256))]
     frame = spark.createDataFrame([(bytearray(it),) for it in ids], "id binary").selectExpr("xxhash64(id) AS hash")
     assert [row["hash"] for row in frame.collect()] == [hash_of(it) for it in ids]
+
+
+def test_a_stream_in_one_line(spark: Any) -> None:
+    """Final losses are counted, what is late or lies in a gap may be missing."""
+    now = 7_200_000.0
+    frame = edges(frame_of_rows(spark, pipeline(3600, at=now, lost=(100, 101, 1000))), SHAPE)
+    [row] = by_stream(frame).collect()
+    assert (row["stream"], row["lost"], row["doubled"], row["edge"]) == ("s", 3, 0, "collector")
+    assert row["missing_at_most"] == 3600  # which the collector has not read yet
+    assert row["open_windows"] > 60
+
+
+def test_who_was_killed_and_numbered_its_records_itself_holds_nothing_open(spark: Any) -> None:
+    """Nobody goes on with its numbers. A partition of a log is gone on with, so its silence keeps windows open."""
+    for of_process in (True, False):
+        rows = []
+        for name, at, numbers in (("pod-1/1", 100_000.0, range(50)), ("pod-2/2", 5_000_000.0, range(50, 100))):
+            gateway = Meter(
+                "s", "gateway", topic=name, partition=0, start=0, points=("out",), incarnation=1, of_process=of_process,
+                now_ms=lambda at=at: at,
+            )  # fmt: skip
+            for offset, number in enumerate(numbers):
+                gateway.count("out", offset, b"%d" % number, created_ms=number * 1000)
+            rows += gateway.rows(50)
+            gateway.forget(50)
+            rows += gateway.rows(50)
+        collector = meter("collector", at=5_000_000.0, points=("in",))
+        for number in range(100):
+            collector.count("in", number, b"%d" % number, created_ms=number * 1000)
+        rows += collector.rows(100)
+        collector.forget(100)
+        rows += collector.rows(100)
+        found = judged(spark, rows, "gateway → collector")
+        assert (WindowState.FINAL in {row["state"] for row in found.values()}) is of_process
+        assert {row["arrival"] for row in found.values()} == {Arrival.OK}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.collect.wire_broker import WireBroker
-from workbench.kafka.quotas import Limit, parse_limits, quotas_of, read_bytes_per_second
+from workbench.kafka.quotas import Limit, of_clients, parse_limits, quotas_of, read_bytes_per_second
 from workbench.kafka.wire import WireAnswer, WireError, array, text
 from workbench.queues.gateway import Quotas
 
@@ -123,3 +123,15 @@ def test_without_a_user_nothing_is_asked() -> None:
     """A client without SASL has no user that its properties would name."""
     assert quotas_of("127.0.0.1:9", {}) is None
     assert quotas_of("127.0.0.1:9", {}, user="svc") is None  # nobody answers
+
+
+def test_limits_of_client_ids_themselves_are_told() -> None:
+    """Neither defaults nor those of users: a cap of a client id does not replace these."""
+    rates = {"consumer_byte_rate": 5.0, "producer_byte_rate": 7.0}
+    limits = [
+        Limit(of={"client-id": "a"}, values=rates),
+        Limit(of={"client-id": None}, values=rates),
+        Limit(of={"user": "u", "client-id": "b"}, values=rates),
+        Limit(of={"client-id": "c"}, values={"request_percentage": 5.0}),
+    ]
+    assert of_clients(limits) == {("a", False): 5.0, ("a", True): 7.0}

@@ -1,74 +1,106 @@
-"""Brokers as a unit of their own: their series and who leads what come through to Spark, whatever the way."""
+"""Brokers as a unit of their own: their series, who leads what, and what groups read from each come onto one grid, whatever the way."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
+import numpy as np
 import pytest
 
 from tests.profiles.pages import PAGES
+from tests.triage.brokers import END, WINDOW, Made, after, at
 from workbench.collect.capture import Capture, new_info, read_capture, write_capture
 from workbench.collect.scrape import Page, page_series
-from workbench.features.servers import OF_SERVERS, leaders, of_servers
+from workbench.features.servers import OF_SERVERS, counted, neighbourhood
 from workbench.profiles import load_profile
+from workbench.queues.views import GROUPS_SCHEMA
 from workbench.samples import SampleBatch
-from workbench.spark.session import frame_of
-from workbench.window import Window
 
-pytestmark = pytest.mark.jvm
-
-END = datetime(2026, 11, 26, 3, 0, tzinfo=UTC)
-WINDOW = Window(baseline_start=END - timedelta(minutes=10), start=END - timedelta(minutes=5), end=END)
+NOBODY = GROUPS_SCHEMA.empty_table()
 
 
-def at(minutes: float) -> int:
+def micros(minutes: float) -> int:
     """Microseconds since the epoch, so long before the end."""
     return round((END - timedelta(minutes=minutes)).timestamp() * 1e6)
 
 
-def found(spark: Any, table: pa.Table) -> dict[tuple[str, str, str], Any]:
-    """Rows by broker, signal and stat."""
-    rows = of_servers(frame_of(spark, table), WINDOW).collect()
-    return {(row["broker"], row["signal"], row["stat"]): row for row in rows}
-
-
-def test_a_page_of_a_broker_comes_through_a_capture(spark: Any, tmp_path: Path) -> None:
-    """Every signal of the recorded page, under the address of its target."""
-    page = Page(url="http://broker-1:5556/metrics", taken_at=at(1) / 1e6, text=PAGES["jmx_kafka_broker"])
+def test_a_page_of_a_broker_comes_through_a_capture(tmp_path: Path) -> None:
+    """Every signal of the recorded page, under the id that the page tells, and with the address of its target."""
+    page = Page(url="http://broker-1:5556/metrics", taken_at=micros(0) / 1e6, text=PAGES["jmx_kafka_broker"])
     [series] = page_series(page, [load_profile("jmx_kafka_broker")], cluster="c")
     info = new_info(cluster="c", source="watch", profiles=["jmx_kafka_broker"], window=WINDOW)
     write_capture(tmp_path / "kept", Capture(info=info, samples=series.to_samples()))
-    rows = found(spark, read_capture(tmp_path / "kept").samples)
-    assert {signal for _, signal, _ in rows} == set(OF_SERVERS)
-    assert {broker for broker, _, _ in rows} == {"broker-1:5556"}
-    assert rows["broker-1:5556", "request_time", "Produce"]["now"] == pytest.approx(0.068)
-    assert rows["broker-1:5556", "request_time", "Produce"]["before"] is None
+    found = neighbourhood(read_capture(tmp_path / "kept").samples, NOBODY, WINDOW)
+    assert dict(found.addresses) == {1: "broker-1:5556"}
+    own = found.servers[1]
+    assert {signal for signal, _ in own} | {
+        "topic_reads",
+        "remote_reads",
+        "remote_copy_lag",
+        "client_reads",
+        "client_writes",
+    } == set(OF_SERVERS)
+    assert own["request_time", "Produce"][-1] == pytest.approx(0.11966)
+    assert np.isnan(own["request_time", "Produce"][0])
+    assert found.clients["reader", 1][-1] == pytest.approx(680425.5, abs=1)
+    assert not found.absent & set(OF_SERVERS)
 
 
-def test_now_and_before_are_apart_and_a_counter_is_a_rate(spark: Any) -> None:
-    """A counter that begins anew is not a fall; a value that nobody reports is NULL and not 0."""
-    batch = SampleBatch("c", "jmx_kafka_broker")
-    idle = {9.0: 0.9, 7.0: 0.7, 3.0: 0.2, 1.0: 0.4}
-    batch.add("request_handler_idle", {"broker": "b1"}, [at(it) for it in idle], list(idle.values()))
-    moments = [9.0, 8.0, 4.0, 3.0, 2.0]
-    batch.add(
-        "broker_traffic", {"broker": "b1"}, [at(it) for it in moments], [0.0, 600.0, 3000.0, 60.0, 120.0], stat="in"
-    )
-    rows = found(spark, batch.to_arrow())
-    handlers, traffic = rows["b1", "request_handler_idle", "value"], rows["b1", "broker_traffic", "in"]
-    assert (handlers["now"], handlers["before"], handlers["last"]) == (pytest.approx(0.3), pytest.approx(0.8), 0.4)
-    assert traffic["before"] == pytest.approx(10.0)
-    assert traffic["now"] == pytest.approx((10.0 + 1.0 + 1.0) / 3)
-    assert ("b2", "request_handler_idle", "value") not in rows
+def test_a_counter_is_a_rate_and_one_that_begins_anew_is_no_fall() -> None:
+    """It counts from there; where nobody reports, nothing is known."""
+    assert counted(np.array([5.0, 8.0, 2.0, 6.0])).tolist() == [0.0, 3.0, 5.0, 9.0]
+    made = Made(1)
+    made.traffic(1, at(600.0))
+    line = made.seen().servers[1]["broker_traffic", "BytesOutPerSec"]
+    assert np.isnan(line[0]) and line[5] == pytest.approx(600, rel=0.02)
+    assert ("request_handler_idle", "value") not in made.seen().servers[1]
 
 
-def test_the_last_leader_counts_and_none_is_null(spark: Any) -> None:
+def test_a_gap_is_not_known_and_not_the_last_value() -> None:
+    """After three missing samples."""
+    batch = SampleBatch("c", "p")
+    batch.add("server_start_time", {"broker": "b"}, [micros(0)], [1.0], stat="7")
+    batch.add("network_idle", {"broker": "b"}, [micros(20), micros(10), micros(9.75), micros(0)], [0.9, 0.8, 0.8, 0.2])
+    found = neighbourhood(batch.to_arrow(), NOBODY, WINDOW)
+    line = found.servers[7]["network_idle", "value"]
+    at_minutes = (found.times - END.timestamp()) / 60
+    assert np.isnan(line[np.argmin(np.abs(at_minutes + 15))])
+    assert line[np.argmin(np.abs(at_minutes + 9.9))] == pytest.approx(0.8)
+
+
+def test_the_last_leader_counts_and_none_is_none() -> None:
     """A partition that has lost its leader is not led by the one before."""
     batch = SampleBatch("c", "kafka")
-    batch.add("leader", {"topic": "t", "partition": 0}, [at(4), at(1)], [1, 2])
-    batch.add("leader", {"topic": "t", "partition": 1}, [at(4), at(1)], [1, -1])
-    rows = leaders(frame_of(spark, batch.to_arrow())).orderBy("partition").collect()
-    assert [(row["partition"], row["broker"]) for row in rows] == [(0, 2), (1, None)]
+    batch.add("leader", {"topic": "t", "partition": 0}, [micros(4), micros(1)], [1, 2])
+    batch.add("leader", {"topic": "t", "partition": 1}, [micros(4), micros(1)], [1, -1])
+    batch.add("missing_replicas", {"topic": "t", "partition": 0}, [micros(4), micros(1)], [0, 1])
+    batch.add("missing_replicas", {"topic": "t", "partition": 1}, [micros(4), micros(1)], [1, 0])
+    found = neighbourhood(batch.to_arrow(), NOBODY, WINDOW)
+    assert dict(found.leaders) == {("t", 0): 2, ("t", 1): None}
+    assert dict(found.short) == {("t", 0): 1}
+
+
+def test_a_group_is_told_by_broker() -> None:
+    """Lag, reads and arrivals of the partitions that each leads; without log ends, what arrives is what is read and what waits more."""
+    made = Made(2)
+    made.group("g", 1, at(200.0), after(-5, 0.5, before=1.0))
+    made.group("g", 2, at(100.0))
+    for samples in (
+        made.samples(),
+        made.samples().filter([it != "log_end_offset" for it in made.samples()["signal"].to_pylist()]),
+    ):
+        found = neighbourhood(samples, NOBODY, WINDOW)
+        one, two = found.groups["g", 1], found.groups["g", 2]
+        assert one.reads[-3] == pytest.approx(100, rel=0.05) and two.reads[-3] == pytest.approx(100, rel=0.05)
+        assert one.arrivals[-3] == pytest.approx(200, rel=0.05)
+        assert one.lag[-1] - one.lag[-2] == pytest.approx(100 * found.step, rel=0.05)
+        assert one.read_bytes is None
+
+
+def test_a_page_that_does_not_tell_its_id_is_nobodys() -> None:
+    """A host's name is no broker id."""
+    batch = SampleBatch("c", "p")
+    batch.add("network_idle", {"broker": "b:1"}, [micros(1)], [0.9])
+    found = neighbourhood(batch.to_arrow(), NOBODY, WINDOW)
+    assert not found.servers and "server_start_time" in found.absent

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.collect.test_kafka_local_starts import local_starts
 from tests.collect.wire_broker import classic, commits, coordinators, int32, listing, share_offsets, shares, streams
 from tests.fuzz.mutators import of_bytes
 from tests.fuzz.target import Case, Target
@@ -19,6 +20,7 @@ from workbench.kafka.answers import (
     parse_shares,
     parse_streams,
 )
+from workbench.kafka.local_starts import parse_starts
 from workbench.kafka.offset_fetch import Commits, parse_commits, parse_coordinators
 from workbench.kafka.wire import WireAnswer, WireError, array, text
 
@@ -42,6 +44,7 @@ _PARSERS: dict[str, tuple[bytes, Callable[[WireAnswer], Any]]] = {
         commits({"g": {("t", 0): 5, ("u", 1): -1}, "x": 69, "m": 16}),
         lambda it: parse_commits(it, ("g", "x", "m"), Commits()),
     ),
+    "local starts": (local_starts({("t", 0): 5, ("t", 1): 9}), parse_starts),
     "classic": (classic("w", "connect", ("a", "b")), lambda it: parse_classic(it, 1, "connect")),
 }
 

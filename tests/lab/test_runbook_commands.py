@@ -37,6 +37,13 @@ COMMANDS = {
     'kafka-transactions --bootstrap-server "$BOOTSTRAP" list --duration-filter 60000': (0,),
     'kafka-transactions --bootstrap-server "$BOOTSTRAP" find-hanging --topic "$TOPIC"': (0,),
     "workbench report list --output reports": (0,),
+    'workbench impact --cluster "$CLUSTER" --since 30m': _JUDGED,
+    'workbench triage --cluster "$CLUSTER" --all': _JUDGED,
+    'workbench snapshot --cluster "$CLUSTER" --limit 20': (0,),
+    'workbench snapshot --cluster "$CLUSTER" --limit 20 --sort time_lag': (0,),
+    'workbench events list --cluster "$CLUSTER" --since 1h': (0,),
+    'kafka-topics --bootstrap-server "$BOOTSTRAP" --describe --under-replicated-partitions': (0,),
+    'kafka-topics --bootstrap-server "$BOOTSTRAP" --describe --unavailable-partitions': (0,),
     'workbench dlq list --cluster "$CLUSTER"': (0,),
     'workbench dlq show "$TOPIC" --cluster "$CLUSTER" --by error --by source --by minute': (0,),
     'workbench dlq show "$TOPIC" --cluster "$CLUSTER" --limit 5': (0,),
@@ -47,6 +54,7 @@ COMMANDS = {
 _KAFKA = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 

@@ -264,12 +264,22 @@ _BY_CLIENT: list[tuple[str, dict[str, Any], float | None]] = [
 ]
 EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "jmx_kafka_broker": [
-        ("request_time", {"broker": "page", "stat": "Produce"}, 0.068),
-        ("request_time", {"broker": "page", "stat": "FetchConsumer"}, 0.514),
-        ("network_idle", {"broker": "page"}, 0.2221988667919499),
-        ("broker_traffic", {"broker": "page", "stat": "BytesInPerSec"}, 55_544.0),
-        ("log_flush_time", {"broker": "page"}, 0.027644945),
+        ("server_start_time", {"broker": "page", "stat": "1"}, 1_795_671_941.548),
+        ("request_time", {"broker": "page", "stat": "Produce"}, 0.11966),
+        ("request_time", {"broker": "page", "stat": "FetchConsumer"}, 0.507),
+        ("request_queue_time", {"broker": "page", "stat": "Produce"}, 0.01608),
+        ("network_idle", {"broker": "page"}, 0.9980101364516885),
+        ("broker_traffic", {"broker": "page", "stat": "BytesOutPerSec"}, 36_725_332.0),
+        ("topic_reads", {"broker": "page", "topic": "old"}, 24_370_683.0),
+        ("remote_reads", {"broker": "page", "topic": "old"}, 12_120_576.0),
+        ("remote_failures", {"broker": "page", "stat": "RemoteFetchErrorsPerSec"}, 0.0),
+        ("remote_reader_queue", {"broker": "page"}, 0.0),
+        ("log_flush_time", {"broker": "page"}, 0.01872026485999989),
         ("under_replicated", {"broker": "page"}, 0.0),
+        ("under_min_isr", {"broker": "page"}, 0.0),
+        ("coordinator_partitions", {"broker": "page", "stat": "active"}, 3.0),
+        ("client_reads", {"broker": "page", "member": "tail-0"}, 544_949.3736951983),
+        ("client_writes", {"broker": "page", "member": "writer"}, 1_234_272.9306487695),
     ],
     "kafka_exporter": [
         *_LAGGING,

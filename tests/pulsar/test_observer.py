@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from tests.pulsar.pages import PUBLISHED_MS, FakeAdmin, cluster, consumer, partitioned, serving, subscription, topic
 from tests.servers import Script, scripted
 from workbench import api
+from workbench.cli.doctor import command as doctor
 from workbench.cli.pulsar import command
 from workbench.errors import SourceUnreachableError, UnknownGroupError, UsageError
 from workbench.pulsar.observer import PulsarObserver
@@ -319,6 +320,17 @@ def test_the_command_lists_and_masks(tmp_path: Path) -> None:
     document = json.loads(found.stdout)
     assert document["subscriptions"][0]["backlog_entries"] == 10
     assert len(document["incomplete"]) == 1
+
+
+def test_the_doctor_asks_a_pulsar_too(tmp_path: Path) -> None:
+    """It answers, or is named as unreachable."""
+    with scripted(Script(answer=TWO)) as script:
+        file = settings(tmp_path, script.url)
+        shown = CliRunner().invoke(doctor, ["--config", str(file), "--json"], standalone_mode=False)
+    [found] = [it for it in json.loads(shown.stdout) if it["check"] == "events: pulsar"]
+    assert (found["ok"], found["what"]) == (True, "cluster id standalone")
+    gone = CliRunner().invoke(doctor, ["--config", str(file), "--json"], standalone_mode=False)
+    assert gone.return_value == 5
 
 
 def test_what_does_not_work_yet_says_so() -> None:

@@ -24,12 +24,14 @@ from workbench.api.letters import LetterTopics
 from workbench.api.snapshots import SnapshotResult
 from workbench.cli import root
 from workbench.cli.replay_watch import look_document
+from workbench.queues.tools import tools_of
 from workbench.queues.views import GroupView, Member, Snapshot
 from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt
 from workbench.redrive.topics import LetterTopic
 from workbench.reference.schemas import DOCUMENTS, schema
 from workbench.replay.check import CheckRequest, check
 from workbench.settings import Cluster
+from workbench.triage.blamed import actions_of
 from workbench.triage.verdict import Verdict
 
 TESTS = Path(__file__).parents[1]
@@ -121,6 +123,30 @@ def test_a_snapshot() -> None:
     valid("snapshot-ranked", ranked.to_json())
     aged = SnapshotResult(cluster="prod", groups=taken, ranked=_ranked(taken, {}), incomplete=())
     assert valid("snapshot-ranked", aged.to_json())["subscriptions"][0]["time_lag_low"] is None
+
+
+def test_who_slows_whom() -> None:
+    """With a culprit, and without; with what is not measured, and what is wrong with a broker."""
+    from tests.triage.brokers import Made, after
+    from tests.triage.test_neighbours import cluster, hog, judged
+    from workbench.api.impact import ImpactResult
+    from workbench.thresholds import Thresholds
+    from workbench.triage.brokers import judge_brokers
+
+    def result(made: Made) -> ImpactResult:
+        found, tools = judged(made), tools_of("b:1")
+        look = judge_brokers(made.seen(), found, Thresholds(), tools)
+        actions = tuple(actions_of(it, tools) for it in found.causes)
+        return ImpactResult(cluster="prod", found=found, actions=actions, brokers=look, incomplete=("a part",))
+
+    made = cluster()
+    told = valid("impact", result(made).to_json())
+    assert told["answer"] == "no" and told["unknown"]["flush_slow"] == ["log_flush_time"]
+    hog(made, 1)
+    made.own(2, "under_replicated", after(-8, 3.0))
+    told = valid("impact", result(made).to_json())
+    assert sorted(it["group"] for it in told["causes"][0]["victims"]) == ["g10", "g11", "g12", "g13"]
+    assert [it["verdict"] for it in told["broker_findings"]] == ["under_replicated"]
 
 
 def test_a_replay_from_plan_to_verdict(place: Place) -> None:

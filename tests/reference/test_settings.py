@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from workbench.cli import root
 from workbench.reference.settings_page import as_markdown, keys
-from workbench.runtime.config import ProcessorConfig, RuntimeConfig
+from workbench.runtime.config import AuditConfig, ProcessorConfig, RuntimeConfig
 from workbench.settings import Settings, load_settings
 from workbench.thresholds import Thresholds
 
@@ -34,13 +34,18 @@ def test_every_threshold_is_there_with_its_unit_and_default() -> None:
         assert it.unit, name
         assert it.default is not None
         assert float(it.default) == pytest.approx(field.default)
-    assert {f"runtime.{it}" for it in RuntimeConfig.model_fields} <= found.keys() | {"runtime.processors"}
+    assert {f"runtime.{it}" for it in RuntimeConfig.model_fields} <= found.keys() | {
+        "runtime.processors",
+        "runtime.audit",
+    }
+    assert {f"runtime.audit.{it}" for it in AuditConfig.model_fields} <= found.keys()
     assert {f"runtime.processors.NAME.{it}" for it in ProcessorConfig.model_fields} <= found.keys()
 
 
 def test_a_file_with_every_default_is_read_and_changes_nothing(tmp_path: Path) -> None:
     """A default of the page can be pasted: of each table with what it requires."""
     required = {
+        "[audits.NAME]": 'layers = ["a", "b"]\ntopic = "audit"',
         "[[serve.targets]]": 'name = "a"\nkind = "webhook"\nurl = "https://hook.example"',
         '[clusters.NAME.groups."PATTERN".mute]': 'until = 2030-01-01T00:00:00Z\nreason = "a move"',
     }

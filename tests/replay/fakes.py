@@ -50,6 +50,7 @@ class FakeGateway:
     stored: dict[str, dict[Partition, str]] = field(default_factory=dict)  # notes of groups
     others_unknown: str | None = None  # why other groups cannot be told
     quota: float | None = None  # bytes/s of each broker, of any client id
+    local_start: int | None = None  # of every partition: where the brokers' own disks begin
     writes: list[tuple[str, str]] = field(default_factory=list)
     refuse: dict[Partition, str] = field(default_factory=dict)
     before_commit: Callable[[], None] | None = None
@@ -170,6 +171,9 @@ class FakeGateway:
 
     def read_quota(self, clients: Collection[str]) -> float | None:
         return self.quota if clients else None
+
+    def local_starts(self, leaders: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        return dict.fromkeys(leaders, self.local_start) if self.local_start is not None else {}
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> Mapping[Partition, str]:
         if self.before_commit is not None:

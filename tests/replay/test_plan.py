@@ -315,6 +315,21 @@ def test_a_quota_says_how_long_it_takes_at_least() -> None:
     assert not any("by a quota" in it for it in plan_of(gateway).warnings)
 
 
+@pytest.mark.parametrize(
+    ("start", "told"), [(5, None), (8, "60 % of the window (12 messages)"), (50, "100 % of the window")]
+)
+def test_what_is_in_remote_storage_alone_is_told(start: int, told: str | None) -> None:
+    """By the beginning of the brokers' own disks, with the bytes that each broker reads from there; nothing where nobody tells."""
+    gateway = orders()
+    gateway.local_start = start
+    words = [it for it in plan_of(gateway).warnings if "remote storage" in it]
+    assert len(words) == (told is not None)
+    if told is not None:
+        assert told in words[0] and "by broker 1" in words[0]
+    gateway.local_start = None
+    assert not any("remote storage" in it for it in plan_of(gateway).warnings)
+
+
 def test_the_way_out_of_our_tool() -> None:
     """The CSV has a line for each target, and the command quotes what a shell would misread."""
     plan = plan_of(orders(), request(new_group="it's $new"))

@@ -16,6 +16,7 @@ from tests.reference.valid import valid
 from workbench.collect.capture import Capture, new_info
 from workbench.expectations import Expectations, GroupSettings
 from workbench.report import health
+from workbench.report.arrivals import StreamLine, stream_lines
 from workbench.report.budget import Budget, budgets
 from workbench.report.html import render_html
 from workbench.samples import concat
@@ -221,3 +222,38 @@ def test_dead_letters_have_a_section(spark: Any) -> None:
     assert "&lt;b&gt;-dlt" in page and "<b>-dlt" not in page
     assert "Never looked at" in page and "Never looked at" in health.overview(found)
     assert found.to_json()["dead_letters"][0]["new"] == 8
+
+
+def test_what_audits_say_has_a_section_and_decides_the_exit_code(spark: Any) -> None:
+    """Losses are findings; what cannot be told is no all-clear; who lags where records are lost is named; names are escaped."""
+    plain = capture_of(Story(group="a", topic="t").all_partitions().calm())
+    calm = assessed(spark, plain)
+    assert calm.exit_code == 0 and "Did everything arrive" not in render_html(calm.triage, plain, health=calm)
+    whole = {"windows": 9, "lost": 0, "doubled": 0, "missing_at_most": 0, "open_windows": 0, "edge": None}
+    rows = [
+        {**whole, "stream": "ok"},
+        {**whole, "stream": "<b>", "lost": 40, "doubled": 2, "edge": "gateway → collector"},
+        {**whole, "stream": "open", "missing_at_most": 7, "open_windows": 1},
+    ]
+    lines = stream_lines("orders", rows, {("late", "<b>"), ("other", "x")})
+    assert [it.stream for it in lines] == ["<b>", "open", "ok"]
+    assert lines[0].words == "40 records lost and 2 records doubled, at gateway → collector; late also lags there"
+    assert lines[1].words == "complete; up to 7 more may be missing; 1 window is not final"
+    found = replace(calm, arrivals=tuple(lines))
+    page = render_html(found.triage, plain, health=found)
+    assert "Did everything arrive?" in page and "&lt;b&gt;" in page and "<b>" not in page.partition("Did everything")[2]
+    assert (found.exit_code, "40 records lost" in health.overview(found)) == (3, True)
+    assert found.to_json()["arrivals"][0]["lost"] == 40
+    assert replace(calm, arrivals=tuple(lines[1:])).exit_code == 4
+    broken = StreamLine(audit="orders", stream=None, problem="The cluster has no topic.")
+    assert replace(calm, arrivals=(broken,)).exit_code == 4
+    assert replace(calm, arrivals=tuple(lines[2:])).exit_code == 0
+
+
+def test_of_thousands_of_complete_streams_a_few_are_shown() -> None:
+    """And every one that is not."""
+    whole = {"windows": 9, "lost": 0, "doubled": 0, "missing_at_most": 0, "open_windows": 0, "edge": None}
+    rows = [{**whole, "stream": f"s{number}", "lost": number % 100 == 0} for number in range(4000)]
+    found = stream_lines("a", rows, ())
+    assert (len(found), all(it.lost for it in found)) == (40, True)
+    assert len(stream_lines("a", [{**it, "lost": 0} for it in rows], ())) == 20

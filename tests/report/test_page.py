@@ -98,7 +98,7 @@ def test_every_command_can_be_copied(incident: tuple[Triage, Capture], page: str
 def test_an_action_without_a_command_says_where_its_command_comes_from(page: str) -> None:
     """By the name of the setting and of the group."""
     shown = unescape(page)
-    assert 'no command yet: set scale_processors in workbench.toml, [clusters.….groups."payments".actions]' in shown
+    assert 'no command yet: set scale_processors in workbench.toml, [clusters.lab.groups."payments".actions]' in shown
 
 
 def test_events_onset_and_baseline_are_on_the_charts(page: str) -> None:

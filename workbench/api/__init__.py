@@ -13,8 +13,11 @@ Functions raise the errors of `workbench.errors`, each with a message and a hint
 
 from __future__ import annotations
 
+from workbench.api.audit_records import compare, trace
 from workbench.api.audits import AuditLedger, audit
 from workbench.api.captures import CaptureResult, capture, capture_statistics
+from workbench.api.exclusions import exclude_partitions
+from workbench.api.impact import ImpactResult, impact
 from workbench.api.letters import (
     LetterTopics,
     PlannedRedrive,
@@ -42,6 +45,7 @@ from workbench.api.snapshots import SnapshotResult, snapshot
 __all__ = [
     "AuditLedger",
     "CaptureResult",
+    "ImpactResult",
     "LetterTopics",
     "PlannedRedrive",
     "PlannedReplay",
@@ -53,17 +57,21 @@ __all__ = [
     "audit",
     "capture",
     "capture_statistics",
+    "compare",
     "cut_over_replay",
     "dead_letters",
+    "exclude_partitions",
     "features",
     "follow_replay",
     "health",
+    "impact",
     "plan_redrive",
     "plan_replay",
     "retire_replay",
     "roll_back_replay",
     "samples",
     "snapshot",
+    "trace",
     "triage",
     "verify_redrive",
     "verify_replay",

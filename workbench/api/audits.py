@@ -13,7 +13,7 @@ from workbench.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from workbench.audit.gate import Gate
+    from workbench.audit.gate import Gate, LatencyLimit
     from workbench.audit.locate import NamedInterval
     from workbench.settings import Cluster
 
@@ -52,6 +52,16 @@ class AuditLedger:
         order = (f.greatest("lost_low", "doubled_low").desc(), f.greatest("lost_high", "doubled_high").desc())
         return found.orderBy(*order, "stream", "window_ms", "edge").limit(most).collect()
 
+    def by_stream(self, *, since_ms: int, until_ms: int, most: int = 1_000) -> list[Any]:
+        """A row for each stream, worst first, of windows that begin in [since, until); see `workbench.audit.streams.by_stream`."""
+        from pyspark.sql import functions as f
+
+        from workbench.audit.streams import by_stream
+
+        within = self.frame.where((f.col("window_ms") >= f.lit(since_ms)) & (f.col("window_ms") < f.lit(until_ms)))
+        order = (f.greatest("lost", "doubled").desc(), f.col("missing_at_most").desc(), f.col("stream"))
+        return by_stream(within).orderBy(*order).limit(most).collect()
+
     def latencies(self, *, stream: str | None = None) -> list[Any]:
         """Percentiles of the time to each layer, the slowest stream first; columns of `workbench.audit.latency.latencies`."""
         from pyspark.sql import functions as f
@@ -78,7 +88,26 @@ class AuditLedger:
         if grade is not None and grade not in {str(it) for it in Grade}:
             raise UsageError(f"There is no grade {grade!r}.", hint=f"There are: {', '.join(Grade)}.")
         rows = [row.asDict() for row in self.rows(stream=stream, since_ms=since_ms, until_ms=until_ms)]
-        return judge(rows, Grade(grade) if grade is not None else self.settings.grade_of(stream))
+        chosen = Grade(grade) if grade is not None else self.settings.grade_of(stream)
+        return judge(rows, chosen, self._latency(stream, since_ms, until_ms))
+
+    def _latency(self, stream: str, since_ms: int, until_ms: int) -> LatencyLimit | None:
+        from pyspark.sql import functions as f
+
+        from workbench.audit.gate import LatencyLimit
+        from workbench.audit.latency import latencies
+
+        if self.settings.latency_p99 is None:
+            return None
+        last = self.settings.layers[-1]
+        mine = self.source.where((f.col("stream") == f.lit(stream)) & (f.col("layer") == f.lit(last)))
+        within = mine.where(f"exists(windows, it -> it.start_ms >= {since_ms} AND it.start_ms < {until_ms})")
+        found = latencies(within.where("point = 'in'")).where("since = 'created'").collect()
+        return LatencyLimit(
+            limit_ms=round(1000 * self.settings.latency_p99.total_seconds()),
+            p99_ms=found[0]["p99_ms"] if found else None,
+            records=found[0]["records"] if found else 0,
+        )
 
     def missing(
         self,

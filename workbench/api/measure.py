@@ -6,7 +6,7 @@ import atexit
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -38,23 +38,33 @@ class Measured:
     window: Window
 
 
-def measure(request: Measurements, *, progress: Progress = SILENT) -> Measured:
+def measure(request: Measurements, *, progress: Progress = SILENT, spark: bool = True) -> Measured:
     """Read a capture, or query the sources of a cluster.
+
+    Args:
+        request: which measurements.
+        progress: receives the steps.
+        spark: whether Spark is needed afterwards; it then starts meanwhile.
 
     Raises:
         WorkbenchError: UsageError and WindowError for a wrong request, SourceUnreachableError, NoSeriesError, and
             NotACaptureError or DamagedCaptureError for a folder.
     """
     from workbench.plans.journal import replays_begun_here
+    from workbench.spark.session import start_in_background
 
-    found = _recorded(request, progress) if request.capture is not None else _live(request, progress)
+    start = start_in_background if spark else _no_start
+    found = _recorded(request, progress, start) if request.capture is not None else _live(request, progress, start)
     return replace(found, capture=replace(found.capture, begun=replays_begun_here()))
 
 
-def _recorded(request: Measurements, progress: Progress) -> Measured:
+def _no_start() -> None:
+    """Nothing needs Spark."""
+
+
+def _recorded(request: Measurements, progress: Progress, start: Callable[[], None]) -> Measured:
     from workbench.collect.capture import INFO, read_capture, read_info, with_own
     from workbench.settings import own_cluster
-    from workbench.spark.session import start_in_background
     from workbench.window import Window
 
     folder = (request.capture or Path()).expanduser()
@@ -64,7 +74,7 @@ def _recorded(request: Measurements, progress: Progress) -> Measured:
         # A mistyped time is answered without Spark.
         request.times.window_in(Window(baseline_start=kept.baseline_start, start=kept.start, end=kept.end))
         if not named:
-            start_in_background()
+            start()
     with progress.step(f"Reading {folder}") as step:
         capture = read_capture(folder)
         capture = with_own(capture, own_cluster(capture.info.cluster, request.config, tell=progress.say))
@@ -73,7 +83,7 @@ def _recorded(request: Measurements, progress: Progress) -> Measured:
         )
     if named:  # a mistyped name is answered without Spark
         _check_names(capture, request)
-        start_in_background()
+        start()
     return Measured(capture=capture, window=request.times.window_in(capture.window))
 
 
@@ -95,9 +105,8 @@ def _check_names(capture: Capture, request: Measurements) -> None:
                 )
 
 
-def _live(request: Measurements, progress: Progress) -> Measured:
+def _live(request: Measurements, progress: Progress, start: Callable[[], None]) -> Measured:
     from workbench.settings import load_settings
-    from workbench.spark.session import start_in_background
     from workbench.window import parse_duration
 
     settings = load_settings(request.config)
@@ -115,11 +124,11 @@ def _live(request: Measurements, progress: Progress) -> Measured:
     window = request.times.window(settings.windows_of(cluster))
     named = bool(groups or topics)
     if not named:
-        start_in_background()  # Spark's start takes longer than any query
+        start()  # Spark's start takes longer than any query
     from workbench.collect import live
 
     # A mistyped name is known at once, and answered without Spark.
-    later = Timer(_HEAD_START_SECONDS, start_in_background)
+    later = Timer(_HEAD_START_SECONDS, start)
     if named:
         later.start()
     try:
@@ -131,7 +140,7 @@ def _live(request: Measurements, progress: Progress) -> Measured:
         later.cancel()
         if named:
             later.join()
-    start_in_background()
+    start()
     return Measured(capture=capture, window=window)
 
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
+    from workbench.report.arrivals import StreamLine
     from workbench.report.health import Health
+    from workbench.triage.engine import Triage
     from workbench.window import Window
 
 # From so many samples on, compiling Spark's stages costs less than not to.
@@ -79,6 +81,7 @@ def health(
         objective_seconds=recorded.info.thresholds.time_lag_objective_seconds,
         expectations=recorded.expectations,
     )
+    arrivals = [] if capture else _arrivals(cluster, start, end, config, result)
     return assess(
         recorded,
         result,
@@ -88,7 +91,36 @@ def health(
         previous=read_previous(previous),
         run_id=run_id,
         letter_topics=letter_topics,
+        arrivals=arrivals,
     )
+
+
+def _arrivals(cluster: str, start: datetime, end: datetime, config: str, result: Triage) -> list[StreamLine]:
+    """What the audits of this cluster say of the period; one that cannot be made says why."""
+    from workbench.api.audits import audit
+    from workbench.errors import WorkbenchError
+    from workbench.report.arrivals import StreamLine, stream_lines
+    from workbench.settings import load_settings
+    from workbench.triage.verdict import State
+    from workbench.window import instant_ms
+
+    path = Path(config) if config else None
+    settings = load_settings(path)
+    default = settings.default_cluster()
+    lagging = {(it.group, it.topic) for it in result.findings if it.state is State.LAGGING}
+    found: list[StreamLine] = []
+    for name, one in sorted(settings.audits.items()):
+        if (one.cluster or (default.name if default is not None else None)) != cluster:
+            continue
+        try:
+            rows = audit(name=name, config=path).by_stream(since_ms=instant_ms(start), until_ms=instant_ms(end))
+        except WorkbenchError as error:
+            found.append(StreamLine(audit=name, stream=None, problem=error.message))
+        else:
+            found += stream_lines(name, rows, lagging)
+            if not rows:
+                found.append(StreamLine(audit=name, stream=None, problem="No layer has told anything of the period."))
+    return found
 
 
 def _collected(

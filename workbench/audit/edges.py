@@ -81,7 +81,7 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
     spark = rows.sparkSession
     sides = spark.createDataFrame(shape.sides(), "layer string, point string, edge string, is_from boolean")
     sides = sides.hint("broadcast")
-    of_lines = lines(rows)
+    of_lines = lines(rows, silence_ms=max(shape.lateness_ms, shape.window_ms))
     # What adds tells of a few positions only. A layer that rejects nothing has no rows of that point: the others say up to when it
     # has told.
     heard = of_lines.where("NOT adds").join(sides, ["layer", "point"]).groupBy("stream", "edge").agg(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # As Spark reads a row; `sum` is a signed 64-bit number.
 DDL = (
     "schema string, stream string, layer string, point string, topic string, partition int, start bigint, stop bigint, "
-    "incarnation bigint, sequence bigint, adds boolean, emitted_ms bigint, "
+    "incarnation bigint, sequence bigint, adds boolean, of_process boolean, emitted_ms bigint, "
     "windows array<struct<start_ms: bigint, count: bigint, bytes: bigint, sum: bigint>>, "
     "created_ms array<bigint>, updated_ms array<bigint>, errors map<string, bigint>"
 )
@@ -54,7 +54,9 @@ def rows_of_values(values: DataFrame) -> DataFrame:
 
 def _whole(rows: DataFrame) -> DataFrame:
     """What a row may leave out."""
-    return rows.selectExpr("* EXCEPT (adds)", "coalesce(adds, false) AS adds")
+    return rows.selectExpr(
+        "* EXCEPT (adds, of_process)", "coalesce(adds, false) AS adds", "coalesce(of_process, false) AS of_process"
+    )
 
 
 def frame_of_rows(spark: SparkSession, rows: Iterable[AuditRow]) -> DataFrame:

@@ -10,6 +10,7 @@ from typing import Any
 from workbench.audit.edges import Arrival, WindowState
 from workbench.audit_settings import Grade
 from workbench.humanize import listed, plural
+from workbench.layers.rows import LATENCY_MS
 
 # A share of few records says nothing: below this number, one lost record is a breach whatever the grade.
 LEAST_RECORDS = 1_000
@@ -52,11 +53,39 @@ class Gate:
         }
 
 
-def judge(rows: Sequence[Mapping[str, Any]], grade: Grade) -> Gate:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyLimit:
+    """How long 99 of 100 records may take to the last layer.
+
+    Attributes:
+        limit_ms: at most.
+        p99_ms: upper bound of the bucket that it lies in; None: longer than all of them, or not known.
+        records: number of those whose time is known.
+    """
+
+    limit_ms: int
+    p99_ms: int | None
+    records: int
+
+    def problem(self) -> tuple[bool | None, str] | None:
+        """Whether it is surely too long (None: cannot be told), and that in words; None if it is not."""
+        if not self.records:
+            return None, "No row tells how long records took to the last layer."
+        at_least = (
+            LATENCY_MS[-1] if self.p99_ms is None else max((it for it in LATENCY_MS if it < self.p99_ms), default=0)
+        )
+        if self.p99_ms is not None and self.p99_ms <= self.limit_ms:
+            return None
+        words = f"1 of 100 records took over {at_least:,} ms to the last layer; {self.limit_ms:,} ms are allowed."
+        return (True, words) if at_least >= self.limit_ms else (None, words)
+
+
+def judge(rows: Sequence[Mapping[str, Any]], grade: Grade, latency: LatencyLimit | None = None) -> Gate:
     """Judge the windows of one stream.
 
     Args:
         rows: of `edges`, for the windows in question.
+        latency: None: it is not judged.
     """
     lost, doubled = sum(row["lost_low"] for row in rows), sum(row["doubled_low"] for row in rows)
     if not rows:
@@ -75,6 +104,8 @@ def judge(rows: Sequence[Mapping[str, Any]], grade: Grade) -> Gate:
             unknown.append(
                 f"{edge}: of {plural(len(odd), 'window')} it cannot be told; up to {plural(gone, 'record')} may be missing."
             )
+    if latency is not None and (found := latency.problem()) is not None:
+        (breaches if found[0] else unknown).append(found[1])
     passage = Passage.BREACH if breaches else Passage.UNKNOWN if unknown else Passage.WAIT if waiting else Passage.GO
     reasons = (*breaches, *unknown, *waiting)
     return Gate(passage=passage, reasons=reasons, windows=len(rows), lost=lost, doubled=doubled)

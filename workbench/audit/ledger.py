@@ -49,11 +49,13 @@ def _length(spans: str) -> str:
     return f"aggregate({spans}, 0L, (sum, it) -> sum + it.stop - it.start)"
 
 
-def lines(rows: DataFrame) -> DataFrame:
+def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     """What each line covers, and up to when it has told.
 
     Args:
         rows: in `frames.DDL`.
+        silence_ms: a process that numbers its records itself, and has told nothing for so long while others of its layer have, is gone:
+            nothing more will come of it.
 
     Returns:
         One row per line: `begun`, array of (incarnation, spans), the positions that each covers; `is_plain`, whether there is one of
@@ -69,6 +71,8 @@ def lines(rows: DataFrame) -> DataFrame:
             f"sum({ends}) FILTER (WHERE start < stop) AS chain",
             f"max({_TOLD}) AS told_ms",
             "max(stop) AS reached",
+            "max(emitted_ms) AS last_ms",
+            "bool_or(of_process) AS of_process",
         )
     )
     # Rows from `begins` to `ends` end to end, and no others: then all but two of the hashes cancel out.
@@ -86,7 +90,7 @@ def lines(rows: DataFrame) -> DataFrame:
     )  # fmt: skip
     span = "array(named_struct('start', begins, 'stop', ends))"
     spans = known.join(pieces, [*LINE, "incarnation"], "left").selectExpr(
-        *LINE, "incarnation", "is_whole", "told_ms", "reached",
+        *LINE, "incarnation", "is_whole", "told_ms", "reached", "last_ms", "of_process",
         f"CASE WHEN begins IS NULL THEN CAST(array() AS {_SPANS}) WHEN is_whole THEN {span} ELSE islands END AS spans",
     )  # fmt: skip
     by_line = spans.groupBy(*LINE).agg(
@@ -95,6 +99,8 @@ def lines(rows: DataFrame) -> DataFrame:
             "bool_and(is_whole) AND count_if(size(spans) > 0) <= 1 AND NOT (adds AND point = 'in') AS is_plain",
             "max(told_ms) AS own_told_ms",
             "max(reached) AS reached",
+            "max(last_ms) AS last_ms",
+            "bool_or(of_process) AS of_process",
         )
     )
     # The points of a layer advance together; one of them may have no record in its rows, and then tells no time of its own.
@@ -110,7 +116,9 @@ def lines(rows: DataFrame) -> DataFrame:
     return by_line.selectExpr(
         *LINE, f"if(adds AND point = 'in', concat(begun, {as_later}), begun) AS begun", "is_plain",
         f"if(is_plain OR adds OR {is_sparse}, 0L, {_gap(all_of)}) AS gap",
-        f"if({is_sparse} OR reached >= max(reached) OVER ({together}), max(own_told_ms) OVER ({together}), own_told_ms) AS told_ms",
+        f"CASE WHEN of_process AND last_ms < max(last_ms) OVER (PARTITION BY stream, layer) - {silence_ms}L THEN {_LAST} "
+        f"WHEN {is_sparse} OR reached >= max(reached) OVER ({together}) THEN max(own_told_ms) OVER ({together}) ELSE own_told_ms END "
+        "AS told_ms",
     )  # fmt: skip
 
 

@@ -69,6 +69,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("export grafana --profile kafka_exporter --output monitoring", "without settings"),
     ),
     "export rules": (("export rules --runbook-base https://wiki.example --output rules", "the shipped rules"),),
+    "impact": (
+        ("impact --cluster prod", "the last 15 minutes against the hour before"),
+        ("impact --cluster prod --since 2h --baseline 6h --json", "for programs"),
+        ("impact --cluster prod --observe 5m", "without a Prometheus"),
+    ),
     "init": (
         ("init", "asks for every address, and tries it"),
         ("init --name prod --prometheus http://prometheus:9090 --yes", "asks nothing"),

@@ -119,10 +119,8 @@ def _unmapped(labels: Mapping[str, str], profile: Profile, mapped: dict[str, fro
     metric = labels.get("__name__", "")
     used = mapped.get(metric)
     if used is None:
-        known = profile.metrics().get(metric)
-        rule = known[1] if known is not None else None
         used = frozenset({"__name__", "le"})
-        if rule is not None:
+        for _, rule, _ in profile.metrics().get(metric, ()):
             used |= {*rule.labels.values(), rule.stat_label or "", rule.state_label or ""}
         mapped[metric] = used
     return tuple(sorted([pair for pair in labels.items() if pair[0] not in used]))

@@ -273,9 +273,10 @@ class PrometheusSource:
         tables = []
         wanted = {id(rule) for rule in rules}
         by_labels: dict[tuple[str | None, str | None], list[str]] = {}
-        for name, (_, rule, _) in profile.metrics().items():
-            if id(rule) in wanted:
-                by_labels.setdefault((rule.labels.get("group"), rule.labels.get("topic")), []).append(name)
+        for name, meanings in profile.metrics().items():
+            of = {(rule.labels.get("group"), rule.labels.get("topic")) for _, rule, _ in meanings if id(rule) in wanted}
+            if of:  # meanings with other labels than each other are asked for without any: each series once
+                by_labels.setdefault(of.pop() if len(of) == 1 else (None, None), []).append(name)
         for (group_label, topic_label), names in by_labels.items():
             matchers = [one_of("__name__", sorted(names))]
             if groups and group_label:

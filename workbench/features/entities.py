@@ -98,7 +98,7 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
     Partitions have a separate pass: only numbers, which Spark sums without an object per row, and a join with the logs, searched by
     bisection. For a single triage one pass for all is faster; a fleet of 25,000 subscriptions took several times longer that way.
     """
-    log = "signal IN ('log_end_offset', 'log_start_offset', 'last_stable_offset')"
+    log = "signal IN ('log_end_offset', 'log_start_offset', 'last_stable_offset', 'local_start_offset')"
     key = ("cluster", "topic", "partition")
     parts = summary.where(*columns(f"partition IS NOT NULL AND signal IN {PARTITION_SIGNALS}"))
     # Both partitioned by the log's key: neither the join nor the aggregation of its groups then needs another shuffle.

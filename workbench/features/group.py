@@ -5,11 +5,18 @@ from __future__ import annotations
 from workbench.features.summary import BASELINE_PERIODS, NOW, STORY, lower_median, of, ratio
 from workbench.numbers import FEW_SAMPLES
 
-_RTT = "broker_rtt"
+_RTT, _REMOTE = "broker_rtt", "remote_reads"
 _STANDS = (
     "bool_and(last = recent_lowest AND abs(recent_slope) < 1e-12)"
     f" FILTER (WHERE signal = '{_RTT}' AND period = {NOW} AND samples >= {FEW_SAMPLES})"
 )
+
+
+def _lasted(*, baseline: bool) -> str:
+    """SQL for the seconds between the first and the last sample of what brokers read from remote storage."""
+    ends = (of(kind, f"{end}_seconds", _REMOTE, baseline=baseline) for kind, end in (("max", "last"), ("min", "first")))
+    return " - ".join(ends)
+
 
 # From the coordinator: members (last, the higher of the last two, and the lowest in the window), state (see
 # `signals.GROUP_STATES`), and the lowest number of partitions that wait for their target member: above 0, the group has been
@@ -22,6 +29,8 @@ GROUP_FEATURES = {
     "group_state": of("max", "last", "group_state"),
     "reassigning_low": of("min", "low", "reassigning_partitions"),
     "read_quota_per_second": of("max", "last", "read_quota"),
+    "remote_bytes_per_second": ratio(of("sum", "increase", _REMOTE), _lasted(baseline=False)),
+    "remote_bytes_before": ratio(of("sum", "increase", _REMOTE, baseline=True), _lasted(baseline=True)),
     "restoring_messages": of("max", "last", "restoring"),
     "restoring_per_second": of("max", "recent_slope", "restoring"),
     "group_state_mean": of("max", "mean", "group_state"),
@@ -34,7 +43,7 @@ GROUP_FEATURES = {
     "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),
     "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
 }
-GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", "read_quota", "restoring", STORY)
+GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", "read_quota", "restoring", _REMOTE, STORY)
 
 # From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), `seen_every`
 # (s between two of their samples), rebalances in the window, whether they were there

@@ -10,6 +10,7 @@ from workbench.numbers import APART, STALE, USUAL_SECONDS
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
 _END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offset"
+_LOCAL = "local_start_offset"
 
 # All over the window unless noted: `lag_last`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
 # `lag_recent_low` (its second lowest value in the last third), `lag_recent_slope`, `lag_bad_samples`, `lag_last_seconds` (≤ 0),
@@ -91,7 +92,7 @@ def stale_seconds(stale_after_seconds: float, interval: str) -> str:
     return f"greatest({APART * stale_after_seconds!r}D, {STALE} * coalesce({interval}, 0))"
 
 
-# Of the log itself, for all groups: `log_end`, `log_start`, `last_stable` (last),
+# Of the log itself, for all groups: `log_end`, `log_start`, `last_stable`, `local_start` (last),
 # `arrival_per_second` (messages/s, over the window; over its last third where the log was made anew or cut in the window: its end went
 # back, and the way from the lowest to the highest is no arrival), `arrival_recent_per_second` (over its last third),
 # `log_start_per_second` (messages/s, over baseline and window: retention deletes whole segments, so it moves in steps), `history`.
@@ -99,6 +100,7 @@ LOG_FEATURES = {
     "log_end": of("max", "last", _END),
     "log_start": of("max", "last", _START),
     "last_stable": of("max", "last", _STABLE),
+    "local_start": of("max", "last", _LOCAL),
     "log_end_high": of("max", "high", _END, period=None),
     "log_end_last_seconds": of("max", "last_seconds", _END),
     "arrival_per_second": f"CASE WHEN {of('max', 'last', _END)} >= {of('max', 'high', _END)} THEN "
@@ -129,6 +131,7 @@ PARTITION_SIGNALS = (
     _END,
     _START,
     _STABLE,
+    _LOCAL,
     "oldest_incomplete_age",
     "assigned",
     "fetch_queue_length",

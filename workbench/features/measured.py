@@ -15,7 +15,8 @@ class PartitionFeatures:
 
     Attributes:
         committed, log_end, log_start, last_stable: offsets; `committed` and `lag_messages` only with a recent sample,
-        `last_stable` (where the oldest open transaction begins, or the log's end) only of partitions that stand still.
+        `last_stable` (where the oldest open transaction begins, or the log's end) only of partitions that stand still,
+        `local_start` where the broker's own disk begins: what is before it is in remote storage alone.
         lag_recent_low, lag_recent_lowest: the second lowest and the lowest lag in the window's last third.
         lag_ever_samples, lag_ever_high, committed_high, log_end_high: including the baseline.
         log_end_last_seconds: time of the last sample of the log's end, relative to the window's end, 0 or less.
@@ -35,6 +36,7 @@ class PartitionFeatures:
     log_end: float | None
     log_start: float | None
     last_stable: float | None
+    local_start: float | None
     lag_messages: float | None
     lag_mean: float | None
     lag_slope: float | None
@@ -189,6 +191,7 @@ class MeasuredSubscription:
         loss_seconds: until retention deletes messages that are not committed.
         reassigning_low: lowest number of partitions in the window whose owner is not the target one (KIP-848).
         read_quota_per_second: messages/s that quotas let all members read together; None without a quota, or if it is not known.
+        remote_bytes_per_second, remote_bytes_before: what brokers read of the topic from remote storage, in the window and before.
         usual_members: of the group in the baseline.
         onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
         count_disproved: 1 if commits have moved on while an exporter counted no member.
@@ -232,6 +235,8 @@ class MeasuredSubscription:
     group_state: float | None
     reassigning_low: float | None
     read_quota_per_second: float | None
+    remote_bytes_per_second: float | None
+    remote_bytes_before: float | None
     restoring_messages: float | None
     restoring_per_second: float | None
     group_state_mean: float | None

@@ -1,62 +1,319 @@
-"""Brokers as a unit of their own: what each shows in the window and before it, and which partitions it leads. No judgement yet."""
+"""Brokers as a unit of their own: what each shows, whom it serves, and what every group reads from it, over time. No judgement yet.
+
+Everything is a line on one grid of times: a broker's own signals, what each client id reads, and what each group reads, what arrives
+for it and what waits, summed over the partitions that the broker leads. A line is NaN where it is not known.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.numbers import STALE
+from workbench.samples import codes_of
 from workbench.signals import SIGNALS, Grain, Kind
-from workbench.spark.columns import columns
+from workbench.window import Window
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+FloatArray = npt.NDArray[np.float64]
 
-    from workbench.window import Window
-
-OF_SERVERS = tuple(it.name for it in SIGNALS.values() if it.grain is Grain.SERVER)
-_COUNTERS = tuple(it.name for it in SIGNALS.values() if it.grain is Grain.SERVER and it.kind is Kind.COUNTER)
-_SERIES = "PARTITION BY cluster, broker, signal, stat, source ORDER BY ts"
+_GRAINS = (Grain.SERVER, Grain.SERVER_TOPIC, Grain.SERVER_CLIENT)
+OF_SERVERS = tuple(it.name for it in SIGNALS.values() if it.grain in _GRAINS)
+_OF_GROUPS = ("consumer_lag", "committed_offset", "log_end_offset")
+_BINS = 240  # of a line: a day becomes steps of six minutes
 
 
-def of_servers(samples: DataFrame, window: Window) -> DataFrame:
-    """Reduce the brokers' own series.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOnBroker:
+    """One group on the partitions that one broker leads, (T,) each.
+
+    Attributes:
+        lag: messages that wait.
+        reads, arrivals: messages/s.
+        read_bytes: bytes/s, its part of what the broker gives of each topic; None if the broker does not tell.
+    """
+
+    lag: FloatArray
+    reads: FloatArray
+    arrivals: FloatArray
+    read_bytes: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbourhood:
+    """The brokers of a cluster and everybody that they serve, on one grid.
+
+    Attributes:
+        times: seconds since the epoch, ascending, `step` seconds apart, (T,).
+        first: place of the window's start in `times`; what is before it is the baseline.
+        addresses: broker id to the address of its metrics page; "" for one that only leads.
+        servers: of each broker, its own signals by (signal, kind); a counter is a rate per second, (T,).
+        clients, writers: (client id, broker) to bytes/s that the broker gives to it or takes from it.
+        groups: (group, broker) to what the group does there.
+        clients_of: client ids of each group, as Kafka lists its members.
+        leaders: partition to broker; None without a leader.
+        short: partitions that lack a replica in sync, with their number.
+        unread: (group, topic, partition) to messages that wait, last.
+        readers: groups with a commit in each partition; of one without a leader nobody measures the lag.
+        behind: group to the age in seconds of the oldest message that waits, (T,), where somebody measures it.
+        coordinators: ids of the brokers that have coordinated a group in the window, in order of time.
+        absent: signals of which there is no sample.
+    """
+
+    times: FloatArray
+    step: float
+    first: int
+    addresses: Mapping[int, str] = field(default_factory=dict)
+    servers: Mapping[int, Mapping[tuple[str, str], FloatArray]] = field(default_factory=dict)
+    clients: Mapping[tuple[str, int], FloatArray] = field(default_factory=dict)
+    writers: Mapping[tuple[str, int], FloatArray] = field(default_factory=dict)
+    groups: Mapping[tuple[str, int], GroupOnBroker] = field(default_factory=dict)
+    clients_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    leaders: Mapping[tuple[str, int], int | None] = field(default_factory=dict)
+    short: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    unread: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
+    readers: Mapping[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
+    behind: Mapping[str, FloatArray] = field(default_factory=dict)
+    coordinators: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """Ids of all brokers that are known."""
+        led = {it for it in self.leaders.values() if it is not None}
+        return tuple(sorted(self.servers.keys() | led))
+
+
+def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighbourhood:
+    """Put a cluster's measurements on one grid.
 
     Args:
         samples: in `SAMPLES_SCHEMA`.
-
-    Returns:
-        One row per (cluster, broker, signal, stat): `now` and `before`, means of the window and of its baseline in the signal's unit
-        (of a counter: per second); `last` and `last_ts`; `samples`, how many of them are in the window. What is not known is NULL.
+        groups: members in `GROUPS_SCHEMA`.
+        window: from the start of its baseline to its end.
     """
-    start, end, first = (f"timestamp '{it.isoformat()}'" for it in (window.start, window.end, window.baseline_start))
-    named = ", ".join(f"'{name}'" for name in OF_SERVERS)
-    counted = ", ".join(f"'{name}'" for name in _COUNTERS)
-    found = samples.where(*columns(f"signal IN ({named}) AND value IS NOT NULL AND ts >= {first} AND ts <= {end}"))
-    stepped = found.selectExpr(
-        "cluster", "broker", "signal", "stat", "ts", "value",
-        f"value - lag(value) OVER ({_SERIES}) AS step",
-        f"unix_micros(ts) / 1e6 - lag(unix_micros(ts) / 1e6) OVER ({_SERIES}) AS seconds",
-    )  # fmt: skip
-    # A counter that fell has begun anew: it counts from there.
-    each = stepped.selectExpr(
-        "*", f"ts >= {start} AS is_now",
-        f"CASE WHEN signal IN ({counted}) THEN if(step < 0, value, step) / seconds ELSE value END AS shown",
-    )  # fmt: skip
-    return each.groupBy("cluster", "broker", "signal", "stat").agg(
-        *columns(
-            "avg(shown) FILTER (WHERE is_now) AS now",
-            "avg(shown) FILTER (WHERE NOT is_now) AS before",
-            "max_by(value, ts) AS last",
-            "max(ts) AS last_ts",
-            "count(value) FILTER (WHERE is_now) AS samples",
-        )
+    first, start, end = (it.timestamp() for it in (window.baseline_start, window.start, window.end))
+    step = _step(samples, end - first)
+    times = np.arange(first, end + step / 2, step)
+    grid = _Grid(samples, times, step)
+    leaders = {key: None if np.isnan(value) else int(value) for key, value in grid.last("leader", "topic", "partition")}
+    servers, addresses = _servers(grid)
+    ids = {address: broker for broker, address in addresses.items()}
+    topic_reads = _by_broker(grid, "topic_reads", "topic", ids)
+    on_brokers, unread = _groups(grid, leaders, topic_reads)
+    readers: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for signal in ("committed_offset", "consumer_lag"):
+        for (group, topic, partition), _ in grid.last(signal, "group", "topic", "partition"):
+            readers[topic, partition].add(group)
+    pairs = groups.select(["group", "client_id"]).filter(pc.is_valid(groups["client_id"]))
+    clients_of: dict[str, set[str]] = defaultdict(set)
+    for group, client in zip(pairs["group"].to_pylist(), pairs["client_id"].to_pylist(), strict=True):
+        clients_of[group].add(client)
+    behind: dict[str, FloatArray] = {}
+    for (group,), line in grid.highest("time_lag", "group"):
+        behind[group] = line
+    return Neighbourhood(
+        times=times,
+        step=step,
+        first=int(np.searchsorted(times, start)),
+        addresses=addresses,
+        servers=servers,
+        clients=_by_broker(grid, "client_reads", "member", ids),
+        writers=_by_broker(grid, "client_writes", "member", ids),
+        groups=on_brokers,
+        clients_of={group: tuple(sorted(found)) for group, found in clients_of.items()},
+        leaders=leaders,
+        short={key: int(value) for key, value in grid.last("missing_replicas", "topic", "partition") if value > 0},
+        unread=unread,
+        readers={part: tuple(sorted(names)) for part, names in readers.items()},
+        behind=behind,
+        coordinators=_coordinators(groups, start),
+        absent=frozenset({*OF_SERVERS, *_OF_GROUPS, "leader", "missing_replicas"} - grid.signals),
     )
 
 
-def leaders(samples: DataFrame) -> DataFrame:
-    """Which broker led each partition last.
+def _coordinators(groups: pa.Table, start: float) -> dict[str, tuple[int, ...]]:
+    rows = groups.select(["ts", "group", "coordinator"]).filter(pc.is_valid(groups["coordinator"])).sort_by("ts")
+    found: dict[str, dict[int, None]] = defaultdict(dict)
+    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6
+    for at, group, broker in zip(seconds, rows["group"].to_pylist(), rows["coordinator"].to_pylist(), strict=True):
+        if at >= start and broker >= 0:
+            found[group][broker] = None
+    return {group: tuple(ids) for group, ids in found.items()}
 
-    Returns:
-        One row per (cluster, topic, partition): `broker`, its id; NULL if it had no leader.
-    """
-    found = samples.where(*columns("signal = 'leader'"))
-    return found.groupBy("cluster", "topic", "partition").agg(*columns("cast(max_by(value, ts) AS bigint) AS broker"))
+
+def _step(samples: pa.Table, seconds: float) -> float:
+    """Seconds between two points: the usual interval of the lag's samples, and not too many points."""
+    lag = samples.select(["ts", "signal", "group", "topic", "partition"])
+    lag = lag.filter(pc.equal(lag["signal"], "consumer_lag"))
+    usual = 1.0
+    if lag.num_rows > 1:
+        codes = codes_of(lag, ("group", "topic", "partition"))
+        micros = pc.cast(lag["ts"], pa.int64()).to_numpy()
+        order = np.lexsort((micros, codes))
+        gaps = np.diff(micros[order])[np.diff(codes[order]) == 0]
+        usual = float(np.median(gaps[gaps > 0])) / 1e6 if (gaps > 0).any() else 1.0
+    return max(1.0, round(usual), seconds / _BINS)
+
+
+class _Grid:
+    """Samples by series, and each series on the grid."""
+
+    def __init__(self, samples: pa.Table, times: FloatArray, step: float) -> None:
+        self._samples = samples.combine_chunks()
+        self.times, self.step = times, step
+        codes = pc.dictionary_encode(self._samples["signal"]).combine_chunks()
+        self._places = codes.indices.to_numpy()
+        self._codes = {str(it): number for number, it in enumerate(codes.dictionary.to_pylist())}
+
+    @property
+    def signals(self) -> set[str]:
+        """Those of which there is a value."""
+        seen = set(np.unique(self._places[pc.is_valid(self._samples["value"]).to_numpy(zero_copy_only=False)]).tolist())
+        return {name for name, code in self._codes.items() if code in seen or name == "leader"}
+
+    def each(self, signal: str, *labels: str) -> Iterator[tuple[tuple[Any, ...], FloatArray, FloatArray]]:
+        """(label values, times, values) of a signal's series, in order of time; those without one of the labels are left out.
+
+        Only a leader may be NaN: there is none.
+        """
+        if signal not in self._codes:
+            return
+        places = np.flatnonzero(self._places == self._codes[signal])
+        rows = self._samples.select(["ts", "value", *labels]).take(pa.array(places))
+        for name in (*labels, *(() if signal == "leader" else ("value",))):
+            if rows[name].null_count:
+                rows = rows.filter(pc.is_valid(rows[name]))
+        if not rows.num_rows:
+            return
+        codes = codes_of(rows, labels)
+        at = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6
+        order = np.lexsort((at, codes))
+        at, values, codes = at[order], rows["value"].to_numpy()[order], codes[order]
+        begins = np.flatnonzero(np.diff(codes, prepend=-1))
+        names = list(zip(*(rows[name].take(pa.array(order[begins])).to_pylist() for name in labels), strict=True))
+        ends = np.append(begins[1:], len(codes))
+        for key, begin, end in zip(names, begins, ends, strict=True):
+            yield key, at[begin:end], values[begin:end]
+
+    def last(self, signal: str, *labels: str) -> Iterator[tuple[tuple[Any, ...], float]]:
+        """The last value of each series up to the end."""
+        for key, at, values in self.each(signal, *labels):
+            until = int(np.searchsorted(at, self.times[-1] + self.step, side="right"))
+            if until:
+                yield key, float(values[until - 1])
+
+    def lines(self, signal: str, *labels: str) -> Iterator[tuple[tuple[Any, ...], FloatArray]]:
+        """A signal's series on the grid; of a counter its rate per second."""
+        counts = SIGNALS[signal].kind is Kind.COUNTER
+        for key, at, values in self.each(signal, *labels):
+            yield key, self.rate(at, counted(values)) if counts else self.on(at, values)
+
+    def highest(self, signal: str, *labels: str) -> Iterator[tuple[tuple[Any, ...], FloatArray]]:
+        """The highest value of several series of the same labels, at each point."""
+        for key, at, values in self.each(signal, *labels):
+            found = np.full(len(self.times), -np.inf)
+            places = np.clip(np.searchsorted(self.times, at), 0, len(self.times) - 1)
+            np.maximum.at(found, places, values)
+            yield key, np.where(np.isinf(found), np.nan, found)
+
+    def on(self, at: FloatArray, values: FloatArray) -> FloatArray:
+        """Values on the grid, between two samples on the straight line; NaN where no sample is near."""
+        found = np.interp(self.times, at, values)
+        bounds = np.concatenate([[-np.inf], at, [np.inf]])
+        after = np.searchsorted(at, self.times)
+        distance = np.minimum(self.times - bounds[after], bounds[after + 1] - self.times)
+        found[distance > STALE * self.step] = np.nan
+        return found
+
+    def rate(self, at: FloatArray, grown: FloatArray) -> FloatArray:
+        """Growth per second of what only grows, on the grid."""
+        line = self.on(at, grown)
+        return np.append(np.nan, np.diff(line)) / self.step
+
+
+def counted(values: FloatArray) -> FloatArray:
+    """A counter without its restarts: one that fell has begun anew, and counts from there."""
+    steps = np.diff(values, prepend=values[:1])
+    return np.asarray(np.cumsum(np.where(steps < 0, values, steps)), np.float64)
+
+
+def _servers(grid: _Grid) -> tuple[dict[int, dict[tuple[str, str], FloatArray]], dict[int, str]]:
+    """Each broker's own signals, and its address, by its id; a page that does not tell its id is nobody's."""
+    ids: dict[str, int] = {}
+    for (address, told), _ in grid.last("server_start_time", "broker", "stat"):
+        if str(told).isascii() and str(told).isdigit():
+            ids[address] = int(told)
+    found: dict[int, dict[tuple[str, str], FloatArray]] = {broker: {} for broker in ids.values()}
+    for signal in (it.name for it in SIGNALS.values() if it.grain is Grain.SERVER):
+        for (address, stat), line in grid.lines(signal, "broker", "stat"):
+            if address in ids:
+                found[ids[address]][signal, stat] = line
+    return found, {broker: address for address, broker in ids.items()}
+
+
+def _by_broker(grid: _Grid, signal: str, label: str, ids: Mapping[str, int]) -> dict[tuple[str, int], FloatArray]:
+    return {
+        (name, ids[address]): line for (name, address), line in grid.lines(signal, label, "broker") if address in ids
+    }
+
+
+def _groups(
+    grid: _Grid, leaders: Mapping[tuple[str, int], int | None], topic_reads: Mapping[tuple[str, int], FloatArray]
+) -> tuple[dict[tuple[str, int], GroupOnBroker], dict[tuple[str, str, int], float]]:
+    ends = {key: grid.rate(at, values) for key, at, values in grid.each("log_end_offset", "topic", "partition")}
+    commits = {
+        key: grid.rate(at, values) for key, at, values in grid.each("committed_offset", "group", "topic", "partition")
+    }
+    points = len(grid.times)
+    lag: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
+    arrivals: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
+    reads: dict[tuple[str, int], dict[str, FloatArray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(points)))
+    of_topic: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
+    unread: dict[tuple[str, str, int], float] = {}
+    for key, at, values in grid.each("consumer_lag", "group", "topic", "partition"):
+        group, topic, partition = key
+        unread[key] = float(values[-1])
+        leader = leaders.get((topic, partition))
+        if leader is None:
+            continue
+        waits = grid.on(at, values)
+        growth = np.append(np.nan, np.diff(waits)) / grid.step
+        read, arriving = commits.get(key), ends.get((topic, partition))
+        if read is None:
+            read = np.full(points, np.nan) if arriving is None else arriving - growth
+        if arriving is None:
+            arriving = read + growth
+        read = np.maximum(read, 0.0)  # a commit that was set back reads nothing
+        lag[group, leader] += waits
+        arrivals[group, leader] += arriving
+        reads[group, leader][topic] += read
+        of_topic[topic, leader] += np.nan_to_num(read)
+    found: dict[tuple[str, int], GroupOnBroker] = {}
+    for (group, broker), mine in reads.items():
+        parts = [
+            given * _share(line, of_topic[topic, broker])
+            for topic, line in mine.items()
+            if (given := topic_reads.get((topic, broker))) is not None
+        ]
+        found[group, broker] = GroupOnBroker(
+            lag=lag[group, broker],
+            reads=_sum(mine.values()),
+            arrivals=arrivals[group, broker],
+            read_bytes=_sum(parts) if len(parts) == len(mine) else None,
+        )
+    return found, unread
+
+
+def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
+    return np.asarray(np.divide(np.nan_to_num(part), whole, out=np.zeros_like(whole), where=whole > 0), np.float64)
+
+
+def _sum(lines: Iterable[FloatArray]) -> FloatArray:
+    return np.asarray(np.sum(np.stack(list(lines)), axis=0), np.float64)

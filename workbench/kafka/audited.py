@@ -15,22 +15,25 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from workbench.errors import SourceUnreachableError
+from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import plural
 from workbench.kafka.audit_rows import KafkaRows
 from workbench.layers.marks import headers_for
 from workbench.layers.meter import Meter
+from workbench.queues.exclusion import ExclusionList, read_list
 
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
 _FAILURES = 3  # one after the other, until a partition is left out
 _PROBE_SECONDS = 10.0  # until it is tried again
+_READ_SECONDS = 1.0
 
 
 class AuditedProducer:
@@ -43,7 +46,8 @@ class AuditedProducer:
         stream, layer: as in `layers.rows`.
         rows_topic: takes the rows, on the same cluster.
         name: of this producer; None: host and process.
-        left_out: partitions that get no record without a key (`workbench partitions exclude`); `leave_out` changes them.
+        left_out: file with partitions that get no record without a key (`workbench partitions exclude`); it is read again and again.
+            Partitions that fail to take records are left out for a while anyway.
     """
 
     def __init__(
@@ -54,7 +58,7 @@ class AuditedProducer:
         layer: str,
         rows_topic: str,
         name: str | None = None,
-        left_out: Collection[int] = (),
+        left_out: Path | None = None,
         window_ms: int = 60_000,
         make_producer: Callable[..., Any] = Producer,
     ) -> None:
@@ -64,19 +68,15 @@ class AuditedProducer:
         self._rows = KafkaRows(rows_topic, properties, make_producer=make_producer)
         self._meter = Meter(
             stream, layer, topic=self._name, partition=0, start=0, points=("in", "out", "dead"), window_ms=window_ms,
-            incarnation=started,
+            incarnation=started, of_process=True,
         )  # fmt: skip
         self._lock = threading.Lock()
         self._open: set[int] = set()
         self._next = 0
         self._turn = itertools.count()
-        self._left_out = frozenset(left_out)
+        self._list, self._left_out, self._read_at = left_out, ExclusionList(), 0.0
         self._failed: dict[tuple[str, int], tuple[int, float]] = {}  # failures in a row, and when it is tried again
         self._partitions: dict[str, Sequence[int]] = {}
-
-    def leave_out(self, partitions: Collection[int]) -> None:
-        """Which partitions get no record without a key, from now on."""
-        self._left_out = frozenset(partitions)
 
     def produce(
         self,
@@ -161,7 +161,7 @@ class AuditedProducer:
             for (of, number), (failures, again) in self._failed.items()
             if of == topic and failures >= _FAILURES and now < again
         }
-        bad = self._left_out | failing
+        bad = self._listed(topic, now) | failing
         if not bad:
             return {}
         if topic not in self._partitions:
@@ -169,6 +169,15 @@ class AuditedProducer:
             self._partitions[topic] = sorted(known.partitions) if known is not None else ()
         good = [it for it in self._partitions[topic] if it not in bad]
         return {"partition": good[next(self._turn) % len(good)]} if good else {}
+
+    def _listed(self, topic: str, now: float) -> frozenset[int]:
+        if self._list is not None and now >= self._read_at:
+            self._read_at = now + _READ_SECONDS
+            try:
+                self._left_out = read_list(self._list)
+            except (UsageError, OSError) as error:  # the last list that could be read stands
+                _log.warning("%s", error)
+        return self._left_out.of(topic)
 
     def _noted(self, topic: str, number: int | None, error: KafkaError | None) -> None:
         if number is None or number < 0:

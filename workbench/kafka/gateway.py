@@ -28,6 +28,7 @@ from workbench.kafka.errors import (
     is_other_kind,
 )
 from workbench.kafka.group_commits import commits_of_group, notes_of_group
+from workbench.kafka.local_starts import local_starts
 from workbench.kafka.lookup import Lookup, topics_for
 from workbench.kafka.quotas import all_limits, read_bytes_per_second
 from workbench.kafka.times import read_times, sample_bytes
@@ -312,6 +313,10 @@ class KafkaGateway:
         """See `Gateway.read_quota`."""
         limits = all_limits(self.bootstrap, self.properties, seconds=_QUOTA_SECONDS)
         return read_bytes_per_second(limits, clients) if limits and clients else None
+
+    def local_starts(self, leaders: Mapping[Partition, int]) -> dict[Partition, int]:
+        """See `Gateway.local_starts`."""
+        return local_starts(self.bootstrap, self.properties, leaders)
 
     # Writing
 

@@ -11,7 +11,11 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from workbench.kafka.answers import ask_brokers
 from workbench.kafka.connection import KafkaConnection
+from workbench.kafka.groups import NotListedError, own_security
+from workbench.kafka.login import logged_in
+from workbench.kafka.wire import Address, WireError, addresses
 from workbench.queues.views import Partition
 
 _NAMED = 3  # so few topics are asked for by name; one list of all costs less than many requests
@@ -82,3 +86,21 @@ def _refused(topics: Mapping[str, Any], partition: Partition) -> Future[Any]:
     answer: Future[Any] = Future()
     answer.set_exception(KafkaException(error))
     return answer
+
+
+def places_of(
+    bootstrap: str, properties: Mapping[str, Any], deadline: float, *, silence: float
+) -> Mapping[int, Address]:
+    """Host and port of every broker, as the first one tells that answers; none if nobody does.
+
+    Args:
+        bootstrap, properties: as for librdkafka.
+        deadline: monotonic; silence: seconds for one answer.
+    """
+    for address in addresses(bootstrap):
+        try:
+            with logged_in(address, own_security(properties), deadline, silence=silence) as wire:
+                return ask_brokers(wire).brokers
+        except (OSError, WireError, NotListedError):
+            continue
+    return {}

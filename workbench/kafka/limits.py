@@ -14,15 +14,14 @@ from typing import Any
 import pyarrow as pa
 
 from workbench.errors import WorkbenchError
-from workbench.kafka.answers import ask_brokers
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.groups import NotListedError, own_security
-from workbench.kafka.leaders import leader_of, topics_of
+from workbench.kafka.leaders import leader_of, places_of, topics_of
 from workbench.kafka.login import logged_in
 from workbench.kafka.offsets import offsets_of
 from workbench.kafka.quotas import Limit, all_limits, limits_reading, read_bytes_per_second
 from workbench.kafka.reading import ClusterReading, read
-from workbench.kafka.wire import Address, Api, WireAnswer, WireError, addresses, array, text
+from workbench.kafka.wire import Api, WireAnswer, WireError, array, text
 from workbench.queues.views import SOURCE, Partition
 from workbench.samples import SampleBatch
 
@@ -108,7 +107,7 @@ def _messages(reading: ClusterReading, limits: Sequence[Limit], readers: Mapping
 def _sizes(bootstrap: str, properties: Mapping[str, Any], leaders: Mapping[Partition, int]) -> dict[Partition, int]:
     """Bytes of partitions on their leaders' disks, which is how they are sent; those without an answer are left out."""
     deadline = time.monotonic() + _SECONDS
-    places = _places(bootstrap, properties, deadline)
+    places = places_of(bootstrap, properties, deadline, silence=_SILENCE_SECONDS)
     found: dict[Partition, int] = {}
     for number in sorted(set(leaders.values()) & places.keys()):
         wanted = [part for part, leader in leaders.items() if leader == number]
@@ -118,16 +117,6 @@ def _sizes(bootstrap: str, properties: Mapping[str, Any], leaders: Mapping[Parti
         except (OSError, WireError, NotListedError):
             continue
     return {part: size for part, size in found.items() if part in leaders}
-
-
-def _places(bootstrap: str, properties: Mapping[str, Any], deadline: float) -> Mapping[int, Address]:
-    for address in addresses(bootstrap):
-        try:
-            with logged_in(address, own_security(properties), deadline, silence=_SILENCE_SECONDS) as wire:
-                return ask_brokers(wire).brokers
-        except (OSError, WireError, NotListedError):
-            continue
-    return {}
 
 
 def _body(partitions: Collection[Partition]) -> bytes:

@@ -12,8 +12,12 @@ from workbench.errors import SourceUnreachableError
 from workbench.kafka.ages import ages
 from workbench.kafka.assigned import assigned_samples, read_partitions
 from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.leaders import leader_of, topics_of
 from workbench.kafka.limits import read_limits, samples_of
+from workbench.kafka.local_starts import local_starts
+from workbench.kafka.local_starts import samples_of as starts_samples
+from workbench.kafka.quotas import all_limits, of_clients
 from workbench.kafka.stable import StandingStill, standing, to_samples
 from workbench.queues.observer import Ages, Listing, Round
 from workbench.queues.views import SOURCE, Partition, Snapshot
@@ -61,7 +65,7 @@ class KafkaObserver:
         read = read_partitions(series)
         found = [
             assigned_samples(views, read, name, at),
-            _leaders(self._kafka, {(topic, part) for _, topic, part in read}, name, at),
+            *_of_logs(self._kafka, {(topic, part) for _, topic, part in read}, name, at),
         ]
         try:
             if stable := self._kafka.last_stable(standing(series), incomplete):
@@ -71,6 +75,11 @@ class KafkaObserver:
         if limits := read_limits(self._kafka, views):
             found.append(samples_of(limits, name, at))
         return found
+
+    def client_quotas(self) -> dict[tuple[str, bool], float] | None:
+        """See `Observer`."""
+        limits = all_limits(self._kafka.bootstrap, self._kafka.properties, seconds=_METADATA_SECONDS)
+        return None if limits is None else of_clients(limits)
 
     def rounds(self) -> KafkaRounds:
         """See `Observer`."""
@@ -94,7 +103,7 @@ class KafkaRounds:
         if stable := self._kafka.last_stable(self._still.of(snapshot), missing):
             tables.append(to_samples(stable, self._name, at))
         if time.monotonic() >= self._ask_at:
-            tables.append(_leaders(self._kafka, {(topic, part) for _, topic, part in snapshot.commits}, self._name, at))
+            tables += _of_logs(self._kafka, {(topic, part) for _, topic, part in snapshot.commits}, self._name, at)
             if limits := read_limits(self._kafka, views):
                 tables.append(samples_of(limits, self._name, at))
             self._ask_at = time.monotonic() + _LIMITS_SECONDS
@@ -102,8 +111,11 @@ class KafkaRounds:
         return Round(snapshot=snapshot, views=views, series=series, incomplete=missing)
 
 
-def _leaders(kafka: KafkaCluster, parts: Collection[Partition], cluster: str, at: float) -> pa.Table:
-    """Who leads these partitions, in `SAMPLES_SCHEMA`; nothing if no broker answers in time."""
+def _of_logs(kafka: KafkaConnection, parts: Collection[Partition], cluster: str, at: float) -> list[pa.Table]:
+    """Who leads these partitions, how many replicas are not in sync, and where the leader's own disk begins, in `SAMPLES_SCHEMA`.
+
+    Nothing if no broker answers in time.
+    """
     from confluent_kafka import KafkaException
 
     batch = SampleBatch(cluster, SOURCE)
@@ -111,9 +123,15 @@ def _leaders(kafka: KafkaCluster, parts: Collection[Partition], cluster: str, at
         topics = topics_of(kafka, {topic for topic, _ in parts}, _METADATA_SECONDS) if parts else {}
     except KafkaException:
         topics = {}
+    leaders: dict[Partition, int] = {}
     for topic, partition in sorted(parts):
         if topic in topics:
             leader = leader_of(topics, (topic, partition))
             labels = {"topic": topic, "partition": partition}
             batch.add("leader", labels, [round(at * 1e6)], [NO_LEADER if leader is None else leader])
-    return batch.to_arrow()
+            if (known := topics[topic].partitions.get(partition)) is not None:
+                batch.add("missing_replicas", labels, [round(at * 1e6)], [len(known.replicas) - len(known.isrs)])
+            if leader is not None:
+                leaders[topic, partition] = leader
+    starts = local_starts(kafka.bootstrap, kafka.properties, leaders) if leaders else {}
+    return [batch.to_arrow(), starts_samples(starts, cluster, at)]

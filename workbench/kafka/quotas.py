@@ -16,7 +16,7 @@ from workbench.queues.gateway import Quotas
 _DESCRIBE = Api("DescribeClientQuotas", 48, 1, 1)
 _EXACT, _DEFAULT = 0, 1  # match types
 _SECONDS = 5.0
-_USER, _CLIENT, _READ = "user", "client-id", "consumer_byte_rate"
+_USER, _CLIENT, _READ, _WRITE = "user", "client-id", "consumer_byte_rate", "producer_byte_rate"
 
 _Body = bytes
 
@@ -124,6 +124,16 @@ def parse_limits(answer: WireAnswer) -> list[Limit]:
         return found
 
     return answer.array(entry)
+
+
+def of_clients(limits: Iterable[Limit]) -> dict[tuple[str, bool], float]:
+    """Limits of single client ids: (client id, whether it is about writes) to bytes/s of each broker."""
+    found: dict[tuple[str, bool], float] = {}
+    for limit in limits:
+        client = limit.of.get(_CLIENT)
+        if client is not None and limit.of.keys() == {_CLIENT}:
+            found |= {(client, kind == _WRITE): limit.values[kind] for kind in (_READ, _WRITE) if kind in limit.values}
+    return found
 
 
 def limits_reading(limits: Iterable[Limit]) -> list[Limit]:

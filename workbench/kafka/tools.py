@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from workbench.humanize import shell_word
 
+_RATES = {False: "consumer_byte_rate", True: "producer_byte_rate"}
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaTools:
@@ -24,17 +26,26 @@ class KafkaTools:
             f" --entity-name {shell_word(topic)} --add-config retention.ms={milliseconds}"
         )
 
+    def list_short(self) -> str:
+        """See `Tools`."""
+        return f"kafka-topics --bootstrap-server {self.brokers} --describe --under-replicated-partitions"
+
+    def list_leaderless(self) -> str:
+        """See `Tools`."""
+        return f"kafka-topics --bootstrap-server {self.brokers} --describe --unavailable-partitions"
+
     def list_quotas(self) -> str:
         """See `Tools`: the tool tells those of users, of client ids and of both only one after the other."""
         each = f"kafka-configs --bootstrap-server {self.brokers} --describe --entity-type $of"
         return f'for of in users clients "users --entity-type clients"; do {each}; done'
 
-    def lift_quota(self, client_id: str) -> str:
+    def limit_client(self, client_id: str, bytes_per_second: int, *, writes: bool = False) -> str:
         """See `Tools`."""
-        return (
-            f"kafka-configs --bootstrap-server {self.brokers} --entity-type clients --entity-name {client_id}"
-            " --alter --delete-config consumer_byte_rate"
-        )
+        return self._of_client(client_id, f"--add-config {_RATES[writes]}={bytes_per_second}")
+
+    def lift_quota(self, client_id: str, *, writes: bool = False) -> str:
+        """See `Tools`."""
+        return self._of_client(client_id, f"--delete-config {_RATES[writes]}")
 
     def add_partitions(self, topic: str, total: int) -> str:
         """See `Tools`."""
@@ -66,6 +77,12 @@ class KafkaTools:
         return (
             f"kafka-consumer-groups.sh --bootstrap-server {self.brokers} --group {shell_word(group)} "
             "--reset-offsets --from-file plan.csv --dry-run"
+        )
+
+    def _of_client(self, client_id: str, change: str) -> str:
+        return (
+            f"kafka-configs --bootstrap-server {self.brokers} --entity-type clients --entity-name {client_id}"
+            f" --alter {change}"
         )
 
     def _transactions(self, words: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
@@ -121,13 +119,13 @@ class EstateBroker:
 
     def suspend(self) -> None:
         """Let it hang: its connections stay open, and nothing is answered."""
-        os.kill(self.child.pid, signal.SIGSTOP)
+        self.child.suspend()
         self.suspended = True
 
     def resume(self) -> None:
         """Let it go on."""
         if self.suspended:
-            os.kill(self.child.pid, signal.SIGCONT)
+            self.child.resume()
             self.suspended = False
 
     def restart(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.errors import GuardError, SetupError
-from workbench.files import atomic_folder, exclusive_lock
+from workbench.files import atomic_folder, exclusive_lock, write_text
 from workbench.lab.process import run_within
 from workbench.places import cache_dir
 from workbench.spark.java import find_java, trust_options
@@ -29,12 +29,14 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """One module and everything it needs."""
+    """One module and everything it needs; or of several modules only the jars with a classifier, such as "test"."""
 
     name: str
     module: str
     organisation: str = "org.apache.kafka"
     version: str = KAFKA_VERSION
+    classifier: str | None = None
+    others: tuple[str, ...] = ()
     system: str = "Kafka"
 
     @property
@@ -71,7 +73,9 @@ CONNECT = JarSet("connect", "connect-runtime")  # for the tests: a real group of
 OLD_BROKER = JarSet(
     "broker_3.9.1", "kafka_2.13", version="3.9.1"
 )  # for the tests: what other tools can still read, and ZooKeeper
-PULSAR = JarSet("pulsar", "pulsar-broker", "org.apache.pulsar", "4.0.7", "Pulsar")
+# A broker's remote storage that is a folder (LocalTieredStorage), beside the jars of BROKER.
+TIERED = JarSet("tiered", "kafka-storage", classifier="test", others=("kafka-clients", "kafka-server-common"))
+PULSAR = JarSet("pulsar", "pulsar-broker", "org.apache.pulsar", "4.0.7", system="Pulsar")
 # What a Java consumer of the lab is measured with; the two generations write names and labels differently.
 JMX_AGENTS = {
     version: JarSet(f"jmx_agent_{version}", "jmx_prometheus_javaagent", "io.prometheus.jmx", version)
@@ -112,7 +116,11 @@ def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
     command: list[str | Path] = [find_java().program, *trust_options(), "-jar", _ivy_jar()]
     if settings := os.environ.get("WORKBENCH_IVY_SETTINGS"):
         command += ["-settings", settings]
-    command += ["-dependency", jars.organisation, jars.module, jars.version, "-confs", "default"]
+    if jars.classifier is None:
+        command += ["-dependency", jars.organisation, jars.module, jars.version]
+    else:
+        command += ["-ivy", _wanted(jars, target)]
+    command += ["-confs", "default"]
     command += ["-cache", cache_dir() / "ivy"]
     # BookKeeper calls its jars with a native library inside .nar; a class path takes only names that end in .jar.
     command += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).jar"]
@@ -143,6 +151,22 @@ def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
             hint="Check the network and the proxy; WORKBENCH_IVY_SETTINGS names an Ivy settings file for a mirror.",
         )
     progress(total, total)
+
+
+def _wanted(jars: JarSet, target: Path) -> Path:
+    """File that asks Ivy for jars with a classifier, which no option can; beside the folder that they come into."""
+    path = target.with_name(f"{jars.name}.ivy.xml")
+    wanted = "".join(
+        f'<dependency org="{jars.organisation}" name="{name}" rev="{jars.version}" transitive="false">'
+        f'<artifact name="{name}" type="jar" ext="jar" m:classifier="{jars.classifier}"/></dependency>'
+        for name in (jars.module, *jars.others)
+    )
+    write_text(
+        path,
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        f'<info organisation="workbench" module="{jars.name}"/><dependencies>{wanted}</dependencies></ivy-module>\n',
+    )
+    return path
 
 
 def check(folder: Path, expected: dict[str, str], *, what: str) -> None:

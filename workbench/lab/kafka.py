@@ -201,7 +201,13 @@ def _admin(bootstrap: str) -> Any:
 
 
 def create_topic(
-    bootstrap: str, topic: str, partitions: int, *, settings: Mapping[str, str] | None = None, seconds: float = 30.0
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    *,
+    settings: Mapping[str, str] | None = None,
+    replicas: int = 1,
+    seconds: float = 30.0,
 ) -> None:
     """Create a topic, with settings of its own, and wait until every partition has a leader.
 
@@ -213,7 +219,7 @@ def create_topic(
 
     admin = _admin(bootstrap)
     try:
-        admin.create_topics([NewTopic(topic, partitions, 1, config=dict(settings or {}))])[topic].result(
+        admin.create_topics([NewTopic(topic, partitions, replicas, config=dict(settings or {}))])[topic].result(
             timeout=seconds
         )
     except KafkaException as error:

@@ -56,6 +56,14 @@ class Child:
         self.popen.wait()
         self.record.unlink(missing_ok=True)
 
+    def suspend(self) -> None:
+        """Let it hang: its connections stay open, and nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def stop(self, *, seconds: float = STOP_SECONDS) -> None:
         """Ask it to end, and end it if it does not."""
         if self.alive:

@@ -48,7 +48,7 @@ class CountedRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class MeterColumns:
     """Records at one point, a column each.
 
     Attributes:
@@ -96,7 +96,7 @@ class Meter:
         write: takes rows as JSON lines; they must be safe when it returns.
         points: that this layer tells of; each has a row in every flush, so that silence is not loss.
         incarnation: larger than that of the task that read the partition before; None: the clock's milliseconds.
-        adds: see `AuditRow`.
+        adds, of_process: see `AuditRow`.
         seen: what was counted and is not in a row yet, by point, in any order.
     """
 
@@ -110,6 +110,7 @@ class Meter:
     window_ms: int = 60_000
     incarnation: int | None = None
     adds: bool = False
+    of_process: bool = False
     now_ms: Callable[[], float] = lambda: time.time() * 1000
     seen: dict[Point, list[CountedRecord]] = field(init=False)
     _sequence: int = 0
@@ -198,10 +199,10 @@ class Meter:
     def _bare(self, point: Point, *, start: int, stop: int, incarnation: int, sequence: int) -> AuditRow:
         return AuditRow(
             stream=self.stream, layer=self.layer, point=point, topic=self.topic, partition=self.partition, start=start, stop=stop,
-            incarnation=incarnation, sequence=sequence, adds=self.adds, emitted_ms=round(self.now_ms()),
+            incarnation=incarnation, sequence=sequence, adds=self.adds, of_process=self.of_process, emitted_ms=round(self.now_ms()),
         )  # fmt: skip
 
-    def columns(self, point: Point, start: int, stop: int) -> Columns | None:
+    def columns(self, point: Point, start: int, stop: int) -> MeterColumns | None:
         """What was counted of the positions [start, stop); None: nothing."""
         done = [it for it in self.seen[point] if start <= it.offset < stop]
         if not done:
@@ -209,7 +210,7 @@ class Meter:
         _, created, sizes, hashes, updated, now, errors = zip(*done, strict=True)
         made, at = np.array(created, dtype=np.int64), np.array(now, dtype=np.int64)
         known = [when - then for then, when in zip(updated, now, strict=True) if then is not None]
-        return Columns(
+        return MeterColumns(
             created_ms=made,
             sizes=np.array(sizes, dtype=np.int64),
             hashes=np.array([it or 0 for it in hashes], dtype=np.int64),

@@ -54,6 +54,7 @@ class AuditRow(StrictDocument):
         sequence: of its rows; a row that was delivered twice has the same.
         adds: it tells of records that were given out once more on purpose, such as a replay of what was lost: they come on top of what
             others have given out of these positions, and replace nothing.
+        of_process: the positions are numbers of a process's own, which nobody goes on with after its end.
         created_ms, updated_ms: counts by latency (`LATENCY_MS`), since the record's creation and since the layer before.
         errors: records by class of error, where the point is `rejected` or `dead`.
     """
@@ -69,6 +70,7 @@ class AuditRow(StrictDocument):
     incarnation: _Count
     sequence: _Count
     adds: bool = False
+    of_process: bool = False
     emitted_ms: _Count
     windows: Annotated[list[WindowCount], Field(max_length=_MOST_WINDOWS)] = Field(default=[])
     created_ms: Annotated[list[_Count], Field(max_length=len(LATENCY_MS) + 1)] = Field(default=[])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -86,7 +86,8 @@ class MappingRule(BaseModel):
         stat_label: an exporter's label whose value becomes `stat` (outcomes).
         scale: factor from the metric's unit to the signal's unit.
         constants: canonical labels with a fixed value, where the exporter has no label for them.
-        where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings).
+        where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings: the first rule
+            of the profile whose pattern matches counts).
         state_label: for a group's state, the label with its name; the series with the value 1, or the only one, counts.
         parts: for a duration without a histogram, the metrics that tell it: `mean` of a call lately, `batch` (mean records in a call;
             without it, one), `count` (of records, a counter). Of several names, the exporter has one.
@@ -142,6 +143,10 @@ class MappingRule(BaseModel):
         """Every name of the metric, the preferred one first."""
         return (self.metric, *self.also)
 
+    def is_about(self, labels: Mapping[str, str]) -> bool:
+        """Whether a series with these labels is meant."""
+        return all(name not in labels or re.fullmatch(it, labels[name]) for name, it in self.where.items())
+
     def exported(self, kind: Kind) -> list[tuple[str, str, int]]:
         """Names of the exported series: (name, stat, place of the metric's name in its list)."""
         if self.parts:
@@ -188,7 +193,7 @@ class Profile(BaseModel):
     # By how much its values are late when they arrive, in seconds: a service that publishes one a minute, some minutes later.
     late_seconds: float = Field(default=0.0, ge=0, le=3600)
     signals: dict[str, MappingRule]
-    _index: dict[str, tuple[str, MappingRule, str]] = PrivateAttr(default_factory=dict)
+    _index: dict[str, list[tuple[str, MappingRule, str]]] = PrivateAttr(default_factory=dict)
     _generation: dict[str, int] = PrivateAttr(default_factory=dict)
 
     @field_validator("signals")
@@ -205,8 +210,8 @@ class Profile(BaseModel):
         rule = self.signals.get(signal)
         return Quality.ABSENT if rule is None else rule.quality
 
-    def metrics(self) -> Mapping[str, tuple[str, MappingRule, str]]:
-        """Map of every exported series name to (signal, rule, stat)."""
+    def metrics(self) -> Mapping[str, Sequence[tuple[str, MappingRule, str]]]:
+        """Map of every exported series name to (signal, rule, stat): several, where labels tell what a series of the name means."""
         return self._index
 
     def model_post_init(self, _context: Any) -> None:
@@ -214,7 +219,7 @@ class Profile(BaseModel):
         names = self._index
         for signal, rule in self.signals.items():
             for name, stat, generation in rule.exported(SIGNALS[signal].kind):
-                names[name] = (signal, rule, stat)
+                names.setdefault(name, []).append((signal, rule, stat))
                 self._generation[name] = generation
 
     @property
@@ -238,12 +243,10 @@ class Profile(BaseModel):
 
     def meaning(self, metric: str, labels: Mapping[str, str], *, left_out: LeftOut | None = None) -> Meaning | None:
         """Look up a series; None if this profile does not have it, or if a label is invalid, which is noted in `left_out`."""
-        known = self._index.get(metric)
+        known = next((it for it in self._index.get(metric, ()) if it[1].is_about(labels)), None)
         if known is None:
             return None
         signal, rule, stat = known
-        if any(name in labels and not re.fullmatch(pattern, labels[name]) for name, pattern in rule.where.items()):
-            return None
         canonical: dict[str, Any] = dict(rule.constants)
         for name, theirs in rule.labels.items():
             value: Any = labels.get(theirs)

@@ -65,17 +65,19 @@ class Fit:
 
 def fit(profile: Profile, examples: Examples, *, names: frozenset[str] = frozenset()) -> Fit:
     """Compare a profile with the exported series; `names`: all metric names, also of series without recent samples."""
-    checks = tuple(_check(signal, rule, examples, names) for signal, rule in profile.signals.items())
+    checks = tuple(_check(profile, signal, rule, examples, names) for signal, rule in profile.signals.items())
     found = tuple(it.signal for it in checks if it.state is RuleState.FOUND)
     absent = tuple(signal for signal in profile.signals if signal not in found)
     return Fit(profile=profile, found=found, absent=absent, checks=checks)
 
 
-def _check(signal: str, rule: MappingRule, examples: Examples, names: frozenset[str]) -> RuleCheck:
+def _check(profile: Profile, signal: str, rule: MappingRule, examples: Examples, names: frozenset[str]) -> RuleCheck:
     histogram = SIGNALS[signal].kind is Kind.HISTOGRAM
     exported = [name for name, _, _ in rule.exported(SIGNALS[signal].kind)]
     here = [name for name in exported if name in examples]
-    needed = {theirs for name, theirs in rule.labels.items() if name in _NEEDED}
+    # An example of a name with several meanings is one of them: it need not have the labels of the others.
+    single = all(len(profile.metrics()[name]) == 1 for name in exported)
+    needed = {theirs for name, theirs in rule.labels.items() if name in _NEEDED and single}
     if not here:
         native = next((metric for metric in rule.metrics if histogram and metric in {*examples, *names}), None)
         if native is not None:
@@ -149,7 +151,7 @@ def what_to_add(signal: str, profiles: Sequence[Profile]) -> str:
     ]
     if not givers and signal == "last_stable_offset":
         return "no known exporter has it: Workbench asks Kafka itself, for partitions that stand still (setting: bootstrap)"
-    if not givers and signal in ("read_quota", "assigned"):
+    if not givers and signal in ("read_quota", "assigned", "leader", "missing_replicas", "local_start_offset"):
         return "no known exporter has it: Workbench asks Kafka itself (setting: bootstrap)"
     if not givers and signal == "restoring":
         return "the restoring clients of Kafka Streams tell it, in the profiles of Java clients"

@@ -101,6 +101,10 @@ class PulsarObserver:
         """See `Observer`: nothing yet."""
         return []
 
+    def client_quotas(self) -> None:
+        """See `Observer`: not known. A Pulsar limits topics and subscriptions, and not clients."""
+        return
+
     def rounds(self) -> Rounds:
         """See `Observer`.
 

@@ -183,6 +183,9 @@ class Gateway(Protocol):
     def read_quota(self, clients: Collection[str]) -> float | None:
         """Bytes/s that these client ids may together read from each broker; None without a quota, or if it cannot be told."""
 
+    def local_starts(self, leaders: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        """Where the leader's own disk begins in each partition: before it is remote storage alone; unknown ones are left out."""
+
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> Mapping[Partition, str]:
         """Commit offsets for a group without members; return the error of each failed partition."""
 

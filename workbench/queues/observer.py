@@ -105,5 +105,8 @@ class Observer(Protocol):
             incomplete: receives what could not be read.
         """
 
+    def client_quotas(self) -> Mapping[tuple[str, bool], float] | None:
+        """What is set for client ids themselves: (client id, whether it is about writes) to bytes/s; None if it cannot be told."""
+
     def rounds(self) -> Rounds:
         """Begin a recording."""

@@ -17,11 +17,20 @@ class Tools(Protocol):
     def set_retention(self, topic: str, milliseconds: int) -> str:
         """Keep the records of a topic for longer."""
 
+    def list_short(self) -> str:
+        """Partitions that lack a replica in sync, with all of their replicas."""
+
+    def list_leaderless(self) -> str:
+        """Partitions without a leader, with all of their replicas."""
+
     def list_quotas(self) -> str:
         """All quotas: of users, of clients, and of both."""
 
-    def lift_quota(self, client_id: str) -> str:
-        """Take the read quota of a client id away; the id is a word of a shell already."""
+    def limit_client(self, client_id: str, bytes_per_second: int, *, writes: bool = False) -> str:
+        """Let a client id read (or write) at most so much from each broker; the id is a word of a shell already."""
+
+    def lift_quota(self, client_id: str, *, writes: bool = False) -> str:
+        """Take the read (or write) quota of a client id away; the id is a word of a shell already."""
 
     def add_partitions(self, topic: str, total: int) -> str:
         """Give a topic so many partitions."""

@@ -82,6 +82,21 @@ class LetterLine(Answered):
     words: str
 
 
+class ArrivalLine(Answered):
+    """What an audit says of one stream (None: the audit itself could not be made) in a health report."""
+
+    audit: str
+    stream: str | None
+    windows: int
+    lost: int
+    doubled: int
+    missing_at_most: int
+    open_windows: int
+    edge: str | None
+    lagging: list[str]
+    problem: str | None
+
+
 class HealthDocument(Answered):
     """`result.json` of a scheduled health report."""
 
@@ -102,6 +117,7 @@ class HealthDocument(Answered):
     gone: list[str]
     sizing: SizingDocument
     dead_letters: list[LetterLine]
+    arrivals: list[ArrivalLine]
     lines: list[HealthLineDocument]
     not_judged: list[UnjudgedDocument]
     findings: list[Any]

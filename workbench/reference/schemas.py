@@ -16,7 +16,7 @@ from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.plans.journal import Entry
 from workbench.redrive.planfile import RedrivePlan
-from workbench.reference import documents, reports
+from workbench.reference import documents, impact_shapes, reports
 from workbench.reference.page import code, page, table
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, Rollback
@@ -55,6 +55,7 @@ DOCUMENTS = (
     Document(name="sweep", by="triage --all", kind=documents.SweepDocument),
     Document(name="snapshot", by="snapshot", kind=documents.SnapshotDocument),
     Document(name="snapshot-ranked", by="snapshot --limit, --sort", kind=documents.RankedSnapshot),
+    Document(name="impact", by="impact", kind=impact_shapes.ImpactDocument),
     Document(name="tree", by="tree", kind=documents.Tree),
     Document(name="settings", by="settings", kind=documents.SettingsKeys),
     Document(name="doctor", by="doctor", kind=documents.DoctorCheck, many=True),

@@ -83,6 +83,7 @@ def survey(gateway: Gateway, request: PlanRequest, *, with_start: bool = True) -
         read_by_old=frozenset(read_by(old, commits, cluster)),
         old_kind=old.protocol,
         read_quota=gateway.read_quota({member.client_id for member in old.members}),
+        local_starts=gateway.local_starts(_led(cluster, partitions)),
         spans=spans,
         older=older_at_start(gateway, heads, instants[0]) if with_start else {},
         audience=gateway.audience(set(request.topics)),
@@ -91,6 +92,12 @@ def survey(gateway: Gateway, request: PlanRequest, *, with_start: bool = True) -
         else frozenset(),
         new_members=len(new.members),
     )
+
+
+def _led(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """Broker that leads each partition, of those that have one."""
+    found = {(topic, number): cluster.topics[topic].leaders.get(number, -1) for topic, number in partitions}
+    return {part: leader for part, leader in found.items() if leader >= 0}
 
 
 def _checked_kinds(gateway: Gateway, request: PlanRequest) -> tuple[GroupView, GroupView]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.humanize import counted, duration, listed, plural, size
+from workbench.humanize import counted, duration, listed, percent, plural, size
 from workbench.logs.times import TAIL_LIMITS, WindowSpan
 from workbench.queues.gateway import Audience, TopicSettings, names_of
 from workbench.queues.kinds import STREAMS, STREAMS_SOURCE
@@ -81,6 +81,7 @@ def plan_warnings(request: PlanRequest, planned: Sequence[PlannedPartition], fou
             )
     warnings += order_words(found.spans, found.older)
     warnings += _quota(request, planned, found)
+    warnings += remote_words(planned, found.local_starts)
     if gap := gaps(planned, found.commits):
         warnings.append(
             f"The old group has not yet processed {counted(sum(gap.values()), 'message')} before the targets (in "
@@ -148,6 +149,28 @@ def _quota(request: PlanRequest, planned: Sequence[PlannedPartition], found: Sur
     if left and 0 < min(left) < least:
         words += f" Retention may delete records of it in {duration(min(left))}: raise the quota or retention.ms first."
     return [words]
+
+
+def remote_words(planned: Sequence[PlannedPartition], starts: Mapping[Partition, int]) -> list[str]:
+    """How much of the window is in remote storage alone, and what each broker has to read from there."""
+    cold = {
+        part.key: max(0, min(part.stop, starts[part.key]) - part.target)
+        for part in planned
+        if part.key in starts and part.target is not None
+    }
+    messages, whole = sum(cold.values()), sum(part.messages for part in planned)
+    if not messages:
+        return []
+    loads: dict[int, float] = {}
+    for part in planned:
+        if cold.get(part.key) and part.messages:
+            share = cold[part.key] / part.messages
+            loads[part.leader] = loads.get(part.leader, 0.0) + share * (part.bytes_estimate or 0)
+    brokers = listed([f"{size(load)} by broker {broker}" for broker, load in sorted(loads.items())], most=_MOST_NAMED)
+    return [
+        f"{percent(messages / whole)} of the window ({counted(messages, 'message')}) is in remote storage alone, and read from there:"
+        f" {brokers}. That is slow, and may hold up groups that share these brokers: set a cap, and watch with `workbench impact`."
+    ]
 
 
 def _begins_late(part: PlannedPartition, request: PlanRequest) -> bool:

@@ -58,6 +58,7 @@ class Survey:
         read_by_old: partitions that the old group reads, by its commits and its members.
         old_kind: kind of the old group (`queues.kinds`).
         read_quota: bytes/s that the old group's members may together read from each broker; None: none, or not known.
+        local_starts: where brokers' own disks begin; of partitions that are left out nobody tells.
         spans: of the window, if it has an end.
         older: records before the window's start among the first ones of its range.
         audience: all groups that read the topics.
@@ -73,6 +74,7 @@ class Survey:
     read_by_old: frozenset[Partition] = frozenset()
     old_kind: str = UNKNOWN
     read_quota: float | None = None
+    local_starts: Mapping[Partition, int] = field(default_factory=dict)
     spans: Mapping[Partition, WindowSpan] = field(default_factory=dict)
     older: Mapping[Partition, int] = field(default_factory=dict)
     audience: Audience = field(default_factory=Audience)

@@ -13,6 +13,7 @@ from typing import Any
 from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
 from workbench.humanize import count, duration, percent, plural, printable
+from workbench.report.arrivals import StreamLine
 from workbench.report.budget import SHORTEST_SECONDS, Budget
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
 from workbench.report.result import NEWS, SCHEMA
@@ -108,6 +109,7 @@ class Health:
     previous_end: datetime | None = None
     gone: tuple[str, ...] = field(default=())
     dead_letters: tuple[DeadLetterLine, ...] = ()
+    arrivals: tuple[StreamLine, ...] = ()
 
     @property
     def compared_with(self) -> str:
@@ -128,7 +130,13 @@ class Health:
         """Exit code; findings outweigh "cannot tell"; muted ones do not count."""
         if any(line.finding.state is State.LAGGING and line.finding.muted is None for line in self.lines):
             return ExitCode.FINDINGS
-        unsure = incomplete_verdict(self.triage.findings) or any(it.muted is None for it in self.triage.not_judged)
+        if any(it.is_breach for it in self.arrivals):
+            return ExitCode.FINDINGS
+        unsure = (
+            any(it.is_open for it in self.arrivals)
+            or incomplete_verdict(self.triage.findings)
+            or any(it.muted is None for it in self.triage.not_judged)
+        )
         return ExitCode.EVIDENCE if unsure else ExitCode.OK
 
     @property
@@ -227,6 +235,7 @@ class Health:
             "gone": list(self.gone),
             "sizing": self.sizing.to_json(),
             "dead_letters": [it.to_json() for it in self.dead_letters],
+            "arrivals": [it.to_json() for it in self.arrivals],
             "lines": [_line_json(line) for line in self.lines],
             "not_judged": [group.to_json() for group in self.triage.not_judged],
             "findings": [line.finding.to_json() for line in self.lines if line.finding.state is not State.HEALTHY],
@@ -264,6 +273,7 @@ def assess(
     previous: Mapping[str, Any] | None = None,
     run_id: str = "",
     letter_topics: Sequence[str] = (),
+    arrivals: Sequence[StreamLine] = (),
 ) -> Health:
     """Combine the results; pure. `letter_topics` are the settings' patterns of dead-letter topics; empty: by convention."""
     before = {(it["group"], it["topic"]): it for it in (previous or {}).get("lines", [])}
@@ -291,6 +301,7 @@ def assess(
         previous_end=_end_of(previous),
         gone=tuple(f"{group} ← {topic}" for group, topic in sorted(before) if (group, topic) not in seen),
         dead_letters=dead_letters_in(capture.samples, start=start, end=end, patterns=letter_topics),
+        arrivals=tuple(arrivals),
     )
 
 
@@ -363,6 +374,12 @@ def overview(health: Health, *, most: int = 30) -> str:
     letters = [f"{it.topic}: {it.words}" for it in health.dead_letters if it.letters != 0]
     if letters:
         letters = ["", "Dead letters:", *letters]
+    if health.arrivals:
+        letters += [
+            "",
+            "Did everything arrive?",
+            *(f"{printable(it.stream or it.audit)}: {printable(it.words)}" for it in health.arrivals),
+        ]
     return "\n".join(
         [health.sentence, "", *text, *([f"… and {more} more in the report"] if more > 0 else []), *beside, *letters]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -29,6 +30,8 @@ STATE_STYLE = {
 }
 _PICTURE_WIDTH = 104  # narrower terminals show only text
 _MAX_DETAILED = 10  # longer lists are an overview with the worst ones in detail
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")  # of TOML
 
 
 def show(console: SafeConsole, result: Triage, samples: pa.Table) -> None:
@@ -212,14 +215,15 @@ def _actions(finding: Finding) -> list[object]:
         if action.command:
             shown += [Line(line, style="cyan", indent=5) for line in action.command.splitlines()]
         elif action.kind:
-            shown.append(_numbered("", Text(how_to_set(action.kind, finding.group), style="dim")))
+            shown.append(_numbered("", Text(how_to_set(action.kind, finding.group, finding.cluster), style="dim")))
         shown.append(_numbered("", Text(f"check: {action.verify}", style="dim")))
     return shown
 
 
-def how_to_set(kind: str, group: str) -> str:
+def how_to_set(kind: str, group: str, cluster: str) -> str:
     """Where the settings take the command of an action from."""
-    return f'no command yet: set {kind} in workbench.toml, [clusters.….groups."{printable(group)}".actions]'
+    name = printable(cluster) if _BARE_KEY.fullmatch(cluster) else f'"{printable(cluster)}"'
+    return f'no command yet: set {kind} in workbench.toml, [clusters.{name}.groups."{printable(group)}".actions]'
 
 
 def _numbered(number: str, text: Text) -> Table:

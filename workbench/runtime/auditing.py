@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench.commit_note import CommitNote
 from workbench.layers.marks import NO_MARKS, OURS, Marks, marks_of
-from workbench.layers.meter import Columns, Meter, Pieces
+from workbench.layers.meter import Meter, MeterColumns, Pieces
 from workbench.layers.rows import AuditRow, Point
 from workbench.runtime.config import AuditConfig
 from workbench.runtime.event import Headers, Record, TopicPartition
@@ -133,7 +133,7 @@ class _TaskMeter(Meter):
         self._chunks.append(_Chunk(offsets, stamps, _lengths(keys), _lengths(values), marks, now_ms))
         self._all = None
 
-    def columns(self, point: Point, start: int, stop: int) -> Columns | None:
+    def columns(self, point: Point, start: int, stop: int) -> MeterColumns | None:
         """See `Meter`."""
         if self._all is None:
             self._all = _gathered(self._chunks)
@@ -156,7 +156,7 @@ class _TaskMeter(Meter):
             now, created_then, updated = now[known], created[measured][known], updated[measured][known]
         else:
             created_then = created
-        return Columns(
+        return MeterColumns(
             created_ms=created, sizes=sizes, hashes=hashes, named=named, since_created_ms=now - created_then,
             since_updated_ms=(now - updated)[updated >= 0], errors=errors,
         )  # fmt: skip

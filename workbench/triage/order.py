@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from workbench.triage.causes import (
     burst,
+    cold_read,
     consumer_stopped,
     delay_backlog,
     hot_key,
@@ -51,6 +52,7 @@ _ORDER = (
     throttled.QUESTION,
     slow_network.QUESTION,
     stuck_partition.FROZEN,
+    cold_read.QUESTION,
     hot_partition.QUESTION,
     burst.QUESTION,
     too_few_consumers.QUESTION,

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
 from workbench.triage.facts import fact
-from workbench.triage.facts.members import Members
+from workbench.triage.facts.cold import Cold
 from workbench.triage.verdict import Answer, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubscriptionFeatures(Members):
+class SubscriptionFeatures(Cold):
     """One judged subscription (`triage.judge`).
 
     Attributes:

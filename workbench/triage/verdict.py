@@ -30,6 +30,7 @@ class Verdict(StrEnum):
     SLOW_NETWORK = "slow_network"
     HOT_PARTITION = "hot_partition"
     BURST = "burst"
+    COLD_READ = "cold_read"
     TOO_FEW_CONSUMERS = "too_few_consumers"
     PARTITION_CEILING = "partition_ceiling"
     CANNOT_TELL = "cannot_tell"

@@ -127,7 +127,7 @@ FROZEN = Node(
         no("none", "what is behind moves", always),
     ),
     yes=Conclude(Verdict.STUCK_PARTITION),
-    no=Ask("hot_partition"),
+    no=Ask("cold_read"),
     words=_frozen_words,
     needs=("committed_offset",),
     measures=(Measure("committed_offset", "frozen_count", "partitions whose commits have stopped"),),

@@ -1,0 +1,83 @@
+"""Real tiered storage, with a slow store: of two groups on one topic, the one in remote storage is a cold read, until it is back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.sharing import Sharing
+from workbench import api
+from workbench.collect.record import Recorder
+from workbench.lab.kafka import set_quota
+from workbench.lab.tiered import TIERED_TOPIC, TieredLab, start_tiered
+from workbench.queues.systems import system_of
+from workbench.triage.verdict import State, Verdict
+
+pytestmark = [pytest.mark.lab, pytest.mark.jvm, pytest.mark.slow]
+
+SLOW, FASTER = 150_000, 700_000  # bytes/s that a broker reads from remote storage: less than arrives, and more
+
+
+def recorded(lab: TieredLab, folder: Path, seconds: float) -> None:
+    """Record so long."""
+    cluster = lab.cluster()
+    done = threading.Event()
+    Recorder(cluster, folder, interval_seconds=2.0, thresholds=cluster.thresholds).run(done, seconds=seconds)
+
+
+def judged(folder: Path, since: str, baseline: str) -> dict[str, Any]:
+    """Findings by group."""
+    return {it.group: it for it in api.triage(capture=folder, since=since, baseline=baseline).findings}
+
+
+def unread(lab: TieredLab, group: str) -> tuple[int, int]:
+    """(Messages that wait, messages of them that are in remote storage alone)."""
+    from workbench.kafka.local_starts import local_starts
+
+    found = system_of(lab.cluster()).observer(lab.cluster()).snapshot(groups=[group])
+    starts = local_starts(lab.bootstrap, {}, {("events", number): number + 1 for number in range(3)})
+    cold = sum(max(0, starts[part[1:]] - (at or 0)) for part, at in found.commits.items())
+    return sum(found.lag(*part) or 0 for part in found.commits), cold
+
+
+def test_only_the_group_in_remote_storage_is_a_cold_read_and_no_longer_once_it_is_back(tmp_path: Path) -> None:
+    """The other one is on the tail of the same partitions, by the same brokers."""
+    with start_tiered(tmp_path / "lab", remote_bytes_per_second=SLOW) as lab, Sharing(lab.bootstrap) as sharing:
+        sharing.topic("events", [[1, 2], [2, 3], [3, 1]], **TIERED_TOPIC)
+        set_quota(lab.bootstrap, "metering", 1_000_000_000)
+        sharing.read("tail", "events")
+        time.sleep(4)  # it has its partitions before there is a record
+        sharing.fill("events", 3, 60_000, 1000)
+        sharing.write(["events"], 3, 200, 1000)
+        time.sleep(12)  # full segments have left the disks
+        recorder = threading.Thread(target=recorded, args=(lab, tmp_path / "slow", 56))
+        recorder.start()
+        time.sleep(16)
+        sharing.read("cold", "events")
+        recorder.join()
+        found = judged(tmp_path / "slow", "36s ago", "18s")
+        assert found["cold"].verdict is Verdict.COLD_READ
+        assert "More consumers would not help" in found["cold"].headline
+        assert found["tail"].state is State.HEALTHY
+
+        lab.limit_remote(FASTER)
+        time.sleep(8)
+        recorded(lab, tmp_path / "faster", 30)
+        began = time.monotonic()
+        told = judged(tmp_path / "faster", "26s ago", "4s")["cold"]
+        while unread(lab, "cold")[1]:
+            assert time.monotonic() - began < 240
+            time.sleep(1)
+        took = time.monotonic() - began
+        print(f"back on the disks after {took:.0f} s; it said: {told.verdict}: {told.headline}")
+        while unread(lab, "cold")[0] > 1000:
+            assert time.monotonic() - began < 300
+            time.sleep(1)
+        recorded(lab, tmp_path / "back", 24)
+        after = judged(tmp_path / "back", "16s ago", "8s")
+        assert after["cold"].verdict is not Verdict.COLD_READ
+        assert {it.state for it in after.values()} <= {State.HEALTHY, State.DRAINING}

@@ -1,0 +1,1 @@
+"""Ports to message queues."""

@@ -1,0 +1,150 @@
+"""Impact: who slows whom on a cluster's brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.api.measure import measure
+from workbench.api.requests import Measurements, Times
+from workbench.api.run_progress import SILENT, Progress
+from workbench.errors import ExitCode
+from workbench.humanize import plural, shell_word
+from workbench.queues.tools import tools_of
+
+if TYPE_CHECKING:
+    from workbench.triage.blamed import Impact
+    from workbench.triage.brokers import BrokerLook
+    from workbench.triage.finding import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImpactResult:
+    """Who slows whom.
+
+    Attributes:
+        cluster: its name.
+        found: causes, each with its offender, victims and what was compared; readers that are not accused; the answer.
+        actions: of each cause, a cap with its command, and the way back.
+        brokers: what is wrong with brokers, whoever reads, with the groups that it hits.
+        incomplete: what the sources have left out, a sentence each.
+    """
+
+    cluster: str
+    found: Impact
+    actions: tuple[Sequence[Action], ...]
+    brokers: BrokerLook
+    incomplete: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """3 with a cause or a finding about a broker, 4 if it cannot be told, else 0."""
+        from workbench.triage.verdict import Answer
+
+        if self.brokers.findings:
+            return ExitCode.FINDINGS
+        codes = {Answer.YES: ExitCode.FINDINGS, Answer.NO: ExitCode.OK, Answer.CANNOT_TELL: ExitCode.EVIDENCE}
+        return codes[self.found.answer]
+
+    def to_json(self) -> dict[str, Any]:
+        """The document `workbench.impact/1`."""
+        from workbench.triage.blamed import document
+
+        return {
+            **document(self.found, self.cluster, self.actions),
+            "broker_findings": [it.to_json() for it in self.brokers.findings],
+            "unknown": {verdict: list(signals) for verdict, signals in self.brokers.unknown.items()},
+            "incomplete": list(self.incomplete),
+        }
+
+    def _repr_html_(self) -> str:
+        from workbench.api.table import table_html
+
+        rows = [
+            {
+                "offender": it.offender.words,
+                "brokers": ", ".join(map(str, it.offender.brokers)),
+                "bytes/s": round(it.offender.now),
+                "bytes/s before": round(it.offender.before),
+                "victims": ", ".join(one.group for one in it.victims),
+            }
+            for it in self.found.causes
+        ]
+        return table_html(self.found.sentence, rows, notes=self.incomplete)
+
+
+def impact(
+    *,
+    cluster: str | None = None,
+    capture: str | Path | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    baseline: str | None = None,
+    observe: str | None = None,
+    config: Path | None = None,
+    progress: Progress = SILENT,
+) -> ImpactResult:
+    """Find out which group, client or producer slows others on the brokers that they share: a correlation, with what speaks for it.
+
+    Needs the lag of groups by partition, leaders (Kafka itself: `bootstrap`) and the brokers' own metrics
+    (profile `jmx_kafka_broker`). What is missing is named, and leads to "cannot tell".
+
+    Args:
+        cluster, capture: a cluster of the settings, or a recorded folder; one of the two.
+        since, until: timestamps with a time zone, or `15m ago`; default: the last 15 minutes.
+        baseline: length of the time before it to compare with, such as `1h` (default).
+        observe: without a Prometheus: record the cluster for this time first, such as `5m`; its first third is the baseline.
+        config: the settings file; None: `$WORKBENCH_CONFIG`, `./workbench.toml`, or the user's.
+        progress: receives the steps.
+
+    Raises:
+        WorkbenchError: as `triage`; Spark is not needed.
+    """
+    from workbench.collect.capture import NO_BASELINE
+    from workbench.features.servers import neighbourhood
+    from workbench.triage.blamed import actions_of
+    from workbench.triage.brokers import judge_brokers
+    from workbench.triage.neighbours import blame
+    from workbench.window import Window
+
+    request = Measurements(
+        cluster=cluster,
+        capture=None if capture is None else Path(capture),
+        times=Times(since=since, until=until, baseline=baseline),
+        observe=observe,
+        config=config,
+    )
+    measured = measure(request, progress=progress, spark=False)
+    kept, window = measured.capture, measured.window
+    if observe is not None:  # nothing was recorded before
+        window = Window(
+            baseline_start=window.start, start=window.start + (window.end - window.start) / 3, end=window.end
+        )
+    tools = tools_of(shell_word(kept.bootstrap) if kept.bootstrap else '"$BOOTSTRAP"')
+    with progress.step("Comparing brokers and groups, before and after") as step:
+        all_of = neighbourhood(kept.samples, kept.groups, window)
+        found = blame(all_of, kept.info.thresholds)
+        brokers = judge_brokers(all_of, found, kept.info.thresholds, tools)
+        groups = len({group for group, _ in all_of.groups})
+        step.note = f"{plural(groups, 'group')}, {plural(len(all_of.brokers), 'broker')}"
+    quotas = _quotas(cluster, config) if found.causes else None
+    return ImpactResult(
+        cluster=kept.info.cluster,
+        found=found,
+        actions=tuple(actions_of(it, tools, quotas) for it in found.causes),
+        brokers=brokers,
+        incomplete=tuple(text for text in kept.info.incomplete if text != NO_BASELINE),  # its first third is one
+    )
+
+
+def _quotas(cluster: str | None, config: Path | None) -> Mapping[tuple[str, bool], float] | None:
+    """What is set for client ids now; None of a recording, or if the cluster does not tell."""
+    from workbench.queues.systems import system_of
+    from workbench.settings import load_settings
+
+    chosen = load_settings(config).cluster(cluster) if cluster is not None else None
+    if chosen is None or chosen.bootstrap is None:
+        return None
+    return system_of(chosen).observer(chosen).client_quotas()

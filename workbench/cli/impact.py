@@ -1,0 +1,174 @@
+"""`workbench impact`: who slows whom on a cluster's brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from workbench.cli.options import cluster_option, config_option, json_option, window_options
+from workbench.screen import say, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from workbench.api.impact import ImpactResult
+    from workbench.console import SafeConsole
+    from workbench.triage.blamed import BlamedCause
+    from workbench.triage.finding import Action
+
+_SHOWN = 20  # victims of one cause; --json has all of them
+
+
+@click.command(name="impact")
+@cluster_option(unless=("capture",))
+@click.option(
+    "--capture",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A recorded folder instead of a live cluster.",
+)
+@window_options
+@click.option(
+    "--observe",
+    help="Without a Prometheus: record the cluster for this time first, for example 5m. Its first third is the baseline.",
+)
+@json_option
+@config_option
+def command(
+    cluster: str | None,
+    capture: Path | None,
+    since: str | None,
+    until: str | None,
+    baseline: str | None,
+    observe: str | None,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """Find out who slows whom: one group, client or producer that takes so much of a broker that others wait.
+
+    Read-only. Compares bytes, waiting and the brokers' own signals before and after, on the brokers concerned and on the others.
+    It is a correlation. A cap that would end it is printed with its command and the way back. Brokers that are in trouble by
+    themselves are named, too, with the groups that they hit. Exit code 3 with a culprit or such a broker, 4 if it cannot be told,
+    with the signals that are missing.
+    """
+    from workbench import api
+    from workbench.cli.progress import Steps
+
+    with Steps(quiet=as_json) as steps:
+        found = api.impact(
+            cluster=cluster,
+            capture=capture,
+            since=since,
+            until=until,
+            baseline=baseline,
+            observe=observe,
+            config=config,
+            progress=steps,
+        )
+    if as_json:
+        write_json(found.to_json())
+    else:
+        _show(found)
+    for text in found.incomplete:
+        say(f"Incomplete: {text}")
+    return found.exit_code
+
+
+def _show(found: ImpactResult) -> None:
+    from workbench.console import FittingTable, SafeConsole
+    from workbench.humanize import listed, printable
+    from workbench.triage.blamed import rate_of, strain_words
+
+    console = SafeConsole()
+    if len(found.found.causes) != 1:  # of one, its own headline says the same
+        console.print(found.found.sentence)
+    for cause, actions in zip(found.found.causes, found.actions, strict=True):
+        _show_cause(console, cause, actions)
+    for finding in found.brokers.findings:
+        console.print(f"{finding.verdict}: {finding.headline}")
+        for strain in finding.strains:
+            console.print(f"  {strain_words(strain)}")
+        if finding.groups:
+            console.print(f"  groups: {listed([printable(it) for it in finding.groups])}")
+        _show_actions(console, finding.actions)
+    if held := found.found.held_up:
+        table = FittingTable(title="Held up, and no reader explains it")
+        table.add_column("group", overflow="fold")
+        table.add_column("brokers")
+        for group, brokers in list(held.items())[:_SHOWN]:
+            table.add_row(printable(group), listed(brokers))
+        console.print(table)
+    if found.found.cleared:
+        table = FittingTable(title="Busiest of those that are not accused")
+        table.add_column("who", overflow="fold")
+        table.add_column("now", justify="right", no_wrap=True)
+        table.add_column("because", ratio=1)
+        for one in found.found.cleared:
+            table.add_row(one.words, rate_of(one.now), one.because)
+        console.print(table)
+    lacking = dict.fromkeys([*found.found.missing, *(it for names in found.brokers.unknown.values() for it in names)])
+    if lacking:
+        open_ones = f", so it cannot be told: {listed(list(found.brokers.unknown))}" if found.brokers.unknown else ""
+        console.print(f"Not measured: {listed(list(lacking), most=12)}{open_ones}. See docs/impact.md.")
+
+
+def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Action]) -> None:
+    from workbench.console import FittingTable
+    from workbench.humanize import clock, duration, listed, percent, plural, printable
+    from workbench.triage.blamed import moment_of, rate_of, strain_words
+
+    it = cause.offender
+    console.print(cause.headline)
+    facts = [f"since {clock(moment_of(it.since))}" + (f" until {clock(moment_of(it.until))}" if it.until else "")]
+    facts.append(f"{percent(it.share)} of the rise in bytes on these brokers (measured by {it.measured_by})")
+    if it.behind_seconds is not None:
+        facts.append(f"it reads from {duration(it.behind_seconds)} behind the end of the log")
+    facts.append(cause.comparison)
+    facts += [strain_words(one) for one in cause.strains]
+    for fact in facts:
+        console.print(f"  {fact}")
+    console.print("  A correlation: it does not prove that one is the cause of the other.")
+    table = FittingTable(title="Groups that are held up", drops=("before",))
+    table.add_column("group", overflow="fold")
+    table.add_column("brokers")
+    table.add_column("since", no_wrap=True)
+    for name in ("before", "behind", "lag grows", "elsewhere"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in cause.victims[:_SHOWN]:
+        table.add_row(
+            printable(one.group),
+            listed(one.brokers),
+            f"{moment_of(one.since):%H:%M:%S}",
+            duration(one.behind_before),
+            duration(one.behind_now),
+            _signed(one.growth),
+            "-" if one.elsewhere is None else _signed(one.elsewhere),
+        )
+    console.print(table)
+    if len(cause.victims) > _SHOWN:
+        console.print(f"  and {plural(len(cause.victims) - _SHOWN, 'more group')}")
+    if cause.cap is not None:
+        done = f"; it then reaches the end of its logs in {duration(cause.done_seconds)}" if cause.done_seconds else ""
+        console.print(
+            f"A cap of {rate_of(cause.cap)} for each client id and broker leaves the others what they need{done}."
+        )
+    _show_actions(console, actions)
+
+
+def _show_actions(console: SafeConsole, actions: Sequence[Action]) -> None:
+    from workbench.console import Line
+
+    for number, action in enumerate(actions, 1):
+        console.print(f"{number}. {action.title}.")
+        if action.command:
+            console.print(Line(action.command))
+        console.print(f"   Check: {action.verify}.")
+
+
+def _signed(share: float) -> str:
+    """`0.21` → "+21 %"."""
+    return f"{round(100 * share):+d} %"
+
+
+__all__ = ["command"]

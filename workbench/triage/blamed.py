@@ -1,0 +1,323 @@
+"""What `neighbours.blame` finds: who holds whom up on which brokers, with what was compared, and a cap that would end it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from workbench.humanize import duration, listed, plural, printable, quantity, shell_word, size
+from workbench.numbers import SEVERAL
+from workbench.queues.tools import Tools
+from workbench.triage.finding import Action, Evidence
+from workbench.triage.verdict import Answer
+
+_KINDS = {"group": "group", "client": "client", "writer": "producer"}
+
+
+def named(kind: str, name: str) -> str:
+    """`group "backfill"`."""
+    return f'{_KINDS[kind]} "{printable(name)}"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strain:
+    """A broker's own signal that is worse than before: its kind ("Produce"; "" without one) and what was compared."""
+
+    broker: int
+    kind: str
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mover:
+    """Somebody that brokers give bytes to, or take them from.
+
+    Attributes:
+        kind: a group, a client id of no known group, or a client id that writes.
+        clients: its client ids, as far as they are known.
+        brokers: those on which it moves more than before.
+        since, until: when it did, in seconds since the epoch; `until` is None if it still does.
+        before, now: bytes/s on these brokers together, before that and during it.
+        share: its part of all that is moved more there, 0 to 1.
+        measured_by: the signal that tells its bytes.
+        behind_seconds: age of what it reads; None if nobody measures it.
+        unread_bytes: what it still has to read; None if not known.
+    """
+
+    kind: Literal["group", "client", "writer"]
+    name: str
+    clients: tuple[str, ...]
+    brokers: tuple[int, ...]
+    since: float
+    until: float | None
+    before: float
+    now: float
+    share: float
+    measured_by: str
+    behind_seconds: float | None = None
+    unread_bytes: float | None = None
+
+    @property
+    def words(self) -> str:
+        """`group "backfill"`."""
+        return named(self.kind, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """A group that is held up.
+
+    Attributes:
+        brokers: where.
+        since: when it began to wait, in seconds since the epoch.
+        behind_before, behind_now: what waits there, in seconds of what arrives there.
+        growth: of its lag there, as a share of what arrives; below 0 if it catches up.
+        elsewhere: the same growth on brokers that do not serve the offender; None if it reads from no such broker.
+    """
+
+    group: str
+    brokers: tuple[int, ...]
+    since: float
+    behind_before: float
+    behind_now: float
+    growth: float
+    elsewhere: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlamedCause:
+    """One offender and its victims: a correlation of reads, waiting and the brokers' own signals in time and place.
+
+    Attributes:
+        served: groups that read from its brokers, besides itself.
+        others, held_up_there: groups that read from other brokers that nobody is blamed for, and how many of them are held up.
+        cap: bytes/s for each of its client ids on each broker that would leave the others what they need; None if not known.
+        done_seconds: how long it then takes to reach the end of its logs.
+    """
+
+    offender: Mover
+    victims: tuple[Victim, ...]
+    strains: tuple[Strain, ...]
+    served: int
+    others: int
+    held_up_there: int
+    cap: float | None
+    done_seconds: float | None
+
+    @property
+    def headline(self) -> str:
+        """In one sentence."""
+        it = self.offender
+        verb = "writes" if it.kind == "writer" else "reads"
+        where = f"{'broker' if len(it.brokers) == 1 else 'brokers'} {listed(it.brokers)}"
+        return (
+            f"{it.words[:1].upper()}{it.words[1:]} {verb} {size(it.now)}/s {'to' if it.kind == 'writer' else 'from'} {where}"
+            f" (before: {size(it.before)}/s), and {plural(len(self.victims), 'group')} there"
+            f" {'is' if len(self.victims) == 1 else 'are'} held up."
+        )
+
+    @property
+    def comparison(self) -> str:
+        """What speaks for it being the offender and not only busy."""
+        of = f"{len(self.victims)} of {plural(self.served, 'group')} that share its brokers fell behind after it began"
+        if not self.others:
+            return f"{of}; it moves data on every broker, so there is none to compare with: only before and after."
+        return f"{of}; of {self.others} on other brokers {self.held_up_there} did."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleared:
+    """A busy reader that is not accused, and the reason."""
+
+    words: str
+    now: float
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impact:
+    """Who slows whom.
+
+    Attributes:
+        answer: yes with causes; no if nobody is held up, or nobody else's reads explain it; else it cannot be told.
+        sentence: the answer in words.
+        held_up: groups that are held up on a broker and are in no cause: group to brokers.
+        busiest: per broker, the first of its readers, for the picture: (reader, broker) to bytes/s.
+        missing: signals of which there is no sample, and that the answer would need.
+    """
+
+    answer: Answer
+    sentence: str
+    start: float
+    end: float
+    step: float
+    brokers: tuple[int, ...]
+    causes: tuple[BlamedCause, ...] = ()
+    cleared: tuple[Cleared, ...] = ()
+    held_up: Mapping[str, tuple[int, ...]] | None = None
+    missing: tuple[str, ...] = ()
+
+
+def actions_of(
+    cause: BlamedCause, tools: Tools, quotas: Mapping[tuple[str, bool], float] | None = None
+) -> Sequence[Action]:
+    """The cap with its command, what shows that it works, and the way back.
+
+    Args:
+        cause: whose cap.
+        tools: commands.
+        quotas: of client ids now, as `Observer.client_quotas` tells them; None: not known.
+    """
+    it = cause.offender
+    if cause.cap is None or not it.clients:
+        why = "its client ids are not known" if not it.clients else "what the brokers give in all is not known"
+        return [
+            Action(
+                title=f"Find what {it.words} is, and pause it or let it read less: no cap can be computed, because {why}",
+                command=tools.list_quotas(),
+                verify="the groups that are held up catch up",
+            )
+        ]
+    writes = it.kind == "writer"
+    found = []
+    for client in it.clients[: int(SEVERAL)]:
+        word, was = shell_word(client), (quotas or {}).get((client, writes))
+        found.append(
+            Action(
+                title=f"Cap client id {printable(client)} at {size(cause.cap)}/s on each broker: quotas of its user, if there are any,"
+                " count before it",
+                command=tools.limit_client(word, round(cause.cap), writes=writes),
+                verify=f"it moves at most {size(cause.cap)}/s from each broker, and the groups that are held up catch up",
+                parameters={"client": client, "bytes_per_second": round(cause.cap), "writes": writes},
+            )
+        )
+        found.append(
+            Action(
+                title=f"The way back: {_back(client, was, is_known=quotas is not None)}",
+                command=tools.lift_quota(word, writes=writes)
+                if was is None
+                else tools.limit_client(word, round(was), writes=writes),
+                verify="its former quota is listed" if was is not None else "no quota of it is listed",
+                parameters={"client": client, "writes": writes, "bytes_per_second": was},
+            )
+        )
+    return found
+
+
+def _back(client: str, was: float | None, *, is_known: bool) -> str:
+    if was is not None:
+        return f"set the former cap of client id {printable(client)} again ({size(was)}/s)"
+    had = "it has none now" if is_known else "if it has one now, note it first, and set that again instead"
+    return f"take the cap of client id {printable(client)} away ({had})"
+
+
+def rate_of(bytes_per_second: float) -> str:
+    """`1.2 MB/s`."""
+    return f"{size(bytes_per_second)}/s"
+
+
+def moment_of(seconds: float) -> datetime:
+    """Seconds since the epoch as a time in UTC."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def instant(seconds: float | None) -> str | None:
+    """Seconds since the epoch as ISO 8601."""
+    return None if seconds is None else moment_of(seconds).isoformat(timespec="seconds")
+
+
+def strain_words(it: Strain) -> str:
+    """`broker 1: response_send_time of FetchConsumer 1.2 s, before 3 ms`."""
+    one = it.evidence
+    kind = f" of {printable(it.kind)}" if it.kind else ""
+    before = f", before {quantity(one.baseline, one.unit)}" if one.baseline is not None else ""
+    return f"broker {it.broker}: {one.signal}{kind} {quantity(one.value, one.unit)}{before}"
+
+
+def victim_words(it: Victim) -> str:
+    """Its waiting before and now, and elsewhere."""
+    elsewhere = f", on other brokers {it.elsewhere:+.0%}" if it.elsewhere is not None else ""
+    return (
+        f"{duration(it.behind_before)} → {duration(it.behind_now)} behind, lag {it.growth:+.0%} of arrivals{elsewhere}"
+    )
+
+
+def document(found: Impact, cluster: str, actions: Sequence[Sequence[Action]]) -> dict[str, Any]:
+    """The document `workbench.impact/1`."""
+    return {
+        "schema": "workbench.impact/1",
+        "cluster": cluster,
+        "start": instant(found.start),
+        "end": instant(found.end),
+        "step_seconds": found.step,
+        "brokers": list(found.brokers),
+        "answer": found.answer,
+        "sentence": found.sentence,
+        "causes": [_cause(it, taken) for it, taken in zip(found.causes, actions, strict=True)],
+        "cleared": [{"who": it.words, "bytes_per_second": it.now, "because": it.because} for it in found.cleared],
+        "held_up": {group: list(brokers) for group, brokers in (found.held_up or {}).items()},
+        "missing": list(found.missing),
+    }
+
+
+def _cause(it: BlamedCause, actions: Sequence[Action]) -> dict[str, Any]:
+    of = it.offender
+    return {
+        "headline": it.headline,
+        "comparison": it.comparison,
+        "offender": {
+            "kind": of.kind,
+            "name": of.name,
+            "clients": list(of.clients),
+            "brokers": list(of.brokers),
+            "since": instant(of.since),
+            "until": instant(of.until),
+            "bytes_per_second_before": of.before,
+            "bytes_per_second": of.now,
+            "share_of_rise": of.share,
+            "measured_by": of.measured_by,
+            "behind_seconds": of.behind_seconds,
+            "unread_bytes": of.unread_bytes,
+        },
+        "victims": [
+            {
+                "group": one.group,
+                "brokers": list(one.brokers),
+                "since": instant(one.since),
+                "behind_seconds_before": one.behind_before,
+                "behind_seconds": one.behind_now,
+                "lag_growth_of_arrivals": one.growth,
+                "lag_growth_elsewhere": one.elsewhere,
+            }
+            for one in it.victims
+        ],
+        "strains": [strain_json(one) for one in it.strains],
+        "groups_served": it.served,
+        "groups_elsewhere": it.others,
+        "held_up_elsewhere": it.held_up_there,
+        "cap_bytes_per_second": it.cap,
+        "done_seconds_at_cap": it.done_seconds,
+        "actions": [action_json(one) for one in actions],
+    }
+
+
+def strain_json(it: Strain) -> dict[str, Any]:
+    """A signal of a broker and what was compared."""
+    one = it.evidence
+    return {
+        "broker": it.broker,
+        "signal": one.signal,
+        "kind": it.kind,
+        "value": one.value,
+        "before": one.baseline,
+        "limit": one.threshold,
+        "unit": one.unit,
+        "rule": one.rule,
+    }
+
+
+def action_json(it: Action) -> dict[str, Any]:
+    """An action without what only a program needs."""
+    return {"title": it.title, "command": it.command, "verify": it.verify, "parameters": dict(it.parameters)}

@@ -1,0 +1,72 @@
+"""What a broker's own signals show now that they did not show before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from workbench.features.servers import FloatArray, Neighbourhood
+from workbench.numbers import ANSWER_SECONDS, FAR, PART, TENTH
+from workbench.triage.blamed import Strain
+from workbench.triage.finding import Evidence
+
+_PARTS = ("request_queue_time", "request_local_time", "response_send_time")
+_IDLE = ("request_handler_idle", "network_idle", "remote_reader_idle")
+_COUNTS = ("under_replicated", "under_min_isr", "offline", "isr_shrinks")
+# All that shows whether reading is too much for a broker.
+WATCHED = frozenset({*_PARTS, "request_handler_idle", "network_idle"})
+
+
+def is_watched(all_of: Neighbourhood, broker: int) -> bool:
+    """Whether a broker tells all that would show a strain."""
+    return {signal for signal, _ in all_of.servers.get(broker, {})} >= WATCHED
+
+
+def strains_of(
+    all_of: Neighbourhood, broker: int, begin: int, end: int, *, peers: Sequence[int] = ()
+) -> Iterator[Strain]:
+    """Signals of a broker that are worse in a span of the grid than before it, and than on its peers meanwhile.
+
+    A signal without a value in one of the two parts says nothing.
+    """
+    for (signal, kind), line in sorted(all_of.servers.get(broker, {}).items()):
+        before, now = mean_of(line[:begin]), mean_of(line[begin:end])
+        if before is None or now is None:
+            continue
+        theirs = [
+            mean_of(it[begin:end])
+            for peer in peers
+            if (it := all_of.servers.get(peer, {}).get((signal, kind))) is not None
+        ]
+        known = [it for it in theirs if it is not None]
+        if (found := _compared(signal, kind, before, now, float(np.median(known)) if known else None)) is not None:
+            yield Strain(broker=broker, kind="" if kind == "value" else kind, evidence=found)
+
+
+def _compared(signal: str, kind: str, before: float, now: float, peers: float | None) -> Evidence | None:
+    """The rule of one signal, if it holds."""
+    if signal in _PARTS or (signal, kind) == (
+        "request_time",
+        "Produce",
+    ):  # that of a fetch includes its waiting for records
+        limit = max(FAR * before, FAR * (peers or 0.0), ANSWER_SECONDS)
+        holds, unit, rule = now >= limit, "s", f"{FAR:g} × before and its peers, and {ANSWER_SECONDS:g} s"
+    elif signal in _IDLE:
+        limit = float(PART)
+        holds, unit, rule = now < limit and before - now >= TENTH, "of the time", "a tenth less than before, too"
+    elif signal in _COUNTS:
+        limit, holds, rule = before, now > before, "before"
+        unit = "per second" if signal == "isr_shrinks" else "partitions"
+    else:
+        return None
+    return (
+        Evidence(signal=signal, value=now, unit=unit, threshold=limit, baseline=before, peers=peers, rule=rule)
+        if holds
+        else None
+    )
+
+
+def mean_of(line: FloatArray) -> float | None:
+    """Mean of what is known of a line; None if nothing is."""
+    return float(np.nanmean(line)) if (~np.isnan(line)).any() else None
