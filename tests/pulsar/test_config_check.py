@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.pulsar.pages import FakeAdmin
+from tests.servers import Script, scripted
 from workbench.cli.pulsar import command
 from workbench.errors import UsageError
 from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, misspelt, parse_version
@@ -157,3 +159,22 @@ def test_what_a_file_says_cannot_control_the_terminal(tmp_path: Path) -> None:
         CliRunner().invoke(command, ["config-check", "--json", str(file)], standalone_mode=False).output
     )
     assert [it["value"] for it in document["checks"] if it["setting"] == SPLITS] == ["\x1b[2Jx"]
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [(b"4.0.7", "fine"), (b"<html>", "cannot tell"), (b"2.8.2", "at risk")]
+)
+def test_without_files_the_broker_is_asked(tmp_path: Path, version: bytes, expected: str) -> None:
+    """Its settings as it runs, and its version; a version that is none is not known."""
+    answers = {"brokers/configuration/runtime": {HEALTH: "false"}, "brokers/version": version}
+    with scripted(Script(answer=FakeAdmin({}, extra=answers))) as script:
+        config = tmp_path / "workbench.toml"
+        config.write_text(
+            f'[clusters.events]\nsystem = "pulsar"\n[clusters.events.pulsar]\nadmin_url = "{script.url}"\n'
+        )
+        words = ["config-check", "--cluster", "events", "--json", "--config", str(config)]
+        shown = CliRunner().invoke(command, words, standalone_mode=False)
+        both = CliRunner().invoke(command, [*words, str(config)], standalone_mode=False)
+    found = {it["setting"]: it["soundness"] for it in json.loads(shown.stdout)["checks"]}
+    assert (found[VERSION], found[HEALTH], found[SPLITS]) == (expected, "fine", "cannot tell")
+    assert isinstance(both.exception, UsageError)

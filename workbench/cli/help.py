@@ -109,7 +109,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "profiles schema": (("profiles schema > profile.schema.json", "for an editor"),),
     "pulsar": (("pulsar split-plan bundle.json", "where to split a bundle with hot topics"),),
     "pulsar config-check": (
-        ("pulsar config-check broker.conf --version 4.0.7", "six settings that have made incidents"),
+        ("pulsar config-check --cluster events", "six settings that have made incidents"),
+        ("pulsar config-check broker.conf --version 4.0.7", "the same, of a file"),
     ),
     "pulsar split-plan": (
         ("pulsar split-plan bundle.json --namespace video/live", "the cuts, and the admin's command"),

@@ -69,7 +69,7 @@ def split_plan(
 
 
 @command.command(name="config-check")
-@click.argument("files", nargs=-1, required=True, metavar="FILES", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("files", nargs=-1, metavar="FILES", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--version", "version", help="Version of the brokers, such as 4.0.7: some incidents depend on it.")
 @click.option(
     "--cursors",
@@ -79,19 +79,37 @@ def split_plan(
 @click.option(
     "--publish-rate", type=click.FloatRange(min=0), help="Entries that producers write to the broker, per second."
 )
+@cluster_option(unless=("files",))
+@config_option
 @json_option
 def config_check(
-    files: tuple[Path, ...], version: str | None, cursors: int | None, publish_rate: float | None, as_json: bool
+    files: tuple[Path, ...],
+    version: str | None,
+    cursors: int | None,
+    publish_rate: float | None,
+    cluster: str | None,
+    config: Path | None,
+    as_json: bool,
 ) -> int:
     """Check six settings of a broker that have made incidents. Changes nothing.
 
-    FILES are broker.conf, bookkeeper.conf, or JSON as pulsar-admin prints it; a later one stands over an earlier one. What none of them
-    sets is "cannot tell". Exit code 3 if a setting is at risk, 4 if of one it cannot be told.
-    """
-    from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, misspelt, parse_version
-    from workbench.pulsar.config_file import read_configs
+    FILES are broker.conf, bookkeeper.conf, or JSON as pulsar-admin prints it; a later one stands over an earlier one. Without them, the
+    broker behind the cluster's admin URL is asked. What is not set there is "cannot tell".
 
-    values = read_configs(files)
+    Exit code 3 if a setting is at risk, 4 if of one it cannot be told.
+    """
+    from workbench.pulsar.admin import PulsarAdmin
+    from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, misspelt, parse_version
+    from workbench.pulsar.config_file import read_configs, running_config
+    from workbench.settings import load_settings
+
+    if files and cluster is not None:
+        raise UsageError("Give FILES or --cluster, not both.")
+    if cluster is not None:
+        values, running = running_config(PulsarAdmin(load_settings(config).cluster(cluster)))
+        version = version or running
+    else:
+        values = read_configs(files)
     known = BrokerSettings(
         values=values,
         version=parse_version(version) if version is not None else None,

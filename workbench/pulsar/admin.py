@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 
-from workbench.errors import SourceUnreachableError
+from workbench.errors import SourceUnreachableError, UsageError
 from workbench.settings import Cluster
 from workbench.web import WebSession, cause
 
@@ -27,10 +27,20 @@ class PulsarAdmin:
 
     Args:
         seconds: total time for all requests of this object; None: the cluster's `timeout_seconds`.
+
+    Raises:
+        UsageError: if it is no Pulsar, or has no `admin_url`.
     """
 
     def __init__(self, cluster: Cluster, *, seconds: float | None = None) -> None:
+        if cluster.system != "pulsar":
+            raise UsageError(f"The cluster {cluster.name!r} is no Pulsar.", hint='Its settings need: system = "pulsar"')
         settings = cluster.pulsar
+        if settings.admin_url is None:
+            raise UsageError(
+                f"The cluster {cluster.name!r} has no pulsar.admin_url in the settings.",
+                hint="Add it to workbench.toml.",
+            )
         self._name, self._base = cluster.name, f"{settings.admin_url}/admin/v2/"
         self._others = {_origin(url) for url in settings.broker_urls}
         self._until = time.monotonic() + (seconds or cluster.timeout_seconds)
@@ -45,7 +55,15 @@ class PulsarAdmin:
         Raises:
             SourceUnreachableError: if there is no such answer in time.
         """
-        return self._asked("GET", path, params)
+        return self._read(path, self._asked("GET", path, params))
+
+    def get_text(self, path: str) -> str:
+        """Ask for a line of text.
+
+        Raises:
+            SourceUnreachableError: as `get`.
+        """
+        return self._asked("GET", path, None).decode(errors="replace").strip()
 
     def count_backlog(self, path: str) -> Any:
         """The answer of `analyzeBacklog`, which reads the backlog's entries from storage; changes nothing.
@@ -53,23 +71,27 @@ class PulsarAdmin:
         Raises:
             SourceUnreachableError: as `get`.
         """
-        return self._asked("POST", path, None)
+        return self._read(path, self._asked("POST", path, None))
 
-    def _asked(self, method: str, path: str, params: Mapping[str, str] | None) -> Any:
+    def _read(self, path: str, content: bytes) -> Any:
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise self._untold(path, "it answers, but not with JSON that can be read") from None
+
+    def _asked(self, method: str, path: str, params: Mapping[str, str] | None) -> bytes:
         try:
             response = self._answer(method, urljoin(self._base, path), params)
             if response.status_code == 404:
                 raise NotThereError(f"The Pulsar {self._name!r} has no {path}.")
             response.raise_for_status()
         except (requests.RequestException, OSError) as error:
-            reason = cause(error)
-        else:
-            try:
-                return json.loads(response.content)
-            except (ValueError, RecursionError):
-                reason = "it answers, but not with JSON that can be read"
+            raise self._untold(path, cause(error)) from None
+        return response.content
+
+    def _untold(self, path: str, reason: str) -> SourceUnreachableError:
         hint = "Is the token there, and may it read this?" if reason.endswith(("401", "403")) else None
-        raise SourceUnreachableError(
+        return SourceUnreachableError(
             f"The admin of the Pulsar {self._name!r} does not tell {path}: {reason}.",
             hint=hint or f"Is this the admin URL of a proxy or of a broker: {self._base}?",
         )

@@ -79,6 +79,11 @@ class _Check:
     cost: str
 
 
+def is_version(text: str) -> bool:
+    """Whether `parse_version` reads it."""
+    return _VERSION.fullmatch(text.strip()) is not None
+
+
 def parse_version(text: str) -> Version:
     """Read `4.0.7`, `2.10` or `3.0.1-SNAPSHOT`.
 

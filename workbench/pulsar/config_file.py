@@ -1,4 +1,4 @@
-"""A broker's settings from files: `broker.conf`, `bookkeeper.conf`, or JSON as the admin prints it."""
+"""A broker's settings: from the admin, or from files: `broker.conf`, `bookkeeper.conf`, or JSON as the admin prints it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from workbench.errors import UsageError
+from workbench.errors import SourceUnreachableError, UsageError
 from workbench.inputs import read_within
+from workbench.pulsar.admin import PulsarAdmin
+from workbench.pulsar.config_check import is_version
 
 _MOST_BYTES = 4 << 20  # Pulsar's own broker.conf has 100 kB
 _PAIR = re.compile(r"\s*([^\s=:]+)\s*[=:]?\s*(.*)", re.DOTALL)
@@ -32,6 +34,22 @@ def read_configs(paths: Sequence[Path]) -> dict[str, str]:
             raise UsageError(f"The file {path} is not text in UTF-8.") from None
         found |= _of_json(text, path) if text.lstrip().startswith("{") else _of_properties(text)
     return {name: value for name, value in found.items() if value}
+
+
+def running_config(admin: PulsarAdmin) -> tuple[dict[str, str], str | None]:
+    """Settings and version of the broker that answers, as it runs; a version that is none is not known.
+
+    Raises:
+        SourceUnreachableError: if it does not tell them.
+    """
+    path = "brokers/configuration/runtime"
+    document = admin.get(path)
+    if not isinstance(document, dict):
+        raise SourceUnreachableError(f"The admin answers to {path} with something that is no list of settings.")
+    version = admin.get_text("brokers/version").strip('"')
+    return {name: value for name, value in plain_settings(document).items() if value}, version if is_version(
+        version
+    ) else None
 
 
 def _of_json(text: str, path: Path) -> dict[str, str]:
