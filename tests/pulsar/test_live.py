@@ -175,6 +175,17 @@ def test_entries_are_those_of_the_brokers_metrics(
     assert {key: told[key] for key in ours} == ours
 
 
+def test_topics_that_are_not_loaded_are_told_all_the_same(
+    standalone: PulsarStandalone, events: Cluster, filled: object
+) -> None:
+    """After an unload, which closes all of them, the first question finds the same backlogs."""
+    before = {(it.topic, it.subscription): it.backlog_entries for it in read_subscriptions(events).rows}
+    admin(standalone, "PUT", "namespaces/public/default/unload")
+    found = read_subscriptions(events)
+    assert found.incomplete == ()
+    assert {(it.topic, it.subscription): it.backlog_entries for it in found.rows} == before
+
+
 def test_a_thousand_subscriptions_equal_the_admins(standalone: PulsarStandalone, client: pulsar.Client) -> None:
     """100 topics with ten subscriptions each, every one asked for by itself, too."""
     admin(standalone, "PUT", "namespaces/public/many")

@@ -11,8 +11,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.pulsar.pages import FakeAdmin
+from tests.servers import Script, scripted
 from workbench.cli.pulsar import command
-from workbench.errors import EvidenceError, UsageError
+from workbench.errors import EvidenceError, SourceUnreachableError, UsageError
 from workbench.pulsar.split import FULL, Bundle, TopicLoad, hash_of, hexed, plan_split
 from workbench.pulsar.split_file import parse_hash, read_split_file
 
@@ -52,7 +54,7 @@ loads_of = st.dictionaries(
     st.one_of(st.integers(0, 50).map(float), st.floats(0, 1e9)),
     min_size=2,
     max_size=9,
-)
+).filter(lambda loads: any(loads.values()))
 
 
 @given(loads_of, st.integers(2, 5))
@@ -96,6 +98,48 @@ def test_an_unknown_load_is_not_zero() -> None:
     topics = [*topics_of({1: 5.0, 9: 6.0}), TopicLoad(topic="who", position=5, load=None)]
     with pytest.raises(EvidenceError, match="load of 1 of 3 topics is not known, such as 'who'"):
         plan_split(QUARTER, topics)
+
+
+def test_no_load_is_no_plan() -> None:
+    """Any place would be as good."""
+    with pytest.raises(EvidenceError, match="no topic of the bundle carries any load"):
+        plan_split(QUARTER, topics_of({1: 0.0, 2: 0.0}))
+
+
+def test_a_live_bundle_carries_what_its_admin_tells(tmp_path: Path) -> None:
+    """Bytes in and out of each topic; one that does not tell makes it unknown."""
+    a, b, c = (f"persistent://shop/orders/{it}" for it in ("a", "b c", "d-partition-0"))
+    stats = {f"persistent/shop/orders/{it}/stats": {"msgThroughputIn": 10.0, "msgThroughputOut": load} for it, load in
+             (("a", 90.0), ("b%20c", 80.0), ("d-partition-0", 0.0))}  # fmt: skip
+    path = "namespaces/shop/orders/0x00000000_0x40000000/topicHashPositions"
+    answers = {**stats, path: {"topicHashPositions": {a: 0x25000000, b: 0x32000000, c: 0x3F000000}}}
+    admin = FakeAdmin({}, extra=answers)
+    words = [
+        "split-plan",
+        "--cluster",
+        "events",
+        "--namespace",
+        "shop/orders",
+        "--bundle",
+        "0x00000000_0x40000000",
+        "--json",
+    ]
+    with scripted(Script(answer=admin)) as script:
+        config = tmp_path / "workbench.toml"
+        config.write_text(
+            f'[clusters.events]\nsystem = "pulsar"\n[clusters.events.pulsar]\nadmin_url = "{script.url}"\n'
+        )
+        shown = CliRunner().invoke(command, [*words, "--config", str(config)], standalone_mode=False)
+        document = json.loads(shown.stdout)
+        assert document["best"]["cuts_hex"] == ["0x30000000"]
+        assert [it["load"] for it in document["best"]["sides"]] == [100.0, 100.0]
+        for wrong in (b"no", {"msgThroughputIn": -1.0, "msgThroughputOut": 0.0}, {"msgThroughputIn": 1.0}):
+            admin.answers["persistent/shop/orders/a/stats"] = wrong
+            shown = CliRunner().invoke(command, [*words, "--config", str(config)], standalone_mode=False)
+            assert isinstance(shown.exception, EvidenceError)
+        admin.answers[path] = ["x"]
+        shown = CliRunner().invoke(command, [*words, "--config", str(config)], standalone_mode=False)
+        assert isinstance(shown.exception, SourceUnreachableError)
 
 
 @pytest.mark.parametrize(

@@ -36,30 +36,48 @@ def command() -> None:
 @click.option(
     "--pieces", type=click.IntRange(min=2, max=64), default=2, show_default=True, help="Bundles to make of it."
 )
-@click.option("--namespace", help="tenant/namespace, for the command that is printed.")
+@click.option(
+    "--namespace", help="tenant/namespace of the bundle: needed with --cluster, and for the command that is printed."
+)
+@cluster_option(required=False)
+@config_option
 @json_option
 def split_plan(
-    file: Path | None, bundle_name: str | None, hot: tuple[str, ...], pieces: int, namespace: str | None, as_json: bool
+    file: Path | None,
+    bundle_name: str | None,
+    hot: tuple[str, ...],
+    pieces: int,
+    namespace: str | None,
+    cluster: str | None,
+    config: Path | None,
+    as_json: bool,
 ) -> int:
     """Find where to split a bundle so that its largest side carries as little as possible. Changes nothing.
 
     FILE is JSON: {"bundle": "0x…_0x…", "topics": [{"topic": "persistent://…", "load": 120}]}. The load may be of any unit, such as
     bytes per second; a topic's hash comes from its full name, unless the file gives `hash`. A topic without a load is "cannot tell".
+    Instead of a FILE: --bundle with --hot, or with --cluster and --namespace for what its topics carry now.
     """
+    from workbench.pulsar.admin import PulsarAdmin
+    from workbench.pulsar.bundle_load import read_bundle
     from workbench.pulsar.split import Bundle, plan_split
     from workbench.pulsar.split_file import read_split_file
+    from workbench.settings import load_settings
 
-    if (file is None) == (bundle_name is None):
+    if [file is not None, bool(hot), cluster is not None].count(True) != 1 or (file is None) == (bundle_name is None):
         raise UsageError(
-            "Give a FILE, or --bundle and --hot.",
+            "Give a FILE, or --bundle with --hot, or --bundle with --cluster.",
             hint="For example: --bundle 0x00000000_0x40000000 --hot 0x25000000=120",
         )
     if file is not None:
-        if hot:
-            raise UsageError("--hot is for a bundle without a FILE: a plan needs all topics of one source.")
         bundle, topics = read_split_file(file)
     else:
-        bundle, topics = Bundle.parse(bundle_name or ""), [_hot(text) for text in hot]
+        bundle = Bundle.parse(bundle_name or "")
+        topics = [_hot(text) for text in hot]
+    if cluster is not None:
+        if namespace is None:
+            raise UsageError("Missing option '--namespace'.", hint="For example: --namespace shop/orders")
+        topics = read_bundle(PulsarAdmin(load_settings(config).cluster(cluster)), namespace, bundle)
     plan = plan_split(bundle, topics, pieces=pieces)
     if as_json:
         write_json(_plan_document(plan))

@@ -15,6 +15,7 @@ from workbench.settings import Cluster
 from workbench.web import WebSession, cause
 
 _MOST_BYTES = 64 << 20  # a subscription takes 2 kB: thirty thousand on one topic
+AT_ONCE = 8  # requests: a broker has 8 web threads for each core, and other people ask it, too
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 

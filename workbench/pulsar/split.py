@@ -125,7 +125,7 @@ def plan_split(bundle: Bundle, topics: Sequence[TopicLoad], *, pieces: int = 2) 
 
     Raises:
         UsageError: if a topic is not in the bundle, or there is nothing to divide.
-        EvidenceError: if the load of a topic is not known: the best cut could be anywhere.
+        EvidenceError: if the load of a topic is not known, or none has any: the best cut could be anywhere.
     """
     if not 2 <= pieces <= MOST_PIECES:
         raise UsageError(f"A split makes 2 to {MOST_PIECES} pieces, not {pieces}.")
@@ -180,6 +180,8 @@ def _check(bundle: Bundle, topics: Sequence[TopicLoad]) -> None:
             f"{printable(unknown[0])!r}.",
             hint="Give every topic a load; 0 for one that has none.",
         )
+    if topics and not any(it.load for it in topics):
+        raise EvidenceError("Cannot tell where to split: no topic of the bundle carries any load.")
 
 
 def _best(hashes: Sequence[int], loads: Sequence[float], pieces: int) -> list[int]:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from workbench.errors import EvidenceError, SourceUnreachableError
-from workbench.pulsar.admin import NotThereError, PulsarAdmin
+from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
 from workbench.pulsar.stats import SubscriptionPart, parse_partitions, parse_topic
 from workbench.pulsar.topics import WHOLE, TopicName, without_partitions
 
-_AT_ONCE = 8  # a broker has 8 web threads for each core, and other people ask it, too
 _OWN_TENANT = "pulsar"  # of brokers among themselves
 
 
@@ -63,7 +62,7 @@ def survey(admin: PulsarAdmin, *, namespaces: Sequence[str] = (), with_ages: boo
         except (SourceUnreachableError, EvidenceError) as error:
             return [], [error.message]
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(read, topics))
     return SubscriptionSurvey(
         parts=tuple(part for found, _ in answers for part in found),
@@ -98,7 +97,7 @@ def counted(admin: PulsarAdmin, parts: Sequence[SubscriptionPart], incomplete: l
             return part
         return replace(part, messages=messages)
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(count, parts))
 
 
