@@ -190,7 +190,10 @@ def test_a_topic_named_like_a_partition_is_a_topic() -> None:
         _,
     ):
         snapshot = PulsarObserver(found).snapshot()
-    assert snapshot.incomplete == ()
+        missing: list[str] = []
+        ages = PulsarObserver(found).ages(snapshot, missing)
+    assert (snapshot.incomplete, missing) == ((), [])
+    assert ages.keys() == snapshot.shares.keys()
     assert sorted(key[1:] for key in snapshot.shares) == [
         ("public/default/a/b ?#%", -1), (CLICKS, 0), ("public/default/odd-partition-7", -1),
     ]  # fmt: skip

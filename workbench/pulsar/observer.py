@@ -84,9 +84,8 @@ class PulsarObserver:
 
     def ages(self, snapshot: Snapshot, incomplete: list[str]) -> Ages:
         """See `Observer`: by the publish time of the oldest entry, which is the producer's clock."""
-        namespaces = self._cluster.pulsar.namespaces or sorted(
-            {topic.rpartition("/")[0] for _, topic, _ in snapshot.shares}
-        )
+        # A topic's own name may hold a slash, too.
+        namespaces = sorted({"/".join(topic.split("/")[:2]) for _, topic, _ in snapshot.shares})
         found = survey(self._admin(), namespaces=namespaces, with_ages=True) if namespaces else None
         now = time.time()
         ages: dict[tuple[str, str, int], Age] = {}
