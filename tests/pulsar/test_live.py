@@ -18,7 +18,7 @@ from workbench.lab.pulsar import PulsarStandalone, start_pulsar
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, parse_version
 from workbench.pulsar.config_file import read_configs
-from workbench.pulsar.observer import PulsarObserver
+from workbench.pulsar.observing import PulsarObserver
 from workbench.pulsar.split import Bundle, TopicLoad, hash_of, plan_split
 from workbench.pulsar.subscriptions import PulsarSubscription, read_subscriptions
 from workbench.pulsar.survey import survey

@@ -14,7 +14,7 @@ from workbench import api
 from workbench.cli.doctor import command as doctor
 from workbench.cli.pulsar import command
 from workbench.errors import SourceUnreachableError, UnknownGroupError, UsageError
-from workbench.pulsar.observer import PulsarObserver
+from workbench.pulsar.observing import PulsarObserver
 from workbench.pulsar.subscriptions import PulsarSubscription, read_subscriptions
 from workbench.queues.systems import gateway_of, system_of
 from workbench.settings import Cluster, checked_cluster

@@ -11,7 +11,7 @@ from workbench.settings import Cluster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from workbench.pulsar.observer import PulsarObserver
+    from workbench.pulsar.observing import PulsarObserver
     from workbench.queues.systems import CountRecords, System
 
 
@@ -20,7 +20,7 @@ class PulsarSystem:
 
     def observer(self, cluster: Cluster, *, seconds: float | None = None) -> PulsarObserver:
         """See `System`."""
-        from workbench.pulsar.observer import PulsarObserver
+        from workbench.pulsar.observing import PulsarObserver
 
         return PulsarObserver(cluster, seconds=seconds)
 
