@@ -127,6 +127,7 @@ def test_data_flows_one_way() -> None:
             "spark",
             *base,
         },  # imported by name, from queues.systems
+        "pulsar": {"plans", *base},
         "plans": base,
         "layers": {"plans", *base},
         "audit": {"spark", "plans", "layers", "logs", *base},
@@ -144,6 +145,7 @@ def test_data_flows_one_way() -> None:
         "cli": {
             "api",
             "serve",
+            "pulsar",
             "runtime",
             "lab",
             "audit",

@@ -20,6 +20,7 @@ from workbench.inputs import first_problem, is_web_address, read_toml
 from workbench.interpolation import from_environment, takes_values
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.places import state_dir
+from workbench.pulsar_settings import PulsarSettings
 from workbench.record_settings import DeadLetterSettings, RecordSettings
 from workbench.settings_base import LONGEST, Duration, Strict
 from workbench.settings_file import HERE, beside, chosen_file, is_own, say_it_is_here
@@ -54,10 +55,10 @@ _BROKER = re.compile(
 
 
 class Cluster(Strict):
-    """One Kafka deployment and where its measurements come from."""
+    """One deployment of a queue, and where its measurements come from."""
 
     name: str
-    system: Literal["kafka"] = Field(default="kafka", description="Which message queue it is.")
+    system: Literal["kafka", "pulsar"] = Field(default="kafka", description="Which message queue it is.")
     bootstrap: str | None = Field(default=None, description="host:port of one or more brokers, separated by commas.")
     prometheus: str | None = Field(
         default=None, repr=False, description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics."
@@ -82,6 +83,7 @@ class Cluster(Strict):
     kafka: dict[str, str | int | float | bool] = Field(
         default={}, repr=False, description="Further librdkafka properties; ${NAME} takes a value from the environment."
     )
+    pulsar: PulsarSettings = PulsarSettings()
     prometheus_headers: dict[str, str] = Field(
         default={}, repr=False, description="HTTP headers for Prometheus; ${NAME} takes a value from the environment."
     )
@@ -135,7 +137,7 @@ class Cluster(Strict):
 
     def secrets(self) -> frozenset[str]:
         """Secrets of the cluster: passwords, tokens, HTTP headers, and credentials in URLs."""
-        found = secret_values(self.kafka)
+        found = [*secret_values(self.kafka), *self.pulsar.secrets()]
         for value in self.prometheus_headers.values():
             found += secrets_in_header(value)
         for value in self.records.registry_headers.values():
@@ -143,6 +145,11 @@ class Cluster(Strict):
         for url in filter(None, [self.prometheus, self.records.schema_registry, *self.metrics]):
             found += secrets_in_url(url)
         return frozenset(text for text in found if text)
+
+    @property
+    def address(self) -> str | None:
+        """Where the queue itself is asked; None if the settings do not say."""
+        return self.bootstrap if self.system == "kafka" else self.pulsar.admin_url
 
     def with_pages(self, pages: Sequence[str]) -> Cluster:
         """Copy of the cluster with further metrics pages.
@@ -322,6 +329,7 @@ def _fields() -> list[str]:
     models = (
         Settings,
         Cluster,
+        PulsarSettings,
         Thresholds,
         Windows,
         GroupSettings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fuzz import growth, measurements, redrives, replays, texts, wires
+from tests.fuzz import growth, measurements, pulsars, redrives, replays, texts, wires
 from tests.fuzz.target import Target, Web
 
 
@@ -15,6 +15,7 @@ def targets(folder: Path) -> list[Target]:
         *measurements.targets(web, folder),
         *replays.targets(web, folder),
         *redrives.targets(),
+        *pulsars.targets(web),
         *texts.targets(),
         *wires.targets(),
         *growth.targets(),

@@ -42,7 +42,8 @@ class SnapshotResult:
     def partitions(self) -> list[dict[str, Any]]:
         """One row per partition with a commit, or of a share group: kind, offsets, lag in messages (None: not known), owner.
 
-        `committed` is None for share groups; `start_offset` is theirs, and the log's for the others.
+        `committed` is None for share groups; `start_offset` is theirs, and the log's for the others. `lag_entries` is the backlog of
+        queues that count entries, which are batches of messages, such as Pulsar; partition -1 is a topic without partitions.
         """
         return _rows(self.groups)
 
@@ -118,6 +119,7 @@ def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:
             "partitions": len(numbers),
             "partitions_known": len(lags),
             "lag_messages": sum(lags) if lags else None,
+            "lag_entries": _entries(snapshot, [(group, topic or "", number) for number in numbers]),
         }
         if old is not None:
             known = [old[group, topic or "", number] for number in numbers if (group, topic or "", number) in old]
@@ -131,12 +133,21 @@ def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:
 
     def behind(row: dict[str, Any]) -> tuple[Any, ...]:
         age = row.get("time_lag_low")
-        lag = row["lag_messages"]
+        lag = (
+            row["lag_entries"] if row["lag_messages"] is None else row["lag_messages"]
+        )  # an entry has one message at least
         unknown = float("inf") if lag else -1.0  # what waits for an unknown time may be the worst
         by_age = -(age if age is not None else unknown) if old is not None else 0.0
         return by_age, -(lag if lag is not None else -1), row["group"], row["topic"] or ""
 
     return sorted(rows, key=behind)
+
+
+def _entries(snapshot: Snapshot, keys: Sequence[tuple[str, str, int]]) -> int | None:
+    """Backlog in entries; None if it is not known of all, as in Kafka, which counts messages."""
+    counts = [share.entries for key in keys if (share := snapshot.shares.get(key)) is not None]
+    known = [it for it in counts if it is not None]
+    return sum(known) if known and len(known) == len(keys) else None
 
 
 def _rows(snapshot: Snapshot) -> list[dict[str, Any]]:
@@ -158,6 +169,7 @@ def _rows(snapshot: Snapshot) -> list[dict[str, Any]]:
                 "start_offset": share.start if share is not None else snapshot.starts.get((topic, partition)),
                 "log_end": snapshot.ends.get((topic, partition)),
                 "lag_messages": snapshot.lag(group, topic, partition),
+                "lag_entries": share.entries if share is not None else None,
                 "client_id": owner.client_id if owner else None,
                 "host": owner.host if owner else None,
             }

@@ -35,6 +35,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "notebook": ("notebook", "Open JupyterLab on a notebook, with its inputs filled in."),
     "partitions": ("partitions", "Which partitions producers should leave out while they are far behind."),
     "profiles": ("profiles", "List the exporter profiles, or find those that fit a Prometheus."),
+    "pulsar": ("pulsar", "Look at a Pulsar: subscriptions, bundles, settings."),
     "replay": ("replay", "Process records again from a point in time, in a new group."),
     "report": ("report", "Run, list and send health reports."),
     "runbooks": ("runbooks", "Show, check or regenerate the runbooks of verdicts and alerts."),

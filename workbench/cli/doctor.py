@@ -62,8 +62,8 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
         needed=True,
     )
     for it in settings.clusters.values() if cluster is None else [settings.cluster(cluster)]:
-        if it.bootstrap is not None:
-            check(f"{it.name}: kafka", lambda it=it: _kafka(it), needed=True)  # type: ignore[misc]
+        if it.address is not None:
+            check(f"{it.name}: {it.system}", lambda it=it: _queue(it), needed=True)  # type: ignore[misc]
         if it.prometheus is not None:
             check(f"{it.name}: prometheus", lambda it=it: _ask(it), needed=True)  # type: ignore[misc]
         for url in it.metrics if it.prometheus is None else ():
@@ -172,7 +172,7 @@ def _prometheus() -> str:
     return str(found)
 
 
-def _kafka(cluster: object) -> str:
+def _queue(cluster: object) -> str:
     from workbench.queues.systems import system_of
     from workbench.settings import Cluster
 

@@ -17,6 +17,7 @@ from workbench.screen import say, tell, write_json
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
     from workbench.lab.advice import AdviceResult
+    from workbench.lab.jars import JarSet
     from workbench.lab.lab import Lab
 
 
@@ -215,28 +216,28 @@ def outcome_words(outcome: AdviceResult) -> str:
 
 
 @command.command()
-def setup() -> int:
+@click.option("--pulsar", "with_pulsar", is_flag=True, help="Also the jars of a Pulsar, 235 MB.")
+def setup(with_pulsar: bool) -> int:
     """Download what the lab, the tests and the benchmarks need. Does nothing if it is already there."""
     from workbench.cli.progress import Steps
+    from workbench.lab.jars import PULSAR
 
     with Steps() as steps:
         fetch_parts(steps, tools=True)
+        if with_pulsar:
+            _fetch_jars(steps, PULSAR)
     return ExitCode.OK
 
 
 def fetch_parts(steps: Steps, *, tools: bool) -> None:
     """Kafka's jars (and its tools), Prometheus, and Spark's class archive, with a progress bar for what is missing."""
-    from workbench.lab.jars import BROKER, KAFKA_VERSION, TOOLS, ensure
+    from workbench.lab.jars import BROKER, TOOLS
     from workbench.lab.prometheus import ensure_prometheus, find_prometheus
     from workbench.spark.archive import archive_path, build_archive, is_built
     from workbench.spark.java import find_java
 
     for jars in (BROKER, TOOLS) if tools else (BROKER,):
-        if jars.ready:
-            continue
-        with steps.bar(f"Downloading Kafka {KAFKA_VERSION} ({jars.name})") as bar:
-            task = bar.add_task("jars", total=None)
-            ensure(jars, progress=lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total))  # type: ignore[misc]
+        _fetch_jars(steps, jars)
     if find_prometheus() is None:
         with steps.step("Looking for a Prometheus") as step:
             found = ensure_prometheus()
@@ -244,6 +245,16 @@ def fetch_parts(steps: Steps, *, tools: bool) -> None:
     if not is_built(archive_path(find_java())):
         with steps.step("Preparing a faster start of Spark (once)"):
             build_archive()
+
+
+def _fetch_jars(steps: Steps, jars: JarSet) -> None:
+    from workbench.lab.jars import ensure
+
+    if jars.ready:
+        return
+    with steps.bar(f"Downloading {jars.system} {jars.version} ({jars.name})") as bar:
+        task = bar.add_task("jars", total=None)
+        ensure(jars, progress=lambda done, total: bar.update(task, completed=done, total=total))
 
 
 def running_or_own(steps: Steps, *, with_prometheus: bool) -> Lab:

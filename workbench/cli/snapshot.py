@@ -132,13 +132,20 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
         table.add_row(
             name,
             *time_lag,
-            count(row["lag_messages"]),
+            count(row["lag_messages"]) if row["lag_entries"] is None else _entries(row["lag_entries"]),
             partitions,
             _members(row["members"]),
             printable(row["kind"]),
             state,
         )
     open_console().print(table)
+
+
+def _entries(number: int) -> str:
+    """A backlog of a queue that counts batches: so many messages at least."""
+    from workbench.humanize import counted
+
+    return "0" if number == 0 else counted(number, "entry", "entries")
 
 
 def _members(count: int | None) -> str:
@@ -172,6 +179,8 @@ def _show(found: SnapshotResult) -> None:
         for row in by_group[view.group]:
             numbers = (row["start_offset" if shared else "committed"], row["log_end"], row["lag_messages"])
             shown = ["-" if number is None else f"{number:,}" for number in numbers]
+            if row["lag_entries"] is not None:
+                shown[-1] = _entries(row["lag_entries"])
             owner = printable(row["client_id"]) if row["client_id"] else "-"
             table.add_row(Text(printable(row["topic"])), str(row["partition"]), *shown, Text(owner))
         console.print(table)

@@ -37,11 +37,13 @@ class JarSet:
     version: str = KAFKA_VERSION
     classifier: str | None = None
     others: tuple[str, ...] = ()
+    system: str = "Kafka"
 
     @property
     def folder(self) -> Path:
         """Where the jars lie once they are fetched and checked."""
-        return cache_dir() / f"kafka-{KAFKA_VERSION}" / self.name
+        version = KAFKA_VERSION if self.system == "Kafka" else self.version
+        return cache_dir() / f"{self.system.lower()}-{version}" / self.name
 
     @property
     def checksums(self) -> dict[str, str]:
@@ -73,6 +75,7 @@ OLD_BROKER = JarSet(
 )  # for the tests: what other tools can still read, and ZooKeeper
 # A broker's remote storage that is a folder (LocalTieredStorage), beside the jars of BROKER.
 TIERED = JarSet("tiered", "kafka-storage", classifier="test", others=("kafka-clients", "kafka-server-common"))
+PULSAR = JarSet("pulsar", "pulsar-broker", "org.apache.pulsar", "4.0.7", system="Pulsar")
 # What a Java consumer of the lab is measured with; the two generations write names and labels differently.
 JMX_AGENTS = {
     version: JarSet(f"jmx_agent_{version}", "jmx_prometheus_javaagent", "io.prometheus.jmx", version)
@@ -91,7 +94,7 @@ def ensure(jars: JarSet, *, progress: Progress | None = None) -> Path:
     if jars.ready:
         return jars.folder
     busy = GuardError(
-        f"Another process has been downloading the Kafka jars for over {_WAIT_SECONDS / 60:.0f} minutes.",
+        f"Another process has been downloading jars for over {_WAIT_SECONDS / 60:.0f} minutes.",
         hint="Stop it, and try again.",
     )
     try:
@@ -106,7 +109,7 @@ def ensure(jars: JarSet, *, progress: Progress | None = None) -> Path:
 def _fetch(jars: JarSet, progress: Progress) -> None:
     with atomic_folder(jars.folder, replace=True) as part:
         _run_ivy(jars, part, progress)
-        check(part, jars.checksums, what=f"the {jars.name} jars of Kafka {KAFKA_VERSION}")
+        check(part, jars.checksums, what=f"the {jars.name} jars of {jars.system} {jars.version}")
 
 
 def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
@@ -119,7 +122,8 @@ def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
         command += ["-ivy", _wanted(jars, target)]
     command += ["-confs", "default"]
     command += ["-cache", cache_dir() / "ivy"]
-    command += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]"]
+    # BookKeeper calls its jars with a native library inside .nar; a class path takes only names that end in .jar.
+    command += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).jar"]
     total, done = len(jars.checksums), 0
     tail: deque[str] = deque(maxlen=4)
 
@@ -136,13 +140,13 @@ def _run_ivy(jars: JarSet, target: Path, progress: Progress) -> None:
         code = run_within(_TIMEOUT_SECONDS, command, on_line=read)
     except TimeoutError:
         raise SetupError(
-            f"Kafka {KAFKA_VERSION} could not be downloaded from the jar repository within {_TIMEOUT_SECONDS:g} s: "
+            f"{jars.system} {jars.version} could not be downloaded from the jar repository within {_TIMEOUT_SECONDS:g} s: "
             + _without_hosts(" / ".join(tail) or "no error message"),
             hint="Is the network slow, or does a proxy block the download? Downloaded files are kept; try again.",
         ) from None
     if code != 0:
         raise SetupError(
-            f"Kafka {KAFKA_VERSION} could not be downloaded from the jar repository (Ivy ended with {code}): "
+            f"{jars.system} {jars.version} could not be downloaded from the jar repository (Ivy ended with {code}): "
             + _without_hosts(" / ".join(tail) or "no error message"),
             hint="Check the network and the proxy; WORKBENCH_IVY_SETTINGS names an Ivy settings file for a mirror.",
         )

@@ -18,6 +18,7 @@ REDRIVE_PREFIX = "workbench-redrive-"  # of progress groups and transactional id
 # Groups whose members read partitions in order and commit where they are: what this program's questions are about.
 JUDGED = (CLASSIC, CONSUMER, STREAMS)
 REPLAYABLE = (CLASSIC, CONSUMER)
+PULSAR = ("exclusive", "failover", "shared", "key_shared")  # types of subscriptions
 KINDS = (CLASSIC, CONSUMER, SHARE, STREAMS, CONNECT)
 
 _NAMES = {
@@ -29,6 +30,7 @@ _NAMES = {
     HIDDEN: "a share group or a Kafka Streams group",
     UNKNOWN: "a group whose kind is not known",
     REDRIVE: "the position of a redrive plan",
+    **{kind: f"a subscription of Pulsar, {kind.replace('_', '-')}" for kind in PULSAR},
 }
 _WHY_NOT = {
     SHARE: (
@@ -41,6 +43,7 @@ _WHY_NOT = {
     ),
     HIDDEN: "the client cannot describe it with these security settings",
     REDRIVE: "new dead letters are not its lag, and nobody has to read them for it; see `workbench dlq list`",
+    **dict.fromkeys(PULSAR, "the tree's questions are about Kafka's groups; see `workbench pulsar subscriptions`"),
 }
 
 

@@ -15,7 +15,8 @@ from workbench.settings import Cluster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SYSTEMS = {"kafka": "workbench.kafka.system"}  # each has SYSTEM
+SYSTEMS = {"kafka": "workbench.kafka.system", "pulsar": "workbench.pulsar.system"}  # each has SYSTEM
+_ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}
 
 # Counts the records in offset ranges, in this process.
 CountRecords = Callable[[Mapping[Partition, tuple[int, int]]], Mapping[Partition, int]]
@@ -53,9 +54,10 @@ def system_of(cluster: Cluster) -> System:
     Raises:
         UsageError: if the settings have no address of it.
     """
-    if cluster.bootstrap is None:
+    if cluster.address is None:
         raise UsageError(
-            f"The cluster {cluster.name!r} has no bootstrap in the settings.", hint="Add it to workbench.toml."
+            f"The cluster {cluster.name!r} has no {_ADDRESSES[cluster.system]} in the settings.",
+            hint="Add it to workbench.toml.",
         )
     found: System = import_module(SYSTEMS[cluster.system]).SYSTEM
     return found

@@ -89,10 +89,12 @@ class ShareOffset:
     Attributes:
         start: first offset that is not done; None before the first fetch.
         lag: messages that are not done, as the broker counts them: those done behind the start are not in it.
+        entries: the same in entries of the log, where the broker counts these: an entry is a batch of one or more messages.
     """
 
     start: int | None
     lag: int | None
+    entries: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,7 @@ class Snapshot:
         ends, starts: (topic, partition) to offset; partitions without an answer are left out.
         incomplete: what could not be read, in words.
         unknown: requested groups that the cluster does not have.
-        shares: (group, topic, partition) of share groups, which have no commits.
+        shares: (group, topic, partition) of share groups and of other queues' subscriptions, which have no commits.
     """
 
     taken_at: float

@@ -146,6 +146,7 @@ class SnapshotPartition(Answered):
     start_offset: int | None
     log_end: int | None
     lag_messages: int | None
+    lag_entries: int | None
     client_id: str | None
     host: str | None
 
@@ -172,6 +173,7 @@ class RankedSubscription(Answered):
     partitions: int
     partitions_known: int
     lag_messages: int | None
+    lag_entries: int | None
     time_lag_low: float | None = None
     time_lag_high: float | None = None
 
