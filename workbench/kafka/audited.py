@@ -72,6 +72,7 @@ class AuditedProducer:
             incarnation=started, of_process=True,
         )  # fmt: skip
         self._lock = threading.Lock()
+        self._settling = threading.Lock()  # rows of the same positions are written by one thread at a time
         self._open: set[int] = set()
         self._next = 0
         self._turn = itertools.count()
@@ -132,6 +133,10 @@ class AuditedProducer:
         Raises:
             SourceUnreachableError: if that is not so in time.
         """
+        with self._settling:
+            self._settle(seconds)
+
+    def _settle(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         self._producer.flush(max(0.0, seconds))
         with self._lock:

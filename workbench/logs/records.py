@@ -58,12 +58,12 @@ def answering(file: str | None = None) -> Iterator[None]:
         SourceUnreachableError: if records could not be read. EvidenceError: if some of them are already deleted.
         UsageError: if the file is not what it says.
     """
-    from pyspark.errors import PySparkException
-    from pyspark.errors.exceptions.captured import Py4JJavaError  # type: ignore[attr-defined]
-
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except Exception as error:
+        # Spark's own errors, and those of its JVM, which come by py4j: a package that we do not ask for by name.
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
         lines = [line.strip() for line in str(error).splitlines() if "kafka_records:" in line]
         words = lines[-1].split("kafka_records:", 1)[1].strip() if lines else first_line(error)
         if "are deleted" in words:
