@@ -178,3 +178,17 @@ def test_wrong_input_is_a_sentence(tmp_path: Path) -> None:
     ):
         shown = run_here("audit", *words, cwd=tmp_path)
         assert (shown.returncode, "Traceback" in shown.stderr) == (2, False), shown.stderr
+
+
+@pytest.mark.jvm
+def test_an_audit_leaves_later_work_its_session(spark: Any, tmp_path: Path) -> None:
+    """Its own is for millions of rows: a triage in it would take many times as long."""
+    from workbench.api.audits import audit
+    from workbench.spark.session import session
+
+    (tmp_path / "rows.jsonl").write_text("".join(f"{it.line()}\n" for it in run(12).rows), encoding="utf-8")
+    before = session()
+    ledger = audit(tmp_path / "rows.jsonl", layers=("gateway", "collector"))
+    assert ledger.rows() and ledger.latencies() is not None
+    assert session() is before
+    assert session().conf.get("spark.sql.shuffle.partitions") == "2"

@@ -82,9 +82,16 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
         `doubled_low`, `doubled_high`, `same` (whether the hashes agree; NULL: not known), `arrival` (`Arrival`), `state`
         (`WindowState`), `told_ms`, and `gap`, positions around that time of which rows are missing.
     """
-    spark = rows.sparkSession
-    sides = spark.createDataFrame(shape.sides(), "layer string, point string, edge string, is_from boolean")
-    sides = sides.hint("broadcast")
+    from pyspark.sql import functions as f
+
+    # Not by `createDataFrame`: it would make this session, which may be one for much data, the active one of all later work.
+    names_of = ("layer", "point", "edge", "is_from")
+    each_side = [
+        f.struct(*(f.lit(it).alias(name) for name, it in zip(names_of, side, strict=True))) for side in shape.sides()
+    ]
+    sides = (
+        rows.sparkSession.range(1).select(f.explode(f.array(*each_side)).alias("it")).select("it.*").hint("broadcast")
+    )
     of_lines = lines(rows, silence_ms=max(shape.lateness_ms, shape.window_ms))
     # What adds tells of a few positions only. A layer that rejects nothing has no rows of that point: the others say up to when it
     # has told.
