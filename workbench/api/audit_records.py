@@ -128,14 +128,8 @@ def _table(spark: SparkSession, path: Path) -> DataFrame:
         return spark.read.option("mode", "FAILFAST").json(str(path))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Side:
-    name: str
-    frame: DataFrame
-
-
-def _side(spark: SparkSession, text: str, config: Path | None, since_ms: int | None, until_ms: int | None) -> _Side:
-    """A table, or a topic as CLUSTER:TOPIC; its frame has `hour_ms`, `partition`, `hash` and `place`."""
+def _side(spark: SparkSession, text: str, config: Path | None, since_ms: int | None, until_ms: int | None) -> DataFrame:
+    """A table, or a topic as CLUSTER:TOPIC, with `hour_ms`, `hash` and `place`."""
     from workbench.queues.systems import system_of
     from workbench.settings import load_settings
 
@@ -143,28 +137,17 @@ def _side(spark: SparkSession, text: str, config: Path | None, since_ms: int | N
     if colon and not Path(text).exists():
         cluster = load_settings(config).cluster(name)
         ranges = whole_topic(cluster, topic, since_ms=since_ms, until_ms=until_ms)
-        records = system_of(cluster).read_records(
-            spark, cluster, ranges, ["partition", "offset", "timestamp", "key", "value"]
-        )
-        return _Side(
-            name=text,
-            frame=records.selectExpr(
-                "unix_millis(timestamp) div 3600000 * 3600000 AS hour_ms", "partition",
-                "xxhash64(key, value, key IS NULL, value IS NULL) AS hash",
-                "concat(partition, '@', offset) AS place",
-            ),
+        names = ["partition", "offset", "timestamp", "key", "value"]
+        return system_of(cluster).read_records(spark, cluster, ranges, names).selectExpr(
+            "unix_millis(timestamp) div 3600000 * 3600000 AS hour_ms",
+            "xxhash64(key, value, key IS NULL, value IS NULL) AS hash",
+            "concat(partition, '@', offset) AS place",
         )  # fmt: skip
     table = _table(spark, Path(text))
     columns = ", ".join(f"`{it.replace('`', '``')}`" for it in sorted(table.columns))
     what = f"to_json(struct({columns}), map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\"))"
-    return _Side(
-        name=text,
-        frame=table.selectExpr(
-            "CAST(NULL AS bigint) AS hour_ms",
-            "0 AS partition",
-            f"xxhash64({what}) AS hash",
-            f"left({what}, 300) AS place",
-        ),
+    return table.selectExpr(
+        "CAST(NULL AS bigint) AS hour_ms", f"xxhash64({what}) AS hash", f"left({what}, 300) AS place"
     )
 
 
@@ -192,7 +175,7 @@ def compare(
     spark = session_for_audits()
     sides = [_side(spark, text, config, since_ms, until_ms) for text in (one, other)]
     with answering(f"{one} or {other}"):
-        return compare_frames(sides[0].frame, sides[1].frame, names=(one, other), sample=sample)
+        return compare_frames(*sides, names=(one, other), sample=sample)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,9 +77,8 @@ class AuditLedger:
         from workbench.audit.latency import latencies
 
         rows = self.source if stream is None else self.source.where(f.col("stream") == f.lit(stream))
-        return (
-            latencies(rows).orderBy(f.col("p99_ms").desc_nulls_first(), "stream", "layer", "point", "since").collect()
-        )
+        order = (f.col("p99_ms").desc_nulls_first(), "stream", "layer", "point", "since")
+        return self._collected(latencies(rows).orderBy(*order))
 
     def gate(self, stream: str, *, since_ms: int, until_ms: int, grade: str | None = None) -> Gate:
         """Judge the windows of a stream by its grade.
@@ -90,6 +89,9 @@ class AuditLedger:
         Raises:
             UsageError: if the grade is none.
         """
+        from pyspark.sql import functions as f
+
+        from workbench.audit.edges import heard
         from workbench.audit.gate import judge
         from workbench.audit_settings import Grade
 
@@ -97,19 +99,16 @@ class AuditLedger:
             raise UsageError(f"There is no grade {grade!r}.", hint=f"There are: {', '.join(Grade)}.")
         rows = [row.asDict() for row in self.rows(stream=stream, since_ms=since_ms, until_ms=until_ms)]
         chosen = Grade(grade) if grade is not None else self.settings.grade_of(stream)
-        told = {it["edge"]: it["told_ms"] for it in self._told(stream)}
+        mine = self.source.where(f.col("stream") == f.lit(stream))
+        of_edges = heard(self.shape.lines_of(mine), self.shape.frame(mine.sparkSession))
+        told = {it["edge"]: it["told_ms"] for it in self._collected(of_edges)}
         over = until_ms + self.shape.lateness_ms
         return judge(
             rows,
             chosen,
             self._latency(stream, since_ms, until_ms),
-            unheard=[it for it in self.shape.between() if it not in told],
+            unheard=[edge for edge, _, _ in self.shape.between() if edge not in told],
             unfinished=[edge for edge, at in sorted(told.items()) if at is None or at < over],
-        )
-
-    def _told(self, stream: str) -> list[Any]:
-        return self._collected(
-            self._of(stream).groupBy("edge").agg({"told_ms": "max"}).withColumnRenamed("max(told_ms)", "told_ms")
         )
 
     def unheard(self, *, stream: str | None = None) -> list[tuple[str, str]]:
@@ -125,9 +124,9 @@ class AuditLedger:
         found = []
         for row in self._collected(layers):
             told = {(it["layer"], it["point"]) for it in row["told"]}
-            for one, following in zip(self.shape.layers, self.shape.layers[1:], strict=False):
-                if not {(one, "out"), (following, "in")} <= told:
-                    found.append((row["stream"], f"{one} → {following}"))
+            for edge, one, other in self.shape.between():
+                if not {(one, "out"), (other, "in")} <= told:
+                    found.append((row["stream"], edge))
         return sorted(found)
 
     def arrivals(self, *, stream: str | None = None) -> dict[str, int]:

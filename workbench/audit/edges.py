@@ -11,7 +11,7 @@ from workbench.audit.ledger import Sum64, amended, counted, gaps, joined_halves,
 from workbench.spark.columns import columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Arrival(StrEnum):
@@ -51,24 +51,57 @@ class StreamShape:
     window_ms: int = 60_000
     lateness_ms: int = 600_000
 
+    def between(self) -> list[tuple[str, str, str]]:
+        """(edge, the layer that sends, the one that takes): each must be told of, while a layer may tell of one side of itself only."""
+        return [(f"{one} → {other}", one, other) for one, other in zip(self.layers, self.layers[1:], strict=False)]
+
     def sides(self) -> list[tuple[str, str, str, bool]]:
         """(layer, point, edge, whether it is the side that sends).
 
         A layer has taken in what it gave out, rejected or gave up; the next one takes in what it gave out.
         """
         found = []
-        for at, layer in enumerate(self.layers):
+        for layer in self.layers:
             found.append((layer, "in", layer, True))
             found += [(layer, point, layer, False) for point in ("out", "rejected", "dead")]
-            if at + 1 < len(self.layers):
-                following = self.layers[at + 1]
-                edge = f"{layer} → {following}"
-                found += [(layer, "out", edge, True), (following, "in", edge, False)]
+        for edge, one, other in self.between():
+            found += [(one, "out", edge, True), (other, "in", edge, False)]
         return found
 
-    def between(self) -> list[str]:
-        """Names of the edges between layers: each must be told of, while a layer may tell of one side of itself only."""
-        return [f"{one} → {following}" for one, following in zip(self.layers, self.layers[1:], strict=False)]
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The sides, to join with."""
+        from pyspark.sql import functions as f
+
+        # Not by `createDataFrame`: it would make this session, which may be one for much data, the active one of all later work.
+        names = ("layer", "point", "edge", "is_from")
+        sides = [
+            f.struct(*(f.lit(it).alias(name) for name, it in zip(names, side, strict=True))) for side in self.sides()
+        ]
+        return spark.range(1).select(f.explode(f.array(*sides)).alias("it")).select("it.*").hint("broadcast")
+
+    def lines_of(self, rows: DataFrame) -> DataFrame:
+        """The layers' lines; see `ledger.lines`."""
+        return lines(rows, silence_ms=max(self.lateness_ms, self.window_ms))
+
+
+def heard(of_lines: DataFrame, sides: DataFrame) -> DataFrame:
+    """Up to when each edge has told.
+
+    Args:
+        of_lines, sides: of a shape (`lines_of`, `frame`).
+
+    Returns:
+        One row per (stream, edge) of which both sides have told: `told_ms`, NULL if one of them has told no time.
+    """
+    # What adds tells of a few positions only. A layer that rejects nothing has no rows of that point: the others say up to when it
+    # has told.
+    found = of_lines.where("adds = ''").join(sides, ["layer", "point"]).groupBy("stream", "edge").agg(
+        *columns(
+            "if(count(told_ms) = count(*), min(told_ms), NULL) AS told_ms",
+            "bool_or(is_from) AND bool_or(NOT is_from) AS both",
+        )
+    )  # fmt: skip
+    return found.where("both").drop("both")
 
 
 def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
@@ -82,25 +115,7 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
         `doubled_low`, `doubled_high`, `same` (whether the hashes agree; NULL: not known), `arrival` (`Arrival`), `state`
         (`WindowState`), `told_ms`, and `gap`, positions around that time of which rows are missing.
     """
-    from pyspark.sql import functions as f
-
-    # Not by `createDataFrame`: it would make this session, which may be one for much data, the active one of all later work.
-    names_of = ("layer", "point", "edge", "is_from")
-    each_side = [
-        f.struct(*(f.lit(it).alias(name) for name, it in zip(names_of, side, strict=True))) for side in shape.sides()
-    ]
-    sides = (
-        rows.sparkSession.range(1).select(f.explode(f.array(*each_side)).alias("it")).select("it.*").hint("broadcast")
-    )
-    of_lines = lines(rows, silence_ms=max(shape.lateness_ms, shape.window_ms))
-    # What adds tells of a few positions only. A layer that rejects nothing has no rows of that point: the others say up to when it
-    # has told.
-    heard = of_lines.where("adds = ''").join(sides, ["layer", "point"]).groupBy("stream", "edge").agg(
-        *columns(
-            "if(count(told_ms) = count(*), min(told_ms), NULL) AS told_ms",
-            "bool_or(is_from) AND bool_or(NOT is_from) AS both",
-        )
-    )  # fmt: skip
+    sides, of_lines = shape.frame(rows.sparkSession), shape.lines_of(rows)
     by_edge = gaps(rows, of_lines).join(sides, ["layer", "point"]).groupBy("stream", "edge")
     holes = by_edge.agg(*columns("collect_list(struct(first_ms, last_ms, gap)) AS holes"))
     late = amended(rows, window_ms=shape.window_ms, lateness_ms=shape.lateness_ms).join(sides, ["layer", "point"])
@@ -121,14 +136,16 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
         each.repartition("stream", "window_ms").join(sides, ["layer", "point"]).groupBy("stream", "window_ms", "edge")
     )
     found = (
-        sided.agg(*columns(*names)).join(heard, ["stream", "edge"]).join(late, ["stream", "window_ms", "edge"], "left")
+        sided.agg(*columns(*names))
+        .join(heard(of_lines, sides), ["stream", "edge"])
+        .join(late, ["stream", "window_ms", "edge"], "left")
     )
     found = found.join(holes, ["stream", "edge"], "left")
     within = "coalesce(window_ms >= it.first_ms, true) AND coalesce(window_ms <= it.last_ms, true)"
     gap = f"if(holes IS NULL, 0L, aggregate(filter(holes, it -> {within}), 0L, (sum, it) -> sum + it.gap))"
     sums = [joined_halves(f"{side}_low_sum", f"{side}_high_sum") for side in ("from", "to")]
     end = f"window_ms + {shape.window_ms}L"
-    measured = found.where("both").selectExpr(
+    measured = found.selectExpr(
         "stream", "window_ms", "edge", "from_low", "from_high", "to_low", "to_high", "told_ms", f"{gap} AS gap",
         "greatest(0L, from_low - to_high) AS lost_low", "greatest(0L, from_high - to_low) AS lost_high",
         "greatest(0L, to_low - from_high) AS doubled_low", "greatest(0L, to_high - from_low) AS doubled_high",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError
-from workbench.layers.rows import LATENCY_MS, POINTS, SCHEMA, AuditRow
+from workbench.layers.rows import LATENCY_MS, LATEST_MS, POINTS, SCHEMA, AuditRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +21,6 @@ DDL = (
 )
 _POINTS = ", ".join(f"'{it}'" for it in POINTS)
 _MOST = 1 << 53  # of positions: sums of them do not overflow
-_LATEST_MS = 253_402_300_799_000  # the end of year 9999: later times cannot be shown
 
 
 def read_rows(spark: SparkSession, path: Path) -> DataFrame:
@@ -56,8 +55,8 @@ def _whole(rows: DataFrame) -> DataFrame:
     sane = (
         f"schema = '{SCHEMA}' AND stream IS NOT NULL AND layer IS NOT NULL AND point IN ({_POINTS}) AND topic IS NOT NULL",
         f"partition >= 0 AND start >= 0 AND stop >= start AND stop < {most} AND incarnation >= 0 AND sequence >= 0",
-        f"emitted_ms BETWEEN 0 AND {_LATEST_MS}L AND windows IS NOT NULL",
-        f"forall(windows, it -> coalesce(it.start_ms BETWEEN 0 AND {_LATEST_MS}L, false) "
+        f"emitted_ms BETWEEN 0 AND {LATEST_MS}L AND windows IS NOT NULL",
+        f"forall(windows, it -> coalesce(it.start_ms BETWEEN 0 AND {LATEST_MS}L, false) "
         "AND coalesce(it.count BETWEEN 0 AND if(point = 'in', stop - start, 1000000000000L), false))",
         f"coalesce(size(created_ms) <= {len(LATENCY_MS) + 1} AND size(updated_ms) <= {len(LATENCY_MS) + 1}, true)",
     )

@@ -71,7 +71,8 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
     Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet.
     """
     ledger = ledger_of(source, stream=stream)
-    found = ledger.worst(most=limit)
+    arrivals, unheard = ledger.arrivals(), ledger.unheard()
+    found = ledger.worst(most=limit) if arrivals.keys() - {"ok"} else []  # most often there is nothing to look for
     slow = [row.asDict() for row in ledger.latencies()] if latency else []
     if as_json:
         document: dict[str, Any] = {
@@ -83,7 +84,6 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
         tell(_line(row))
     for it in slow if not as_json else ():
         tell(_latency(it))
-    arrivals, unheard = ledger.arrivals(), ledger.unheard()
     for name, edge in unheard if not as_json else ():
         tell(f"{printable(name)}  {printable(edge)}  unknown: no row tells of it")
     if not arrivals and not unheard:

@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 from xxhash import xxh64_intdigest
 
-from workbench.layers.rows import signed
+from workbench.layers.rows import LATEST_MS, signed
 
 ID_HEADER = "wb-id"
 CREATED_HEADER = "wb-ctime"
 UPDATED_HEADER = "wb-utime"
 OURS = frozenset({ID_HEADER, CREATED_HEADER, UPDATED_HEADER})
 _SEED = 42  # of Spark's `xxhash64`
-_LATEST_MS = 253_402_300_799_000  # the end of year 9999: later times cannot be shown
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -64,7 +63,7 @@ def marks_of(headers: Headers | None) -> Marks:
 
 def _ms(text: bytes) -> int | None:
     # A number of any length would cost as much as its writer likes.
-    return int(text) if len(text) <= 16 and text.isdigit() and int(text) < _LATEST_MS else None
+    return int(text) if len(text) <= 16 and text.isdigit() and int(text) < LATEST_MS else None
 
 
 def headers_for(record_id: bytes, *, created_ms: int, updated_ms: int) -> list[tuple[str, bytes]]:

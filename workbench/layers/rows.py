@@ -23,6 +23,7 @@ POINTS: tuple[Point, ...] = ("in", "out", "rejected", "dead")
 LATENCY_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000)
 # Of positions whose records were gone before anybody read them: whatever any task tells of a position counts more.
 GONE = 0
+LATEST_MS = 253_402_300_799_000  # the end of year 9999: later times cannot be shown
 _MOST_WINDOWS = 10_000
 _Count = Annotated[int, Field(ge=0)]
 _Name = Annotated[str, Field(min_length=1, max_length=249)]
