@@ -46,8 +46,10 @@ class Pipeline:
             for number in range(RECORDS)
         ]
         (folder / "source.jsonl").write_text("".join(json.dumps(it) + "\n" for it in self.source))
-        names = [it["id"] for it in self.draw.sample(self.source, 65)]
-        self.lost, self.doubled = names[:40], names[40:]
+        # Doubles are among the first half, so that there are windows which only lack records.
+        self.doubled = [it["id"] for it in self.draw.sample(self.source[: RECORDS // 2], 25)]
+        rest = [it["id"] for it in self.source if it["id"] not in self.doubled]
+        self.lost = self.draw.sample(rest, 40)
         self.config = {
             "folder": str(folder), "bootstrap": lab.bootstrap, "topic": self.topic, "rows": self.rows, "pause": 0.05,
             "gateway": f"http://127.0.0.1:{free_port()}/", "lost": self.lost, "doubled": self.doubled,
@@ -136,7 +138,7 @@ def test_the_ledger_is_the_truth_of_three_killed_processes(lab: Lab, tmp_path: P
                 made.start(victim)
             made.look_after()
         wait_for(lambda: (made.look_after(), made.is_through())[1], seconds=90)
-        time.sleep(1.5)  # signs of life
+        time.sleep(8)  # the group misses who was killed after 6 s; then each partition shows signs of life
     finally:
         for name in list(made.running):
             made.kill(name)
