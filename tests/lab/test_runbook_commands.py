@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.redrive.redriving import write_letters
 from tests.redrive.six_kinds import headers_of
 from workbench.lab.jars import BROKER, TOOLS, ensure
 from workbench.lab.kafka import create_topic
-from workbench.lab.lab import Lab
+from workbench.lab.lab import Lab, start_lab
 from workbench.redrive.letters import Letter
 from workbench.spark.java import find_java
 
@@ -57,6 +58,19 @@ _KAFKA = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A Kafka of its own: commands for a whole cluster also tell of the odd topics that other tests leave behind."""
+    with start_lab(tmp_path_factory.mktemp("runbooks") / "lab") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(lab: Lab) -> AdminClient:
+    """An admin client of that Kafka."""
+    return AdminClient({"bootstrap.servers": lab.bootstrap})
 
 
 def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, tmp_path: Path) -> None:
