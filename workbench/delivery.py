@@ -78,7 +78,7 @@ class ServeSettings(Strict):
     )
     store: str | None = Field(
         default=None,
-        description="Memory: a file (SQLite), or postgresql://host/database for several instances. "
+        description="Database: a file (SQLite), or postgresql://host/database for several instances. "
         "Default: serve.sqlite in the state folder.",
     )
     targets: list[Target] = Field(default=[], description="Receivers of messages.")

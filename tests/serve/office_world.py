@@ -51,7 +51,7 @@ class Box:
 
 
 class World:
-    """Two instances with one memory; `lead` is the number of the one that leads."""
+    """Two instances with one database; `lead` is the number of the one that leads."""
 
     def __init__(self, make: Callable[[Clock], tuple[Store, Store]]) -> None:
         self.clock, self.health = Clock(), {name: Health() for name in GROUPS}

@@ -83,13 +83,13 @@ class Postman:
 SLACK = Target(name="oncall", kind="slack", url="http://127.0.0.1:9/services/a-secret-path")
 
 
-# What an office keeps its memory in; the tests with PostgreSQL put theirs here.
-MEMORY: Callable[[Path, Clock], Store] | None = None
+# What an office keeps its database in; the tests with PostgreSQL put theirs here.
+DATABASE: Callable[[Path, Clock], Store] | None = None
 
 
-def memory(folder: Path, clock: Clock) -> Store:
-    """A new memory: a file, if nothing else is said."""
-    return FileStore(folder / "serve.sqlite", clock=clock) if MEMORY is None else MEMORY(folder, clock)
+def database(folder: Path, clock: Clock) -> Store:
+    """A new database: a file, if nothing else is said."""
+    return FileStore(folder / "serve.sqlite", clock=clock) if DATABASE is None else DATABASE(folder, clock)
 
 
 class Office:
@@ -98,7 +98,7 @@ class Office:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.clock, self.oracle, self.postman = Clock(), Oracle(), Postman()
         self.settings = ServeSettings(**{"targets": [SLACK], "gather": "PT0S", **settings})
-        self.folder, self.store = folder, memory(folder, self.clock)
+        self.folder, self.store = folder, database(folder, self.clock)
         self.worker = Worker(self.store, self.oracle, self.settings, sender=self.postman)
 
     def send(self) -> list[str]:

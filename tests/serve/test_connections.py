@@ -303,7 +303,7 @@ def test_peers_are_told_apart() -> None:
 
 @pytest.mark.parametrize(("soft", "most"), [(resource.RLIM_INFINITY, 200), (65_536, 200), (300, 36), (64, 8)])
 def test_there_are_never_more_than_the_descriptors_allow(monkeypatch: pytest.MonkeyPatch, soft: int, most: int) -> None:
-    """Files, the memory and triages need some beside the connections."""
+    """Files, the database and triages need some beside the connections."""
     monkeypatch.setattr(resource, "getrlimit", lambda _kind: (soft, soft))
     assert most_connections() == most
 

@@ -1,4 +1,4 @@
-"""Incidents that last: how they end, what joins them later, what is repeated, and what is left of a memory after weeks."""
+"""Incidents that last: how they end, what joins them later, what is repeated, and what is left of a database after weeks."""
 
 from __future__ import annotations
 

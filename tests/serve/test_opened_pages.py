@@ -168,7 +168,7 @@ def test_triage_now_needs_the_form_of_a_visit_and_lets_the_turn_come(office: Off
 
 
 def test_triage_now_looks_again_at_the_open_incident_of_the_group(office: Office, server: Running) -> None:
-    """On any instance: it is the memory that says whose turn it is."""
+    """On any instance: it is the database that says whose turn it is."""
     post(office, alert("payments"))
     office.worker.judge_alerts()
     assert not office.worker.look_again()

@@ -1,4 +1,4 @@
-"""The memory in a real PostgreSQL: all that holds for a file holds for it, and two instances share it."""
+"""The database in a real PostgreSQL server: all that holds for a file holds for it, and two instances share it."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def url(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A database of the test's own; each office keeps its memory there."""
+    """A database of the test's own; each office keeps its database there."""
     found = cluster.database(f"test{next(_NUMBERS)}")
     opened: list[Store] = []
 
-    def memory(_folder: Path, clock: Clock) -> Store:
+    def database(_folder: Path, clock: Clock) -> Store:
         opened.append(DatabaseStore(found, clock=clock))
         return opened[-1]
 
-    monkeypatch.setattr(serving, "MEMORY", memory)
+    monkeypatch.setattr(serving, "DATABASE", database)
     yield found
     for store in opened:
         store.close()
 
 
 def _tests_of(*modules: ModuleType) -> dict[str, Any]:
-    """Tests that are written for an office, whatever its memory is, with their fixtures."""
+    """Tests that are written for an office, whatever its database is, with their fixtures."""
     return {
         name: it
         for module in modules
@@ -180,7 +180,7 @@ def test_while_the_database_is_away_alerts_are_refused_and_afterwards_all_goes_o
         try:
             assert answer(2) == 503
             page = requests.get(f"{server.url}/api/fleet", headers=BEARER, timeout=60)
-            assert (page.status_code, page.json()["error"]) == (503, "The memory does not answer. Try again.")
+            assert (page.status_code, page.json()["error"]) == (503, "The database does not answer. Try again.")
         finally:
             cluster.start()
         deadline = time.monotonic() + 60

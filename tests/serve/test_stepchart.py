@@ -82,7 +82,7 @@ def test_a_group_that_flaps_is_a_small_picture_of_its_worst() -> None:
 
 
 def test_what_is_hostile_is_text() -> None:
-    """A verdict of a memory that somebody has changed."""
+    """A verdict of a database that somebody has changed."""
     picture = drawn({**row(0, 1.0), "verdict": HOSTILE, "state": '"><script>'}, name='"><b>')
     assert "<img" not in picture and "<script" not in picture and "<b>" not in picture
 

@@ -1,4 +1,4 @@
-"""`workbench serve`: alerts in, verdicts out, pages and a memory."""
+"""`workbench serve`: alerts in, verdicts out, pages and a database."""
 
 from __future__ import annotations
 

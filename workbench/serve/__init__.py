@@ -1,4 +1,4 @@
-"""`workbench serve`: alerts in, verdicts out, pages and a memory. `workbench mcp`: the same for agents, read-only.
+"""`workbench serve`: alerts in, verdicts out, pages and a database. `workbench mcp`: the same for agents, read-only.
 
     limits, access → app (API) and pages → store
     worker: store → judge (workbench.api) → grouping → store → messages → send

@@ -21,7 +21,7 @@ def each_alone(
         work: leaves nothing behind if it raises. failed: called for an item that fails alone.
 
     Raises:
-        StoreError: of the work: the memory is away, or the lead is lost; that is no item's fault.
+        StoreError: of the work: the database is away, or the lead is lost; that is no item's fault.
     """
     if not items:
         return

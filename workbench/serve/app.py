@@ -105,7 +105,7 @@ def application(server: Server) -> ASGIApp:
         Route("/sign-out", forms.sign_out, methods=["POST"]),
         Route("/static/{name}", _static),
     ]
-    handlers = {HTTPException: _refused, StoreError: _without_memory, 500: _failed}
+    handlers = {HTTPException: _refused, StoreError: _without_database, 500: _failed}
     return Limits(Starlette(routes=routes, exception_handlers=handlers), metrics=server.metrics)
 
 
@@ -139,9 +139,9 @@ async def _refused(request: Request, error: Exception) -> Response:
     return _answer(request, error.status_code, masked(error.detail), error.headers)
 
 
-async def _without_memory(request: Request, error: Exception) -> Response:
+async def _without_database(request: Request, error: Exception) -> Response:
     _log.warning("%s", masked(str(error)))
-    return _answer(request, 503, "The memory does not answer. Try again.", {"Retry-After": "10"})
+    return _answer(request, 503, "The database does not answer. Try again.", {"Retry-After": "10"})
 
 
 async def _failed(request: Request, _error: Exception) -> Response:

@@ -24,7 +24,7 @@ _PARTITIONS, _CONSUMERS, _CHANGES, _LINKS = (
 
 
 def packed(finding: Finding, capture: Capture) -> bytes:
-    """The details of a finding, as the memory keeps them."""
+    """The details of a finding, as the database keeps them."""
     rows = [
         row for row in capture.groups.filter(_of(capture, finding.group)).to_pylist() if row["member_id"] is not None
     ]

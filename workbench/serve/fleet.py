@@ -31,7 +31,7 @@ def record(
         lead: see `Store.writing`. skipped: called for a subscription that cannot be kept.
 
     Raises:
-        StoreError: if the memory does not answer, or the lead is lost.
+        StoreError: if the database does not answer, or the lead is lost.
     """
     gone = store.clock() - stale_seconds(every_seconds)
     with store.writing(lead=lead) as db:  # before they are judged again, or forgotten

@@ -55,7 +55,7 @@ def conclude(
         lead: see `Store.writing`. skipped: called for an alert that even so could not be concluded: it goes on waiting.
 
     Raises:
-        StoreError: if the memory does not answer, or the lead is lost.
+        StoreError: if the database does not answer, or the lead is lost.
     """
     found = [fitted(it) for it in judged]
 
@@ -178,7 +178,7 @@ def followed(
     If that fails for a reason of this incident, its turn comes again after the others.
 
     Raises:
-        StoreError: if the memory does not answer, or the lead is lost.
+        StoreError: if the database does not answer, or the lead is lost.
     """
     now = store.clock()
     with store.writing(lead=lead) as db:

@@ -138,7 +138,7 @@ def _again(db: Database, row: Row, now: float) -> None:
 
 
 def _text(text: str) -> str:
-    """Text that the memory can hold, so that a verdict about it is found again."""
+    """Text that the database can hold, so that a verdict about it is found again."""
     return fit_text(text)[:_MOST_TEXT]
 
 

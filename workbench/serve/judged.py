@@ -93,7 +93,7 @@ def _groups_in(measured: Measured) -> set[str]:
 
 
 def fitted(judged: Judged) -> Judged:
-    """With texts as the memory holds them, so that what is read from it is found among what a triage says."""
+    """With texts as the database holds them, so that what is read from it is found among what a triage says."""
     group, topic = fit_text(judged.group), fit_text(judged.topic)
     return judged if (group, topic) == (judged.group, judged.topic) else replace(judged, group=group, topic=topic)
 

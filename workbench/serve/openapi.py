@@ -65,12 +65,12 @@ class Operation:
                 413: f"A body of more than {MAX_FORM_BYTES >> 10} KiB without a token, or {MAX_BODY_BYTES >> 20} MiB with one.",
             },
         }
-        found = doors[self.door] | {503: "The memory does not answer, or the server is full or stops."}
+        found = doors[self.door] | {503: "The database does not answer, or the server is full or stops."}
         return dict(sorted({**found, **self.answers}.items()))
 
 
 _SHOWN = {200: "The page."}
-_OR_NOT = {**_SHOWN, 404: "There is no such thing, or it is older than the memory keeps."}
+_OR_NOT = {**_SHOWN, 404: "There is no such thing, or it is older than the database keeps."}
 _FORMS = "application/x-www-form-urlencoded"
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -84,7 +84,7 @@ OPERATIONS: tuple[Operation, ...] = (
             200: "How many were `new`, `known` and `resolved`; `dropped` and `truncated` if some were left out.",
             400: "No alert in it could be read.",
             413: f"More than {MAX_BODY_BYTES >> 20} MiB.",
-            503: "Too many alerts wait (`most_waiting`), or the memory does not answer. Send them again.",
+            503: "Too many alerts wait (`most_waiting`), or the database does not answer. Send them again.",
         },
     ),
     Operation(

@@ -207,7 +207,7 @@ class Pages:
         group, topic = _asked(request, "group"), _asked(request, "topic")
         found = self._reading.incident(request.path_params["incident"], group=group, topic=topic)
         if found is None:
-            return self._missing(visit, "There is no such incident. It may be older than the memory keeps them.")
+            return self._missing(visit, "There is no such incident. It may be older than the database keeps them.")
         picture = Markup(found.picture) if found.picture else None  # noqa: S704 - rendered and escaped when it was judged
         return self._page("incident.html.j2", visit, it=found, picture=picture, **self._shown_in(found))
 

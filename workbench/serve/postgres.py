@@ -1,4 +1,4 @@
-"""The memory in a database of PostgreSQL, for several instances: each takes alerts and shows pages, one of them judges and sends."""
+"""The database as one of PostgreSQL, for several instances: each takes alerts and shows pages, one of them judges and sends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ try:
     from psycopg.conninfo import conninfo_to_dict
     from psycopg_pool import ConnectionPool
 except ImportError as _error:
-    raise SetupError("A memory in PostgreSQL needs psycopg.", hint=f"Try: {how_to_install('postgres')}") from _error
+    raise SetupError("A database in PostgreSQL needs psycopg.", hint=f"Try: {how_to_install('postgres')}") from _error
 
 _log = logging.getLogger(__name__)
 # Advisory locks belong to a database; the second key keeps instances apart that use schemas of their own.

@@ -1,4 +1,4 @@
-"""What the pages and programs read from the memory."""
+"""What the pages and programs read from the database."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Found:
 
 
 class Reading:
-    """Queries of one memory."""
+    """Queries of one database."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -71,7 +71,7 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     Raises:
-        UsageError: if the options or the settings are wrong. OutputError: if the memory cannot be used.
+        UsageError: if the options or the settings are wrong. OutputError: if the database cannot be used.
         SourceUnreachableError: if the address cannot be used.
     """
     settings = load_settings(options.config)
@@ -111,7 +111,7 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
 
 
 def open_store(where: str | None) -> Store:
-    """Open the memory: a file, or the URL of a database.
+    """Open the database: a file, or the URL of a PostgreSQL.
 
     Raises:
         UsageError, OutputError, StoreError: if it cannot be used. SetupError: if psycopg is not installed.

@@ -1,4 +1,4 @@
-"""The memory in one file: of several processes that use it, one leads."""
+"""The database in one file: of several processes that use it, one leads."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class FileStore(Store):
                 self._readers.append(reader)
 
     def leads(self) -> bool:
-        """See `Store`. The lock is a file beside the memory, and is free when its process ends."""
+        """See `Store`. The lock is a file beside the database, and is free when its process ends."""
         with self._lock:
             if self._leading is None:
                 stack = ExitStack()
-                refusal = GuardError(f"Another process leads with the memory {self.path}.")
+                refusal = GuardError(f"Another process leads with the database {self.path}.")
                 try:
                     stack.enter_context(exclusive_lock(self.path.with_name(f"{self.path.name}.lead"), refusal))
                 except GuardError as refused:
@@ -136,7 +136,7 @@ def connect(path: Path) -> sqlite3.Connection:
         found.execute("PRAGMA synchronous = FULL")
         found.execute("PRAGMA foreign_keys = ON")
     except sqlite3.Error as error:
-        raise OutputError(f"The memory {path} cannot be opened: {error}.") from None
+        raise OutputError(f"The database {path} cannot be opened: {error}.") from None
     found.row_factory = sqlite3.Row
     return found
 
@@ -151,7 +151,7 @@ def prepare(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
     except OSError as error:
-        raise OutputError(f"The memory {path} cannot be written: {error.strerror}.") from None
+        raise OutputError(f"The database {path} cannot be written: {error.strerror}.") from None
     with_tables = connect(path)
     try:
         with_tables.execute("BEGIN IMMEDIATE")
@@ -164,7 +164,7 @@ def prepare(path: Path) -> None:
         with_tables.execute("COMMIT")
     except sqlite3.Error as error:
         raise OutputError(
-            f"The memory {path} cannot be used: {error}.", hint="Name another file: [serve] store."
+            f"The database {path} cannot be used: {error}.", hint="Name another file: [serve] store."
         ) from None
     finally:
         with_tables.close()

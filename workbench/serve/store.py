@@ -1,4 +1,4 @@
-"""The memory: one writer at a time, readers beside it; a file of SQLite, or a database of PostgreSQL for several instances."""
+"""The database: one writer at a time, readers beside it; a file of SQLite, or a database of PostgreSQL for several instances."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from workbench.errors import SourceUnreachableError, WorkbenchError
 from workbench.humanize import one_line
 
 Clock = Callable[[], float]
-_MOST = 2**63  # integers of both kinds of memory have 64 bits
+_MOST = 2**63  # integers of both kinds of database have 64 bits
 
 
 class StoreError(SourceUnreachableError):
-    """The memory does not answer, or cannot be written: what was asked of it has not happened, or nobody knows."""
+    """The database does not answer, or cannot be written: what was asked of it has not happened, or nobody knows."""
 
 
 class LeadLostError(StoreError):
@@ -26,7 +26,7 @@ class LeadLostError(StoreError):
 
 
 class UnfitError(WorkbenchError):
-    """The memory works, and refuses this value or row: another one may be fit."""
+    """The database works, and refuses this value or row: another one may be fit."""
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def answering(errors: type[Exception], where: str, *, unfit: Callable[[Exception
         yield
     except errors as error:
         kind = UnfitError if unfit(error) else StoreError
-        raise kind(f"The memory {where} cannot be used: {one_line(str(error))}.") from error
+        raise kind(f"The database {where} cannot be used: {one_line(str(error))}.") from error
 
 
 def fit_text(text: str) -> str:
@@ -94,7 +94,7 @@ class Database(Protocol):
 
 
 class Store(ABC):
-    """Connections to the memory of one process; any thread may use them.
+    """Connections to the database of one process; any thread may use them.
 
     Args:
         clock: seconds since 1970.
@@ -112,7 +112,7 @@ class Store(ABC):
             lead: number of the lead under which the step began; each take-over raises it. None: whoever leads may write this.
 
         Raises:
-            LeadLostError: if another instance has taken the lead since. StoreError: if the memory does not answer.
+            LeadLostError: if another instance has taken the lead since. StoreError: if the database does not answer.
             UnfitError: if it cannot hold a value.
         """
         with self._transaction() as db:
@@ -129,11 +129,11 @@ class Store(ABC):
         """A connection for reading, which waits for no writer.
 
         Raises:
-            StoreError: if the memory does not answer.
+            StoreError: if the database does not answer.
         """
 
     def leads(self) -> bool:
-        """Whether this process is the one that judges and sends; of several with one memory it is one, until it ends.
+        """Whether this process is the one that judges and sends; of several with one database it is one, until it ends.
 
         `lead` is then the number of its lead: one more than that of the lead before.
         """

@@ -1,4 +1,4 @@
-"""Tables of the memory, as steps from one version to the next: an older memory is brought up to date when it is opened."""
+"""Tables of the database, as steps from one version to the next: an older database is brought up to date when it is opened."""
 
 from __future__ import annotations
 
@@ -134,4 +134,4 @@ def statements(version: int) -> list[str]:
 
 def newer(where: str) -> UsageError:
     """The error for tables of a later version than ours."""
-    return UsageError(f"The memory {where} was written by a newer version of Workbench.", hint="Update Workbench.")
+    return UsageError(f"The database {where} was written by a newer version of Workbench.", hint="Update Workbench.")

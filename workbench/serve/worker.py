@@ -1,6 +1,6 @@
 """Threads of the server: one judges, one for each target sends, one watches deadlines and deletes what is old.
 
-The judging thread takes alerts first, then open incidents, then the fleet. All it knows is in the memory, so a restart goes on where
+The judging thread takes alerts first, then open incidents, then the fleet. All it knows is in the database, so a restart goes on where
 the former process ended.
 """
 
@@ -106,7 +106,7 @@ class Worker:
         """Tell that there is a new alert."""
         self._wake.set()
 
-    # Leading: of several instances with one memory, one judges and sends
+    # Leading: of several instances with one database, one judges and sends
 
     @property
     def leading(self) -> bool:
@@ -114,7 +114,7 @@ class Worker:
         return self._leading.is_set()
 
     def take_lead(self) -> None:
-        """Begin to lead if no other instance does, or cease if the way to the memory was lost."""
+        """Begin to lead if no other instance does, or cease if the way to the database was lost."""
         leads = self.store.leads()
         if leads and not self._leading.is_set():
             with self.store.writing(lead=self.store.lead) as db:
@@ -125,7 +125,7 @@ class Worker:
             self._leading.set()
         elif not leads and self._leading.is_set():
             self._leading.clear()
-            _log.warning("the memory was out of reach; another instance may judge and send now")
+            _log.warning("the database was out of reach; another instance may judge and send now")
         self.metrics.leading.set(leads)
 
     def _keeping_lead(self) -> None:
@@ -148,7 +148,7 @@ class Worker:
             except StoreError as error:
                 _log.warning("%s", error)
                 self._stop.wait(_PAUSE_WITHOUT_MEMORY_SECONDS)
-            except Exception:  # the thread must survive: what it did not finish is still in the memory
+            except Exception:  # the thread must survive: what it did not finish is still in the database
                 _log.exception("the thread %s failed; it goes on", threading.current_thread().name)
                 self._stop.wait(_PAUSE_AFTER_CRASH_SECONDS)
             else:
@@ -340,7 +340,7 @@ class Worker:
         return True
 
     def _noted(self, note: Callable[[], None]) -> None:
-        """Keep what has become of a message; while the memory is away, try again, or it would be sent twice."""
+        """Keep what has become of a message; while the database is away, try again, or it would be sent twice."""
         while True:
             try:
                 return note()
