@@ -1,7 +1,7 @@
 # Two commands do everything from a fresh checkout: `make demo` and `make test`. Each installs what it needs, and is fast when nothing has changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help ablate demo test coverage test-pages test-cluster test-slow test-estate pictures bench bench-report chaos fuzz soak stories fleet-day evaluate bench-triage lint setup clean lock
+.PHONY: help ablate demo test coverage test-pages test-cluster test-slow test-secured pictures bench bench-report chaos fuzz soak stories fleet-day evaluate bench-triage lint setup clean lock
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -16,7 +16,7 @@ demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 
 	@$(BIN)/workbench demo --out build/demo
 
 # Each part of the tests has a process, and a Spark and a Kafka of its own, if it needs them. Those of doors and on Kafka mostly wait.
-ALONE := not apt and not cluster and not slow and not estate
+ALONE := not apt and not cluster and not slow and not secured
 PARTS := unit "not door and not jvm and not lab and $(ALONE)" doors "door and not jvm and not lab and $(ALONE)" spark "jvm and $(ALONE)" kafka "lab and not jvm and $(ALONE)"
 
 test: $(READY) lint  ## what must hold on every commit: unit tests, and in parallel the tests with Spark and with a real Kafka
@@ -35,11 +35,11 @@ test-pages: $(READY)  ## report and notebook in a real browser, a real Alertmana
 
 test-slow: $(READY)  ## the other live incidents, long replays, and the installed wheel in a separate environment
 	@$(BIN)/workbench lab setup
-	@PYTEST="$(BIN)/python -m pytest" .ci/side-by-side --durations=10 -- slow "slow and not apt and not cluster and not estate"
+	@PYTEST="$(BIN)/python -m pytest" .ci/side-by-side --durations=10 -- slow "slow and not apt and not cluster and not secured"
 
-test-estate: $(READY)  ## three secured brokers: every way to lose one of them (about 15 minutes)  [RUNS=20 SEED=1]
+test-secured: $(READY)  ## three secured brokers: every way to lose one of them (about 15 minutes)  [RUNS=20 SEED=1]
 	@$(BIN)/workbench lab setup
-	@ESTATE_RUNS=$(or $(RUNS),20) ESTATE_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s -m estate --durations=10
+	@SECURED_RUNS=$(or $(RUNS),20) SECURED_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -s -m secured --durations=10
 
 pictures: $(READY)  ## retake the README's screenshots from the current pages
 	@$(BIN)/python -m tests.browser.pictures

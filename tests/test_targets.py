@@ -60,12 +60,12 @@ def test_every_test_has_one_target() -> None:
         "test-slow: slow",
         "test-pages",
         "test-cluster",
-        "test-estate",
+        "test-secured",
     }
-    names = ("door", "jvm", "lab", "slow", "apt", "cluster", "estate")
+    names = ("door", "jvm", "lab", "slow", "apt", "cluster", "secured")
     for count in range(len(names)):
         for markers in itertools.combinations(names, count):
-            if len({"apt", "cluster", "estate"} & set(markers)) > 1:
+            if len({"apt", "cluster", "secured"} & set(markers)) > 1:
                 continue
             has = {name: name in markers for name in names}
             taken = [name for name, words in targets.items() if eval(words, {}, has)]

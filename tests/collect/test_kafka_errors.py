@@ -1,4 +1,4 @@
-"""What librdkafka's errors mean, without a broker (with one: tests/estate)."""
+"""What librdkafka's errors mean, without a broker (with one: tests/secured)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 from confluent_kafka import KafkaError
 
 from tests.collect.wire_broker import WireBroker
+from tests.three_brokers.certificates import Authority, new_authority
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError
 from workbench.kafka.brokers import Brokers, _by_own_request, _kept, look_at_brokers
 from workbench.kafka.cluster import KafkaCluster
 from workbench.kafka.errors import ClientErrors, certificate_problem, known_properties
 from workbench.kafka.login import security_of
 from workbench.kafka.wire import addresses
-from workbench.lab.certificates import Authority, new_authority
 from workbench.lab.process import free_port
 
 

@@ -1,4 +1,4 @@
-"""A list of groups is whole, or says that it is not: what brokers hide while groups move (a real cluster: tests/estate)."""
+"""A list of groups is whole, or says that it is not: what brokers hide while groups move (a real cluster: tests/secured)."""
 
 from __future__ import annotations
 

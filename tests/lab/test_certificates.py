@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from workbench.lab.certificates import new_authority
+from tests.three_brokers.certificates import new_authority
 
 
 def test_a_certificate_is_signed_by_its_authority_alone() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.lab.sharing import Sharing
+from tests.three_brokers.tiered import TieredLab, start_tiered
 from tests.waiting import wait_for
 from workbench import api
 from workbench.collect.record import Recorder
 from workbench.lab.kafka import set_quota
-from workbench.lab.tiered import TieredLab, start_tiered
 from workbench.queues.systems import system_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

@@ -30,7 +30,7 @@ GROUP, TOPIC, PARTITIONS = "pay", "orders", 3
 
 
 @dataclass
-class Estate:
+class TwoClusters:
     """Two brokers under one Prometheus."""
 
     brokers: dict[str, Broker]
@@ -65,9 +65,9 @@ def fill(broker: Broker, counts: list[int], commits: list[int]) -> None:
 
 
 @pytest.fixture(scope="module")
-def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoClusters]:
     """eu with two exporters, each scraped by a replica pair; us with one."""
-    room = tmp_path_factory.mktemp("estate")
+    room = tmp_path_factory.mktemp("both")
     children: list[process.Child] = []
     brokers: dict[str, Broker] = {}
     prometheus = start_prometheus(room / "prometheus")
@@ -96,8 +96,8 @@ def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
             for it in pages
             for replica in ("a", "b")
         ]
-        (prometheus.targets / "estate.json").write_text(json.dumps(targets))
-        found = Estate(brokers, prometheus, exporters)
+        (prometheus.targets / "both.json").write_text(json.dumps(targets))
+        found = TwoClusters(brokers, prometheus, exporters)
 
         def is_there() -> bool:
             try:
@@ -117,21 +117,21 @@ def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
 
 
 @pytest.mark.parametrize("name", ["eu", "us"])
-def test_every_number_is_that_of_kafkas_own_tool(estate: Estate, name: str) -> None:
+def test_every_number_is_that_of_kafkas_own_tool(both: TwoClusters, name: str) -> None:
     """Of the right cluster, and once, whatever the number of exporters and servers that tell it."""
-    found, sources = estate.sums(match={"cluster": name})
-    wanted = kafka_describe_all(estate.brokers[name].bootstrap)
+    found, sources = both.sums(match={"cluster": name})
+    wanted = kafka_describe_all(both.brokers[name].bootstrap)
     assert found == {number: (row[0], row[2]) for (_, _, number), row in wanted.items()}
     assert sum(lag for _, lag in found.values()) == {"eu": 650, "us": 100}[name]
     assert sources
     assert ("4 sources" if name == "eu" else "2 sources") in sources[0]
 
 
-def test_without_a_match_two_clusters_are_refused(estate: Estate, tmp_path: Path) -> None:
+def test_without_a_match_two_clusters_are_refused(both: TwoClusters, tmp_path: Path) -> None:
     """By the command as well; the answer says what to write into the settings."""
     with pytest.raises(MixedSourcesError, match="Two clusters answer"):
-        estate.sums()
-    (tmp_path / "workbench.toml").write_text(f'[clusters.c]\nprometheus = "{estate.prometheus.url}"\n')
+        both.sums()
+    (tmp_path / "workbench.toml").write_text(f'[clusters.c]\nprometheus = "{both.prometheus.url}"\n')
     done = workbench(
         "triage", "--cluster", "c", "--group", GROUP, "--since", "40s ago", "--config", str(tmp_path / "workbench.toml")
     )
@@ -140,15 +140,15 @@ def test_without_a_match_two_clusters_are_refused(estate: Estate, tmp_path: Path
     assert "Traceback" not in done.stderr
 
 
-def test_two_clusters_without_a_label_are_told_apart_by_their_offsets(estate: Estate) -> None:
+def test_two_clusters_without_a_label_are_told_apart_by_their_offsets(both: TwoClusters) -> None:
     """Only the address of the exporter differs."""
-    plain = [{"targets": [pages[0]], "labels": {"team": "x"}} for pages in estate.exporters.values()]
-    (estate.prometheus.targets / "plain.json").write_text(json.dumps(plain))
+    plain = [{"targets": [pages[0]], "labels": {"team": "x"}} for pages in both.exporters.values()]
+    (both.prometheus.targets / "plain.json").write_text(json.dumps(plain))
     try:
 
         def answers() -> bool:
             try:
-                estate.sums(match={"team": "x"})
+                both.sums(match={"team": "x"})
             except MixedSourcesError as error:
                 return "contradict each other" in error.message and "instance" in error.message
             except (WorkbenchError, KeyError):
@@ -156,7 +156,7 @@ def test_two_clusters_without_a_label_are_told_apart_by_their_offsets(estate: Es
             return False
 
         wait_for(answers, 30)
-        addresses = {"instance": estate.exporters["us"][0], "team": "x"}
-        assert estate.sums(match=addresses)[0] == {0: (90, 0), 1: (10, 30), 2: (0, 70)}
+        addresses = {"instance": both.exporters["us"][0], "team": "x"}
+        assert both.sums(match=addresses)[0] == {0: (90, 0), 1: (10, 30), 2: (0, 70)}
     finally:
-        (estate.prometheus.targets / "plain.json").unlink()
+        (both.prometheus.targets / "plain.json").unlink()

@@ -1,4 +1,4 @@
-"""`workbench events`: what changed in an estate; findings name the nearest change before an onset."""
+"""`workbench events`: what changed around a cluster; findings name the nearest change before an onset."""
 
 from __future__ import annotations
 

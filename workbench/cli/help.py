@@ -96,7 +96,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lab run": (("lab run hot_key --seed 7 --output hot", "and keep the capture"),),
     "lab setup": (("lab setup", "once, before `lab up` without a network"),),
     "lab status": (("lab status", "addresses, and when it stops"),),
-    "lab up": (("lab up --brokers 3 --secure", "with TLS, users, ACLs and a quota"),),
+    "lab up": (("lab up --ttl 2h", "until then, or `lab down`"),),
     "mcp": (
         ("mcp", "what an agent's settings start"),
         ("mcp --http", "over HTTP, with a token"),

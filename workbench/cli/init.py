@@ -137,17 +137,7 @@ def _of_lab(given: Answers) -> Answers:
         bootstrap=given.bootstrap or lab.bootstrap,
         prometheus=given.prometheus or lab.prometheus,
         metrics=given.metrics or tuple(lab.metrics if lab.prometheus is None else ()),
-        properties={**_without_secrets(lab), **given.properties},
     )
-
-
-def _without_secrets(lab: Cluster) -> dict[str, str]:
-    """Properties of the running lab; its passwords are in files that only its user can read."""
-    from workbench.lab.keeper import running
-
-    state = running() or {}
-    reference = f"${{file:{state.get('password_file')}}}"
-    return {name: reference if is_secret_name(name) else str(value) for name, value in lab.kafka.items()}
 
 
 def _asked(given: Answers, *, name_given: bool) -> Answers:

@@ -32,23 +32,18 @@ def command() -> None:
 @command.command()
 @click.option("--ttl", default="8h", show_default=True, help="Stop the lab after this time.")
 @click.option("--no-prometheus", is_flag=True, help="Start only Kafka and its exporter.")
-@click.option("--brokers", type=click.Choice(["1", "3"]), default="1", show_default=True, help="Number of brokers.")
-@click.option("--secure", is_flag=True, help="With --brokers 3: TLS, SCRAM users, ACLs and a quota, as in production.")
 @json_option
-def up(ttl: str, no_prometheus: bool, brokers: str, secure: bool, as_json: bool) -> int:
+def up(ttl: str, no_prometheus: bool, as_json: bool) -> int:
     """Start the lab in the background. Every command then accepts --cluster lab."""
     from workbench.cli.progress import Steps
-    from workbench.errors import UsageError
     from workbench.lab import keeper
     from workbench.window import parse_duration
 
-    if secure != (brokers == "3"):
-        raise UsageError("A lab has one broker without security, or three with it.", hint="Use: --brokers 3 --secure")
     seconds = parse_duration(ttl).total_seconds()
     with Steps(quiet=as_json) as steps:
         fetch_parts(steps, tools=False)
         with steps.step("Starting Kafka" + ("" if no_prometheus else " and Prometheus")):
-            state = keeper.up(ttl_seconds=seconds, with_prometheus=not no_prometheus, secure=secure)
+            state = keeper.up(ttl_seconds=seconds, with_prometheus=not no_prometheus)
     _print_state(state, as_json)
     return ExitCode.OK
 
@@ -89,21 +84,13 @@ def _print_state(state: dict[str, Any], as_json: bool) -> None:
     shown = {
         name: state[name] for name in ("cluster", "cluster_id", "bootstrap", "prometheus_url", "directory", "pids")
     }
-    own = {name: state[name] for name in ("settings", "password_file") if state.get(name)}
     if as_json:
-        write_json({"up": True, **shown, **own})
+        write_json({"up": True, **shown})
         return
     for name, value in shown.items():
         if name == "pids":
             value = ", ".join(f"{process} {pid}" for process, pid in value.items())
         tell(f"{name.replace('_', ' '):15} {'none' if value is None else value}")
-    if own:
-        from workbench.lab.estate import PASSWORD_VARIABLE
-        from workbench.screen import tell_page
-
-        read = f"read -r {PASSWORD_VARIABLE} < {own['password_file']}; export {PASSWORD_VARIABLE}"
-        tell_page(f"\nUse --cluster lab. Or read the password with:\n\n{read}\n")
-        tell_page(f"and put this into workbench.toml:\n\n{own['settings']}")
 
 
 @command.command(name="list")
@@ -263,8 +250,8 @@ def running_or_own(steps: Steps, *, with_prometheus: bool) -> Lab:
     from workbench.lab.lab import lab_dir, start_lab
 
     state = keeper.running()
-    if state is not None and (running := keeper.attach(state)) is not None:
-        return running
+    if state is not None:
+        return keeper.attach(state)
     folder = lab_dir() / f"own-{uuid.uuid4().hex[:8]}"
     with steps.step("Starting Kafka" + (" and Prometheus" if with_prometheus else "")):
         return start_lab(folder, with_prometheus=with_prometheus, temporary=True, say=steps.say)

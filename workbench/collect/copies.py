@@ -34,7 +34,7 @@ from workbench.signals import SIGNALS, Kind
 
 # Labels that servers add to tell their own copies apart.
 REPLICA_LABELS = frozenset({"replica", "prometheus_replica", "__replica__", "prometheus", "receive_replica", "monitor"})
-# Labels by which estates name a Kafka cluster.
+# Labels by which installations name a Kafka cluster.
 CLUSTER_LABELS = frozenset({
     "cluster", "cluster_name", "cluster_id", "clusterid", "kafka_cluster", "kafka_cluster_id", "kafka_id", "kafka",
     "strimzi_io_cluster", "msk_cluster", "resource_id", "env", "environment", "stage", "datacenter", "dc", "region",

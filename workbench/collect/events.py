@@ -1,4 +1,4 @@
-"""Events of an estate: deploys, config changes, scaling and alerts, kept beside the captures, one JSON object a line.
+"""Events around a cluster: deploys, config changes, scaling and alerts, kept beside the captures, one JSON object a line.
 
 Every triage takes those of its window along. They come from the command line and CI (`workbench events add`), from files, Grafana's
 annotations, Alertmanager's alerts, and from metrics that Prometheus has anyway.

@@ -1,7 +1,7 @@
 """The process that keeps a lab up after `workbench lab up` has returned, and its counterpart `lab down`.
 
-Run as `python -m workbench.lab.keeper FOLDER TTL_SECONDS PROMETHEUS SECURE`. It owns the broker or brokers, the exporter and
-Prometheus; if it is killed, the kernel ends them with it, and `lab down` sweeps what is left.
+Run as `python -m workbench.lab.keeper FOLDER TTL_SECONDS PROMETHEUS`. It owns the broker, the exporter and Prometheus; if it is killed,
+the kernel ends them with it, and `lab down` sweeps what is left.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ import psutil
 from workbench.errors import GuardError, SetupError, WorkbenchError
 from workbench.files import exclusive_lock, write_text
 from workbench.lab import process
-from workbench.lab.estate import Estate, start_estate
-from workbench.lab.estate_access import ONCALL
 from workbench.lab.lab import Lab, lab_dir, remove_folder, start_lab
 from workbench.screen import tell
 from workbench.settings import lab_cluster_file
@@ -49,20 +47,17 @@ def running() -> dict[str, Any] | None:
     return state if alive and state.get("bootstrap") else None
 
 
-def attach(state: dict[str, Any]) -> Lab | None:
-    """A handle on the lab that the keeper keeps; stopping it stops nothing. None for a secured one: scenarios need the plain one."""
-    if state.get("settings"):
-        return None
+def attach(state: dict[str, Any]) -> Lab:
+    """A handle on the lab that the keeper keeps; stopping it stops nothing."""
     return Lab(Path(state["directory"]), state["bootstrap"], state["prometheus_url"])
 
 
-def up(*, ttl_seconds: float, with_prometheus: bool = True, secure: bool = False) -> dict[str, Any]:
+def up(*, ttl_seconds: float, with_prometheus: bool = True) -> dict[str, Any]:
     """Bring a lab up that outlives this process. One at a time: a second call waits until the first has ended, and finds its lab.
 
     Args:
         ttl_seconds: then it ends by itself.
         with_prometheus: whether to start one.
-        secure: three brokers with TLS, users and access rights (`estate`) instead of one without.
 
     Raises:
         GuardError: if one is up already, or another call takes too long.
@@ -78,15 +73,15 @@ def up(*, ttl_seconds: float, with_prometheus: bool = True, secure: bool = False
                 hint="Show it with: workbench lab status. Stop it with: workbench lab down.",
             )
         down()  # what a killed keeper left
-        return _bring_up(ttl_seconds, with_prometheus, secure)
+        return _bring_up(ttl_seconds, with_prometheus)
 
 
-def _bring_up(ttl_seconds: float, with_prometheus: bool, secure: bool) -> dict[str, Any]:
+def _bring_up(ttl_seconds: float, with_prometheus: bool) -> dict[str, Any]:
     folder = lab_dir() / f"up-{os.getpid()}"
     folder.mkdir(parents=True)
     with (folder / "keeper.log").open("wb") as log:
         keeper = subprocess.Popen(
-            [*_KEEPER, str(folder), str(ttl_seconds), str(int(with_prometheus)), str(int(secure))],
+            [*_KEEPER, str(folder), str(ttl_seconds), str(int(with_prometheus))],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -140,7 +135,7 @@ def down() -> list[str]:
     return list(dict.fromkeys(ended))
 
 
-def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool, secure: bool) -> None:
+def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool) -> None:
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _signal, _frame: stop.set())
@@ -148,13 +143,11 @@ def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool, secure: bool)
     state: dict[str, Any] = {"keeper": os.getpid(), "started": started, "pids": {}, "directory": str(folder)}
     write_text(_state_file(), json.dumps(state))
     try:
-        with _started(folder, with_prometheus, secure) as lab:
+        with start_lab(folder, with_prometheus=with_prometheus, say=tell) as lab:
             state |= {
                 "cluster": "lab",
                 "cluster_id": lab.cluster_id,
                 "bootstrap": lab.bootstrap,
-                "settings": lab.settings() if isinstance(lab, Estate) else None,
-                "password_file": str(lab.password_file(ONCALL)) if isinstance(lab, Estate) else None,
                 "prometheus_url": lab.prometheus_url,
                 "pids": {**lab.pids(), "keeper": os.getpid()},
                 "until": time.time() + ttl_seconds,
@@ -171,16 +164,10 @@ def _keep(folder: Path, ttl_seconds: float, with_prometheus: bool, secure: bool)
         _state_file().unlink(missing_ok=True)
 
 
-def _started(folder: Path, with_prometheus: bool, secure: bool) -> Lab | Estate:
-    if secure:
-        return start_estate(folder, with_prometheus=with_prometheus)
-    return start_lab(folder, with_prometheus=with_prometheus, say=tell)
-
-
 def main() -> int:
     """Keep a lab until SIGTERM or the end of its time."""
     try:
-        _keep(Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "1", sys.argv[4] == "1")
+        _keep(Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "1")
     except WorkbenchError as error:
         tell(error.message + (f" {error.hint}" if error.hint else ""))
         return int(error.exit_code)

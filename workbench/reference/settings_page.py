@@ -145,7 +145,7 @@ def as_markdown() -> str:
         "",
         "Which file is read: that of `--config`, else of `$WORKBENCH_CONFIG`, else `./workbench.toml`, else"
         ' `~/.config/lag-workbench/workbench.toml`. A *duration* is a text such as `"90s"`, `"15m"`, `"2h"` or `"1d"`. `${NAME}` takes'
-        " a value from the environment. How the tables belong together: [estates](estates.md).",
+        " a value from the environment. How the tables belong together: [clusters](clusters.md).",
     ]
     shown = None
     for it in keys():

@@ -233,7 +233,7 @@ def as_markdown() -> str:
         "Names in code are fields of the features; `2 × x` is a multiple of another feature. A number that is a setting can be changed"
         " under `[thresholds]` in `workbench.toml`, for every group; what is expected of one group (`time_lag_objective`,"
         " `commit_every`,"
-        " `batch`) stands under [its name](estates.md).",
+        " `batch`) stands under [its name](clusters.md).",
     ]
     for node in TREE.values():
         lines += ["", f"## {node.number}. {node.question}", ""]

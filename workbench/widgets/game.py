@@ -183,6 +183,6 @@ def _lab(say: Callable[[str], None]) -> Lab:
     from workbench.lab.lab import lab_dir, start_lab
 
     state = keeper.running()
-    if state is not None and (running := keeper.attach(state)) is not None:
-        return running
+    if state is not None:
+        return keeper.attach(state)
     return start_lab(lab_dir() / f"own-{uuid.uuid4().hex[:8]}", temporary=True, say=say)

@@ -1,4 +1,4 @@
-"""Users of a secured estate: who may do what, and the quota."""
+"""Users of a secured cluster: who may do what, and the quota."""
 
 from __future__ import annotations
 

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.estate.conftest import fresh, settings_for
 from tests.lab.test_redrive_kills import check_exactly_once, killed_until_done
 from tests.redrive.redriving import dlq, kafka_of, records_of, write_letters
 from tests.redrive.six_kinds import letters
+from tests.secured.conftest import fresh, settings_for
+from tests.three_brokers.access import ADMIN, ONCALL, READER, READER_QUOTA
+from tests.three_brokers.secured import PASSWORD_VARIABLE, SecuredLab
 from workbench.kafka.quotas import quotas_of
-from workbench.lab.estate import PASSWORD_VARIABLE, Estate
-from workbench.lab.estate_access import ADMIN, ONCALL, READER, READER_QUOTA
 from workbench.queues.gateway import Quotas
 from workbench.redrive.planfile import read_redrive_plan
 
-pytestmark = pytest.mark.estate
+pytestmark = pytest.mark.secured
 
 
-def test_exactly_once_with_kills(whole: Estate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exactly_once_with_kills(whole: SecuredLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """100,000 letters of six kinds, by class of error, at 5,000 per second, with 30 kills of the command."""
     monkeypatch.setenv(PASSWORD_VARIABLE, whole.passwords[ADMIN])
     source = fresh("orders")
@@ -39,7 +39,7 @@ def test_exactly_once_with_kills(whole: Estate, tmp_path: Path, monkeypatch: pyt
     check_exactly_once(whole.bootstrap, source, path, settings, properties)
 
 
-def test_a_broker_is_lost_meanwhile(whole: Estate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_is_lost_meanwhile(whole: SecuredLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command goes on by itself, or ends with an error and continues when it is repeated; each record is there once."""
     monkeypatch.setenv(PASSWORD_VARIABLE, whole.passwords[ADMIN])
     source = fresh("orders")
@@ -68,7 +68,7 @@ def test_a_broker_is_lost_meanwhile(whole: Estate, tmp_path: Path, monkeypatch: 
 
 
 def test_without_the_right_to_write_nothing_begins(
-    whole: Estate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: SecuredLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A user who may only read can list and plan; `apply` is refused with the right that is lacking, before any group or record."""
     monkeypatch.setenv(PASSWORD_VARIABLE, whole.passwords[ONCALL])

@@ -8,31 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from tests.estate.conftest import Filled, filled, fresh
 from tests.lab.conftest import workbench
-from workbench.lab.estate import PASSWORD_VARIABLE, Estate
-from workbench.lab.estate_access import ONCALL, PREFIX
+from tests.secured.conftest import Filled, filled, fresh
+from tests.three_brokers.access import ONCALL, PREFIX
+from tests.three_brokers.secured import PASSWORD_VARIABLE, SecuredLab
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
-def quiet(estate: Estate) -> Filled:
+def quiet(secured: SecuredLab) -> Filled:
     """Groups and a topic on which nothing moves."""
-    return filled(estate, *(fresh(f"{PREFIX}quiet") for _ in range(2)))
+    return filled(secured, *(fresh(f"{PREFIX}quiet") for _ in range(2)))
 
 
 @pytest.mark.parametrize("kept", ["environment", "file"])
 def test_the_settings_work_at_once_and_hold_no_password(
-    estate: Estate, quiet: Filled, tmp_path: Path, kept: str
+    secured: SecuredLab, quiet: Filled, tmp_path: Path, kept: str
 ) -> None:
     """Sources are tried with TLS and the login; then doctor, snapshot and profiles use the file as it was written."""
-    password, out = estate.passwords[ONCALL], tmp_path / "workbench.toml"
-    reference = f"${{{PASSWORD_VARIABLE}}}" if kept == "environment" else f"${{file:{estate.password_file(ONCALL)}}}"
+    password, out = secured.passwords[ONCALL], tmp_path / "workbench.toml"
+    reference = f"${{{PASSWORD_VARIABLE}}}" if kept == "environment" else f"${{file:{secured.password_file(ONCALL)}}}"
     environment = {PASSWORD_VARIABLE: password} if kept == "environment" else {}
-    given = estate.properties(ONCALL) | {"sasl.password": reference}
-    words = ["init", "--yes", "--name", "shop", "--bootstrap", estate.bootstrap, "--out", str(out)]
-    words += ["--prometheus", estate.prometheus_url] if estate.prometheus_url else []
+    given = secured.properties(ONCALL) | {"sasl.password": reference}
+    words = ["init", "--yes", "--name", "shop", "--bootstrap", secured.bootstrap, "--out", str(out)]
+    words += ["--prometheus", secured.prometheus_url] if secured.prometheus_url else []
     words += [it for name, value in given.items() for it in ("--property", f"{name}={value}")]
     made = workbench(*words, env=environment)
     assert made.returncode == 0, made.stderr
@@ -51,11 +51,11 @@ def test_the_settings_work_at_once_and_hold_no_password(
     assert password not in shown.stdout + shown.stderr + doctor.stdout + doctor.stderr
 
 
-def test_a_wrong_password_writes_nothing(estate: Estate, tmp_path: Path) -> None:
+def test_a_wrong_password_writes_nothing(secured: SecuredLab, tmp_path: Path) -> None:
     """The login is named, not the network."""
     out = tmp_path / "workbench.toml"
-    given = estate.properties(ONCALL) | {"sasl.password": f"${{{PASSWORD_VARIABLE}}}"}
-    words = ["init", "--yes", "--bootstrap", estate.bootstrap, "--out", str(out)]
+    given = secured.properties(ONCALL) | {"sasl.password": f"${{{PASSWORD_VARIABLE}}}"}
+    words = ["init", "--yes", "--bootstrap", secured.bootstrap, "--out", str(out)]
     words += [it for name, value in given.items() for it in ("--property", f"{name}={value}")]
     made = workbench(*words, env={PASSWORD_VARIABLE: "not-this-one"})
     assert made.returncode == 5, made.stderr

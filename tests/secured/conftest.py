@@ -1,4 +1,4 @@
-"""One estate for all of these tests; a test that breaks it leaves it whole."""
+"""One lab for all of these tests; a test that breaks it leaves it whole."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 
 from tests.lab.conftest import commit_many, workbench
+from tests.three_brokers.access import ADMIN, ONCALL, SERVICE
+from tests.three_brokers.secured import PASSWORD_VARIABLE, SecuredLab, start_secured
 from tests.waiting import wait_for
 from workbench.kafka.cluster import KafkaCluster
 from workbench.kafka.gateway import KafkaGateway
@@ -23,23 +25,21 @@ from workbench.kafka.groups import own_security
 from workbench.kafka.login import logged_in
 from workbench.kafka.offset_fetch import FIND, parse_coordinators
 from workbench.kafka.wire import WireError, addresses, array, text
-from workbench.lab.estate import PASSWORD_VARIABLE, Estate, start_estate
-from workbench.lab.estate_access import ADMIN, ONCALL, SERVICE
 
 
 @pytest.fixture(scope="session")
-def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredLab]:
     """Three brokers with an exporter, and a Prometheus if this machine has one."""
-    with start_estate(tmp_path_factory.mktemp("estate") / "estate") as running:
+    with start_secured(tmp_path_factory.mktemp("secured") / "secured") as running:
         yield running
 
 
 @pytest.fixture
-def whole(estate: Estate) -> Iterator[Estate]:
-    """The estate, with all brokers in sync before the test and after it."""
-    estate.heal()
-    yield estate
-    estate.heal()
+def whole(secured: SecuredLab) -> Iterator[SecuredLab]:
+    """The lab, with all brokers in sync before the test and after it."""
+    secured.heal()
+    yield secured
+    secured.heal()
 
 
 def fresh(name: str) -> str:
@@ -57,14 +57,14 @@ class Filled:
 
 
 def fill(
-    estate: Estate, topic: str, partitions: int, records: int, *, times: Callable[[int], int] | None = None
+    secured: SecuredLab, topic: str, partitions: int, records: int, *, times: Callable[[int], int] | None = None
 ) -> None:
     """A topic with so many records in each partition, written by the application's user."""
-    estate.create_topic(topic, partitions)
+    secured.create_topic(topic, partitions)
     producer = Producer(
         {
-            **estate.properties(SERVICE),
-            "bootstrap.servers": estate.bootstrap,
+            **secured.properties(SERVICE),
+            "bootstrap.servers": secured.bootstrap,
             "linger.ms": 5,
             "enable.idempotence": True,
         }
@@ -77,31 +77,31 @@ def fill(
     assert producer.flush(60) == 0
 
 
-def filled(estate: Estate, *groups: str, partitions: int = 6, records: int = 30) -> Filled:
+def filled(secured: SecuredLab, *groups: str, partitions: int = 6, records: int = 30) -> Filled:
     """A topic, and groups without members that have committed somewhere in it."""
     topic = fresh("team-orders")
-    fill(estate, topic, partitions, records)
+    fill(secured, topic, partitions, records)
     commits = {
         group: {part: (3 * part + at) % records for part in range(partitions)} for at, group in enumerate(groups)
     }
     if commits:
-        commit_many(estate.admin(), commits, topic)
+        commit_many(secured.admin(), commits, topic)
     return Filled(topic, records, commits)
 
 
-def committed(estate: Estate, group: str) -> dict[tuple[str, int], int]:
+def committed(secured: SecuredLab, group: str) -> dict[tuple[str, int], int]:
     """What a group has committed."""
-    return KafkaGateway(estate.bootstrap, estate.properties(ADMIN)).commits(group)
+    return KafkaGateway(secured.bootstrap, secured.properties(ADMIN)).commits(group)
 
 
-def source(estate: Estate, user: str = ONCALL, *, seconds: float = 30.0, **properties: str) -> KafkaCluster:
-    """The product's own view of the estate."""
-    return KafkaCluster(estate.bootstrap, estate.properties(user, **properties), deadline_seconds=seconds)
+def source(secured: SecuredLab, user: str = ONCALL, *, seconds: float = 30.0, **properties: str) -> KafkaCluster:
+    """The product's own view of the lab."""
+    return KafkaCluster(secured.bootstrap, secured.properties(user, **properties), deadline_seconds=seconds)
 
 
-def settings_for(estate: Estate, folder: Path, user: str = ONCALL, *, more: str = "", **kafka: str) -> Path:
-    """Settings with the estate as the cluster "mine"."""
-    text = estate.settings(user, name="mine")
+def settings_for(secured: SecuredLab, folder: Path, user: str = ONCALL, *, more: str = "", **kafka: str) -> Path:
+    """Settings with the lab as the cluster "mine"."""
+    text = secured.settings(user, name="mine")
     lines = [*text.splitlines(), *(f'"{name.replace("_", ".")}" = "{value}"' for name, value in kafka.items())]
     lines += ["[windows]", 'length = "20s"', 'baseline = "20s"']
     lines += ["[thresholds]", "stale_after_seconds = 10", "time_lag_objective_seconds = 5", more]
@@ -111,10 +111,15 @@ def settings_for(estate: Estate, folder: Path, user: str = ONCALL, *, more: str 
 
 
 def run(
-    estate: Estate, settings: Path, *words: str, user: str = ONCALL, password: str | None = None, timeout: float = 240
+    secured: SecuredLab,
+    settings: Path,
+    *words: str,
+    user: str = ONCALL,
+    password: str | None = None,
+    timeout: float = 240,
 ) -> subprocess.CompletedProcess[str]:
-    """A command of Workbench by a user of the estate."""
-    secret = estate.passwords[user] if password is None else password
+    """A command of Workbench by a user of the lab."""
+    secret = secured.passwords[user] if password is None else password
     return workbench(*words, "--config", str(settings), env={PASSWORD_VARIABLE: secret}, timeout=timeout)
 
 
@@ -125,18 +130,18 @@ def took(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.monotonic() - began
 
 
-def leader_of(estate: Estate, topic: str, partition: int) -> int:
+def leader_of(secured: SecuredLab, topic: str, partition: int) -> int:
     """Broker id of a partition's leader."""
-    return estate.replicas(topic)[partition][0]
+    return secured.replicas(topic)[partition][0]
 
 
-def coordinators_of(estate: Estate, groups: Collection[str]) -> dict[str, int]:
+def coordinators_of(secured: SecuredLab, groups: Collection[str]) -> dict[str, int]:
     """Group to the broker id of its coordinator, as soon as all brokers that answer agree: after an election some are late."""
-    security, found = own_security(estate.properties(ADMIN)), dict[str, int]()
+    security, found = own_security(secured.properties(ADMIN)), dict[str, int]()
 
     def known() -> bool:
         answers: list[dict[str, int]] = []
-        for address in addresses(estate.bootstrap):
+        for address in addresses(secured.bootstrap):
             with suppress(OSError, WireError), logged_in(address, security, time.monotonic() + 5, silence=1) as wire:
                 _, answer = wire.ask(FIND, lambda _version: b"\x00" + array(map(text, groups)))
                 told = parse_coordinators(answer)
@@ -150,18 +155,18 @@ def coordinators_of(estate: Estate, groups: Collection[str]) -> dict[str, int]:
     return found
 
 
-def coordinator_of(estate: Estate, group: str) -> int:
+def coordinator_of(secured: SecuredLab, group: str) -> int:
     """The same of one group."""
-    return coordinators_of(estate, [group])[group]
+    return coordinators_of(secured, [group])[group]
 
 
-def commit(estate: Estate, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+def commit(secured: SecuredLab, group: str, topic: str, offsets: Mapping[int, int]) -> None:
     """Commit offsets for a group without members."""
     parts = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
 
     def done() -> bool:
         with suppress(KafkaException):  # brokers that have just come back
-            asked = estate.admin().alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, parts)])
+            asked = secured.admin().alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, parts)])
             return all(part.error is None for part in asked[group].result(30).topic_partitions)
         return False
 

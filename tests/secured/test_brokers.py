@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.estate.conftest import Filled, coordinators_of, filled, fresh, leader_of, source, took
+from tests.secured.conftest import Filled, coordinators_of, filled, fresh, leader_of, source, took
+from tests.three_brokers.access import PREFIX
+from tests.three_brokers.node import SecuredBroker
+from tests.three_brokers.secured import SecuredLab
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.ages import ages
 from workbench.kafka.brokers import look_at_brokers
 from workbench.kafka.cluster import KafkaCluster
-from workbench.lab.estate import Estate
-from workbench.lab.estate_access import PREFIX
-from workbench.lab.estate_broker import EstateBroker
 from workbench.queues.views import Snapshot
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -24,17 +24,17 @@ EXTRA_SECONDS = 5.0  # the answer may come so much later than from three brokers
 
 
 @pytest.fixture(scope="module")
-def spread(estate: Estate) -> Filled:
+def spread(secured: SecuredLab) -> Filled:
     """Groups with coordinators on all brokers, and a topic with leaders on all of them."""
-    estate.heal()
-    estate.move_leaders()
-    made = filled(estate, *(fresh(f"{PREFIX}spread") for _ in range(30)))
-    assert set(coordinators_of(estate, made.commits).values()) == {1, 2, 3}
+    secured.heal()
+    secured.move_leaders()
+    made = filled(secured, *(fresh(f"{PREFIX}spread") for _ in range(30)))
+    assert set(coordinators_of(secured, made.commits).values()) == {1, 2, 3}
     return made
 
 
 @contextmanager
-def lost(broker: EstateBroker, how: str) -> Iterator[None]:
+def lost(broker: SecuredBroker, how: str) -> Iterator[None]:
     """A broker that has just been killed, or hangs since a moment."""
     if how == "killed":
         broker.kill()
@@ -46,7 +46,7 @@ def lost(broker: EstateBroker, how: str) -> Iterator[None]:
         broker.resume()
 
 
-def check(found: Snapshot, estate: Estate, spread: Filled, broker: EstateBroker, owners: dict[str, int]) -> None:
+def check(found: Snapshot, secured: SecuredLab, spread: Filled, broker: SecuredBroker, owners: dict[str, int]) -> None:
     """What the living brokers know is there and right; the rest is named, or has been taken over by them meanwhile."""
     text = "\n".join(found.incomplete)
     assert f"broker {broker.number} ({broker.address})" in text
@@ -76,14 +76,14 @@ def recovers(recorder: KafkaCluster) -> None:
     ("number", "how"),
     [
         (1, "hanging"),  # the first address of the settings
-        pytest.param(2, "hanging", marks=pytest.mark.estate),
-        pytest.param(3, "hanging", marks=pytest.mark.estate),
-        pytest.param(1, "killed", marks=pytest.mark.estate),
+        pytest.param(2, "hanging", marks=pytest.mark.secured),
+        pytest.param(3, "hanging", marks=pytest.mark.secured),
+        pytest.param(1, "killed", marks=pytest.mark.secured),
         (2, "killed"),
-        pytest.param(3, "killed", marks=pytest.mark.estate),
+        pytest.param(3, "killed", marks=pytest.mark.secured),
     ],
 )
-def test_a_snapshot_without_one_broker(whole: Estate, spread: Filled, how: str, number: int) -> None:
+def test_a_snapshot_without_one_broker(whole: SecuredLab, spread: Filled, how: str, number: int) -> None:
     """From a new client, as a command has it; and from one that was connected before, as a recorder has it."""
     whole.move_leaders()
     broker = whole.brokers[number - 1]
@@ -107,7 +107,7 @@ def test_a_snapshot_without_one_broker(whole: Estate, spread: Filled, how: str, 
 
 
 @pytest.mark.parametrize("how", ["killed", "hanging"])
-def test_one_group_whose_coordinator_is_lost(whole: Estate, spread: Filled, how: str) -> None:
+def test_one_group_whose_coordinator_is_lost(whole: SecuredLab, spread: Filled, how: str) -> None:
     """It is named with its broker; one with another coordinator is not affected."""
     whole.move_leaders()
     owners = coordinators_of(whole, spread.commits)
@@ -127,10 +127,10 @@ def test_one_group_whose_coordinator_is_lost(whole: Estate, spread: Filled, how:
         assert seconds < normal + EXTRA_SECONDS
 
 
-@pytest.mark.estate
+@pytest.mark.secured
 @pytest.mark.parametrize("how", ["killed", "hanging"])
 def test_a_broker_is_lost_in_the_middle_of_a_snapshot(
-    whole: Estate, spread: Filled, how: str, monkeypatch: pytest.MonkeyPatch
+    whole: SecuredLab, spread: Filled, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between any two steps of it."""
     for step in ("_groups", "_describe", "_commits", "_ends_and_starts"):
@@ -143,7 +143,7 @@ def test_a_broker_is_lost_in_the_middle_of_a_snapshot(
         cluster.snapshot()
         before: Callable[..., object] = getattr(KafkaCluster, step)
 
-        def first(*args: object, before: Callable[..., object] = before, broker: EstateBroker = broker) -> object:
+        def first(*args: object, before: Callable[..., object] = before, broker: SecuredBroker = broker) -> object:
             if broker.alive and not broker.suspended:
                 broker.kill() if how == "killed" else broker.suspend()
             return before(*args)
@@ -159,8 +159,8 @@ def test_a_broker_is_lost_in_the_middle_of_a_snapshot(
         assert seconds < 2 * max(normal, afterwards) + EXTRA_SECONDS, step
 
 
-@pytest.mark.estate
-def test_a_recorder_goes_on_while_brokers_come_and_go(whole: Estate, spread: Filled) -> None:
+@pytest.mark.secured
+def test_a_recorder_goes_on_while_brokers_come_and_go(whole: SecuredLab, spread: Filled) -> None:
     """Round after round; each says what it lacks, and none takes long."""
     recorder, stop = source(whole), threading.Event()
 
@@ -186,8 +186,8 @@ def test_a_recorder_goes_on_while_brokers_come_and_go(whole: Estate, spread: Fil
     recovers(recorder)
 
 
-@pytest.mark.estate
-def test_ages_are_bounded_without_a_broker(whole: Estate, spread: Filled) -> None:
+@pytest.mark.secured
+def test_ages_are_bounded_without_a_broker(whole: SecuredLab, spread: Filled) -> None:
     """Partitions of the lost broker are named; the others have their age."""
     whole.move_leaders()
     broker = whole.brokers[0]
@@ -204,8 +204,8 @@ def test_ages_are_bounded_without_a_broker(whole: Estate, spread: Filled) -> Non
     assert known >= set(range(6)) - theirs
 
 
-@pytest.mark.estate
-def test_no_broker_at_all_is_an_error_within_the_time_limit(whole: Estate) -> None:
+@pytest.mark.secured
+def test_no_broker_at_all_is_an_error_within_the_time_limit(whole: SecuredLab) -> None:
     """All hang; the settings' timeout is kept."""
     for broker in whole.brokers:
         broker.suspend()
@@ -219,8 +219,8 @@ def test_no_broker_at_all_is_an_error_within_the_time_limit(whole: Estate) -> No
             broker.resume()
 
 
-@pytest.mark.estate
-def test_each_broker_is_asked_by_itself(whole: Estate) -> None:
+@pytest.mark.secured
+def test_each_broker_is_asked_by_itself(whole: SecuredLab) -> None:
     """Which live, which are dead and which hang."""
     whole.brokers[0].kill()
     whole.brokers[1].suspend()

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from tests.estate.conftest import Filled, committed, document, filled, fresh, run, settings_for, source
 from tests.lab.conftest import described
+from tests.secured.conftest import Filled, committed, document, filled, fresh, run, settings_for, source
+from tests.three_brokers.access import ONCALL, PREFIX, READER, SERVICE
+from tests.three_brokers.secured import SecuredLab
 from tests.waiting import wait_for
 from workbench.collect.capture import read_capture
 from workbench.collect.live import collect, observe
 from workbench.errors import ExitCode, SourceUnreachableError
 from workbench.kafka.records import KafkaRecords
-from workbench.lab.estate import Estate
-from workbench.lab.estate_access import ONCALL, PREFIX, READER, SERVICE
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.runtime import Event, Runtime, RuntimeConfig
@@ -32,12 +32,12 @@ pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
-def quiet(estate: Estate) -> Filled:
+def quiet(secured: SecuredLab) -> Filled:
     """Groups and a topic on which nothing moves."""
-    return filled(estate, *(fresh(f"{PREFIX}quiet") for _ in range(4)))
+    return filled(secured, *(fresh(f"{PREFIX}quiet") for _ in range(4)))
 
 
-def tool(estate: Estate) -> dict[tuple[str, str, int], tuple[int | None, int, int | None]]:
+def tool(secured: SecuredLab) -> dict[tuple[str, str, int], tuple[int | None, int, int | None]]:
     """What Kafka's own tool prints of all groups."""
     import subprocess
 
@@ -45,17 +45,17 @@ def tool(estate: Estate) -> dict[tuple[str, str, int], tuple[int | None, int, in
     shown = subprocess.run(
         [
             find_java().program, "-cp", TOOLS.classpath, "-Dlog4j2.level=ERROR",
-            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", estate.bootstrap,
-            "--command-config", estate.java_properties(), "--describe", "--all-groups", "--timeout", "60000",
+            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server", secured.bootstrap,
+            "--command-config", secured.java_properties(), "--describe", "--all-groups", "--timeout", "60000",
         ],
         capture_output=True, text=True, timeout=120, check=True,
     ).stdout  # fmt: skip
     return described([line.split() for line in shown.splitlines()])
 
 
-def test_snapshot_is_what_kafkas_own_tool_prints(estate: Estate, quiet: Filled, tmp_path: Path) -> None:
+def test_snapshot_is_what_kafkas_own_tool_prints(secured: SecuredLab, quiet: Filled, tmp_path: Path) -> None:
     """Number by number, and nothing is missing."""
-    shown = run(estate, settings_for(estate, tmp_path), "snapshot", "--cluster", "mine", "--json")
+    shown = run(secured, settings_for(secured, tmp_path), "snapshot", "--cluster", "mine", "--json")
     assert shown.returncode == 0, shown.stderr
     rows = document(shown)["partitions"]
     ours = {
@@ -63,32 +63,32 @@ def test_snapshot_is_what_kafkas_own_tool_prints(estate: Estate, quiet: Filled, 
         for row in rows
         if row["topic"] == quiet.topic
     }
-    assert ours == {key: value for key, value in tool(estate).items() if key[1] == quiet.topic}
+    assert ours == {key: value for key, value in tool(secured).items() if key[1] == quiet.topic}
     assert len(ours) == 24
 
 
-def test_snapshot_with_time_lag_and_doctor(estate: Estate, quiet: Filled, tmp_path: Path) -> None:
+def test_snapshot_with_time_lag_and_doctor(secured: SecuredLab, quiet: Filled, tmp_path: Path) -> None:
     """They need no more rights."""
-    settings = settings_for(estate, tmp_path)
-    shown = run(estate, settings, "snapshot", "--cluster", "mine", "--top", "3", "--sort", "time_lag", "--json")
+    settings = settings_for(secured, tmp_path)
+    shown = run(secured, settings, "snapshot", "--cluster", "mine", "--top", "3", "--sort", "time_lag", "--json")
     assert shown.returncode == 0, shown.stderr
     assert len(document(shown)["subscriptions"]) == 3
-    shown = run(estate, settings, "doctor", "--json")
+    shown = run(secured, settings, "doctor", "--json")
     assert {row["check"]: row["ok"] for row in document(shown)}["mine: kafka"]
 
 
-def test_watch_records_what_the_principal_may_see(estate: Estate, quiet: Filled, tmp_path: Path) -> None:
+def test_watch_records_what_the_principal_may_see(secured: SecuredLab, quiet: Filled, tmp_path: Path) -> None:
     """And the capture says what it may not."""
     concealed = fresh("hidden")
-    filled(estate, concealed)
+    filled(secured, concealed)
     out = tmp_path / "all"
     words = ["watch", "--cluster", "mine", "--out", str(out), "--interval", "1s", "--for", "3s", "--json"]
-    shown = run(estate, settings_for(estate, tmp_path), *words)
+    shown = run(secured, settings_for(secured, tmp_path), *words)
     assert shown.returncode == 0, shown.stderr
     assert {concealed, *quiet.commits} <= set(read_capture(out).samples["group"].to_pylist())
     out = tmp_path / "some"
     words[words.index("--out") + 1] = str(out)
-    shown = run(estate, settings_for(estate, tmp_path, READER), *words, user=READER)
+    shown = run(secured, settings_for(secured, tmp_path, READER), *words, user=READER)
     assert shown.returncode == ExitCode.EVIDENCE, shown.stderr
     capture = read_capture(out)
     assert any(f"'reader' lacks DESCRIBE on group '{concealed}'" in text for text in capture.info.incomplete)
@@ -102,12 +102,12 @@ def window_now() -> Window:
     return Window.ending(datetime.now(UTC), length=timedelta(seconds=10), baseline=timedelta(seconds=10))
 
 
-def test_capture_from_prometheus_and_members_from_kafka(estate: Estate, quiet: Filled, tmp_path: Path) -> None:
+def test_capture_from_prometheus_and_members_from_kafka(secured: SecuredLab, quiet: Filled, tmp_path: Path) -> None:
     """The lag comes from the exporter, and equals the commits."""
-    if estate.prometheus_url is None:
+    if secured.prometheus_url is None:
         pytest.fail("this machine has no Prometheus to ask, and none was to be had")
     time.sleep(6)
-    found = collect(estate.cluster(), window_now(), thresholds=LAB_THRESHOLDS, groups=sorted(quiet.commits))
+    found = collect(secured.cluster(), window_now(), thresholds=LAB_THRESHOLDS, groups=sorted(quiet.commits))
     assert found.info.incomplete == []
     lag = {
         (row["group"], row["partition"]): row["value"]
@@ -121,17 +121,17 @@ def test_capture_from_prometheus_and_members_from_kafka(estate: Estate, quiet: F
     out = tmp_path / "capture"
     group = min(quiet.commits)
     words = ["capture", "--cluster", "mine", "--group", group, "--since", "20s ago", "--out", str(out), "--json"]
-    shown = run(estate, settings_for(estate, tmp_path), *words)
+    shown = run(secured, settings_for(secured, tmp_path), *words)
     assert shown.returncode == 0, shown.stderr
 
 
 @pytest.mark.jvm
 @pytest.mark.slow
-def test_triage_judges_two_thirds_and_names_the_others(estate: Estate, spark: Any) -> None:
+def test_triage_judges_two_thirds_and_names_the_others(secured: SecuredLab, spark: Any) -> None:
     """Sixty groups: forty findings, twenty not permitted, and what is incomplete is part of the result."""
     names = [fresh(f"{PREFIX}judged" if number % 3 else "concealed") for number in range(60)]
-    made = filled(estate, *names)
-    capture = observe(estate.cluster(READER, prometheus=None), 4, thresholds=LAB_THRESHOLDS, groups=names)
+    made = filled(secured, *names)
+    capture = observe(secured.cluster(READER, prometheus=None), 4, thresholds=LAB_THRESHOLDS, groups=names)
     found = triage(capture, spark, groups=names)
     judged = {finding.group for finding in found.findings}
     concealed = {name for name in made.commits if not name.startswith(PREFIX)}
@@ -145,47 +145,47 @@ def test_triage_judges_two_thirds_and_names_the_others(estate: Estate, spark: An
 
 @pytest.mark.jvm
 @pytest.mark.slow
-def test_the_triage_command(estate: Estate, quiet: Filled, tmp_path: Path) -> None:
+def test_the_triage_command(secured: SecuredLab, quiet: Filled, tmp_path: Path) -> None:
     """Live, of one group, with members from Kafka."""
     group = min(quiet.commits)
     words = ["triage", "--cluster", "mine", "--group", group, "--observe", "5s", "--json"]
-    shown = run(estate, settings_for(estate, tmp_path), *words)
+    shown = run(secured, settings_for(secured, tmp_path), *words)
     assert shown.returncode in (ExitCode.OK, ExitCode.FINDINGS, ExitCode.EVIDENCE), shown.stderr
     [finding] = document(shown)["findings"]
     assert finding["lag_messages"] == sum(quiet.records - at for at in quiet.commits[group].values())
 
 
-def test_the_runtime_processes_and_commits(estate: Estate) -> None:
+def test_the_runtime_processes_and_commits(secured: SecuredLab) -> None:
     """As the application's user."""
-    made = filled(estate, records=50)
+    made = filled(secured, records=50)
     group, seen = fresh("team-service"), list[tuple[int, int]]()
 
     def note(event: Event) -> None:
         seen.append((event.record.partition, event.record.offset))
 
     config = RuntimeConfig(
-        bootstrap=estate.bootstrap,
+        bootstrap=secured.bootstrap,
         group=group,
         topics=[made.topic],
         metrics_port=0,
-        kafka={**estate.properties(SERVICE), "session.timeout.ms": 6000},
+        kafka={**secured.properties(SERVICE), "session.timeout.ms": 6000},
     )
     with running(Runtime(config, {"*": note})):
         wait_for(lambda: len(set(seen)) == 300, 60)
-    wait_for(lambda: sum(committed(estate, group).values()) == 300)
+    wait_for(lambda: sum(committed(secured, group).values()) == 300)
 
 
 @pytest.mark.jvm
 @pytest.mark.slow
-def test_records_are_read_into_spark(estate: Estate, spark: Any) -> None:
+def test_records_are_read_into_spark(secured: SecuredLab, spark: Any) -> None:
     """By a principal with READ on the topic; without it, the topic is named."""
-    made = filled(estate, records=50)
+    made = filled(secured, records=50)
     spark.dataSource.register(KafkaRecords)
 
     def frame(user: str) -> Any:
-        options = {f"kafka.{name}": value for name, value in estate.properties(user).items()}
+        options = {f"kafka.{name}": value for name, value in secured.properties(user).items()}
         read = spark.read.format("kafka_records").options(
-            bootstrap=estate.bootstrap, topics=made.topic, timeout_seconds="10"
+            bootstrap=secured.bootstrap, topics=made.topic, timeout_seconds="10"
         )
         return read.options(**options).load()
 
@@ -194,20 +194,20 @@ def test_records_are_read_into_spark(estate: Estate, spark: Any) -> None:
         frame(READER).count()
 
 
-def test_a_member_is_shown_with_its_partitions(estate: Estate) -> None:
+def test_a_member_is_shown_with_its_partitions(secured: SecuredLab) -> None:
     """Of a live group, in both protocols."""
-    made = filled(estate, records=5)
+    made = filled(secured, records=5)
     for protocol in ("classic", "consumer"):
         group = fresh("team-live")
         own = {"session.timeout.ms": 6000} if protocol == "classic" else {}
         consumer = Consumer(
-            {**estate.properties(SERVICE), "bootstrap.servers": estate.bootstrap, "group.id": group,
+            {**secured.properties(SERVICE), "bootstrap.servers": secured.bootstrap, "group.id": group,
              "client.id": "svc", "group.protocol": protocol, **own}
         )  # fmt: skip
         consumer.subscribe([made.topic])
         try:
             wait_for(lambda consumer=consumer: consumer.poll(0.2) or consumer.assignment())  # type: ignore[misc]
-            [view] = source(estate).members(groups=[group]).groups
+            [view] = source(secured).members(groups=[group]).groups
             assert view.protocol == protocol
             assert [member.client_id for member in view.members] == ["svc"]
             assert {topic for topic, _ in view.members[0].partitions} == {made.topic}
@@ -215,12 +215,12 @@ def test_a_member_is_shown_with_its_partitions(estate: Estate) -> None:
             consumer.close()
 
 
-def test_a_runtime_without_its_rights_says_which(estate: Estate) -> None:
+def test_a_runtime_without_its_rights_says_which(secured: SecuredLab) -> None:
     """`reader` may describe the topic and not read it."""
-    made = filled(estate, records=1)
+    made = filled(secured, records=1)
     config = RuntimeConfig(
-        bootstrap=estate.bootstrap, group=fresh("team-no"), topics=[made.topic], metrics_port=0,
-        kafka=estate.properties(READER),
+        bootstrap=secured.bootstrap, group=fresh("team-no"), topics=[made.topic], metrics_port=0,
+        kafka=secured.properties(READER),
     )  # fmt: skip
     with (
         pytest.raises(SourceUnreachableError, match="GROUP_AUTHORIZATION_FAILED") as caught,
@@ -230,10 +230,10 @@ def test_a_runtime_without_its_rights_says_which(estate: Estate) -> None:
     assert "READ on the group" in (caught.value.hint or "")
 
 
-def test_settings_hold_no_secret(estate: Estate) -> None:
+def test_settings_hold_no_secret(secured: SecuredLab) -> None:
     """The password is in a file that its owner alone can read."""
-    text = estate.settings()
-    assert not any(password in text for password in estate.passwords.values())
-    assert json.dumps(estate.bootstrap) in text
-    for user in estate.passwords:
-        assert estate.password_file(user).stat().st_mode & 0o077 == 0
+    text = secured.settings()
+    assert not any(password in text for password in secured.passwords.values())
+    assert json.dumps(secured.bootstrap) in text
+    for user in secured.passwords:
+        assert secured.password_file(user).stat().st_mode & 0o077 == 0

@@ -19,11 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from workbench.errors import SetupError
-from workbench.files import write_text
-from workbench.lab import process
-from workbench.lab.certificates import Authority, new_authority
-from workbench.lab.estate_access import (
+from tests.three_brokers.access import (
     ADMIN,
     ONCALL,
     READER,
@@ -37,17 +33,21 @@ from workbench.lab.estate_access import (
     set_user_quota,
     wait_until,
 )
-from workbench.lab.estate_broker import (
+from tests.three_brokers.certificates import Authority, new_authority
+from tests.three_brokers.node import (
     MECHANISM,
     NODE,
-    EstateBroker,
     Ports,
+    SecuredBroker,
     finish_format,
     format_storage,
     java,
     launch,
     write_configuration,
 )
+from workbench.errors import SetupError
+from workbench.files import write_text
+from workbench.lab import process
 from workbench.lab.jars import BROKER, Progress, ensure
 from workbench.lab.kafka import LOGGING, new_cluster_id
 from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, PROFILES, read_address, remove_folder, wait_for_addresses
@@ -55,12 +55,12 @@ from workbench.lab.prometheus import PrometheusServer, ensure_prometheus, start_
 from workbench.settings import LAB_CLUSTER, Cluster
 
 BROKERS = 3
-PASSWORD_VARIABLE = "WORKBENCH_LAB_PASSWORD"  # noqa: S105 - the name of a variable
+PASSWORD_VARIABLE = "WORKBENCH_LAB_PASSWORD"
 _HEAL_SECONDS = 90.0
 
 
 @dataclass(slots=True)
-class Estate:
+class SecuredLab:
     """A running secured cluster of three brokers, with an exporter and a Prometheus if there is one.
 
     Attributes:
@@ -74,7 +74,7 @@ class Estate:
     authority: Authority
     passwords: dict[str, str]
     temporary: bool = False  # whether the folder goes with it
-    brokers: list[EstateBroker] = field(default_factory=list)
+    brokers: list[SecuredBroker] = field(default_factory=list)
     prometheus_url: str | None = None
     _prometheus: PrometheusServer | None = None
     _exporter: process.Child | None = None
@@ -120,7 +120,7 @@ class Estate:
         return path
 
     def cluster(self, user: str = ONCALL, **changes: Any) -> Cluster:
-        """The estate as a cluster of the settings, seen by a user."""
+        """The lab as a cluster of the settings, seen by a user."""
         fields: dict[str, Any] = {
             "name": LAB_CLUSTER,
             "bootstrap": self.bootstrap,
@@ -191,12 +191,12 @@ class Estate:
         """Take rights from a user."""
         forbid(self.admin(), user, *rights)
 
-    def expire(self, *brokers: EstateBroker) -> None:
+    def expire(self, *brokers: SecuredBroker) -> None:
         """Let brokers show an expired certificate to their clients; restarts them."""
         for broker in brokers:
             broker.show(self.authority.issue("broker", expired=True), is_valid=False)
 
-    def renew(self, *brokers: EstateBroker) -> None:
+    def renew(self, *brokers: SecuredBroker) -> None:
         """Undo `expire`."""
         for broker in brokers:
             broker.show(self.authority.issue("broker"))
@@ -259,7 +259,7 @@ class Estate:
         if self.temporary:
             remove_folder(self.folder)
 
-    def __enter__(self) -> Estate:
+    def __enter__(self) -> SecuredLab:
         return self
 
     def __exit__(
@@ -268,43 +268,43 @@ class Estate:
         self.stop()
 
 
-def start_estate(
+def start_secured(
     folder: Path, *, with_prometheus: bool = True, temporary: bool = False, progress: Progress | None = None
-) -> Estate:
-    """Start an estate in an empty folder.
+) -> SecuredLab:
+    """Start one in an empty folder.
 
     Raises:
         SetupError: if Kafka cannot be downloaded, or a broker does not start.
     """
     ensure(BROKER, progress=progress)
     process.claimed(folder)
-    estate = Estate(
+    secured = SecuredLab(
         folder, new_cluster_id(), new_authority("Lab authority"), {user: secrets.token_urlsafe(18) for user in USERS},
         temporary=temporary,
     )  # fmt: skip
     try:
-        _start_brokers(estate)
+        _start_brokers(secured)
         for user, rights in RIGHTS.items():
-            estate.allow(user, *rights)
-        set_user_quota(estate.bootstrap, estate.java_properties(), READER, READER_QUOTA)
+            secured.allow(user, *rights)
+        set_user_quota(secured.bootstrap, secured.java_properties(), READER, READER_QUOTA)
         if with_prometheus and ensure_prometheus() is not None:
-            estate._prometheus = start_prometheus(folder / "prometheus")
-            estate.prometheus_url = estate._prometheus.url
-            _start_exporter(estate)
+            secured._prometheus = start_prometheus(folder / "prometheus")
+            secured.prometheus_url = secured._prometheus.url
+            _start_exporter(secured)
     except BaseException:
-        estate.stop()
+        secured.stop()
         raise
-    return estate
+    return secured
 
 
-def _start_brokers(estate: Estate) -> None:
+def _start_brokers(secured: SecuredLab) -> None:
     from confluent_kafka import KafkaException
 
-    folder = estate.folder
+    folder = secured.folder
     (folder / "passwords").mkdir(mode=0o700)
-    for user, password in estate.passwords.items():
-        write_text(estate.password_file(user), f"{password}\n", private=True)
-    estate.ca.write_text(estate.authority.pem, encoding="utf-8")
+    for user, password in secured.passwords.items():
+        write_text(secured.password_file(user), f"{password}\n", private=True)
+    secured.ca.write_text(secured.authority.pem, encoding="utf-8")
     internal = new_authority("Lab authority of the brokers")
     (folder / "internal-ca.pem").write_text(internal.pem, encoding="utf-8")
     (folder / "log4j2.yaml").write_text(LOGGING, encoding="utf-8")
@@ -316,37 +316,37 @@ def _start_brokers(estate: Estate) -> None:
     for number, port in enumerate(ports, 1):
         own = folder / f"kafka-{number}"
         own.mkdir()
-        write_text(own / "secure.pem", estate.authority.issue("broker"), private=True)
+        write_text(own / "secure.pem", secured.authority.issue("broker"), private=True)
         write_text(own / "internal.pem", internal.issue(NODE), private=True)
         configurations.append(write_configuration(own, number, port, voters=voters, ca=folder / "internal-ca.pem"))
-    formatting = [format_storage(program, path, estate.cluster_id, estate.passwords) for path in configurations]
+    formatting = [format_storage(program, path, secured.cluster_id, secured.passwords) for path in configurations]
     for each in formatting:
         finish_format(each)
     for path in configurations:
         path.with_name("format.args").unlink()
 
-    def joined(broker: EstateBroker) -> bool:
+    def joined(broker: SecuredBroker) -> bool:
         # Asked of itself: others count a killed broker among them until its session ends.
         with suppress(KafkaException):  # it cannot be reached yet
-            client = admin_client(broker.address, estate.properties(ADMIN))
+            client = admin_client(broker.address, secured.properties(ADMIN))
             return broker.number in client.list_topics(timeout=2).brokers
         return False
 
     for number, (port, path) in enumerate(zip(ports, configurations, strict=True), 1):
         command: list[str | Path] = [*program, "kafka.Kafka", path]
         child = launch(number, command, path.parent)
-        estate.brokers.append(EstateBroker(number, f"127.0.0.1:{port.secure}", path.parent, command, child, joined))
-    for broker in estate.brokers:
+        secured.brokers.append(SecuredBroker(number, f"127.0.0.1:{port.secure}", path.parent, command, child, joined))
+    for broker in secured.brokers:
         broker.wait()
 
 
-def _start_exporter(estate: Estate) -> None:
-    folder = estate.folder / "exporter"
+def _start_exporter(secured: SecuredLab) -> None:
+    folder = secured.folder / "exporter"
     (folder / "faults").mkdir(parents=True)
     address, properties = folder / "address.json", folder / "properties.json"
-    write_text(properties, json.dumps(estate.properties(ADMIN)), private=True)
-    words = [sys.executable, "-m", "workbench.lab.exporter", estate.bootstrap, str(address), str(properties)]
-    estate._exporter = process.start("exporter", words, folder=folder)
-    wait_for_addresses([(estate._exporter, address)])
+    write_text(properties, json.dumps(secured.properties(ADMIN)), private=True)
+    words = [sys.executable, "-m", "workbench.lab.exporter", secured.bootstrap, str(address), str(properties)]
+    secured._exporter = process.start("exporter", words, folder=folder)
+    wait_for_addresses([(secured._exporter, address)])
     targets = [{"targets": [read_address(address)], "labels": {"cluster": LAB_CLUSTER}}]
-    write_text(estate.folder / "prometheus" / "targets" / "exporter.json", json.dumps(targets))
+    write_text(secured.folder / "prometheus" / "targets" / "exporter.json", json.dumps(targets))

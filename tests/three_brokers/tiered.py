@@ -1,6 +1,6 @@
 """Three brokers with tiered storage (KIP-405), each behind the JMX agent and a network card of its own; no security.
 
-Remote storage is a folder (Kafka's own LocalTieredStorage). On request a broker's card is narrow (`lab.narrow`): then what one client
+Remote storage is a folder (Kafka's own LocalTieredStorage). On request a broker's card is narrow (`narrow`): then what one client
 reads is missing to the others of that broker alone, although all three share this machine's processor and disk.
 """
 
@@ -19,10 +19,11 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+from tests.three_brokers.node import THREE_OF_ALL
 from workbench.errors import SetupError
 from workbench.lab import process
 from workbench.lab.jars import BROKER, JMX_AGENTS, TIERED, Progress, ensure
-from workbench.lab.kafka import COMPRESSED_TIME, LOGGING, new_cluster_id
+from workbench.lab.kafka import LOGGING, new_cluster_id
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.settings import LAB_CLUSTER, Cluster
 from workbench.spark.java import find_java
@@ -42,28 +43,8 @@ listener.security.protocol.map=CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PL
 inter.broker.listener.name=INTERNAL
 controller.listener.names=CONTROLLER
 log.dirs={folder}/data
-default.replication.factor=3
-min.insync.replicas=2
-offsets.topic.replication.factor=3
-transaction.state.log.replication.factor=3
-transaction.state.log.min.isr=2
-share.coordinator.state.topic.replication.factor=3
-share.coordinator.state.topic.min.isr=2
-# Leaders move when somebody moves them.
-auto.leader.rebalance.enable=false
-auto.create.topics.enable=false
 # A follower that stands still is out of sync in seconds; in production in 30.
 replica.lag.time.max.ms=4000
-# A lab is small: three brokers in about a gigabyte.
-num.partitions=3
-offsets.topic.num.partitions=9
-transaction.state.log.num.partitions=3
-share.coordinator.state.topic.num.partitions=3
-num.network.threads=2
-num.io.threads=4
-background.threads=2
-log.segment.bytes=67108864
-log.cleaner.dedupe.buffer.size=4194304
 # Segments go to remote storage as soon as they are full, and leave the disk as soon as they are there.
 remote.log.storage.system.enable=true
 remote.log.storage.manager.class.name=org.apache.kafka.server.log.remote.storage.LocalTieredStorage
@@ -75,7 +56,7 @@ rsm.config.dir={remote}
 log.retention.check.interval.ms=1000
 log.initial.task.delay.ms=500
 """
-    + COMPRESSED_TIME
+    + THREE_OF_ALL
 )
 REMOTE_LIMIT = "remote.log.manager.fetch.max.bytes.per.second"
 # Of a topic whose segments leave the disk after some seconds; a segment cannot be smaller in Kafka 4.
@@ -254,7 +235,7 @@ def _start(lab: TieredLab, narrow: Mapping[int, float], remote_bytes_per_second:
         child = process.start(f"kafka-{number}", command, folder=own)
         card = None
         if number in narrow:
-            words = [sys.executable, "-m", "workbench.lab.narrow", str(port), str(behind), str(narrow[number])]
+            words = [sys.executable, Path(__file__).with_name("narrow.py"), str(port), str(behind), str(narrow[number])]
             card = process.start(f"card-{number}", words, folder=own)
         address = f"127.0.0.1:{port if number in narrow else behind}"
         lab.brokers.append(TieredBroker(number, address, f"http://127.0.0.1:{metrics}/metrics", child, card))

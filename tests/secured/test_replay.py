@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from tests.estate.conftest import commit, committed, coordinator_of, document, fill, fresh, run, settings_for, took
+from tests.secured.conftest import commit, committed, coordinator_of, document, fill, fresh, run, settings_for, took
+from tests.three_brokers.access import ONCALL, READER, SERVICE
+from tests.three_brokers.secured import SecuredLab
 from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
 from workbench.kafka.gateway import KafkaGateway
-from workbench.lab.estate import Estate
-from workbench.lab.estate_access import ONCALL, READER, SERVICE
 from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import ABSENT
@@ -35,17 +35,17 @@ pytestmark = pytest.mark.lab
 PARTITIONS, RECORDS = 12, 100
 
 
-def gateway_for(estate: Estate, user: str = ONCALL) -> KafkaGateway:
+def gateway_for(secured: SecuredLab, user: str = ONCALL) -> KafkaGateway:
     """A connection as the commands have it."""
-    return KafkaGateway(estate.bootstrap, estate.properties(user))
+    return KafkaGateway(secured.bootstrap, secured.properties(user))
 
 
-def topic_and_group(estate: Estate) -> tuple[str, str]:
+def topic_and_group(secured: SecuredLab) -> tuple[str, str]:
     """A topic with a record per second, and a group that has committed 0 everywhere."""
     topic, group = fresh("team-replay"), fresh("team-old")
     now = int(time.time() * 1000)
-    fill(estate, topic, PARTITIONS, RECORDS, times=lambda number: now - 1000 * (RECORDS - number))
-    commit(estate, group, topic, dict.fromkeys(range(PARTITIONS), 0))
+    fill(secured, topic, PARTITIONS, RECORDS, times=lambda number: now - 1000 * (RECORDS - number))
+    commit(secured, group, topic, dict.fromkeys(range(PARTITIONS), 0))
     return topic, group
 
 
@@ -65,19 +65,19 @@ def kept(folder: Path, plan: Plan) -> Path:
     return path
 
 
-def applied(estate: Estate, plan: Plan, folder: Path) -> Path:
+def applied(secured: SecuredLab, plan: Plan, folder: Path) -> Path:
     """The plan as a file, carried out."""
     path = kept(folder, plan)
-    receipt = apply_plan(plan, path, gateway_for(estate), Journal(path=folder / "j"), ApplyOptions(quiet_seconds=0.0))
+    receipt = apply_plan(plan, path, gateway_for(secured), Journal(path=folder / "j"), ApplyOptions(quiet_seconds=0.0))
     assert receipt.outcome is ReplayOutcome.DONE
     return path
 
 
-def consume(estate: Estate, group: str, topic: str, until: Callable[[], bool]) -> None:
+def consume(secured: SecuredLab, group: str, topic: str, until: Callable[[], bool]) -> None:
     """A consumer of the application in a group, until something holds; it commits what it reads."""
     consumer = Consumer(
         {
-            **estate.properties(SERVICE), "bootstrap.servers": estate.bootstrap, "group.id": group,
+            **secured.properties(SERVICE), "bootstrap.servers": secured.bootstrap, "group.id": group,
             "enable.auto.commit": True, "auto.commit.interval.ms": 200, "session.timeout.ms": 6000,
         }
     )  # fmt: skip
@@ -89,55 +89,55 @@ def consume(estate: Estate, group: str, topic: str, until: Callable[[], bool]) -
         consumer.close()
 
 
-def test_the_commands_from_plan_to_rollback(estate: Estate, tmp_path: Path) -> None:
+def test_the_commands_from_plan_to_rollback(secured: SecuredLab, tmp_path: Path) -> None:
     """As `oncall`, whose rights are those of the table in docs/lab.md."""
-    topic, old = topic_and_group(estate)
-    new, path, settings = fresh("team-new"), tmp_path / "plan.json", settings_for(estate, tmp_path)
+    topic, old = topic_and_group(secured)
+    new, path, settings = fresh("team-new"), tmp_path / "plan.json", settings_for(secured, tmp_path)
     words = ["--cluster", "mine", "--from-group", old, "--new-group", new, "--topic", topic, "--since", "50s ago"]
-    shown = run(estate, settings, "replay", "plan", *words, "-o", str(path))
+    shown = run(secured, settings, "replay", "plan", *words, "-o", str(path))
     assert shown.returncode == 0, shown.stderr
     confirm = ["--confirm", json.loads(path.read_text())["hash"]]
-    shown = run(estate, settings, "replay", "apply", str(path), *confirm, "--json")
+    shown = run(secured, settings, "replay", "apply", str(path), *confirm, "--json")
     assert shown.returncode == 0, shown.stderr
     assert document(shown)["outcome"] == "done"
     targets = {
         (part["topic"], part["partition"]): part["target"] for part in json.loads(path.read_text())["partitions"]
     }
-    assert committed(estate, new) == targets
-    once = run(estate, settings, "replay", "follow", str(path), "--once")
+    assert committed(secured, new) == targets
+    once = run(secured, settings, "replay", "follow", str(path), "--once")
     assert once.returncode == 7, once.stderr
     back = json.loads(rollback_path(path).read_text())["hash"]
-    shown = run(estate, settings, "replay", "rollback", str(rollback_path(path)), "--confirm", back)
+    shown = run(secured, settings, "replay", "rollback", str(rollback_path(path)), "--confirm", back)
     assert shown.returncode == 0, shown.stderr
-    assert gateway_for(estate).group(new).state in (ABSENT, "dead")
+    assert gateway_for(secured).group(new).state in (ABSENT, "dead")
 
 
-def test_follow_until_the_window_is_complete(estate: Estate, tmp_path: Path) -> None:
+def test_follow_until_the_window_is_complete(secured: SecuredLab, tmp_path: Path) -> None:
     """While a consumer of the application works it off."""
-    topic, old = topic_and_group(estate)
-    plan = plan_for(gateway_for(estate), topic, old, fresh("team-new"))
-    path, settings = applied(estate, plan, tmp_path), settings_for(estate, tmp_path)
+    topic, old = topic_and_group(secured)
+    plan = plan_for(gateway_for(secured), topic, old, fresh("team-new"))
+    path, settings = applied(secured, plan, tmp_path), settings_for(secured, tmp_path)
     done = threading.Event()
-    consumer = threading.Thread(target=consume, args=(estate, plan.new_group, topic, done.is_set))
+    consumer = threading.Thread(target=consume, args=(secured, plan.new_group, topic, done.is_set))
     consumer.start()
     try:
-        shown = run(estate, settings, "replay", "follow", str(path), "--timeout", "90s", "--json")
+        shown = run(secured, settings, "replay", "follow", str(path), "--timeout", "90s", "--json")
     finally:
         done.set()
         consumer.join()
     assert shown.returncode == 0, shown.stderr
 
 
-def test_what_the_principal_lacks_is_named_before_anything_changes(estate: Estate, tmp_path: Path) -> None:
+def test_what_the_principal_lacks_is_named_before_anything_changes(secured: SecuredLab, tmp_path: Path) -> None:
     """`reader` may describe, and so plan; a commit takes READ on group and topic."""
-    topic, old = topic_and_group(estate)
+    topic, old = topic_and_group(secured)
     new = fresh("team-new")
-    gateway = gateway_for(estate, READER)
+    gateway = gateway_for(secured, READER)
     plan = plan_for(gateway, topic, old, new)
     path = kept(tmp_path, plan)
     receipt = apply_plan(plan, path, gateway, Journal(path=tmp_path / "j"), ApplyOptions(quiet_seconds=0.0))
     assert receipt.outcome is not ReplayOutcome.DONE
-    assert committed(estate, new) == {}
+    assert committed(secured, new) == {}
     text = " ".join([*receipt.reasons, *(part.error or "" for part in receipt.partitions)])
     assert f"'reader' lacks READ on group '{new}'" in text
     hidden = fresh("elsewhere")
@@ -145,10 +145,10 @@ def test_what_the_principal_lacks_is_named_before_anything_changes(estate: Estat
         gateway.group(hidden)
 
 
-@pytest.mark.estate
+@pytest.mark.secured
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "hanging"])
-def test_a_plan_while_a_broker_is_lost(whole: Estate, how: str) -> None:
+def test_a_plan_while_a_broker_is_lost(whole: SecuredLab, how: str) -> None:
     """It is made of the same offsets, as soon as the others have taken over; or it is refused with the broker's name."""
     topic, old = topic_and_group(whole)
     expected = plan_for(gateway_for(whole), topic, old, fresh("team-new"))
@@ -175,9 +175,9 @@ def test_a_plan_while_a_broker_is_lost(whole: Estate, how: str) -> None:
         broker.resume()
 
 
-@pytest.mark.estate
+@pytest.mark.secured
 @pytest.mark.slow
-def test_a_plan_while_leaders_move(whole: Estate) -> None:
+def test_a_plan_while_leaders_move(whole: SecuredLab) -> None:
     """Again and again; the offsets are those of a quiet cluster."""
     topic, old = topic_and_group(whole)
     expected = plan_for(gateway_for(whole), topic, old, fresh("team-new"))
@@ -200,7 +200,7 @@ def test_a_plan_while_leaders_move(whole: Estate) -> None:
 
 
 @pytest.mark.slow
-def test_follow_while_a_broker_is_killed(whole: Estate, tmp_path: Path) -> None:
+def test_follow_while_a_broker_is_killed(whole: SecuredLab, tmp_path: Path) -> None:
     """It goes on: the others have taken over within its time limit for a request."""
     topic, old = topic_and_group(whole)
     plan = plan_for(gateway_for(whole), topic, old, fresh("team-new"))
@@ -222,12 +222,12 @@ def test_follow_while_a_broker_is_killed(whole: Estate, tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
 
 
-RUNS = int(os.environ.get("ESTATE_RUNS", "3"))
-SEED = int(os.environ.get("ESTATE_SEED", "1"))
+RUNS = int(os.environ.get("SECURED_RUNS", "3"))
+SEED = int(os.environ.get("SECURED_SEED", "1"))
 
 
-@pytest.mark.estate
-def test_applies_with_a_broker_lost_at_a_random_moment(whole: Estate, tmp_path: Path) -> None:
+@pytest.mark.secured
+def test_applies_with_a_broker_lost_at_a_random_moment(whole: SecuredLab, tmp_path: Path) -> None:
     """Never a silent partial: done means all, and whatever else it says, the same command finishes it later; a rollback undoes it."""
     draw = random.Random(SEED)
     topic, old = topic_and_group(whole)

@@ -1,6 +1,6 @@
 """A narrow network card of a broker: what it sends to all of its clients together is so many bytes a second at most.
 
-Run as `python -m workbench.lab.narrow LISTEN_PORT BROKER_PORT BYTES_PER_SECOND`. What clients send passes freely.
+Run as `python narrow.py LISTEN_PORT BROKER_PORT BYTES_PER_SECOND`. What clients send passes freely.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One broker of a secured estate: its configuration, its process, and what can be done to it."""
+"""One broker of a secured cluster: its configuration, its process, and what can be done to it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,32 @@ START_SECONDS = 90.0  # three JVMs at once on a busy machine; about 8 s on an id
 NODE = "node"  # common name of the certificates that brokers and controllers show each other
 MECHANISM = "SCRAM-SHA-512"
 
+THREE_OF_ALL = (
+    """\
+# As in production: three copies, two of which must be in sync.
+default.replication.factor=3
+min.insync.replicas=2
+offsets.topic.replication.factor=3
+transaction.state.log.replication.factor=3
+transaction.state.log.min.isr=2
+share.coordinator.state.topic.replication.factor=3
+share.coordinator.state.topic.min.isr=2
+# Leaders move when somebody moves them.
+auto.leader.rebalance.enable=false
+auto.create.topics.enable=false
+# A lab is small: three brokers in about a gigabyte.
+num.partitions=3
+offsets.topic.num.partitions=9
+transaction.state.log.num.partitions=3
+share.coordinator.state.topic.num.partitions=3
+num.network.threads=2
+num.io.threads=4
+background.threads=2
+log.segment.bytes=67108864
+log.cleaner.dedupe.buffer.size=4194304
+"""
+    + COMPRESSED_TIME
+)
 # Clients come to SECURE. Brokers and controllers speak among themselves on listeners of their own, with certificates of their own, so
 # that an expired certificate or a lost password on SECURE cuts off the clients alone.
 _PROPERTIES = (
@@ -46,31 +72,9 @@ listener.name.secure.{lower_mechanism}.sasl.jaas.config=org.apache.kafka.common.
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:admin;User:CN={node}
 log.dirs={folder}/data
-# As in production: three copies, two of which must be in sync.
-default.replication.factor=3
-min.insync.replicas=2
-offsets.topic.replication.factor=3
-transaction.state.log.replication.factor=3
-transaction.state.log.min.isr=2
-share.coordinator.state.topic.replication.factor=3
-share.coordinator.state.topic.min.isr=2
-# Leaders move when somebody moves them.
-auto.leader.rebalance.enable=false
-auto.create.topics.enable=false
-# A lab is small.
-num.partitions=3
-offsets.topic.num.partitions=9
-transaction.state.log.num.partitions=3
-share.coordinator.state.topic.num.partitions=3
 offsets.retention.check.interval.ms=86400000
-# Three brokers in about a gigabyte.
-num.network.threads=2
-num.io.threads=4
-background.threads=2
-log.segment.bytes=67108864
-log.cleaner.dedupe.buffer.size=4194304
 """
-    + COMPRESSED_TIME
+    + THREE_OF_ALL
 )
 
 
@@ -84,7 +88,7 @@ class Ports:
 
 
 @dataclass(slots=True)
-class EstateBroker:
+class SecuredBroker:
     """A broker that can be killed, suspended and restarted; its number is its broker id.
 
     Attributes:
@@ -99,7 +103,7 @@ class EstateBroker:
     folder: Path
     command: list[str | Path]
     child: process.Child
-    joined: Callable[[EstateBroker], bool]
+    joined: Callable[[SecuredBroker], bool]
     suspended: bool = False
 
     @property
@@ -193,7 +197,7 @@ def write_configuration(folder: Path, number: int, ports: Ports, *, voters: str,
 
 
 def java(logging: Path) -> list[str | Path]:
-    """Command of a JVM for a broker of the estate."""
+    """Command of a JVM for a broker of the lab."""
     return [
         find_java().program, "-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.configurationFile={logging}", "-cp", BROKER.classpath,

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.collect.test_prometheus import LAG, body
-from tests.estate.conftest import Filled, commit, document, filled, fresh, run, settings_for, source, took
+from tests.secured.conftest import Filled, commit, document, filled, fresh, run, settings_for, source, took
 from tests.servers import Script, scripted
+from tests.three_brokers.access import PREFIX, READER
+from tests.three_brokers.secured import SecuredLab
 from workbench.collect import live
 from workbench.errors import ConfigError, ExitCode, NoSeriesError, SourceUnreachableError, UnknownGroupError
-from workbench.lab.estate import Estate
-from workbench.lab.estate_access import PREFIX, READER
 from workbench.queues.views import NOT_PERMITTED
 from workbench.thresholds import Thresholds
 from workbench.window import Window
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
-def sixty(estate: Estate) -> Filled:
+def sixty(secured: SecuredLab) -> Filled:
     """Groups of which `reader` may describe two thirds."""
     names = [fresh(f"{PREFIX}seen" if number % 3 else "hidden") for number in range(60)]
-    return filled(estate, *names)
+    return filled(secured, *names)
 
 
 def hidden(groups: Any) -> set[str]:
@@ -49,52 +49,52 @@ def named_within(seconds: float, cluster: Any) -> SourceUnreachableError:
     raise AssertionError(f"named after {took} s")
 
 
-def test_a_wrong_password_names_principal_mechanism_and_broker(estate: Estate) -> None:
+def test_a_wrong_password_names_principal_mechanism_and_broker(secured: SecuredLab) -> None:
     """Within three seconds, although the client would go on trying."""
-    cluster = source(estate, sasl_password="not the password")
+    cluster = source(secured, sasl_password="not the password")
     error = named_within(3, cluster)
     assert "refuses the login of 'oncall' with SCRAM-SHA-512" in error.message
-    assert any(broker.address in error.message for broker in estate.brokers)
+    assert any(broker.address in error.message for broker in secured.brokers)
     assert "not the password" not in str(error)
 
 
-def test_another_mechanism_than_the_brokers_is_named(estate: Estate) -> None:
+def test_another_mechanism_than_the_brokers_is_named(secured: SecuredLab) -> None:
     """The broker says which it has."""
     with pytest.raises(SourceUnreachableError, match="refuses the login of 'oncall' with PLAIN"):
-        source(estate, sasl_mechanism="PLAIN").snapshot()
+        source(secured, sasl_mechanism="PLAIN").snapshot()
 
 
-def test_another_authority_than_the_brokers_is_named(estate: Estate) -> None:
+def test_another_authority_than_the_brokers_is_named(secured: SecuredLab) -> None:
     """Within three seconds, with the broker and the property to look at."""
-    cluster = source(estate, ssl_ca_location=str(estate.wrong_ca()))
+    cluster = source(secured, ssl_ca_location=str(secured.wrong_ca()))
     error = named_within(3, cluster)
     assert "certificate of Kafka's broker 127.0.0.1:" in error.message
     assert "self-signed certificate" in error.message or "local issuer" in error.message
     assert "ssl.ca.location" in (error.hint or "")
 
 
-def test_the_commands_say_so_too(estate: Estate, tmp_path: Path) -> None:
+def test_the_commands_say_so_too(secured: SecuredLab, tmp_path: Path) -> None:
     """Exit code 5 for a refusal, 2 for a misspelt property; no secret in the output."""
-    shown = run(estate, settings_for(estate, tmp_path), "snapshot", "--cluster", "mine", password="not the password")
+    shown = run(secured, settings_for(secured, tmp_path), "snapshot", "--cluster", "mine", password="not the password")
     assert shown.returncode == ExitCode.SOURCE
     assert "refuses the login of 'oncall' with SCRAM-SHA-512" in shown.stderr
     assert "not the password" not in shown.stdout + shown.stderr
-    misspelt = settings_for(estate, tmp_path, sasl_usernam="oncall")
-    shown = run(estate, misspelt, "snapshot", "--cluster", "mine")
+    misspelt = settings_for(secured, tmp_path, sasl_usernam="oncall")
+    shown = run(secured, misspelt, "snapshot", "--cluster", "mine")
     assert shown.returncode == ExitCode.USAGE
     assert "'sasl.usernam'" in shown.stderr
     assert "'sasl.username'" in shown.stderr
 
 
-def test_a_misspelt_property_is_no_unreachable_broker(estate: Estate) -> None:
+def test_a_misspelt_property_is_no_unreachable_broker(secured: SecuredLab) -> None:
     """The settings are wrong, and the nearest name is suggested."""
     with pytest.raises(ConfigError) as caught:
-        source(estate, ssl_ca_locaton="x").snapshot()
+        source(secured, ssl_ca_locaton="x").snapshot()
     assert "'ssl.ca.location'" in (caught.value.hint or "")
 
 
 @pytest.mark.slow
-def test_an_expired_certificate_is_named(whole: Estate) -> None:
+def test_an_expired_certificate_is_named(whole: SecuredLab) -> None:
     """Of all brokers: an error within three seconds. Of one: the others answer, and it is named with what is missing."""
     groups = [fresh(f"{PREFIX}exp") for _ in range(6)]
     made = filled(whole, *groups)
@@ -121,9 +121,9 @@ def test_an_expired_certificate_is_named(whole: Estate) -> None:
         whole.renew(*whole.brokers)
 
 
-def test_a_third_of_the_groups_may_not_be_described(estate: Estate, sixty: Filled) -> None:
+def test_a_third_of_the_groups_may_not_be_described(secured: SecuredLab, sixty: Filled) -> None:
     """All are listed: forty with their lag, twenty as not permitted with principal, resource and operation; none has 0 members."""
-    found = source(estate, READER).snapshot()
+    found = source(secured, READER).snapshot()
     views = {view.group: view for view in found.groups if view.group in sixty.commits}
     assert set(views) == set(sixty.commits)
     concealed = hidden(sixty.commits)
@@ -145,10 +145,10 @@ def test_a_third_of_the_groups_may_not_be_described(estate: Estate, sixty: Fille
     assert counted == set(sixty.commits) - concealed
 
 
-def test_the_command_lists_them_and_ends_with_4(estate: Estate, sixty: Filled, tmp_path: Path) -> None:
+def test_the_command_lists_them_and_ends_with_4(secured: SecuredLab, sixty: Filled, tmp_path: Path) -> None:
     """As text and as JSON."""
-    settings = settings_for(estate, tmp_path, READER)
-    shown = run(estate, settings, "snapshot", "--cluster", "mine", "--json", user=READER)
+    settings = settings_for(secured, tmp_path, READER)
+    shown = run(secured, settings, "snapshot", "--cluster", "mine", "--json", user=READER)
     assert shown.returncode == ExitCode.EVIDENCE, shown.stderr
     groups = {row["group"]: row for row in document(shown)["groups"]}
     for name in sixty.commits:
@@ -156,56 +156,58 @@ def test_the_command_lists_them_and_ends_with_4(estate: Estate, sixty: Filled, t
         assert groups[name]["members"] == (None if name in hidden(sixty.commits) else 0)
         assert groups[name]["kind"] == "classic"  # from the brokers' lists, also where it may not be described
     one = min(hidden(sixty.commits))
-    shown = run(estate, settings, "snapshot", "--cluster", "mine", "--group", one, user=READER)
+    shown = run(secured, settings, "snapshot", "--cluster", "mine", "--group", one, user=READER)
     assert shown.returncode == ExitCode.EVIDENCE
     assert f"{one}  not permitted" in shown.stdout
     assert f"'reader' lacks DESCRIBE on group '{one}'" in shown.stderr
 
 
-def test_without_the_right_to_describe_the_cluster_the_list_is_not_complete(estate: Estate, sixty: Filled) -> None:
+def test_without_the_right_to_describe_the_cluster_the_list_is_not_complete(secured: SecuredLab, sixty: Filled) -> None:
     """Brokers then leave out what may not be described, without a word; so we say it."""
     right = ("DESCRIBE", "BROKER", "kafka-cluster")
-    estate.forbid(READER, right)
+    secured.forbid(READER, right)
     try:
         time.sleep(1)
-        found = source(estate, READER).snapshot()
+        found = source(secured, READER).snapshot()
     finally:
-        estate.allow(READER, right)
+        secured.allow(READER, right)
     assert not hidden(sixty.commits) & {view.group for view in found.groups}
     assert any("'reader' lacks DESCRIBE on the cluster" in text for text in found.incomplete)
     # A group that is named is asked for, and is not taken for one that does not exist.
     one = min(hidden(sixty.commits))
-    found = source(estate, READER).snapshot(groups=[one])
+    found = source(secured, READER).snapshot(groups=[one])
     assert [view.state for view in found.groups] == [NOT_PERMITTED]
     assert found.unknown == ()
 
 
-def test_a_topic_that_may_not_be_described_is_named_once(estate: Estate) -> None:
+def test_a_topic_that_may_not_be_described_is_named_once(secured: SecuredLab) -> None:
     """Not an error for each of its partitions."""
     group, topic = fresh(f"{PREFIX}mixed"), fresh("secret")
-    estate.create_topic(topic, 6)
-    commit(estate, group, topic, dict.fromkeys(range(6), 0))
-    found = source(estate, READER).snapshot(groups=[group])
+    secured.create_topic(topic, 6)
+    commit(secured, group, topic, dict.fromkeys(range(6), 0))
+    found = source(secured, READER).snapshot(groups=[group])
     # The broker leaves such commits out; with the right to describe the group alone there is nothing else to see.
     assert not found.commits
     assert found.groups[0].state == "empty"
 
 
-def test_an_unknown_group_is_still_unknown(estate: Estate, sixty: Filled) -> None:
+def test_an_unknown_group_is_still_unknown(secured: SecuredLab, sixty: Filled) -> None:
     """To somebody who may see all of them."""
     near = max(sixty.commits)[:-1]
     with pytest.raises(UnknownGroupError) as caught:
-        source(estate).snapshot(groups=[near])
+        source(secured).snapshot(groups=[near])
     assert near in (caught.value.hint or "")
 
 
-def test_a_group_that_may_not_be_seen_does_not_keep_prometheus_from_being_asked(estate: Estate, sixty: Filled) -> None:
+def test_a_group_that_may_not_be_seen_does_not_keep_prometheus_from_being_asked(
+    secured: SecuredLab, sixty: Filled
+) -> None:
     """Its lag comes from there, and the capture says what Kafka did not tell."""
     one = min(hidden(sixty.commits))
     now = time.time() - 1
     window = Window.ending(datetime.now(UTC), length=timedelta(minutes=1), baseline=timedelta(minutes=1))
     with scripted(Script(body=body(({**LAG, "consumergroup": one}, [[now, "7"]])))) as server:
-        cluster = estate.cluster(READER, prometheus=server.url, profiles=["kafka_exporter"])
+        cluster = secured.cluster(READER, prometheus=server.url, profiles=["kafka_exporter"])
         capture = live.collect(cluster, window, thresholds=Thresholds(), groups=[one])
         assert capture.samples.num_rows
         assert capture.info.incomplete == [f"group {one!r}: not permitted: 'reader' lacks DESCRIBE on group {one!r}"]
@@ -215,14 +217,14 @@ def test_a_group_that_may_not_be_seen_does_not_keep_prometheus_from_being_asked(
             live.collect(cluster, window, thresholds=Thresholds(), groups=[one])
 
 
-def test_a_triage_asks_kafka_for_its_group_only(estate: Estate, sixty: Filled) -> None:
+def test_a_triage_asks_kafka_for_its_group_only(secured: SecuredLab, sixty: Filled) -> None:
     """One description, no list of groups, no offset: by the client's own count of requests."""
     seen: dict[str, dict[str, Any]] = {}
 
     def count(text: str) -> None:
         seen.update(json.loads(text)["brokers"])
 
-    cluster = source(estate)
+    cluster = source(secured)
     cluster.properties = {**cluster.properties, "statistics.interval.ms": 50, "stats_cb": count}
     found = cluster.members(groups=[max(sixty.commits)])
     assert [view.state for view in found.groups] == ["empty"]

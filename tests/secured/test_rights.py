@@ -13,13 +13,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.estate.conftest import commit, fill, fresh, run, settings_for
 from tests.redrive.redriving import letters, write_letters
-from workbench.lab.estate import Estate
-from workbench.lab.estate_access import ADMIN, ONCALL, READER, RIGHTS, Right
+from tests.secured.conftest import commit, fill, fresh, run, settings_for
+from tests.three_brokers.access import ADMIN, ONCALL, READER, RIGHTS, Right
+from tests.three_brokers.secured import SecuredLab
 from workbench.replay.receipt import rollback_path
 
-pytestmark = [pytest.mark.lab, pytest.mark.estate]
+pytestmark = [pytest.mark.lab, pytest.mark.secured]
 ALL = "*"
 REDRIVE = "workbench-redrive-*"
 _KNOWN_SECONDS = 0.3  # until every broker knows a change
@@ -28,17 +28,17 @@ _KNOWN_SECONDS = 0.3  # until every broker knows a change
 class Stage:
     """A topic with records and letters, two groups, and plans that `oncall` has made."""
 
-    def __init__(self, estate: Estate, folder: Path) -> None:
-        self.estate, self.folder = estate, folder
+    def __init__(self, secured: SecuredLab, folder: Path) -> None:
+        self.secured, self.folder = secured, folder
         self.topic, self.old, self.new = fresh("rights"), fresh("rights-old"), fresh("rights-new")
         now = int(time.time() * 1000)
         self.since = datetime.fromtimestamp(now // 1000 - 50, UTC).isoformat()
-        fill(estate, self.topic, 2, 60, times=lambda number: now - 1000 * (60 - number))
-        commit(estate, self.old, self.topic, {0: 0, 1: 0})
+        fill(secured, self.topic, 2, 60, times=lambda number: now - 1000 * (60 - number))
+        commit(secured, self.old, self.topic, {0: 0, 1: 0})
         self.letters = f"{self.topic}-dlt"
-        estate.create_topic(self.letters, 2)
-        write_letters(estate.bootstrap, self.letters, letters(20, self.topic), estate.properties(ADMIN))
-        self.ours = settings_for(estate, folder, ONCALL)
+        secured.create_topic(self.letters, 2)
+        write_letters(secured.bootstrap, self.letters, letters(20, self.topic), secured.properties(ADMIN))
+        self.ours = settings_for(secured, folder, ONCALL)
         self.plans = 0
 
     def words(self, new: str) -> list[str]:
@@ -53,7 +53,7 @@ class Stage:
     def plan(self, new: str) -> Path:
         """A plan that `oncall` has made."""
         words = self.words(new)
-        done = run(self.estate, self.ours, *words)
+        done = run(self.secured, self.ours, *words)
         assert done.returncode == 0, done.stderr
         return Path(words[-1])
 
@@ -64,7 +64,7 @@ class Stage:
     def applied(self, new: str) -> Path:
         """A plan that `oncall` has carried out."""
         path = self.plan(new)
-        done = run(self.estate, self.ours, *self.apply(path))
+        done = run(self.secured, self.ours, *self.apply(path))
         assert done.returncode == 0, done.stderr
         return path
 
@@ -77,7 +77,7 @@ class Stage:
         """A plan of dead letters that `oncall` has made."""
         self.plans += 1
         path = self.folder / f"redrive-{self.plans}.json"
-        done = run(self.estate, self.ours, "dlq", "plan", self.letters, "--cluster", "mine", "-o", str(path))
+        done = run(self.secured, self.ours, "dlq", "plan", self.letters, "--cluster", "mine", "-o", str(path))
         assert done.returncode == 0, done.stderr
         return path
 
@@ -88,26 +88,26 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def stage(estate: Estate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def stage(secured: SecuredLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """`reader` has no right at all, until a test gives some."""
-    estate.heal()
-    estate.forbid(READER, *RIGHTS[READER])
+    secured.heal()
+    secured.forbid(READER, *RIGHTS[READER])
     try:
-        yield Stage(estate, tmp_path_factory.mktemp("rights"))
+        yield Stage(secured, tmp_path_factory.mktemp("rights"))
     finally:
-        estate.allow(READER, *RIGHTS[READER])
+        secured.allow(READER, *RIGHTS[READER])
 
 
 def tried(stage: Stage, folder: Path, words: list[str], *rights: Right) -> subprocess.CompletedProcess[str]:
     """A command of `reader`, who has these rights and no other."""
     if rights:
-        stage.estate.allow(READER, *rights)
+        stage.secured.allow(READER, *rights)
     time.sleep(_KNOWN_SECONDS)
     try:
-        return run(stage.estate, settings_for(stage.estate, folder, READER), *words, user=READER)
+        return run(stage.secured, settings_for(stage.secured, folder, READER), *words, user=READER)
     finally:
         if rights:
-            stage.estate.forbid(READER, *rights)
+            stage.secured.forbid(READER, *rights)
 
 
 # Of a command of the table: its words, made anew for each run with the name of a new group; its rights; its exit code with all of them.

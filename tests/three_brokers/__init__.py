@@ -1,0 +1,1 @@
+"""Three real brokers: secured as in production, or with tiered storage."""
