@@ -52,6 +52,7 @@ def run_here(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         sys.stderr.flush()
         said = [stream.getvalue().decode("utf-8") for stream in (stdout, stderr)]
     assert session._starting is None, "it starts Spark: call it by `run`"
+    assert gc.isenabled(), "it leaves the process without a garbage collector: Spark's frames are never let go"
     assert isinstance(code, int), code
     return subprocess.CompletedProcess(list(words), code, *said)
 
