@@ -111,6 +111,24 @@ def plan_command(
     from workbench.settings import load_settings
 
     collect_no_garbage()
+    chosen = load_settings(config).cluster(cluster)
+    if chosen.system == "pulsar":
+        from workbench.cli.replay_pulsar import plan_on_pulsar
+
+        refused = {"--partition": partitions, "--range": ranges, "--window": windows, "--from-audit": from_audit}
+        return plan_on_pulsar(
+            chosen,
+            from_group=from_group,
+            new_group=new_group,
+            topics=topics,
+            since=since,
+            until=until,
+            reason=reason,
+            out=out,
+            force=force,
+            as_json=as_json,
+            refused={name: bool(given) for name, given in {**refused, "--csv": csv_file}.items()},
+        )
     missing = read_missing(from_audit).ranges() if from_audit is not None else {}
     if (since is None) == (not ranges and not windows and not missing) or (until is not None and since is None):
         raise UsageError("Give either --since (with --until), or --range and --window, or --from-audit.")
@@ -136,7 +154,6 @@ def plan_command(
         check_place(out, Journal.of_user(), replace=force)
     if csv_file is not None:
         check_csv_place(csv_file)
-    chosen = load_settings(config).cluster(cluster)
     gateway, bootstrap = gateway_of(chosen), chosen.bootstrap or ""
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading offsets of {cluster} from Kafka"):
         if since is None:
@@ -197,11 +214,18 @@ def apply_command(
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_head, show_receipt
     from workbench.console import SafeConsole
+    from workbench.plans.document import is_of
     from workbench.replay.confirm import of_plan
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.receipt import ReplayOutcome
 
     collect_no_garbage()
+    if is_of(plan_file, "workbench.pulsar-"):
+        from workbench.cli.replay_pulsar import apply_on_pulsar
+
+        return apply_on_pulsar(
+            plan_file, cluster=cluster, confirm=confirm, dry_run=dry_run, as_json=as_json, config=config
+        )
     replay = open_replay(plan_file, cluster=cluster, config=config)
     plan = replay.plan
     limits = ReplayLimits(
@@ -244,8 +268,20 @@ def rollback_command(
     """
     from workbench.api.replay_runs import open_rollback
     from workbench.cli.progress import Steps
+    from workbench.plans.document import is_of
     from workbench.replay.confirm import of_rollback
 
+    if is_of(rollback_file, "workbench.pulsar-"):
+        from workbench.cli.replay_pulsar import roll_back_on_pulsar
+
+        return roll_back_on_pulsar(
+            rollback_file,
+            cluster=cluster,
+            confirm=confirm,
+            discard_progress=discard_progress,
+            as_json=as_json,
+            config=config,
+        )
     undo = open_rollback(rollback_file, cluster=cluster, config=config)
     rollback = undo.rollback
     what = (

@@ -114,7 +114,9 @@ def show_journal(entries: list[Entry]) -> None:
         outcome = entry.outcome or "begun"
         what = entry.action + (f" {entry.target}" if entry.target else "")
         some = ", ".join(
-            f"{topic}-{number}: {_offset(old)} → {_offset(new)}" for topic, number, old, new, _ in entry.changes[:2]
+            f"{topic}-{number}: {_offset(old)} → {_offset(new)}"
+            for topic, number, old, new, error in entry.changes[:2]
+            if (old, new, error) != (None, None, None)  # of a Pulsar; its positions are no numbers
         )
         more = f" and {len(entry.changes) - 2:,} more" if len(entry.changes) > 2 else ""
         words = [

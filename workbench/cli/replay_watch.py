@@ -46,8 +46,21 @@ def follow_command(
     """
     from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
+    from workbench.plans.document import is_of
     from workbench.replay.progress import Pace, next_steps
 
+    if is_of(plan_file, "workbench.pulsar-"):
+        from workbench.cli.replay_pulsar import follow_on_pulsar
+
+        return follow_on_pulsar(
+            plan_file,
+            cluster=cluster,
+            interval=interval,
+            timeout=timeout,
+            once=once,
+            as_json=as_json,
+            config=config,
+        )
     replay = open_replay(plan_file, cluster=cluster, config=config)
     plan, pace = replay.plan, Pace()
     with Steps(quiet=as_json).waiting(f"Reading the topics of {plan.cluster} from Kafka"):
@@ -184,8 +197,13 @@ def verify_command(
     from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_verdict
+    from workbench.plans.document import is_of
     from workbench.replay.verify import VerifyVerdict
 
+    if is_of(plan_file, "workbench.pulsar-"):
+        from workbench.cli.replay_pulsar import verify_on_pulsar
+
+        return verify_on_pulsar(plan_file, cluster=cluster, as_json=as_json, config=config)
     replay = open_replay(plan_file, cluster=cluster, config=config)
     what = "records" if records or processed is not None else "commits"
     with Steps(quiet=as_json).waiting(f"Reading the {what} of {replay.plan.new_group}"):

@@ -81,6 +81,15 @@ def read_document(path: Path, what: str, *, most_bytes: int = _MOST_BYTES) -> An
         raise UsageError(f"The {what} {path} is not JSON: {reason}.", hint=f"Make a new {what}.") from None
 
 
+def is_of(path: Path, schema: str) -> bool:
+    """Whether a file says in its first lines that its schema begins so. Who reads it next says what is wrong with it."""
+    try:
+        with path.open("rb") as file:
+            return f'"{schema}'.encode() in file.read(1024)
+    except OSError:
+        return False
+
+
 def validated(model: type[M], document: Any, path: Path, what: str) -> M:
     """Validate the document as a model.
 

@@ -56,7 +56,7 @@ class PulsarAdmin:
         Raises:
             SourceUnreachableError: if there is no such answer in time.
         """
-        return self._read(path, self._asked("GET", path, params))
+        return self._read(path, self._asked("GET", path, params).content)
 
     def get_text(self, path: str) -> str:
         """Ask for a line of text.
@@ -64,7 +64,15 @@ class PulsarAdmin:
         Raises:
             SourceUnreachableError: as `get`.
         """
-        return self._asked("GET", path, None).decode(errors="replace").strip()
+        return self._asked("GET", path, None).content.decode(errors="replace").strip()
+
+    def headers(self, path: str) -> Mapping[str, str]:
+        """Headers of an answer.
+
+        Raises:
+            SourceUnreachableError: as `get`.
+        """
+        return self._asked("GET", path, None).headers
 
     def count_backlog(self, path: str) -> Any:
         """The answer of `analyzeBacklog`, which reads the backlog's entries from storage; changes nothing.
@@ -72,7 +80,7 @@ class PulsarAdmin:
         Raises:
             SourceUnreachableError: as `get`.
         """
-        return self._read(path, self._asked("POST", path, None))
+        return self._read(path, self._asked("POST", path, None).content)
 
     def _read(self, path: str, content: bytes) -> Any:
         try:
@@ -80,15 +88,41 @@ class PulsarAdmin:
         except (ValueError, RecursionError):
             raise self._untold(path, "it answers, but not with JSON that can be read") from None
 
-    def _asked(self, method: str, path: str, params: Mapping[str, str] | None) -> bytes:
+    def create_subscription(self, path: str, begin: Mapping[str, int] | str) -> bool:
+        """Make a subscription that begins at a message id, or at "latest"; False if there is one of that name.
+
+        Raises:
+            SourceUnreachableError: if the admin does not answer, or refuses.
+        """
+        return self._asked("PUT", path, None, document=begin, allowed=(409,)).status_code != 409
+
+    def delete_subscription(self, path: str) -> None:
+        """Delete one that nobody is connected to.
+
+        Raises:
+            NotThereError: if there is none. SourceUnreachableError: if the admin does not answer, or somebody is connected.
+        """
+        self._asked("DELETE", path, None)
+
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        *,
+        document: Mapping[str, int] | str | None = None,
+        allowed: tuple[int, ...] = (),
+    ) -> requests.Response:
         try:
-            response = self._answer(method, urljoin(self._base, path), params)
+            response = self._answer(method, urljoin(self._base, path), params, document)
+            if response.status_code in allowed:
+                return response
             if response.status_code == 404:
                 raise NotThereError(f"The Pulsar {self._name!r} has no {path}.")
             response.raise_for_status()
         except (requests.RequestException, OSError) as error:
             raise self._untold(path, cause(error)) from None
-        return response.content
+        return response
 
     def _untold(self, path: str, reason: str) -> SourceUnreachableError:
         hint = "Is the token there, and may it read this?" if reason.endswith(("401", "403")) else None
@@ -97,13 +131,17 @@ class PulsarAdmin:
             hint=hint or f"Is this the admin URL of a proxy or of a broker: {self._base}?",
         )
 
-    def _answer(self, method: str, url: str, params: Mapping[str, str] | None) -> requests.Response:
+    def _answer(
+        self, method: str, url: str, params: Mapping[str, str] | None, document: Mapping[str, int] | str | None
+    ) -> requests.Response:
         """A broker that has not the topic redirects to the one that has it."""
         for _ in range(2):
             left = self._until - time.monotonic()
             if left <= 0:
                 raise requests.Timeout("the deadline is over")
-            response = self._session.request(method, url, params=params, timeout=left, allow_redirects=False)
+            response = self._session.request(
+                method, url, params=params, json=document, timeout=left, allow_redirects=False
+            )
             if response.status_code not in _REDIRECTS:
                 return response
             url, params = urljoin(url, response.headers.get("Location", "")), None

@@ -27,11 +27,13 @@ def _known(value: object) -> object:
 Known = Annotated[int | None, BeforeValidator(_known)]
 
 
-class _Answer(BaseModel):
+class PulsarAnswer(BaseModel):
+    """Base of what the admin answers: other fields are allowed, and nothing is converted."""
+
     model_config = ConfigDict(hide_input_in_errors=True, extra="ignore", frozen=True, strict=True)
 
 
-class ConsumerStats(_Answer):
+class ConsumerStats(PulsarAnswer):
     """A connected consumer."""
 
     consumerName: str = ""  # noqa: N815 - the admin's names
@@ -40,28 +42,29 @@ class ConsumerStats(_Answer):
     unackedMessages: Known = None  # noqa: N815
 
 
-class _Subscription(_Answer):
+class _Subscription(PulsarAnswer):
     msgBacklog: Known = None  # noqa: N815
     backlogSize: Known = None  # noqa: N815
     earliestMsgPublishTimeInBacklog: Known = None  # noqa: N815
     unackedMessages: Known = None  # noqa: N815
     blockedSubscriptionOnUnackedMsgs: bool | None = None  # noqa: N815
     lastConsumedTimestamp: Known = None  # noqa: N815
+    totalMsgExpired: Known = None  # noqa: N815
     type: str | None = None
     isDurable: bool | None = None  # noqa: N815
     consumers: list[ConsumerStats] | None = None
     activeConsumerName: str | None = None  # noqa: N815
 
 
-class _Topic(_Answer):
+class _Topic(PulsarAnswer):
     subscriptions: dict[str, _Subscription]
 
 
-class _Metadata(_Answer):
+class _Metadata(PulsarAnswer):
     partitions: int
 
 
-class _Partitioned(_Answer):
+class _Partitioned(PulsarAnswer):
     metadata: _Metadata
     partitions: dict[str, Any]
 
@@ -78,6 +81,7 @@ class SubscriptionPart:
         oldest_ms: publish time of the oldest entry in the backlog, ms since the epoch.
         unacked_messages: sent to consumers and not acknowledged. blocked: whether their limit stops the dispatch.
         last_consumed_ms: when an entry was sent last, since the topic was loaded.
+        expired_messages: that a time-to-live took, since then.
         consumers: None if not told. active: the one that gets the entries (failover).
     """
 
@@ -92,6 +96,7 @@ class SubscriptionPart:
     unacked_messages: int | None
     blocked: bool | None
     last_consumed_ms: int | None
+    expired_messages: int | None
     durable: bool | None
     consumers: tuple[ConsumerStats, ...] | None
     active: str | None
@@ -164,6 +169,7 @@ def _part(topic: TopicName, partition: int, name: str, it: _Subscription) -> Sub
         unacked_messages=it.unackedMessages if one_by_one else None,
         blocked=it.blockedSubscriptionOnUnackedMsgs if one_by_one else None,
         last_consumed_ms=it.lastConsumedTimestamp or None,
+        expired_messages=it.totalMsgExpired,
         durable=it.isDurable,
         consumers=tuple(it.consumers) if it.consumers is not None else None,
         active=it.activeConsumerName,

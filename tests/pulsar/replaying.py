@@ -1,0 +1,148 @@
+"""A Pulsar in memory, as far as a replay asks it: ledgers, publish times, cursors, and calls that fail when a test says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote
+
+from tests.pulsar import pages
+from workbench.errors import SourceUnreachableError
+from workbench.pulsar.admin import NotThereError
+
+TOPIC, OLD, NEW = "shop/orders/created", "billing", "billing-2"
+Place = tuple[int, int]
+
+
+@dataclass
+class Part:
+    """Entries of one partition: ledger to publish times, in order; cursors by name to the last acknowledged place."""
+
+    ledgers: dict[int, list[int]]
+    cursors: dict[str, Place] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> list[tuple[Place, int]]:
+        """Place and publish time of each."""
+        return [((ledger, n), at) for ledger, times in self.ledgers.items() for n, at in enumerate(times)]
+
+    @property
+    def last(self) -> Place:
+        """The last entry's."""
+        return max((it for it, _ in self.entries), default=(max(self.ledgers), -1))
+
+    def acknowledge_through(self, name: str, place: Place) -> None:
+        """As consumers do it."""
+        self.cursors[name] = place
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@dataclass
+class InMemoryPulsar:
+    """See `PulsarAdmin`; `fails` maps the number of a change (from 1) to what happens before or after it."""
+
+    parts: list[Part]
+    names: list[str] = field(default_factory=lambda: ["one"])
+    retention: str = '{"retentionTimeInMinutes":60,"retentionSizeInMB":-1}'
+    ignores_position: bool = False
+    consumers: int = 0
+    expired: int = 0
+    kill_before: int | None = None
+    kill_after: int | None = None
+    changes: int = 0
+
+    def get(self, path: str, _params: Mapping[str, str] | None = None) -> Any:
+        """Documents of the paths that a replay reads."""
+        if path == "clusters":
+            return self.names
+        if path.endswith("/retention"):
+            return {"retentionTimeInMinutes": 60, "retentionSizeInMB": -1}
+        if path == "brokers/configuration/runtime":
+            return {"defaultRetentionTimeInMinutes": "0", "defaultRetentionSizeInMB": "0"}
+        if path == f"persistent/{TOPIC}/partitions":
+            return {"partitions": len(self.parts)}
+        part = self._part(path)
+        if path.endswith("/internalStats"):
+            return self._internal(part)
+        if path.endswith("/stats"):
+            them = {
+                name: pages.subscription(consumers=self._consumers(), totalMsgExpired=self.expired)
+                for name in part.cursors
+            }
+            return pages.topic(**them)
+        found = re.search(r"/messageid/(\d+)$", path)
+        if found is None:
+            raise AssertionError(path)
+        place = next((it for it, at in part.entries if at >= int(found[1])), (part.last[0], part.last[1] + 1))
+        return {"ledgerId": place[0], "entryId": place[1], "partitionIndex": 0, "batchIndex": -1, "batchSize": 0}
+
+    def get_text(self, _path: str) -> str:
+        """Of a policy: empty if there is none."""
+        return self.retention
+
+    def headers(self, path: str) -> Mapping[str, str]:
+        """Of an entry."""
+        found = re.search(r"/ledger/(\d+)/entry/(\d+)$", path)
+        assert found is not None
+        at = dict(self._part(path).entries)[int(found[1]), int(found[2])]
+        return {"X-Pulsar-publish-time": datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")}
+
+    def create_subscription(self, path: str, begin: Mapping[str, int] | str) -> bool:
+        """At a place, unless it is there."""
+        part, name = self._part(path), unquote(path.rsplit("/", 1)[1])
+        self._before()
+        if name in part.cursors:
+            return False
+        assert not isinstance(begin, str)
+        before = [it for it, _ in part.entries if it < (begin["ledgerId"], begin["entryId"])]
+        part.cursors[name] = part.last if self.ignores_position else max(before, default=(begin["ledgerId"], -1))
+        self._after()
+        return True
+
+    def delete_subscription(self, path: str) -> None:
+        """If nobody is connected."""
+        part, name = self._part(path), unquote(path.rsplit("/", 1)[1])
+        self._before()
+        if self.consumers:
+            raise SourceUnreachableError("The admin does not tell it: HTTP 412.")
+        if name not in part.cursors:
+            raise NotThereError("There is none.")
+        del part.cursors[name]
+        self._after()
+
+    def _before(self) -> None:
+        self.changes += 1
+        if self.changes == self.kill_before:
+            raise Killed
+
+    def _after(self) -> None:
+        if self.changes == self.kill_after:
+            raise Killed
+
+    def _part(self, path: str) -> Part:
+        found = re.search(rf"^persistent/{TOPIC}-partition-(\d+)/", path)
+        if found is None or int(found[1]) >= len(self.parts):
+            raise NotThereError(path)
+        return self.parts[int(found[1])]
+
+    def _consumers(self) -> list[dict[str, Any]]:
+        return [pages.consumer(consumerName=f"c{number}") for number in range(self.consumers)]
+
+    def _internal(self, part: Part) -> dict[str, Any]:
+        open_one = max(part.ledgers)
+        entries = [(ledger, 0 if ledger == open_one else len(times)) for ledger, times in part.ledgers.items()]
+        return {
+            "currentLedgerEntries": len(part.ledgers[open_one]),
+            "lastConfirmedEntry": f"{part.last[0]}:{part.last[1]}",
+            "ledgers": [{"ledgerId": ledger, "entries": count, "size": 0} for ledger, count in entries],
+            "cursors": {
+                name: {"markDeletePosition": f"{at[0]}:{at[1]}", "readPosition": f"{at[0]}:{at[1] + 1}"}
+                for name, at in part.cursors.items()
+            },
+        }

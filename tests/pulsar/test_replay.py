@@ -1,0 +1,253 @@
+"""A replay on Pulsar is exactly the window, on every partition; killed anywhere it is repeated; what is not as planned is named."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.pulsar.replaying import NEW, OLD, TOPIC, InMemoryPulsar, Killed, Part
+from workbench.errors import GuardError, UnknownGroupError, UsageError
+from workbench.plans.document import write_file
+from workbench.plans.journal import Journal
+from workbench.pulsar.replay_apply import (
+    Made,
+    PulsarApplied,
+    apply_pulsar_plan,
+    read_undo,
+    undo_path,
+    undo_pulsar_plan,
+)
+from workbench.pulsar.replay_plan import PulsarReplayPlan, make_pulsar_plan, read_plan
+from workbench.pulsar.replay_progress import look_at
+
+BEGIN = 1_795_000_000_000
+
+
+def drawn(seed: int, partitions: int) -> InMemoryPulsar:
+    """Logs of some ledgers each, one of them perhaps empty; the old subscription has acknowledged everything."""
+    dice, parts = random.Random(seed), []
+    for number in range(partitions):
+        at, ledgers = BEGIN + dice.randrange(1000), {}
+        for ledger in sorted(dice.sample(range(3, 90), dice.randint(1, 4))):
+            times = []
+            for _ in range(dice.choice([0, 1, 5, 20])):
+                at += dice.choice([0, 1, 250, 5000])
+                times.append(at)
+            ledgers[ledger] = times
+        part = Part(ledgers)
+        part.cursors = {OLD: part.last, f"other-{number}": (min(ledgers), -1)}
+        parts.append(part)
+    return InMemoryPulsar(parts)
+
+
+def planned(pulsar: InMemoryPulsar, since_ms: int, until_ms: int | None = None) -> PulsarReplayPlan:
+    """A plan of the window."""
+    return make_pulsar_plan(
+        pulsar,  # type: ignore[arg-type]
+        cluster="events",
+        topic=TOPIC,
+        from_subscription=OLD,
+        new_subscription=NEW,
+        since=datetime.fromtimestamp(since_ms / 1000, UTC),
+        until=None if until_ms is None else datetime.fromtimestamp(until_ms / 1000, UTC),
+        written="then",
+    )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> tuple[Path, Journal]:
+    """Where plan and journal are."""
+    return tmp_path / "plan.json", Journal(path=tmp_path / "journal")
+
+
+def applied(plan: PulsarReplayPlan, pulsar: InMemoryPulsar, place: tuple[Path, Journal]) -> PulsarApplied:
+    """Apply it."""
+    return apply_pulsar_plan(plan, place[0], pulsar, place[1])  # type: ignore[arg-type]
+
+
+def gets(part: Part, name: str) -> list[int]:
+    """Publish times of what a subscription would get."""
+    return [at for it, at in part.entries if it > part.cursors[name]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_exactly_the_entries_of_the_window(seed: int, place: tuple[Path, Journal]) -> None:
+    """Against a naive count; the old subscription and others are where they were."""
+    dice = random.Random(1000 + seed)
+    pulsar = drawn(seed, dice.choice([1, 3, 7]))
+    since = BEGIN + dice.randrange(60_000)
+    until = since + dice.randrange(1, 60_000) if dice.random() < 0.5 else None
+    before = [dict(part.cursors) for part in pulsar.parts]
+    plan = planned(pulsar, since, until)
+    for window, part in zip(plan.windows, pulsar.parts, strict=True):
+        assert window.entries == sum(at >= since and (until is None or at < until) for _, at in part.entries)
+        assert window.oldest_ms == next((at for _, at in part.entries), None)
+    found = applied(plan, pulsar, place)
+    assert {it.outcome for it in found.partitions} == {Made.CREATED}
+    for part, old in zip(pulsar.parts, before, strict=True):
+        assert {name: at for name, at in part.cursors.items() if name != NEW} == old
+        assert gets(part, NEW) == [at for _, at in part.entries if at >= since]
+    look = look_at(plan, pulsar)  # type: ignore[arg-type]
+    assert look.left == {it.partition: it.entries for it in plan.windows}
+    assert look.complete == (plan.entries == 0)
+    for window, part in zip(plan.windows, pulsar.parts, strict=True):
+        part.acknowledge_through(
+            NEW, max((it for it, _ in part.entries if it < window.end.numbers), default=part.cursors[NEW])
+        )
+    assert look_at(plan, pulsar).complete  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("when", range(1, 5))
+@pytest.mark.parametrize("before", [True, False])
+def test_killed_at_any_step_and_repeated(when: int, before: bool, place: tuple[Path, Journal]) -> None:
+    """Before a change or after it: the second run makes what is missing, and says what was there."""
+    pulsar = drawn(5, 4)
+    plan = planned(pulsar, BEGIN + 5000)
+    pulsar.kill_before, pulsar.kill_after = (when, None) if before else (None, when)
+    with pytest.raises(Killed):
+        applied(plan, pulsar, place)
+    pulsar.kill_before = pulsar.kill_after = None
+    found = applied(plan, pulsar, place)
+    there = when - 1 if before else when
+    assert [it.outcome for it in found.partitions] == [Made.THERE] * there + [Made.CREATED] * (4 - there)
+    assert all(gets(part, NEW) == [at for _, at in part.entries if at >= BEGIN + 5000] for part in pulsar.parts)
+
+
+def test_a_conflict_on_one_partition_changes_nothing(place: tuple[Path, Journal]) -> None:
+    """Pulsar's own call for all partitions would make the others, and say that all is well."""
+    pulsar = drawn(6, 3)
+    plan = planned(pulsar, BEGIN)
+    pulsar.parts[1].cursors[NEW] = pulsar.parts[1].last
+    with pytest.raises(GuardError, match=r"on 1 partition of .*: 1\. Nothing was changed"):
+        applied(plan, pulsar, place)
+    assert pulsar.changes == 0
+    assert place[1].read()[0] == []
+
+
+def test_who_comes_between_is_named_and_never_taken_for_ours(place: tuple[Path, Journal]) -> None:
+    """Somebody makes it on the second partition while the first is made: also a second run leaves it alone."""
+    pulsar = drawn(7, 2)
+    pulsar.parts[1].ledgers = {5: [BEGIN, BEGIN + 1]}
+    plan = planned(pulsar, BEGIN)
+    make = pulsar.create_subscription
+
+    def late(path: str, begin: object) -> bool:
+        pulsar.parts[1].cursors.setdefault(NEW, pulsar.parts[1].last)
+        return make(path, begin)  # type: ignore[arg-type]
+
+    pulsar.create_subscription = late  # type: ignore[assignment, method-assign]
+    found = applied(plan, pulsar, place)
+    assert [(it.partition, it.error) for it in found.failed] == [(1, "somebody else has made it meanwhile")]
+    assert place[1].read()[0][-1].outcome == "partial"
+    with pytest.raises(GuardError, match="exists already on 1 partition"):
+        applied(plan, pulsar, place)
+
+
+def test_a_broker_that_ignores_the_position_is_found_out(place: tuple[Path, Journal]) -> None:
+    """It answers that all is well, and the subscription begins at the end."""
+    pulsar = drawn(8, 1)
+    pulsar.parts[0].ledgers = {5: [BEGIN, BEGIN + 1]}
+    pulsar.ignores_position = True
+    found = applied(planned(pulsar, BEGIN), pulsar, place)
+    assert "begins at 5:2 instead of 5:0" in (found.failed[0].error or "")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda it: it.names.append("two"), "another Pulsar"),
+        (lambda it: it.parts.append(Part({4: []})), "other partitions"),
+        (lambda it: it.parts.clear(), "is gone|other partitions"),
+        (lambda it: it.parts[0].ledgers.pop(3), "were deleted from .*-partition-0 since"),
+        (lambda it: it.parts[0].ledgers.update({3: [], 9: []}) or it.parts[0].ledgers.pop(9), "ends before the window"),
+    ],
+)  # fmt: skip
+def test_what_has_changed_since_is_refused(change: object, words: str, place: tuple[Path, Journal]) -> None:
+    """Before anything is made."""
+    pulsar = InMemoryPulsar([Part({3: [BEGIN, BEGIN + 5], 9: [BEGIN + 9]}, {OLD: (9, 0)})])
+    plan = planned(pulsar, BEGIN)
+    if words.startswith("ends"):
+        pulsar.parts[0].ledgers = {1: [BEGIN]}
+    else:
+        change(pulsar)  # type: ignore[operator]
+    with pytest.raises(GuardError, match=words):
+        applied(plan, pulsar, place)
+    assert pulsar.changes == 0
+
+
+def test_the_way_back(place: tuple[Path, Journal]) -> None:
+    """Deleted where it was made, unless it has acknowledged something; the others stay."""
+    pulsar = drawn(9, 3)
+    plan = planned(pulsar, BEGIN)
+    before = [dict(part.cursors) for part in pulsar.parts]
+    applied(plan, pulsar, place)
+    undo = read_undo(undo_path(place[0]))
+    with_entries = next(number for number, part in enumerate(pulsar.parts) if part.entries)
+    pulsar.parts[with_entries].acknowledge_through(NEW, pulsar.parts[with_entries].entries[0][0])
+    with pytest.raises(GuardError, match="has acknowledged entries on 1 partition"):
+        undo_pulsar_plan(undo, pulsar, place[1])  # type: ignore[arg-type]
+    pulsar.consumers = 1
+    found = undo_pulsar_plan(undo, pulsar, place[1], discard_progress=True)  # type: ignore[arg-type]
+    assert sorted(found.failed) == [0, 1, 2]
+    pulsar.consumers = 0
+    found = undo_pulsar_plan(undo, pulsar, place[1], discard_progress=True)  # type: ignore[arg-type]
+    assert (found.deleted, found.failed) == ((0, 1, 2), {})
+    assert [part.cursors for part in pulsar.parts] == before
+    assert applied(plan, pulsar, place).failed == ()  # a plan that was taken back can be applied anew
+
+
+def test_a_hole_is_not_done_and_what_expired_is_no_proof(place: tuple[Path, Journal]) -> None:
+    """Only what is acknowledged without a gap counts; a time-to-live acknowledges without anybody."""
+    pulsar = InMemoryPulsar([Part({3: [BEGIN, BEGIN + 5, BEGIN + 9]}, {OLD: (3, 2)})])
+    plan = planned(pulsar, BEGIN)
+    assert look_at(plan, pulsar).missing == [0]  # type: ignore[arg-type]
+    applied(plan, pulsar, place)
+    pulsar.parts[0].acknowledge_through(NEW, (3, 1))
+    look = look_at(plan, pulsar)  # type: ignore[arg-type]
+    assert (look.left, look.done, look.complete, look.doubt, look.consumers) == ({0: 1}, 2, False, None, 0)
+    pulsar.parts[0].acknowledge_through(NEW, (3, 2))
+    pulsar.expired = 1
+    look = look_at(plan, pulsar)  # type: ignore[arg-type]
+    assert look.complete
+    assert "time-to-live took 1 message" in (look.doubt or "")
+
+
+def test_a_changed_plan_is_refused(place: tuple[Path, Journal]) -> None:
+    """Its hash does not fit."""
+    pulsar = drawn(10, 2)
+    plan = planned(pulsar, BEGIN)
+    write_file(place[0], plan.document())
+    assert read_plan(place[0]) == plan
+    place[0].write_text(json.dumps(plan.document() | {"new_subscription": "x"}))
+    with pytest.raises(GuardError, match="hash does not fit"):
+        read_plan(place[0])
+
+
+def test_wrong_requests_are_named() -> None:
+    """Names, the window, the topic."""
+    pulsar = drawn(11, 2)
+    with pytest.raises(UsageError, match="ends before it begins"):
+        planned(pulsar, BEGIN, BEGIN - 1)
+    pulsar.parts[0].cursors = pulsar.parts[1].cursors = {"biling": (3, 0)}
+    with pytest.raises(UnknownGroupError, match="Did you mean `biling`"):
+        planned(pulsar, BEGIN)
+    pulsar.parts = []
+    with pytest.raises(UsageError, match="There is no topic"):
+        planned(pulsar, BEGIN)
+
+
+def test_a_wrong_time_zone_is_noticed() -> None:
+    """The window begins before everything that is kept."""
+    pulsar = InMemoryPulsar([Part({3: [BEGIN]}, {OLD: (3, 0)}), Part({4: [BEGIN + 5]}, {OLD: (4, 0)})])
+    [warning] = planned(pulsar, BEGIN - 8 * 3_600_000).warnings()
+    assert "ALL of what is kept" in warning
+    assert "time zone" in warning
+    assert planned(pulsar, BEGIN).warnings() == [
+        "1 partition keeps nothing as old as the start: what was acknowledged there may be gone."
+    ]
+    pulsar.retention = ""
+    assert planned(pulsar, BEGIN).retention.startswith("none: ")

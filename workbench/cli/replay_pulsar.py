@@ -1,0 +1,244 @@
+"""`workbench replay` on a Pulsar: the same commands; a plan's file says which queue it is of."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.cli.replay_options import confirmed, seconds_of
+from workbench.errors import DeadlineError, EvidenceError, ExitCode, UsageError
+from workbench.humanize import one_line, plural, shell_word
+from workbench.screen import say, write_json
+
+if TYPE_CHECKING:
+    from workbench.pulsar.replay_plan import PulsarReplayPlan
+    from workbench.pulsar.replay_progress import PulsarProgress
+    from workbench.settings import Cluster
+
+_MOST_ROWS = 20
+
+
+def plan_on_pulsar(
+    cluster: Cluster,
+    *,
+    from_group: str,
+    new_group: str,
+    topics: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    reason: str | None,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+    refused: dict[str, bool],
+) -> int:
+    """`replay plan`.
+
+    Args:
+        refused: options of a plan on Kafka, and whether they were given.
+    """
+    from workbench.pulsar.replays import plan_pulsar_replay
+    from workbench.cli.progress import Steps
+    from workbench.plans.document import write_file
+    from workbench.pulsar.replay_apply import undo_path
+
+    if given := [name for name, is_given in refused.items() if is_given]:
+        raise UsageError(f"{given[0]} is not for a Pulsar.", hint="There a plan has one topic and --since.")
+    _, _, topic = from_group.partition("@")
+    if len(topics) > 1 or not (topics or topic):
+        raise UsageError("A replay on Pulsar is of one topic.", hint="Give it with --topic tenant/namespace/topic.")
+    if since is None:
+        raise UsageError("Give the start with --since.")
+    if out is not None and out.exists() and not force:
+        raise UsageError(f"{out} exists.", hint="Choose another path, or replace it with --force.")
+    if out is not None and undo_path(out).exists():
+        raise UsageError(f"The plan {out} was applied: {undo_path(out)} takes it back.", hint="Choose another path.")
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading positions of {cluster.name} from Pulsar"):
+        plan = plan_pulsar_replay(
+            cluster,
+            topic=topics[0] if topics else topic,
+            from_subscription=from_group,
+            new_subscription=new_group,
+            since=since,
+            until=until,
+            reason=reason,
+        )
+    if out is not None:
+        write_file(out, plan.document())
+    if as_json:
+        write_json(plan.document())
+    else:
+        _show(plan, out)
+    return ExitCode.OK
+
+
+def apply_on_pulsar(
+    plan_file: Path, *, cluster: str | None, confirm: str | None, dry_run: bool, as_json: bool, config: Path | None
+) -> int:
+    """`replay apply`."""
+    from workbench.pulsar.replays import open_pulsar_replay
+    from workbench.cli.progress import Steps
+
+    replay = open_pulsar_replay(plan_file, cluster=cluster, config=config)
+    plan = replay.plan
+    if not dry_run:
+        where, entries = plural(len(plan.windows), "partition"), plural(plan.entries, "entry", "entries")
+        summary = f"Make the subscription {plan.new_subscription!r} on {where} ({entries})."
+        confirmed(plan.confirmation, confirm, summary, show=lambda: _head(plan))
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Checking and making {plan.new_subscription}"):
+        found = replay.apply(None if dry_run else plan.hash)
+    if as_json:
+        write_json(found.document())
+    for it in found.failed:
+        say(f"{_part(it.partition)}: {it.error}")
+    if not as_json and not found.failed:
+        say(
+            f"Done: {plan.new_subscription} begins as planned on {plural(len(found.partitions), 'partition')}, read back from each."
+            if found.undo is not None
+            else "Dry run: all checks passed, nothing was changed."
+        )
+        if found.undo is not None:
+            say(f"Next: consumers with this subscription, then: workbench replay follow {shell_word(str(plan_file))}")
+            say(f"The way back: workbench replay rollback {shell_word(str(found.undo))}")
+    return ExitCode.GUARD if found.failed else ExitCode.OK
+
+
+def roll_back_on_pulsar(
+    file: Path,
+    *,
+    cluster: str | None,
+    confirm: str | None,
+    discard_progress: bool,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """`replay rollback`."""
+    from workbench.pulsar.replays import roll_back_pulsar
+    from workbench.pulsar.replay_apply import read_undo
+
+    undo = read_undo(file)
+    partitions = plural(len(undo.starts), "partition")
+    confirmed(undo.confirmation, confirm, f"Delete the subscription {undo.subscription!r} on {partitions}.")
+    found = roll_back_pulsar(undo, undo.hash, cluster=cluster, config=config, discard_progress=discard_progress)
+    if as_json:
+        failed = [{"partition": number, "error": words} for number, words in sorted(found.failed.items())]
+        write_json(
+            {"schema": "workbench.pulsar-replay-rolled-back/1", "deleted": list(found.deleted), "failed": failed}
+        )
+    for number, words in sorted(found.failed.items()):
+        say(f"{_part(number)}: {words}")
+    if not found.failed and not as_json:
+        say(f"Rolled back: {undo.subscription} is gone from {plural(len(found.deleted), 'partition')}.")
+    return ExitCode.GUARD if found.failed else ExitCode.OK
+
+
+def follow_on_pulsar(
+    plan_file: Path,
+    *,
+    cluster: str | None,
+    interval: str,
+    timeout: str | None,
+    once: bool,
+    as_json: bool,
+    config: Path | None,
+) -> int:
+    """`replay follow`."""
+    from workbench.pulsar.replays import open_pulsar_replay
+
+    replay = open_pulsar_replay(plan_file, cluster=cluster, config=config)
+    deadline = time.monotonic() + seconds_of(timeout) if timeout else float("inf")
+
+    def stop(seconds: float) -> bool:
+        if once or time.monotonic() + seconds > deadline:
+            return True
+        time.sleep(seconds)
+        return False
+
+    for look in replay.looks(interval_seconds=max(0.2, seconds_of(interval)), stop=stop):
+        if as_json:
+            write_json(look.document(), indent=None)
+        else:
+            say(_words(look))
+    if not look.complete:
+        hint = f"Check again with: workbench replay follow {shell_word(str(plan_file))}"
+        if look.missing:
+            raise DeadlineError(
+                f"The subscription {replay.plan.new_subscription!r} is not there.",
+                hint=f"Make it with: workbench replay apply {shell_word(str(plan_file))}",
+            )
+        if look.consumers == 0:
+            raise DeadlineError(f"Nobody is connected to {replay.plan.new_subscription!r}.", hint=hint)
+        raise DeadlineError(f"{replay.plan.new_subscription!r} has not acknowledged the whole window.", hint=hint)
+    return _sure(look)
+
+
+def verify_on_pulsar(plan_file: Path, *, cluster: str | None, as_json: bool, config: Path | None) -> int:
+    """`replay verify`."""
+    from workbench.pulsar.replays import open_pulsar_replay
+
+    look = open_pulsar_replay(plan_file, cluster=cluster, config=config).look()
+    if as_json:
+        write_json(look.document())
+    else:
+        say(_words(look))
+        for number, left in sorted(look.left.items()):
+            if left is None:
+                say(f"{_part(number)}: there is no subscription")
+            elif left:
+                say(f"{_part(number)}: {plural(left, 'entry', 'entries')} not acknowledged")
+    return _sure(look) if look.complete else ExitCode.FINDINGS
+
+
+def _sure(look: PulsarProgress) -> int:
+    if look.doubt is not None:
+        raise EvidenceError(f"Everything is acknowledged. {look.doubt}", hint="Ask its consumers what they handled.")
+    return ExitCode.OK
+
+
+def _words(look: PulsarProgress) -> str:
+    consumers = "consumers not known" if look.consumers is None else plural(look.consumers, "consumer")
+    return f"{look.done:,} of {plural(look.plan.entries, 'entry', 'entries')} acknowledged   {consumers}"
+
+
+def _part(number: int) -> str:
+    return "the topic" if number < 0 else f"partition {number}"
+
+
+def _head(plan: PulsarReplayPlan) -> None:
+    say(
+        f"Replay of {one_line(plan.from_subscription)} into {one_line(plan.new_subscription)} on {one_line(plan.topic)}"
+    )
+    until = "the last entry when this was made" if plan.until_ms is None else _instant(plan.until_ms)
+    say(f"From {_instant(plan.since_ms)} to {until} (you wrote: {one_line(plan.written)}), by publish time.")
+    say(
+        f"{plural(plan.entries, 'entry', 'entries')} on {plural(len(plan.windows), 'partition')}; an entry is a batch of messages."
+    )
+    say(f"Retention: {one_line(plan.retention)}.")
+    for warning in plan.warnings():
+        say(f"! {one_line(warning)}")
+
+
+def _show(plan: PulsarReplayPlan, out: Path | None) -> None:
+    from workbench.console import FittingTable, open_console
+
+    _head(plan)
+    table = FittingTable(pad_edge=False)
+    for name in ("partition", "begins at", "window ends before", "entries", "oldest kept"):
+        table.add_column(name, justify="right" if name == "entries" else "left")
+    rows = sorted(plan.windows, key=lambda it: -it.entries)
+    for it in rows[:_MOST_ROWS]:
+        oldest = "none" if it.oldest_ms is None else _instant(it.oldest_ms)
+        table.add_row("-" if it.partition < 0 else str(it.partition), it.start, it.stop, f"{it.entries:,}", oldest)
+    open_console().print(table)
+    if len(rows) > _MOST_ROWS:
+        say(f"… and {plural(len(rows) - _MOST_ROWS, 'partition')} with fewer entries. The plan has all of them.")
+    if out is not None:
+        say(f"Plan {plan.hash[:8]}. Next: workbench replay apply {shell_word(str(out))}")
+    else:
+        say(f"Plan {plan.hash[:8]}. Save it with -o plan.json. Nothing has been changed.")
+
+
+def _instant(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

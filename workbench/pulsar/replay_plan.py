@@ -1,0 +1,267 @@
+"""A replay on Pulsar: a new subscription that begins at a time, on every partition of a topic. The plan is a file with a hash.
+
+The old subscription is only looked at. Entries that every subscription has acknowledged are kept as long as the namespace's retention
+says, so what a plan can reach is what is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
+from workbench.humanize import did_you_mean, plural, printable
+from workbench.plans.confirm import Confirmation
+from workbench.plans.document import Offset, StrictDocument, canonical_hash, read_document, validated
+from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
+from workbench.pulsar.log import partitions_of, place, position_at, published_ms, read_log
+from workbench.pulsar.topics import TopicName
+from workbench.queues.position import Position
+
+SCHEMA = "workbench.pulsar-replay/1"
+
+
+def _is_place(text: str) -> str:
+    place(text)
+    return text
+
+
+Place = Annotated[str, AfterValidator(_is_place)]
+
+
+class PulsarWindow(StrictDocument):
+    """One partition: the entries in [start, stop), which are positions `ledger:entry`.
+
+    Attributes:
+        partition: -1 of a topic without partitions.
+        entries: how many were kept there when the plan was made.
+        oldest, oldest_ms: the oldest entry that was kept, and when it was published; None if not known, or if there was none.
+    """
+
+    partition: Annotated[int, Field(ge=-1)]
+    start: Place
+    stop: Place
+    entries: Offset
+    oldest: Place
+    oldest_ms: Offset | None
+
+    @property
+    def begin(self) -> Position:
+        """Position where the new subscription begins."""
+        return place(self.start)
+
+    @property
+    def end(self) -> Position:
+        """Position after the last entry of the window."""
+        return place(self.stop)
+
+
+class PulsarReplayPlan(StrictDocument):
+    """What `replay plan` writes for a Pulsar.
+
+    Attributes:
+        clusters: names that its admin knows: another Pulsar is refused.
+        since_ms, until_ms: the window of publish times; None: up to the last entry when the plan was made.
+        retention: what the namespace's policy says, in words.
+    """
+
+    schema_: Literal["workbench.pulsar-replay/1"] = Field(alias="schema", default="workbench.pulsar-replay/1")
+    made_at: str
+    cluster: str
+    clusters: list[str]
+    topic: str
+    from_subscription: str
+    new_subscription: str
+    since_ms: Offset
+    until_ms: Offset | None
+    written: str
+    retention: str
+    reason: str | None
+    windows: list[PulsarWindow]
+    hash: str = ""
+
+    model_config = ConfigDict(
+        hide_input_in_errors=True, extra="forbid", frozen=True, strict=True, populate_by_name=True
+    )
+
+    @property
+    def name(self) -> TopicName:
+        """The topic."""
+        return topic_of(self.topic)
+
+    @property
+    def entries(self) -> int:
+        """Of all partitions."""
+        return sum(it.entries for it in self.windows)
+
+    @property
+    def confirmation(self) -> Confirmation:
+        """What is typed before it is applied."""
+        asked = "the new subscription and the number of entries"
+        return Confirmation(hash=self.hash, name=self.new_subscription, number=self.entries, asked=asked)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def warnings(self) -> list[str]:
+        """What to read before it is applied."""
+        found = []
+        oldest = [it.oldest_ms for it in self.windows if it.oldest_ms is not None]
+        late = [it for it in oldest if it > self.since_ms]
+        if late and len(late) == len(self.windows):
+            found.append(
+                f"This is ALL of what is kept: the oldest entry was published {_instant(min(late))}, and you wrote "
+                f"{_instant(self.since_ms)}. Is the time zone right? Older entries may have been acknowledged and are gone."
+            )
+        elif late:
+            found.append(
+                f"{plural(len(late), 'partition keeps', 'partitions keep')} nothing as old as the start: "
+                "what was acknowledged there may be gone."
+            )
+        if not self.entries:
+            found.append("There is no entry in this window.")
+        return found
+
+
+def topic_of(text: str) -> TopicName:
+    """Read `tenant/namespace/topic`, with or without `persistent://`.
+
+    Raises:
+        UsageError: if it is none.
+    """
+    found = TopicName.parse(text if "://" in text else f"persistent://{text}")
+    if found is None:
+        raise UsageError(f"{text!r} is no persistent topic.", hint="Write it as tenant/namespace/topic.")
+    return found
+
+
+def make_pulsar_plan(
+    admin: PulsarAdmin,
+    *,
+    cluster: str,
+    topic: str,
+    from_subscription: str,
+    new_subscription: str,
+    since: datetime,
+    until: datetime | None = None,
+    written: str,
+    reason: str | None = None,
+) -> PulsarReplayPlan:
+    """Find where a new subscription begins on each partition. Changes nothing.
+
+    Args:
+        written: the window as the user wrote it.
+
+    Raises:
+        UsageError: if the window is empty, or the names are equal. UnknownGroupError: if the old subscription is not there.
+        SourceUnreachableError: if the admin does not answer. EvidenceError: if nobody can read its answer.
+    """
+    name = topic_of(topic)
+    old = from_subscription.removesuffix(f"@{name}")
+    if old == new_subscription:
+        raise UsageError("A replay needs a new subscription: the old one is never changed.", hint="Give another name.")
+    since_ms, until_ms = _ms(since), None if until is None else _ms(until)
+    if until_ms is not None and until_ms <= since_ms:
+        raise UsageError("The window ends before it begins.", hint="Give --until after --since.")
+    try:
+        numbers = partitions_of(admin, name)
+    except NotThereError:
+        raise UsageError(f"There is no topic {name} on {cluster!r}.", hint="List them: workbench snapshot") from None
+    logs = dict(zip(numbers, _each(numbers, lambda number: read_log(admin, name, number)), strict=True))
+    if not any(old in log.cursors for log in logs.values()):
+        others = sorted({subscription for log in logs.values() for subscription in log.cursors})
+        raise UnknownGroupError(f"There is no subscription {old!r} on {name}.{did_you_mean(old, others)}")
+
+    def window(number: int) -> PulsarWindow:
+        log = logs[number]
+        start = min(max(position_at(admin, name, number, since_ms), log.first), log.stop)
+        stop = log.stop if until_ms is None else min(position_at(admin, name, number, until_ms), log.stop)
+        stop, empty = max(start, stop), log.first == log.stop
+        return PulsarWindow(
+            partition=number,
+            start=str(start),
+            stop=str(stop),
+            entries=log.entries_between(start, stop),
+            oldest=str(log.first),
+            oldest_ms=None if empty else published_ms(admin, name, number, log.first),
+        )
+
+    plan = PulsarReplayPlan(
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        cluster=cluster,
+        clusters=names_of(admin),
+        topic=str(name),
+        from_subscription=old,
+        new_subscription=new_subscription,
+        since_ms=since_ms,
+        until_ms=until_ms,
+        written=written,
+        retention=_retention(admin, name),
+        reason=reason,
+        windows=_each(numbers, window),
+    )
+    return plan.model_copy(update={"hash": canonical_hash(plan.document())})
+
+
+def read_plan(path: Path) -> PulsarReplayPlan:
+    """Read a plan that nobody has changed.
+
+    Raises:
+        UsageError: if the file cannot be read. GuardError: if it is no such plan, or was changed.
+    """
+    document = read_document(path, "plan")
+    plan = validated(PulsarReplayPlan, document, path, "plan")
+    if plan.hash != canonical_hash(document):
+        raise GuardError(f"The plan {path} was changed: its hash does not fit.", hint="Make a new plan.")
+    return plan
+
+
+def names_of(admin: PulsarAdmin) -> list[str]:
+    """Names of the clusters that an admin knows.
+
+    Raises:
+        SourceUnreachableError: if it does not answer.
+    """
+    found = admin.get("clusters")
+    return sorted(str(it) for it in found) if isinstance(found, list) else []
+
+
+def _each(numbers: list[int], ask: Callable[[int], Any]) -> list[Any]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(ask, numbers))
+
+
+def _retention(admin: PulsarAdmin, topic: TopicName) -> str:
+    """Retention of acknowledged entries: the namespace's policy, else the broker's default."""
+    try:
+        told = admin.get_text(f"namespaces/{quote(topic.namespace)}/retention")
+        policy = admin.get(f"namespaces/{quote(topic.namespace)}/retention") if told else None
+        if policy is None:
+            broker = admin.get("brokers/configuration/runtime")
+            minutes, megabytes = (
+                int(broker[it]) for it in ("defaultRetentionTimeInMinutes", "defaultRetentionSizeInMB")
+            )
+        else:
+            minutes, megabytes = int(policy["retentionTimeInMinutes"]), int(policy["retentionSizeInMB"])
+    except (SourceUnreachableError, KeyError, TypeError, ValueError):
+        return "not known: the admin does not tell it"
+    if minutes == 0 or megabytes == 0:
+        return "none: an entry that every subscription has acknowledged may go at once"
+    words = ["without a limit of time" if minutes < 0 else f"for {plural(minutes, 'minute')}"]
+    words.append("without a limit of size" if megabytes < 0 else f"up to {megabytes:,} MB")
+    return f"acknowledged entries are kept {', '.join(words)}"
+
+
+def _ms(instant: datetime) -> int:
+    return round(instant.timestamp() * 1000)
+
+
+def _instant(ms: int) -> str:
+    return printable(datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds"))
