@@ -39,10 +39,10 @@ def plan_on_pulsar(
     Args:
         refused: options of a plan on Kafka, and whether they were given.
     """
-    from workbench.pulsar.replays import plan_pulsar_replay
     from workbench.cli.progress import Steps
     from workbench.plans.document import write_file
     from workbench.pulsar.replay_apply import undo_path
+    from workbench.pulsar.replays import plan_pulsar_replay
 
     if given := [name for name, is_given in refused.items() if is_given]:
         raise UsageError(f"{given[0]} is not for a Pulsar.", hint="There a plan has one topic and --since.")
@@ -78,8 +78,8 @@ def apply_on_pulsar(
     plan_file: Path, *, cluster: str | None, confirm: str | None, dry_run: bool, as_json: bool, config: Path | None
 ) -> int:
     """`replay apply`."""
-    from workbench.pulsar.replays import open_pulsar_replay
     from workbench.cli.progress import Steps
+    from workbench.pulsar.replays import open_pulsar_replay
 
     replay = open_pulsar_replay(plan_file, cluster=cluster, config=config)
     plan = replay.plan
@@ -115,8 +115,8 @@ def roll_back_on_pulsar(
     config: Path | None,
 ) -> int:
     """`replay rollback`."""
-    from workbench.pulsar.replays import roll_back_pulsar
     from workbench.pulsar.replay_apply import read_undo
+    from workbench.pulsar.replays import roll_back_pulsar
 
     undo = read_undo(file)
     partitions = plural(len(undo.starts), "partition")

@@ -173,7 +173,10 @@ def make_pulsar_plan(
     try:
         numbers = partitions_of(admin, name)
     except NotThereError:
-        raise UsageError(f"There is no topic {name} on {cluster!r}.", hint="List them: workbench snapshot") from None
+        raise UsageError(
+            f"There is no topic {name} on {cluster!r}.",
+            hint="See the topics with: workbench snapshot --cluster CLUSTER",
+        ) from None
     logs = dict(zip(numbers, _each(numbers, lambda number: read_log(admin, name, number)), strict=True))
     if not any(old in log.cursors for log in logs.values()):
         others = sorted({subscription for log in logs.values() for subscription in log.cursors})
