@@ -19,11 +19,19 @@ SHAPE = StreamShape(layers=("gateway", "collector"), window_ms=WINDOW_MS, latene
 OUTER, INNER = "gateway → collector", "collector"
 
 
-def counted(spark: Any, made: Outcome) -> dict[tuple[str, str], dict[int, tuple[int, int, int | None]]]:
-    """Bounds and sums by point and window."""
-    found: dict[tuple[str, str], dict[int, tuple[int, int, int | None]]] = {}
-    for row in counts(frame_of_rows(spark, made.rows)).collect():
-        found.setdefault((row["layer"], row["point"]), {})[row["window_ms"]] = (row["low"], row["high"], row["sum"])
+def apart(made: dict[str, Outcome]) -> list[AuditRow]:
+    """Rows of several runs in one ledger: each is a stream of its own."""
+    return [row.model_copy(update={"stream": name}) for name, one in made.items() for row in one.rows]
+
+
+def counted_apart(
+    spark: Any, made: dict[str, Outcome]
+) -> dict[str, dict[tuple[str, str], dict[int, tuple[int, int, int | None]]]]:
+    """Bounds and sums by stream, point and window."""
+    found: dict[str, dict[tuple[str, str], dict[int, tuple[int, int, int | None]]]] = {name: {} for name in made}
+    for row in counts(frame_of_rows(spark, apart(made))).collect():
+        of_point = found[row["stream"]].setdefault((row["layer"], row["point"]), {})
+        of_point[row["window_ms"]] = (row["low"], row["high"], row["sum"])
     return found
 
 
@@ -32,18 +40,17 @@ def judged(spark: Any, made: Outcome) -> dict[tuple[str, int], Any]:
     return {(row["edge"], row["window_ms"]): row for row in edges(frame_of_rows(spark, made.rows), SHAPE).collect()}
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_counts_are_the_truth_after_crashes_and_double_delivery(spark: Any, seed: int) -> None:
-    """To the record, at every point, in every window; a sum of all rows would count more."""
-    made = run(seed, lost=seed % 5 * 8, doubled=seed % 3 * 5, crashes=1 + seed % 4)
-    found = counted(spark, made)
-    for point, windows in made.truth.items():
-        assert {at: low for at, (low, _, _) in found[point].items() if low} == dict(windows)
-        assert all(low == high for low, high, _ in found[point].values())
-    naive = Counter[tuple[str, str]]()
-    for row in made.rows:
-        naive[row.layer, row.point] += sum(it.count for it in row.windows)
-    assert any(naive[point] > sum(windows.values()) for point, windows in made.truth.items())
+def test_counts_are_the_truth_after_crashes_and_double_delivery(spark: Any) -> None:
+    """Of twelve pipelines, to the record, at every point, in every window; a sum of all rows would count more."""
+    runs = {f"s{seed}": run(seed, lost=seed % 5 * 8, doubled=seed % 3 * 5, crashes=1 + seed % 4) for seed in range(12)}
+    for stream, found in counted_apart(spark, runs).items():
+        made, naive = runs[stream], Counter[tuple[str, str]]()
+        for point, windows in made.truth.items():
+            assert {at: low for at, (low, _, _) in found[point].items() if low} == dict(windows), stream
+            assert all(low == high for low, high, _ in found[point].values()), stream
+        for row in made.rows:
+            naive[row.layer, row.point] += sum(it.count for it in row.windows)
+        assert any(naive[point] > sum(windows.values()) for point, windows in made.truth.items()), stream
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -70,16 +77,17 @@ def test_as_many_but_others_are_a_loss_and_a_double(spark: Any) -> None:
     assert judged(spark, made)[OUTER, 0]["arrival"] == Arrival.OK
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_what_straddles_a_restart_is_bounded_and_never_guessed(spark: Any, seed: int) -> None:
+def test_what_straddles_a_restart_is_bounded_and_never_guessed(spark: Any) -> None:
     """Rows that end elsewhere than commits: the truth lies within the bounds, and no window is called lost that may be whole."""
-    made = run(200 + seed, lost=0, crashes=3, unaligned=True)
-    found = counted(spark, made)
-    for point, windows in made.truth.items():
-        for at, true in windows.items():
-            low, high, _ = found[point][at]
-            assert low <= true <= high, (point, at)
-    assert Arrival.LOSS not in {row["arrival"] for row in judged(spark, made).values()}
+    runs = {f"s{seed}": run(200 + seed, lost=0, crashes=3, unaligned=True) for seed in range(6)}
+    found = counted_apart(spark, runs)
+    for stream, made in runs.items():
+        for point, windows in made.truth.items():
+            for at, true in windows.items():
+                low, high, _ = found[stream][point][at]
+                assert low <= true <= high, (stream, point, at)
+    arrivals = {row["arrival"] for row in edges(frame_of_rows(spark, apart(runs)), SHAPE).select("arrival").collect()}
+    assert Arrival.LOSS not in arrivals
 
 
 def test_a_missing_row_is_unknown_and_no_loss(spark: Any) -> None:
