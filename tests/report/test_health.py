@@ -13,6 +13,10 @@ import pytest
 
 from evaluation.stories import END, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, values
 from tests.reference.valid import valid
+from tests.triage.brokers import WINDOW as BROKERS_WINDOW
+from tests.triage.test_neighbours import cluster as hogged
+from tests.triage.test_neighbours import hog
+from workbench.api.reports import _on_brokers
 from workbench.collect.capture import Capture, new_info
 from workbench.expectations import Expectations, GroupSettings
 from workbench.report import health
@@ -248,6 +252,29 @@ def test_what_audits_say_has_a_section_and_decides_the_exit_code(spark: Any) -> 
     broken = StreamLine(audit="orders", stream=None, problem="The cluster has no topic.")
     assert replace(calm, arrivals=(broken,)).exit_code == 4
     assert replace(calm, arrivals=tuple(lines[2:])).exit_code == 0
+
+
+def test_a_cause_on_a_broker_is_one_line_with_everybody_that_it_hits(spark: Any) -> None:
+    """Who slows whom, before the fleet; a name in it is text; brokers in trouble are findings."""
+    plain = capture_of(Story(group="a", topic="t").all_partitions().calm())
+    calm = assessed(spark, plain)
+    assert calm.exit_code == 0 and "On brokers" not in render_html(calm.triage, plain, health=calm)
+    made = hogged()
+    hog(made, 1, name="<b>hog")
+    recorded = replace(plain, samples=made.samples(), groups=made.groups())
+    lines = _on_brokers(recorded, BROKERS_WINDOW.baseline_start, BROKERS_WINDOW.end)
+    assert [(it.verdict, it.brokers, set(it.groups)) for it in lines] == [
+        ("slows_others", (1,), {"g10", "g11", "g12", "g13"})
+    ]
+    assert lines[0].command is not None and "client_id" not in lines[0].headline
+    found = replace(calm, brokers=tuple(lines))
+    page = render_html(found.triage, plain, health=found)
+    assert "<b>hog" not in page and "&lt;b&gt;hog" in page and "hits 4 groups" in page
+    assert page.index("On brokers") < page.index("The fleet, worst first")
+    assert (found.exit_code, found.held_up_by("g12"), found.held_up_by("a")) == (3, lines[0].headline, None)
+    assert "1 cause on brokers." in found.sentence and "On brokers:" in health.overview(found)
+    assert found.to_json()["brokers"][0]["groups"] == list(lines[0].groups)
+    assert _on_brokers(plain, WINDOW.baseline_start, WINDOW.end) == []  # nothing measures a broker
 
 
 def test_of_thousands_of_complete_streams_a_few_are_shown() -> None:

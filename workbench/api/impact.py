@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from workbench.humanize import plural, shell_word
 from workbench.queues.tools import tools_of
 
 if TYPE_CHECKING:
+    from workbench.collect.capture import Capture
+    from workbench.features.servers import Neighbourhood
     from workbench.triage.blamed import Impact
     from workbench.triage.brokers import BrokerLook
     from workbench.triage.finding import Action
@@ -102,11 +104,7 @@ def impact(
     Raises:
         WorkbenchError: as `triage`; Spark is not needed.
     """
-    from workbench.collect.capture import NO_BASELINE
     from workbench.features.servers import neighbourhood
-    from workbench.triage.blamed import actions_of
-    from workbench.triage.brokers import judge_brokers
-    from workbench.triage.neighbours import blame
     from workbench.window import Window
 
     request = Measurements(
@@ -122,18 +120,34 @@ def impact(
         window = Window(
             baseline_start=window.start, start=window.start + (window.end - window.start) / 3, end=window.end
         )
-    tools = tools_of(shell_word(kept.bootstrap) if kept.bootstrap else '"$BOOTSTRAP"')
     with progress.step("Comparing brokers and groups, before and after") as step:
         all_of = neighbourhood(kept.samples, kept.groups, window)
-        found = blame(all_of, kept.info.thresholds)
-        brokers = judge_brokers(all_of, found, kept.info.thresholds, tools)
+        found = impact_of(kept, all_of, quotas=lambda: _quotas(cluster, config))
         groups = len({group for group, _ in all_of.groups})
         step.note = f"{plural(groups, 'group')}, {plural(len(all_of.brokers), 'broker')}"
-    quotas = _quotas(cluster, config) if found.causes else None
+    return found
+
+
+def impact_of(
+    kept: Capture,
+    all_of: Neighbourhood,
+    *,
+    quotas: Callable[[], Mapping[tuple[str, bool], float] | None] = lambda: None,
+) -> ImpactResult:
+    """Judge brokers and their neighbours; `quotas` tells those that are set, and is asked only if somebody is to be capped."""
+    from workbench.collect.capture import NO_BASELINE
+    from workbench.triage.blamed import actions_of
+    from workbench.triage.brokers import judge_brokers
+    from workbench.triage.neighbours import blame
+
+    tools = tools_of(shell_word(kept.bootstrap) if kept.bootstrap else '"$BOOTSTRAP"')
+    found = blame(all_of, kept.info.thresholds)
+    brokers = judge_brokers(all_of, found, kept.info.thresholds, tools)
+    told = quotas() if found.causes else None
     return ImpactResult(
         cluster=kept.info.cluster,
         found=found,
-        actions=tuple(actions_of(it, tools, quotas) for it in found.causes),
+        actions=tuple(actions_of(it, tools, told) for it in found.causes),
         brokers=brokers,
         incomplete=tuple(text for text in kept.info.incomplete if text != NO_BASELINE),  # its first third is one
     )

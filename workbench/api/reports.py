@@ -5,19 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
     from workbench.report.arrivals import StreamLine
+    from workbench.report.broker_lines import BrokerLine
     from workbench.report.health import Health
     from workbench.triage.engine import Triage
     from workbench.window import Window
 
 # From so many samples on, compiling Spark's stages costs less than not to.
 _MUCH = 200_000
+# Of brokers a report says how they are at its end: what slowed somebody hours ago and is over is in no line of the fleet either.
+_NOW, _BEFORE = timedelta(minutes=15), timedelta(hours=1)
 
 
 def health(
@@ -92,7 +95,24 @@ def health(
         run_id=run_id,
         letter_topics=letter_topics,
         arrivals=arrivals,
+        brokers=_on_brokers(recorded, start, end),
     )
+
+
+def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> list[BrokerLine]:
+    """Causes on brokers in the last quarter of an hour, against the hour before; none if no broker is measured."""
+    from workbench.api.impact import impact_of
+    from workbench.features.servers import neighbourhood
+    from workbench.report.broker_lines import lines_of_brokers
+    from workbench.window import Window
+
+    now = max(start + (end - start) / 3, end - _NOW)
+    window = Window(baseline_start=max(start, now - _BEFORE), start=now, end=end)
+    all_of = neighbourhood(recorded.samples, recorded.groups, window)
+    if not all_of.brokers:
+        return []
+    found = impact_of(recorded, all_of)
+    return lines_of_brokers(found.found, found.actions, found.brokers.findings)
 
 
 def _arrivals(cluster: str, start: datetime, end: datetime, config: str, result: Triage) -> list[StreamLine]:

@@ -14,6 +14,7 @@ from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
 from workbench.humanize import count, duration, percent, plural, printable
 from workbench.report.arrivals import StreamLine
+from workbench.report.broker_lines import BrokerLine
 from workbench.report.budget import SHORTEST_SECONDS, Budget
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
 from workbench.report.result import NEWS, SCHEMA
@@ -110,6 +111,7 @@ class Health:
     gone: tuple[str, ...] = field(default=())
     dead_letters: tuple[DeadLetterLine, ...] = ()
     arrivals: tuple[StreamLine, ...] = ()
+    brokers: tuple[BrokerLine, ...] = ()
 
     @property
     def compared_with(self) -> str:
@@ -130,7 +132,7 @@ class Health:
         """Exit code; findings outweigh "cannot tell"; muted ones do not count."""
         if any(line.finding.state is State.LAGGING and line.finding.muted is None for line in self.lines):
             return ExitCode.FINDINGS
-        if any(it.is_breach for it in self.arrivals):
+        if self.brokers or any(it.is_breach for it in self.arrivals):
             return ExitCode.FINDINGS
         unsure = (
             any(it.is_open for it in self.arrivals)
@@ -148,7 +150,12 @@ class Health:
             parts.append(plural(len(self.waiting), "planned replay"))
         others = len(self.triage.not_judged)
         beside = f" {plural(others, 'group')} of a kind that cannot be judged." if others else ""
-        return f"{plural(len(self.lines), 'subscription')}: {', '.join(parts)}.{beside}"
+        causes = f" {plural(len(self.brokers), 'cause')} on brokers." if self.brokers else ""
+        return f"{plural(len(self.lines), 'subscription')}: {', '.join(parts)}.{beside}{causes}"
+
+    def held_up_by(self, group: str) -> str | None:
+        """Headline of the cause on brokers that hits a group."""
+        return next((it.headline for it in self.brokers if group in it.groups), None)
 
     @property
     def waiting(self) -> tuple[HealthLine, ...]:
@@ -236,6 +243,7 @@ class Health:
             "sizing": self.sizing.to_json(),
             "dead_letters": [it.to_json() for it in self.dead_letters],
             "arrivals": [it.to_json() for it in self.arrivals],
+            "brokers": [it.to_json() for it in self.brokers],
             "lines": [_line_json(line) for line in self.lines],
             "not_judged": [group.to_json() for group in self.triage.not_judged],
             "findings": [line.finding.to_json() for line in self.lines if line.finding.state is not State.HEALTHY],
@@ -274,6 +282,7 @@ def assess(
     run_id: str = "",
     letter_topics: Sequence[str] = (),
     arrivals: Sequence[StreamLine] = (),
+    brokers: Sequence[BrokerLine] = (),
 ) -> Health:
     """Combine the results; pure. `letter_topics` are the settings' patterns of dead-letter topics; empty: by convention."""
     before = {(it["group"], it["topic"]): it for it in (previous or {}).get("lines", [])}
@@ -302,6 +311,7 @@ def assess(
         gone=tuple(f"{group} ← {topic}" for group, topic in sorted(before) if (group, topic) not in seen),
         dead_letters=dead_letters_in(capture.samples, start=start, end=end, patterns=letter_topics),
         arrivals=tuple(arrivals),
+        brokers=tuple(brokers),
     )
 
 
@@ -380,8 +390,19 @@ def overview(health: Health, *, most: int = 30) -> str:
             "Did everything arrive?",
             *(f"{printable(it.stream or it.audit)}: {printable(it.words)}" for it in health.arrivals),
         ]
+    causes = [f"{printable(it.headline)} {printable(it.words)}".rstrip() for it in health.brokers]
+    if causes:
+        causes = ["On brokers:", *causes, ""]
     return "\n".join(
-        [health.sentence, "", *text, *([f"… and {more} more in the report"] if more > 0 else []), *beside, *letters]
+        [
+            health.sentence,
+            "",
+            *causes,
+            *text,
+            *([f"… and {more} more in the report"] if more > 0 else []),
+            *beside,
+            *letters,
+        ]
     )
 
 
