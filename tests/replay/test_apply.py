@@ -197,6 +197,27 @@ def test_what_may_be_allowed_is_allowed(tmp_path: Path) -> None:
     assert read_rollback(rollback_path(place.path)).commits == {("orders", 0): 1, ("other", 0): 7}
 
 
+def test_a_broker_without_room_is_refused_by_its_name(place: Place) -> None:
+    """Only one that leads partitions of the plan, and unless it is allowed."""
+    options = {
+        "limits": ReplayLimits(),
+        "quiet_seconds": 0.0,
+        "busy": {1: "its network threads are idle for 5 %", 9: "x"},
+    }
+
+    def applied(**changes: Any) -> Receipt:
+        chosen = ApplyOptions(**{**options, **changes})
+        return apply_plan(place.plan, place.path, place.gateway, place.journal, chosen, sleep=place.slept.append)
+
+    receipt = applied()
+    assert receipt.outcome is ReplayOutcome.REFUSED and place.gateway.writes == []
+    [reason] = receipt.reasons
+    assert reason.startswith("Broker 1, which leads ") and "idle for 5 %" in reason
+    assert "workbench impact" in receipt.hints[0]
+    assert applied(dry_run=True).outcome is ReplayOutcome.REFUSED
+    assert applied(limits=ReplayLimits(allow_busy_brokers=True)).outcome is ReplayOutcome.DONE
+
+
 def test_retention_by_size_is_seen_by_its_speed(place: Place) -> None:
     """The log's start has come half of the way to the target since the plan was made: no time is left."""
     for part in place.gateway.records:

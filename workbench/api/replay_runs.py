@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
+    from workbench.api.headroom import Headroom
     from workbench.plans.confirm import Confirmation
     from workbench.queues.gateway import Gateway
     from workbench.queues.systems import CountRecords
@@ -54,6 +55,7 @@ class Replay:
 
     Attributes:
         path: of the plan's file; rollback file and receipt are written beside it.
+        config: the settings file that was asked for.
     """
 
     plan: Plan
@@ -61,6 +63,13 @@ class Replay:
     cluster: Cluster
     gateway: Gateway
     count_records: CountRecords
+    config: Path | None = None
+
+    def headroom(self) -> Headroom:
+        """Which brokers have no room for more reading now; asked only where the settings name their metrics."""
+        from workbench.api.headroom import headroom
+
+        return headroom(self.cluster, group=self.plan.from_group, config=self.config)
 
     def check_cluster(self) -> None:
         """Check that this is the cluster of the plan, with its topics.
@@ -78,12 +87,14 @@ class Replay:
         *,
         limits: ReplayLimits | None = None,
         quiet_seconds: float | None = None,
+        busy: Mapping[int, str] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Receipt:
         """Commit the plan's offsets for its new group, after all safety checks; see `apply_plan`.
 
         Args:
             confirm: name and number, or the hash; None: only the safety checks.
+            busy: brokers without room for more reading, of `headroom`; None: it is asked.
             sleep: waits for the time during which the group's commits must not move; from its end on, the run completes.
 
         Raises:
@@ -97,7 +108,12 @@ class Replay:
         if confirm is not None:
             of_plan(self.plan).check(confirm)
         chosen = limits or ReplayLimits()
-        options = ApplyOptions(limits=chosen, quiet_seconds=quiet_seconds, dry_run=confirm is None)
+        options = ApplyOptions(
+            limits=chosen,
+            quiet_seconds=quiet_seconds,
+            dry_run=confirm is None,
+            busy=self.headroom().busy if busy is None else busy,
+        )
         return apply_plan(self.plan, self.path, self.gateway, Journal.of_user(), options, sleep=sleep)
 
     def looks(self, *, interval_seconds: float, stop: Callable[[float], bool]) -> Iterator[ReplayProgress]:
@@ -281,7 +297,9 @@ def open_replay(
     plan = read_plan(Path(plan_file))
     chosen = load_settings(config).cluster(cluster or plan.cluster)
     gateway, counter = connections.open(chosen)
-    return Replay(plan=plan, path=Path(plan_file), cluster=chosen, gateway=gateway, count_records=counter)
+    return Replay(
+        plan=plan, path=Path(plan_file), cluster=chosen, gateway=gateway, count_records=counter, config=config
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,6 +182,11 @@ def plan_command(
     "--allow-under-replicated", is_flag=True, help="Continue although the cluster has under-replicated partitions."
 )
 @click.option(
+    "--allow-busy-brokers",
+    is_flag=True,
+    help="Continue although brokers of the plan have no room for more reading, by their own metrics.",
+)
+@click.option(
     "--retention-margin",
     default="10m",
     show_default=True,
@@ -199,6 +204,7 @@ def apply_command(
     confirm: str | None,
     allow_existing: bool,
     allow_under_replicated: bool,
+    allow_busy_brokers: bool,
     retention_margin: str,
     quiet_period: str | None,
     dry_run: bool,
@@ -232,13 +238,17 @@ def apply_command(
         retention_margin_seconds=seconds_of(retention_margin),
         allow_existing=allow_existing,
         allow_under_replicated=allow_under_replicated,
+        allow_busy_brokers=allow_busy_brokers,
     )
     quiet = seconds_of(quiet_period) if quiet_period is not None else None
     if not dry_run:
         summary = f"Commit {plural(len(plan.targets), 'offset')} for the group {plan.new_group!r} ({plural(plan.messages, 'message')})."
         confirmed(of_plan(plan), confirm, summary, show=lambda: show_head(SafeConsole(stderr=True), plan))
     with Steps(quiet=as_json) as steps, steps.waiting(f"Checking and committing for {plan.new_group}"):
-        receipt = replay.apply(None if dry_run else plan.hash, limits=limits, quiet_seconds=quiet)
+        room = replay.headroom()
+        receipt = replay.apply(None if dry_run else plan.hash, limits=limits, quiet_seconds=quiet, busy=room.busy)
+    if room.unknown is not None:
+        say(f"Whether its brokers have room for more reading cannot be told: {room.unknown}")
     if as_json:
         write_json(receipt.document())
     show_receipt(receipt, plan_file, as_json=as_json)

@@ -18,7 +18,7 @@ from workbench.plans.journal import Journal, only_one
 from workbench.plans.refusal import NO_RIGHT, Refusal
 from workbench.queues.gateway import Gateway
 from workbench.queues.views import Partition
-from workbench.replay.guard import HINTS, Now, ReplayLimits, check_cluster, check_group, check_logs
+from workbench.replay.guard import HINTS, Now, ReplayLimits, check_brokers, check_cluster, check_group, check_logs
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import (
     PartitionReceipt,
@@ -47,11 +47,13 @@ class ApplyOptions:
     Attributes:
         quiet_seconds: time during which the group's commits must not move; None: 6 s, or 1 s for a group without commits.
         dry_run: run all safety checks, write nothing.
+        busy: brokers without room for more reading, and why; those that are not measured are not among them.
     """
 
     limits: ReplayLimits = field(default_factory=ReplayLimits)
     quiet_seconds: float | None = None
     dry_run: bool = False
+    busy: Mapping[int, str] = field(default_factory=dict)
 
 
 def apply_plan(
@@ -79,7 +81,8 @@ def apply_plan(
         earlier = rollback_of_plan(rollback_path(path), plan)
         work = _Work(plan, gateway, earlier, began)
         cluster = gateway.cluster(plan.topics)
-        if refusals := check_cluster(plan, cluster, options.limits):
+        refusals = check_cluster(plan, cluster, options.limits)
+        if refusals := refusals or check_brokers(plan, cluster, options.busy, options.limits):
             return work.refused(refusals, {})
         commits = gateway.commits(plan.new_group)
         quiet = options.quiet_seconds

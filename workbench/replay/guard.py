@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,6 +33,7 @@ class ReplayLimits:
         a cutover takes minutes.
         allow_existing: the new group may have commits already.
         allow_under_replicated: continue although the cluster has under-replicated partitions.
+        allow_busy_brokers: continue although a broker that leads partitions of the plan has no room for more reading.
         allow_gap: cut over although the old group has not reached the new group's start, or the new group has no commit
         on a partition that the old one reads.
         allow_forgetting: cut over although a restart of an instance brings it back to the old group.
@@ -42,6 +44,7 @@ class ReplayLimits:
     retention_margin_seconds: float = 600.0
     allow_existing: bool = False
     allow_under_replicated: bool = False
+    allow_busy_brokers: bool = False
     allow_gap: bool = False
     allow_forgetting: bool = False
     allow_beyond: bool = False
@@ -104,6 +107,21 @@ def check_cluster(plan: Plan, cluster: ClusterView, limits: ReplayLimits) -> lis
         text = f"{plural(len(short), 'partition')} of the cluster lack a replica ({names}); a replay would slow down their recovery."
         found.append(Refusal(code="under_replicated", message=text))
     return found
+
+
+def check_brokers(plan: Plan, cluster: ClusterView, busy: Mapping[int, str], limits: ReplayLimits) -> list[Refusal]:
+    """Check that the leaders of the plan's partitions have room for more reading; `busy`: those that have not, and why."""
+    led = Counter(
+        cluster.topics[topic].leaders.get(number) for topic, number in plan.targets if topic in cluster.topics
+    )
+    return [
+        Refusal(
+            code="busy_broker",
+            message=f"Broker {broker}, which leads {plural(led[broker], 'partition')} of the plan, has no room for more: {why}.",
+        )
+        for broker, why in busy.items()
+        if led[broker] and not limits.allow_busy_brokers
+    ]
 
 
 def wrong_kind(view: GroupView) -> str | None:
@@ -226,6 +244,7 @@ def _seconds_left(part: PlannedPartition, start: int, plan: Plan, now: Now) -> f
 
 HINTS = {
     **COMMON_HINTS,
+    "busy_broker": "See who needs it: workbench impact --cluster CLUSTER. Wait, or continue with --allow-busy-brokers and a quota.",
     "partitions_added": "Make a new plan: the new partitions may have records of the window.",
     "wrong_kind": "Plan again with the name of a consumer group that does not exist yet.",
     "live_members": "Stop its consumers first, and wait until their session has timed out.",

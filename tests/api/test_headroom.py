@@ -1,0 +1,48 @@
+"""Whether brokers have room for a replay, by their own pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.profiles.pages import PAGES
+from tests.servers import Script, scripted
+from workbench.api import headroom as asked
+from workbench.api.headroom import Headroom, headroom
+from workbench.settings import load_settings
+
+_IDLE = re.compile(r"^(kafka_server_KafkaRequestHandlerPool_OneMinuteRate\S*) .*$", flags=re.MULTILINE | re.IGNORECASE)
+
+
+def measured(
+    folder: Path, page: str, monkeypatch: pytest.MonkeyPatch, *, profile: str = "jmx_kafka_broker"
+) -> Headroom:
+    """Of a broker with this page."""
+    monkeypatch.setattr(asked, "_LOOK", "2s")
+    with scripted(Script(body=page.encode())) as server:
+        path = folder / "workbench.toml"
+        path.write_text(f'[clusters.c]\nmetrics = ["{server.url}/metrics"]\nprofiles = ["{profile}"]\n')
+        return headroom(load_settings(path).cluster("c"), group="g", config=path)
+
+
+def test_a_broker_is_busy_below_three_tenths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it tells itself."""
+    page = PAGES["jmx_kafka_broker"]
+    assert _IDLE.search(page)
+    assert measured(tmp_path, _IDLE.sub(r"\1 0.31", page), monkeypatch) == Headroom()
+    found = measured(tmp_path, _IDLE.sub(r"\1 0.29", page), monkeypatch)
+    assert found.unknown is None
+    [words] = found.busy.values()
+    assert words == "its request handlers are idle for 29 % of the time"
+
+
+def test_what_is_not_told_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page without the idle times, and none at all; settings without metrics of brokers ask nothing."""
+    without = "\n".join(
+        line for line in PAGES["jmx_kafka_broker"].splitlines() if "idle" not in line.lower() and not _IDLE.match(line)
+    )
+    assert measured(tmp_path, without, monkeypatch).unknown == "no broker tells how idle it is"
+    assert measured(tmp_path, "", monkeypatch).unknown is not None
+    assert measured(tmp_path, "", monkeypatch, profile="runtime") == Headroom()

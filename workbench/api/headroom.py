@@ -1,0 +1,78 @@
+"""Which brokers have no room for more reading now, by their own metrics: asked before a replay begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.api.measure import measure
+from workbench.api.requests import Measurements, Times
+from workbench.errors import WorkbenchError
+from workbench.humanize import percent
+from workbench.numbers import PART
+
+if TYPE_CHECKING:
+    from workbench.settings import Cluster
+
+_PROFILE = "jmx_kafka_broker"
+_LAST, _LOOK = "5m", "10s"
+# What a broker tells of its idle time; a gauge of its last minute.
+_IDLE = {
+    "request_handler_idle": "its request handlers",
+    "network_idle": "its network threads",
+    "remote_reader_idle": "its readers of remote storage",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headroom:
+    """Brokers that are busy.
+
+    Attributes:
+        busy: id of a broker to why it has no room, in words.
+        unknown: why it is not known; None if it was measured, or if the settings name no metrics of brokers.
+    """
+
+    busy: Mapping[int, str] = field(default_factory=dict)
+    unknown: str | None = None
+
+
+def headroom(cluster: Cluster, *, group: str, config: Path | None = None) -> Headroom:
+    """Measure how idle the brokers are: the last five minutes of a Prometheus, or their pages for ten seconds.
+
+    Args:
+        group: whose lag is read beside them, so that it is not that of all.
+    """
+    from workbench.features.servers import neighbourhood
+    from workbench.triage.strains import mean_of
+
+    if _PROFILE not in cluster.profiles:
+        return Headroom()
+    in_prometheus = cluster.prometheus is not None
+    times = Times(since=f"{_LAST} ago", baseline=_LAST) if in_prometheus else Times()
+    try:
+        found = measure(
+            Measurements(
+                cluster=cluster.name,
+                groups=[group],
+                times=times,
+                observe=None if in_prometheus else _LOOK,
+                config=config,
+            ),
+            spark=False,
+        )
+    except WorkbenchError as error:
+        return Headroom(unknown=error.message)
+    seen = neighbourhood(found.capture.samples, found.capture.groups, found.window)
+    busy: dict[int, str] = {}
+    told = False
+    for broker, signals in sorted(seen.servers.items()):
+        for signal, who in _IDLE.items():
+            lines = [line[seen.first :] for (name, _), line in signals.items() if name == signal]
+            idle = [it for it in map(mean_of, lines) if it is not None]
+            told = told or bool(idle)
+            if idle and min(idle) < PART:
+                busy.setdefault(broker, f"{who} are idle for {percent(min(idle))} of the time")
+    return Headroom(busy=busy, unknown=None if told else "no broker tells how idle it is")
