@@ -18,7 +18,7 @@ class PartitionFeatures:
         `last_stable` (where the oldest open transaction begins, or the log's end) only of partitions that stand still,
         `local_start` where the broker's own disk begins: what is before it is in remote storage alone.
         lag_recent_low, lag_recent_lowest: the second lowest and the lowest lag in the window's last third.
-        lag_ever_samples, lag_ever_high, committed_high, log_end_high: including the baseline.
+        lag_ever_samples, committed_high: including the baseline.
         log_end_last_seconds: time of the last sample of the log's end, relative to the window's end, 0 or less.
         first_period: the quarter of the baseline with its first sample; `features.summary.NOW` for the window.
         committed_interval_seconds: time between two samples of the commit.
@@ -45,9 +45,7 @@ class PartitionFeatures:
     lag_recent_slope: float | None
     lag_samples: int | None
     lag_ever_samples: int | None
-    lag_ever_high: float | None
     committed_high: float | None
-    log_end_high: float | None
     lag_bad_samples: int | None
     lag_last_seconds: float | None
     committed_moved: float | None
@@ -64,7 +62,6 @@ class PartitionFeatures:
     arrival_recent_per_second: float | None
     arrival_baseline_per_second: float | None
     first_period: int | None
-    log_start_per_second: float | None
     time_lag_seconds: float | None
     time_lag_low: float | None
     time_lag_high: float | None
@@ -73,10 +70,7 @@ class PartitionFeatures:
     assigned: float | None
     fetch_queue_mean: float | None
     fetch_queue_recent_low: float | None
-    enqueue_sum: float | None
     enqueue_count: float | None
-    enqueue_baseline_sum: float | None
-    enqueue_baseline_count: float | None
     story: Mapping[str, float] | None
     log_end_last_seconds: float | None
 
@@ -174,14 +168,6 @@ class OldestMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTrips:
-    """The slowest round trips of the group."""
-
-    rtt_seconds: float | None
-    rtt_baseline_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSubscription:
     """Features of one subscription from `features.subscriptions`: sums over its partitions, group values, and all its parts.
 
@@ -231,7 +217,6 @@ class MeasuredSubscription:
     # Of the group.
     group_members: float | None
     group_members_recent: float | None
-    group_members_low: float | None
     group_state: float | None
     reassigning_low: float | None
     read_quota_per_second: float | None
@@ -253,9 +238,8 @@ class MeasuredSubscription:
     delay_fill: float | None
     delay_high: float | None
     throttle_seconds: float | None
-    worst_rtt: RoundTrips | None
-    # From `oldest` and `worst_rtt`.
-    time_lag_seconds: float | None
+    time_lag_seconds: float | None  # of `oldest`
+    # Of the slowest round trips.
     rtt_seconds: float | None
     rtt_baseline_seconds: float | None
 

@@ -36,7 +36,7 @@ def _actions(it: Subject, _row: Row) -> list[Action]:
             verify="the committed offsets advance within 1 min",
             kind="restart_consumers",
             parameters={"members": []},
-            checks=(Check(feature="committed_moved", relation=">", value=0), SHRINKS),
+            checks=(Check("committed_moved", ">", 0), SHRINKS),
         ),
     ]
 

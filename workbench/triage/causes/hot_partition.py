@@ -89,9 +89,7 @@ def _headline(row: Row) -> str:
 
 def _actions(it: Subject, row: Row) -> list[Action]:
     hot = row.hot_partitions
-    shrink = Check(
-        feature="partitions", field="lag_slope", items=tuple(str(number) for number in hot), relation="<", value=0.0
-    )
+    shrink = Check("partitions", "<", 0.0, field="lag_slope", items=tuple(str(number) for number in hot))
     return [
         Action(
             title=f"Find the keys that go to partition {listed(hot)}, and whether they can be spread",

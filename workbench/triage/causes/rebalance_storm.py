@@ -166,7 +166,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         verify="no rebalance for 5 min",
         kind=kind,
         parameters={"members": who},
-        checks=(Check(feature="rebalances", relation="<", value=row.limits.rebalances),),
+        checks=(Check("rebalances", "<", row.limits.rebalances),),
     )
     return [see, act]
 

@@ -98,7 +98,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             title=f"Check what all processors depend on, and what changed there{it.when}: database, service, lock, the host",
             command=it.changes,
             verify="process times are back at their baseline",
-            checks=(Check(feature="median_slow_down", relation="<", value=row.limits.all_slow_ratio),),
+            checks=(Check("median_slow_down", "<", row.limits.all_slow_ratio),),
         )
     ]
 

@@ -11,7 +11,6 @@ from workbench.humanize import times as multiple
 from workbench.numbers import MORE, MOST
 from workbench.triage import capacity
 from workbench.triage.actions import DUMPS, more_threads
-from workbench.triage.capacity import Sizing
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_most
@@ -122,11 +121,6 @@ def _headline(row: Row) -> str:
     return f"{plural(len(slow), 'processor is', 'processors are')} slow: event types {listed([p.processor for p in slow])}."
 
 
-def _sizing(row: Row) -> Sizing | None:
-    names = set(row.slow_processors)
-    return capacity.processor_threads(row, names, objective_seconds=row.limits.time_lag_objective_seconds)
-
-
 def _actions(it: Subject, row: Row) -> list[Action]:
     names = sorted(row.slow_processors)
     shown = listed(names)
@@ -134,13 +128,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         it.process_seconds for it in row.processors if it.processor not in names and it.process_seconds is not None
     ]
     usual = max(others, default=0.0) if row.slow_by_peers else row.slowest_baseline_seconds or 0.0
-    as_usual = Check(
-        feature="processors",
-        field="process_seconds",
-        items=tuple(names),
-        relation="<",
-        value=usual * row.limits.slow_ratio,
-    )
+    as_usual = Check("processors", "<", usual * row.limits.slow_ratio, field="process_seconds", items=tuple(names))
     return [
         Action(
             title=f"Check what changed{it.when} in the handler of {shown}, or in what it calls",
@@ -198,7 +186,7 @@ LEAF = Leaf(
     verdict=Verdict.SLOW_PROCESSOR,
     headline=_headline,
     scope=lambda row: Scope(processors=row.slow_processors),
-    sizing=_sizing,
+    sizing=lambda row: capacity.processor_threads(row, set(row.slow_processors)),
     actions=_actions,
     share=_share,
     onset=_onset,

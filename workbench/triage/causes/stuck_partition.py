@@ -190,7 +190,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     if offset is None:
         ask = f"Ask Kafka for the committed offset of partition {number}; the metrics have no recent one"
         return [Action(title=ask, command=it.describe, verify="you know the offset, and the record there")]
-    moves = Check(feature="partitions", field="committed", items=(str(number),), relation=">", value=offset)
+    moves = Check("partitions", ">", offset, field="committed", items=(str(number),))
     passes = f"the committed offset of partition {number} passes {offset:,}"
     read = Action(
         title=f"Read the record at offset {offset:,} of partition {number}, where it stands",

@@ -86,7 +86,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     name = shell_word(held[0]) if held else '"$CLIENT_ID"'
     these = f" ({listed(held)})" if held else ""
     measured = row.throttle_seconds is not None
-    gone = Check(feature="throttle_seconds", relation="<=", value=row.limits.throttle_seconds)
+    gone = Check("throttle_seconds", "<=", row.limits.throttle_seconds)
     return [
         Action(
             title=f"Check which quota applies to these clients{these}: one of their user counts before one of their client id",

@@ -96,7 +96,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             title="Once it is fixed, replay what was given up from the onset on, into a new group",
             command=f"{it.triage} --json",
             verify="the share of failures is as before",
-            checks=(Check(feature="failing_share", relation="<", value=row.limits.failing_ratio),),
+            checks=(Check("failing_share", "<", row.limits.failing_ratio),),
         ),
     ]
 
