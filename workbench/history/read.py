@@ -145,7 +145,8 @@ def _explain_skips(
         if own is None and (own := counters.get((*key[:2], None))) is not None:
             of_others = (it for topic, it in lines.items() if topic[:2] == key[:2] and topic != key)
             others = dict(enumerate(line for it in of_others for line in it.values()))
-        explained(stories[key], lines[key], own, others)
+        if own is not None:
+            explained(stories[key], lines[key], own, others)
 
 
 def _repeated(

@@ -108,7 +108,6 @@ class PartitionHistory:
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
         skip_waited: how long the first of them had waited, at most.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
-        skip_capacity: how many times faster it was than what was read next, while it was still behind.
         skip_new: whether they are the first of a new partition, before its first commit.
         back, back_ago: messages by which the commit went back, and when.
         above_end: messages by which the commit is above the log's end.
@@ -152,7 +151,6 @@ class PartitionHistory:
     skip_rate: float | None = None
     skip_waited: float | None = None
     skip_read: float | None = None
-    skip_capacity: float | None = None
     skip_new: bool = False
     back: float | None = None
     back_ago: float | None = None

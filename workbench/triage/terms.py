@@ -138,9 +138,8 @@ TERMS = (
     Term(
         "doubtful",
         f"{COUNTED:g} messages or more were passed in one step, and the handlers counted {_percent(PART)} to {_percent(MOST)} of them."
-        f" Where nobody counts them: they had waited for more than {duration(DEPLOY_SECONDS)} and were passed {APART:g} × as fast as"
-        f" what was read next, or, where nothing was left to read, {FAR:g} × as fast as anything before or since; or they are the first"
-        " records of a new partition.",
+        f" Where nobody counts them: they had waited for more than {duration(DEPLOY_SECONDS)} and were passed {FAR:g} × as fast as"
+        f" anything before or since; or they are the first records of a new partition.",
         ("so fast that",),
     ),
     Term(

@@ -147,7 +147,7 @@ def _onset(series: Series, row: Row) -> Sign:
     if slowest is None:
         return None, 0.0
     mine = [line.values for line in series.process_time if line.name == slowest.processor]
-    return (mine[0] if mine else None), row.limits.slow_ratio * slowest.baseline_seconds
+    return (mine[0] if mine else None), row.limits.slow_ratio * (slowest.baseline_seconds or 0.0)
 
 
 def _work(processors: Sequence[ProcessorFeatures], *, usual: bool = False) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import APART, COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, MOST, PART, SKIP_RATE
+from workbench.numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, MOST, PART, SKIP_RATE
 from workbench.triage.facts import fact
 from workbench.triage.facts.processors import ProcessorFacts
 from workbench.triage.facts.unknown import (
@@ -17,7 +17,6 @@ from workbench.triage.facts.unknown import (
     at_least,
     at_most,
     below,
-    first_known,
     least,
     ratio,
     times,
@@ -71,8 +70,8 @@ class Events(ProcessorFacts):
         read = told(p, "skip_read")
         if read is not None:
             return PART <= read <= MOST
-        # Who is behind reads as fast as it can. Between two samples nobody knows how fast: what it has shown before is all there is.
-        faster = first_known(at_least(told(p, "skip_capacity"), APART), at_least(told(p, "skip_pace"), FAR))
+        # Between two samples nobody knows how fast it can read: what it has shown before is all there is.
+        faster = at_least(told(p, "skip_pace"), FAR)
         # Who was away for no longer than a deploy takes goes on where it was.
         long = above(told(p, "skip_waited"), DEPLOY_SECONDS)
         return any_of(all_of(faster is not False, long), told(p, "skip_new") == 1)

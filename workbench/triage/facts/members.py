@@ -89,12 +89,7 @@ class Members(Partitions):
         # group falls behind, the longer.
         longest = most(*(o.poll_age_ended for o in self.members if o.live))
         longer = most(APART, ratio(self.arrival_per_second, self.read_per_second))
-        if at_most(it.poll_age_seconds, times(longer, longest)):
-            return False
-        # Where most are behind, a member that hangs leaves all of its own standing, which are as many as anybody's.
-        busy = sum(1 for p in self.partitions if above(p.arrival_per_second, 0))
-        own = ratio(busy, self.group_members)
-        return not (self.most_are_behind and own is not None and self.frozen_count < floor(own))
+        return at_most(it.poll_age_seconds, times(longer, longest)) is not True
 
     @fact
     def hung_members(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
-from workbench.numbers import FAR, MOST, PART
+from workbench.numbers import FAR, PART
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import all_of, at_least, times
@@ -44,12 +44,6 @@ QUESTION = Node(
             _more_fail,
             Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
             Operand("failing_share", "of the attempts", ">=", number=FAR, of="failing_baseline_share"),
-        ),
-        yes(
-            "most_fail",
-            "most attempts fail, whatever was before",
-            lambda row: at_least(row.failing_share, MOST),
-            Operand("failing_share", "of the attempts", ">=", number=MOST),
         ),
         no("as_before", "no more attempts fail than before, or nobody counts them", always),
     ),
