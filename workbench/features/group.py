@@ -53,7 +53,6 @@ MEMBER_FEATURES = {
     "seen_every": f"min((last_seconds - first_seconds) / (samples - 1)) FILTER (WHERE period = {NOW} AND samples > 2)",
     "poll_age_high": of("max", "high", "poll_age"),
     "poll_age_low": of("min", "low", "poll_age"),
-    "poll_age_ended": of("max", "longest_gap", "poll_age"),
     "poll_age_usual": lower_median(quarters("max", "high", "poll_age")),
     "rebalances": of("max", "increase", "rebalances"),
     "rebalances_since": f"sum(increase) FILTER (WHERE signal = 'rebalances' AND period >= {NOW})",  # the onset
