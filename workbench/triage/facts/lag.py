@@ -10,7 +10,7 @@ from functools import cached_property
 from math import floor, sqrt
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL, TENTH
+from workbench.numbers import DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL
 from workbench.triage.facts import fact
 from workbench.triage.facts.standing import Standing, is_idle, is_tail, waited
 from workbench.triage.facts.unknown import (
@@ -175,11 +175,7 @@ class Lag(Standing):
     def comes_and_goes(self) -> Known:
         """Late several times in the window."""
 
-        def often(p: PartitionFeatures) -> Known:
-            pauses = all_of(at_least(told(p, "pauses"), SEVERAL), at_least(told(p, "pause_share"), TENTH))
-            return any_of(at_least(told(p, "late_times"), SEVERAL - 1), pauses)
-
-        return any_of(*(often(p) for p in self.partitions), self.outages)
+        return any_of(*(at_least(told(p, "late_times"), SEVERAL - 1) for p in self.partitions), self.outages)
 
     @fact
     def held_inside(self) -> bool:
