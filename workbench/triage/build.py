@@ -25,7 +25,6 @@ from workbench.triage.finding import (
     Missing,
     PartitionLag,
     PathStep,
-    Scope,
     TimeLag,
 )
 from workbench.triage.leaves import leaf_of
@@ -100,27 +99,21 @@ def of_kind(finding: Finding, kind: str | None) -> Finding:
     why = cannot_judge(kind) if kind is not None else None
     if why is None:
         return replace(finding, kind=kind)
-    return replace(
-        finding,
+    it = finding
+    return Finding(
+        cluster=it.cluster,
+        group=it.group,
+        topic=it.topic,
         kind=kind,
         verdict=Verdict.CANNOT_TELL,
         state=State.CANNOT_TELL,
         headline=f"Cannot tell: {why}.",
-        scope=Scope(),
-        time_lag=TimeLag(seconds=None, method="unknown"),
-        eta_drain_seconds=None,
-        eta_loss_seconds=None,
-        path=(),
-        candidates=(),
-        contributing=(),
-        missing=(),
-        actions=(),
+        lag_messages=it.lag_messages,
+        arrival_per_second=it.arrival_per_second,
+        lag_slope=it.lag_slope,
+        partitions=it.partitions,
         runbook=leaf_of(Verdict.CANNOT_TELL).runbook,
-        since=None,
-        sizing=None,
-        shortfall=None,
-        not_ruled_out=(),
-        also_seen=(),
+        features=it.features,
     )
 
 
