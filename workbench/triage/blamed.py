@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from workbench.humanize import listed, plural, printable, quantity, shell_word, size
+from workbench.humanize import numbered, plural, printable, quantity, shell_word, size
 from workbench.numbers import SEVERAL
 from workbench.queues.tools import Tools
 from workbench.triage.finding import Action, Evidence
@@ -112,9 +112,8 @@ class BlamedCause:
         """In one sentence."""
         it = self.offender
         verb, way = ("writes", "to") if it.kind == "writer" else ("reads", "from")
-        where = f"{'broker' if len(it.brokers) == 1 else 'brokers'} {listed(it.brokers)}"
         return (
-            f"{it.words[:1].upper()}{it.words[1:]} {verb} {rate_of(it.bytes_per_second)} {way} {where}"
+            f"{it.words[:1].upper()}{it.words[1:]} {verb} {rate_of(it.bytes_per_second)} {way} {numbered('broker', it.brokers)}"
             f" (before: {size(it.bytes_per_second_before)}/s), and {plural(len(self.victims), 'group')} there"
             f" {'is' if len(self.victims) == 1 else 'are'} held up."
         )

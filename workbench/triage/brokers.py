@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.features.servers import Neighbourhood
-from workbench.humanize import counted, duration, listed, percent, plural, quantity
+from workbench.humanize import counted, duration, listed, numbered, percent, plural, quantity
 from workbench.numbers import ANSWER_SECONDS, FAR, FLUSH_SECONDS, MOST, PART, RECENT, SEVERAL
 from workbench.queues.tools import Tools
 from workbench.thresholds import Thresholds
@@ -229,10 +229,11 @@ class _Brokers:
         if slow:
             strains = [_strain(it, signal, known[it], "s", FLUSH_SECONDS, before=before[it]) for it in slow]
             everywhere = len(known) > 1 and len(slow) > MOST * len(known)
-            where = "most brokers: look at the storage that they share"
+            most = "most brokers: look at the storage that they share"
+            where = most if everywhere else f"{numbered('broker', slow)}: look at its disk"
             yield _finding(
                 BrokerVerdict.FLUSH_SLOW,
-                f"Flushes to disk are slow on {where if everywhere else f'{_brokers(slow)}: look at its disk'} ({_first(strains)}).",
+                f"Flushes to disk are slow on {where} ({_first(strains)}).",
                 strains,
                 self._on(slow),
                 "Look at the disk's latency and errors (iostat -x, dmesg); move its leaders away until it is well",
@@ -254,7 +255,7 @@ class _Brokers:
             hit = "groups that read old records get no answer" if reads else "segments stay on the disk, which fills up"
             yield _finding(
                 BrokerVerdict.REMOTE_STORAGE_FAILING,
-                f"Remote storage fails on {_brokers(brokers)}: {_first(strains)}; {hit}.",
+                f"Remote storage fails on {numbered('broker', brokers)}: {_first(strains)}; {hit}.",
                 strains,
                 self._on(brokers) if reads else (),
                 "Look at the brokers' logs for RemoteLogManager, and at the store's own errors, rights and limits",
@@ -298,9 +299,10 @@ class _Brokers:
             left = sorted({ids[0] for ids in moved.values()}) or sorted(
                 it.broker for it in strains if (it.evidence.value or 0) < (it.evidence.baseline or 0)
             )
+            away = f" away from {numbered('broker', left)}" if left else ""
             found = _finding(
                 BrokerVerdict.COORDINATOR_MOVING,
-                f"Coordinators of groups have moved{f' away from {_brokers(left)}' if left else ''}:"
+                f"Coordinators of groups have moved{away}:"
                 " all of their groups find a new one and may rebalance at once.",
                 strains,
                 sorted(moved),
@@ -344,10 +346,6 @@ def _strain(
 
 def _named(partitions: Collection[tuple[str, int]]) -> str:
     return listed([f"{topic}-{number}" for topic, number in sorted(partitions)], most=5)
-
-
-def _brokers(ids: Sequence[int]) -> str:
-    return f"{'broker' if len(ids) == 1 else 'brokers'} {listed(ids)}"
 
 
 def _first(strains: Sequence[Strain]) -> str:

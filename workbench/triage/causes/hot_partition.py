@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.humanize import count, counted, listed, plural
+from workbench.humanize import count, counted, listed, numbered, plural
 from workbench.numbers import APART, FAR, MORE
 from workbench.triage.actions import commonest_keys
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
@@ -83,8 +83,8 @@ QUESTION = Node(
 
 def _headline(row: Row) -> str:
     hot = row.hot_partitions
-    what = f"Partition {hot[0]} is" if len(hot) == 1 else f"Partitions {listed(hot)} are"
-    return f"{what} hot: {counted(row.highest_lag, 'message')} behind, against a typical {count(row.typical_lag)}."
+    late = f"{counted(row.highest_lag, 'message')} behind, against a typical {count(row.typical_lag)}"
+    return f"{numbered('Partition', hot)} {'is' if len(hot) == 1 else 'are'} hot: {late}."
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:

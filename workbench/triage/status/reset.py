@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import counted, duration, listed
+from workbench.humanize import counted, duration, numbered
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
@@ -59,7 +59,7 @@ def _cause(row: Row) -> str:
 
 
 def _headline(row: Row) -> str:
-    where = f"partitions {listed(_hit(row))}" if len(_hit(row)) > 1 else f"partition {listed(_hit(row))}"
+    where = numbered("partition", _hit(row))
     if row.above_end_messages:
         return (
             f"Offsets above the end: the commits of {where} are {counted(row.above_end_messages, 'message')} above the log's end. "
