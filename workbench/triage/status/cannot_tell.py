@@ -18,8 +18,9 @@ def _unmoved(row: Row) -> str:
     waited = min((seconds for it, seconds in row.told("unmoved").items() if it in which), default=0.0)
     waiting = sum(it.lag_messages or 0.0 for it in row.partitions if it.partition in which)
     return (
-        f"{counted(waiting, 'offset')} at the end of {numbered('partition', which)} waited for {duration(waited)} or more, and nothing"
-        " arrives there; a record that blocks the partition looks like that, and so do the records of an aborted transaction, which no consumer is given"
+        f"{counted(waiting, 'offset')} at the end of {numbered('partition', which)} waited for {duration(waited)} or"
+        " more, and nothing arrives there; a record that blocks the partition looks like that, and so do the records of an aborted"
+        " transaction, which no consumer is given"
     )
 
 
