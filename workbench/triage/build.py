@@ -59,6 +59,7 @@ def build_finding(
     leaf = leaf_of(verdict)
     sizing = leaf.sizing(row)
     at_risk = _is_at_risk(row, leaf.state)
+    loss = f"Retention deletes unread messages in about {duration(row.loss_seconds)}. " if at_risk else ""
     subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, recording)
     return Finding(
         cluster=row.cluster,
@@ -66,7 +67,7 @@ def build_finding(
         topic=row.topic,
         verdict=verdict,
         state=leaf.state,
-        headline=(_loss_to_come(row) if at_risk else "") + leaf.headline(row),
+        headline=loss + leaf.headline(row),
         scope=replace(
             leaf.scope(row),
             needed=sizing.keep_up if sizing is not None else None,
@@ -132,11 +133,6 @@ def _also_seen(row: SubscriptionFeatures) -> tuple[str, ...]:
         way = way_of(row.answers, proven_by(row.reasons), row, Ask("lagging"))
         found.append(f"It lags, too. {leaf_of(way.verdict).headline(replace(row, verdict=way.verdict))}")
     return tuple(found)
-
-
-def _loss_to_come(row: SubscriptionFeatures) -> str:
-    """What leads the headline."""
-    return f"Retention deletes unread messages in about {duration(row.loss_seconds)}. "
 
 
 def _is_at_risk(row: SubscriptionFeatures, state: State) -> bool:

@@ -135,7 +135,8 @@ def _headline(row: Row) -> str:
     if row.group_members == 0:
         return "Consumer stopped: the group has no members."
     if row.unsubscribed:
-        return f"Nobody reads this topic any more: no member of the group has a partition of it{_others(row)}."
+        others = f"; its {plural(round(row.group_members), 'member')} read other topics" if row.group_members else ""
+        return f"Nobody reads this topic any more: no member of the group has a partition of it{others}."
     hung = row.hung_members
     if hung and len(hung) < (row.live_members or 0):
         ages = [m.poll_age_seconds for m in row.members if m.member in hung and m.poll_age_seconds is not None]
@@ -150,10 +151,6 @@ def _headline(row: Row) -> str:
     if row.poll_age_seconds is not None and row.live_members:
         return f"Consumer stopped: no member has polled for {duration(row.poll_age_seconds)}."
     return "Consumer stopped: the earlier members no longer report metrics, and no commits arrive."
-
-
-def _others(row: Row) -> str:
-    return f"; its {plural(round(row.group_members), 'member')} read other topics" if row.group_members else ""
 
 
 def _actions(it: Subject, row: Row) -> Sequence[Action]:

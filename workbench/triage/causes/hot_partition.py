@@ -16,10 +16,6 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 
 
-def _are_few(row: Row) -> bool:
-    return 1 <= row.hot_count <= row.few_partitions
-
-
 def _gets_more(row: Row) -> bool:
     # Without the log's end, who is behind is all that a lag exporter shows; without a baseline, some get more at all times.
     more = MORE if row.hot_growth is not None else FAR
@@ -47,7 +43,7 @@ QUESTION = Node(
             lambda row: row.surely_hot is True,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
         ),
-        no("spread", "no few partitions hold the lag", lambda row: not _are_few(row)),
+        no("spread", "no few partitions hold the lag", lambda row: not 1 <= row.hot_count <= row.few_partitions),
         yes(
             "gets_more",
             "a few partitions hold the lag, and as far as arrivals are known they get more than the others"

@@ -183,10 +183,6 @@ def _headline(row: Row) -> str:
     return f"Stuck: {where} not advancing, while {plural(moving, 'other')} {'is' if moving == 1 else 'are'}{why}."
 
 
-def _scope(row: Row) -> Scope:
-    return Scope(partitions=tuple(_still(row)), offset=_offset(row), cause=row.stall_cause)
-
-
 def _actions(it: Subject, row: Row) -> list[Action]:
     number, offset, still = _first(row).partition, _offset(row), _still(row)
     if offset is None:
@@ -294,4 +290,10 @@ def _share(row: Row, _arriving: float) -> Iterator[tuple[str, float]]:
         yield words, sum(it.arrival_per_second or 0.0 for it in still)
 
 
-LEAF = Leaf(verdict=Verdict.STUCK_PARTITION, headline=_headline, scope=_scope, actions=_actions, share=_share)
+LEAF = Leaf(
+    verdict=Verdict.STUCK_PARTITION,
+    headline=_headline,
+    scope=lambda row: Scope(partitions=tuple(_still(row)), offset=_offset(row), cause=row.stall_cause),
+    actions=_actions,
+    share=_share,
+)

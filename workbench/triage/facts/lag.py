@@ -57,10 +57,6 @@ class Lag(Standing):
         """Half of the objective, by the settings: what waits less long has not begun to fall behind."""
         return self.limits.growth_floor_ratio * self.objective_seconds
 
-    @cached_property
-    def _share_per_second(self) -> Number:
-        return times(self.limits.growth_ratio, most(self.arrival_per_second, 1.0))
-
     @fact
     def few_partitions(self) -> int:
         """The largest number of partitions that counts as "a few"."""
@@ -156,7 +152,7 @@ class Lag(Standing):
             return all_of(long, above(told(p, "age_slope"), self.limits.growth_ratio / 2) is not False)
 
         return all_of(
-            above(self.lag_slope, self._share_per_second),
+            above(self.lag_slope, times(self.limits.growth_ratio, most(self.arrival_per_second, 1.0))),
             above(self.lag_messages, 0),
             # A sawtooth comes down again and again, as between two commits.
             above(waited(self.lag_recent_lowest, self.arrival_per_second, surely=True), self.half_seconds) is not False,

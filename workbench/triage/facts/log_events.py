@@ -79,27 +79,22 @@ class Events(ProcessorFacts):
     @cached_property
     def _far_too_fast(self) -> bool:
         """A slow topic's consumer has room to read whole hours in seconds, so the rate counts, too."""
-        rates = [
-            told(p, "skip_rate") for p in self.partitions if above(told(p, "skip_rate"), 0) and self._is_too_fast(p)
-        ]
-        return at_least(total(rates), SKIP_RATE) is True
+        return sum(told(p, "skip_rate") or 0.0 for p in self.partitions if self._is_too_fast(p)) >= SKIP_RATE
 
-    def _is_skipped(self, p: PartitionFeatures) -> bool:
-        return self._is_unread(p) or (self._far_too_fast and self._is_too_fast(p))
+    @cached_property
+    def _skipped(self) -> list[PartitionFeatures]:
+        fast = self._far_too_fast
+        return [p for p in self._skips if self._is_unread(p) or (fast and self._is_too_fast(p))]
 
     @fact
     def skipped_partitions(self) -> tuple[int, ...]:
         """Where a commit passed messages that nobody read."""
-        return tuple(p.partition for p in self._skips if self._is_skipped(p))
+        return tuple(p.partition for p in self._skipped)
 
     @fact
     def skipped_messages(self) -> Number:
         """How many."""
-        unread = sum(told(p, "skipped") or 0.0 for p in self._skips if self._is_unread(p))
-        fast = (
-            sum(told(p, "skipped") or 0.0 for p in self._skips if self._is_too_fast(p)) if self._far_too_fast else 0.0
-        )
-        return unread + fast
+        return sum((told(p, "skipped") or 0.0 for p in self._skipped), 0.0)
 
     @fact
     def doubtful_partitions(self) -> tuple[int, ...]:

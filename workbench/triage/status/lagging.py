@@ -11,10 +11,6 @@ from workbench.triage.finding import TimeLag
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
 
-def _is_behind(row: Row) -> bool:
-    return any_of(row.late, row.growing) is True and row.draining is not True
-
-
 def _is_batch(row: Row) -> bool:
     return row.batch_due_seconds is not None
 
@@ -114,7 +110,11 @@ QUESTION = Node(
             lambda row: row.batch_perhaps,
             look="say when it runs: batch of the group in the settings",
         ),
-        yes("behind", "it is late or grows, and does not catch up", _is_behind),
+        yes(
+            "behind",
+            "it is late or grows, and does not catch up",
+            lambda row: any_of(row.late, row.growing) is True and row.draining is not True,
+        ),
         # What comes and goes is not over because it ends once more.
         yes("again", "it is late again and again", lambda row: row.comes_and_goes is True),
         # An all-clear needs its proof.
