@@ -191,9 +191,9 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     moves = Check("partitions", ">", offset, field="committed", items=(str(number),))
     passes = f"the committed offset of partition {number} passes {offset:,}"
 
-    def act(title: str, command: str | None = None, kind: str | None = None, **parameters: Any) -> Action:
+    def act(title: str, command: str | None = None, **more: Any) -> Action:
         """What has worked once the commit moves."""
-        return Action(title=title, command=command, verify=passes, kind=kind, parameters=parameters, checks=(moves,))
+        return Action(title=title, command=command, verify=passes, checks=(moves,), **more)
 
     read = Action(
         title=f"Read the record at offset {offset:,} of partition {number}, where it stands",
@@ -208,14 +208,17 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             verify=f"you know why nobody has {listed(still)}",
         )
         again = "Restart the members one at a time, so that the group assigns its partitions anew"
-        return [see, act(again, kind="restart_consumers", members=[], partitions=still)]
+        return [see, act(again, kind="restart_consumers", parameters={"members": [], "partitions": still})]
     match row.stall_cause:
         case "restoring":
             wait = act("Wait: a restart would begin the restoring anew")
             return [replace(wait, verify=f"nothing is left to restore, and {passes}")]
         case "poison_record":
             letter = "Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler)"
-            return [read, act(letter, kind="dead_letter", partition=number, offset=offset, max_attempts=3)]
+            return [
+                read,
+                act(letter, kind="dead_letter", parameters={"partition": number, "offset": offset, "max_attempts": 3}),
+            ]
         case "open_transaction":
             return _end_transaction(it, row, act)
         case "commit_fails":
@@ -226,7 +229,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             return [act(log, it.members)]
         case "paused":
             who = "Find who paused the partitions (a switch, a circuit breaker, a rate limit), and resume them"
-            return [act(who, it.members, kind="resume_partitions", partitions=still)]
+            return [act(who, it.members, kind="resume_partitions", parameters={"partitions": still})]
         case "client_stalled":
             dump = Action(
                 title=f"Take a thread dump of the members that own {listed(still)} ({DUMPS}): "
@@ -235,7 +238,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
                 verify="you know what the client waits for",
             )
             then = "Then restart these members, one at a time"
-            restart = act(then, kind="restart_consumers", members=[], partitions=still)
+            restart = act(then, kind="restart_consumers", parameters={"members": [], "partitions": still})
             return [*_rule_out_transactions(it, row), dump, restart]
     look = "Look at the owners' logs for what these partitions share: paused consumption, refused commits, a call that hangs"
     first = [] if len(still) > row.few_partitions else [read]
@@ -279,7 +282,7 @@ def _end_transaction(it: Subject, row: Row, act: Callable[..., Action]) -> list[
     return [
         find,
         act(end, it.tools.list_transactions()),
-        act(abort, it.tools.abort_transaction(one), kind="abort_transaction", starts=each),
+        act(abort, it.tools.abort_transaction(one), kind="abort_transaction", parameters={"starts": each}),
     ]
 
 
