@@ -11,11 +11,11 @@ from workbench.humanize import times as multiple
 from workbench.numbers import MORE, MOST
 from workbench.triage import capacity
 from workbench.triage.actions import DUMPS, more_threads
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_most
 from workbench.triage.finding import Action, Scope
-from workbench.triage.status.own_work import HAS_ROOM, not_slower
+from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
@@ -52,12 +52,7 @@ QUESTION = Node(
             lambda row: row.queueless and at_most(row.loop_busy, MOST) is True,
             HAS_ROOM,
         ),
-        no(
-            "not_slower",
-            "process times are not compared, but it reads as fast as before while more arrives, or only the few partitions that"
-            " get far more are late",
-            not_slower,
-        ),
+        NOT_SLOWER,
         proves(
             "towers",
             "one processor takes ten times as long as its peers, and most of all the time; no good time is known to compare with",
@@ -73,12 +68,7 @@ QUESTION = Node(
             ),
         ),
         no("none", "no processor is slow against its own baseline and its peers", lambda row: row.one_slow is False),
-        leaves_open(
-            "no_baseline",
-            "process times, or a good time to compare them with, are not known",
-            always,
-            look="load more (--baseline 6h), so that the data show a good time",
-        ),
+        NO_BASELINE,
     ),
     yes=Conclude(Verdict.SLOW_PROCESSOR),
     no=Ask("one_queue"),
