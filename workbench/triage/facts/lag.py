@@ -78,6 +78,24 @@ class Lag(Standing):
         """Whether any partition is late."""
         return any_of(*(False if is_idle(p) else self._late(p) for p in self.partitions))
 
+    @fact
+    def abandoned(self) -> Known:
+        """No member will read what waits, however little it still is."""
+        # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
+        counts = self.count_disproved is None
+        usually = at_least(self.usual_members, MOST) is not False
+        nobody = all_of(equal(self.group_members_recent, 0), counts, usually, not self.moving_now)
+        gone = all_of(
+            equal(self.live_members, 0),
+            above(self.baseline_members, 0),
+            equal(self.committed_recent_per_second, 0),
+            # A batch that ends its process each time is expected to commit no more often.
+            any_of(self.commit_every_seconds == 0, self.late),
+        )
+        return all_of(
+            above(self.lag_messages, 0), above(self.lag_recent_low, 0), any_of(nobody, gone, self.unsubscribed)
+        )
+
     # Which partitions are behind, and which of them catch up.
 
     @cached_property

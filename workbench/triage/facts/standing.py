@@ -5,19 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import (
-    APART,
-    FEW_SAMPLES,
-    LESS,
-    OLD_REST_SECONDS,
-    PAUSE_SECONDS,
-    QUOTA_PAUSE_SECONDS,
-)
+from workbench.numbers import APART, FEW_SAMPLES, LESS, OLD_REST_SECONDS, PAUSE_SECONDS, QUOTA_PAUSE_SECONDS
 from workbench.triage.facts import fact
 from workbench.triage.facts.unknown import (
+    Known,
     Number,
     above,
     all_of,
+    any_of,
     at_least,
     at_most,
     below,
@@ -195,6 +190,11 @@ class Standing(WorkFacts):
     def unmoved_partitions(self) -> tuple[int, ...]:
         """Those that nothing arrives in, with records at their end that have waited as long as the data show."""
         return tuple(p.partition for p in self.partitions if is_unmoved(p))
+
+    @fact
+    def by_client(self) -> Known:
+        """Whether some partitions' lag is known from their own client alone."""
+        return any_of(*(equal(told(p, "by_client"), 1) for p in self.partitions))
 
     @fact
     def unseen(self) -> bool:
