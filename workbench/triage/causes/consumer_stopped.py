@@ -8,7 +8,6 @@ from math import floor
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.triage.actions import consume_again, hung_or_gone
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
-from workbench.triage.causes.batch_missed import has_missed_its_batch
 from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
@@ -66,7 +65,7 @@ QUESTION = Node(
     question="Is the group consuming: members, polls, commits?",
     short="group consuming?",
     rules=(
-        no("batch_missed", "no run came that was due", has_missed_its_batch),
+        no("batch_missed", "no run came that was due", lambda row: row.batch_missed),
         no("no_members", "the group has no members, and no commit moves", _counts_nobody),
         no(
             "unsubscribed",
@@ -119,7 +118,7 @@ QUESTION = Node(
         leaves_open("nobody_known", "neither members nor commits are measured", always),
     ),
     yes=Ask("rebalancing"),
-    no=Conclude(Verdict.CONSUMER_STOPPED, unless=((has_missed_its_batch, Verdict.BATCH_MISSED),)),
+    no=Conclude(Verdict.CONSUMER_STOPPED, unless=((lambda row: row.batch_missed, Verdict.BATCH_MISSED),)),
     words=_words,
     needs=("group_members", "poll_age"),
     measures=(

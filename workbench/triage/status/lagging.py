@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import timedelta
 
 from workbench.humanize import counted, duration, rate
 from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
@@ -43,10 +43,10 @@ def age(row: Row) -> str:
 
 def batch_due(row: Row) -> str:
     """The last run of a batch that must be over by now, and when it was due."""
-    ago, now = row.batch_due_ago_seconds, row.batch_now
-    if ago is None or now is None:
+    ago = row.batch_due_ago_seconds
+    if ago is None or row.at is None:
         return "the run"
-    at = datetime.fromtimestamp(now - ago, UTC)
+    at = row.at - timedelta(seconds=ago)
     return f"the run due at {at:%Y-%m-%d %H:%MZ} ({duration(max(0.0, ago))} ago)"
 
 
