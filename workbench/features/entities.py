@@ -24,7 +24,7 @@ from workbench.features.queues import (
     QUEUE_FEATURES,
     QUEUE_SIGNALS,
 )
-from workbench.features.timelag import with_search, with_time_lag
+from workbench.features.timelag import bracketed_by_search, with_search, with_time_lag
 from workbench.numbers import MISSED
 from workbench.spark.columns import aggregate, columns, extend
 
@@ -70,7 +70,7 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
             *_derived(stale_after_seconds, heard=_HEARD),
         )
     )
-    return with_time_lag(with_search(known), stale_after_seconds=stale_after_seconds)
+    return with_time_lag(known, stale_after_seconds=stale_after_seconds)
 
 
 # When anything of the group was measured last: a pause of all measurements, such as a restart of Prometheus, is no end of a member.
@@ -116,7 +116,7 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
     known = extend(extend(counted, {"story": NO_STORY}), {"kind": "'partition'", **_of_partitions(stale_after_seconds)})
     logs = with_search(aggregate(parts.where(*columns(log)).repartition(*key), key, LOG_FEATURES))
     joined = known.join(logs.hint("shuffle_hash"), list(key), "left")
-    partitions = with_time_lag(joined, stale_after_seconds=stale_after_seconds)
+    partitions = with_time_lag(joined, stale_after_seconds=stale_after_seconds, brackets=bracketed_by_search)
     others = aggregate(
         summary.where(*columns(f"partition IS NULL AND `group` IS NOT NULL AND signal IN {_SIGNALS}")),
         _KEY,

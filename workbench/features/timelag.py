@@ -14,6 +14,7 @@ diurnal simulation), so the extrapolation is capped and labelled.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.features.summary import ratio
@@ -24,12 +25,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+def bracketed(partitions: DataFrame) -> DataFrame:
+    """Add `before` and `after`, the samples of the log end around the commit, and the `oldest` and `newest` sample.
+
+    Producing the first uncommitted message took the log end from <= committed to > committed.
+    """
+    return extend(
+        partitions,
+        {
+            "before": "array_max(filter(history, h -> h.value <= committed))",
+            "after": "array_min(filter(history, h -> h.value > committed))",
+            "oldest": "array_min(history)",
+            "newest": "array_max(history)",
+        },
+    )
+
+
 _SEARCHED = 1 << 15  # samples; a longer history is scanned linearly
 _STEPS = ", ".join(str(_SEARCHED >> step) for step in range(1, _SEARCHED.bit_length()))
 
 
 def with_search(logs: DataFrame) -> DataFrame:
-    """Prepare logs for `with_time_lag`: `history` in order of time, `oldest`, `newest`, `log_ends` (values), `rising`."""
+    """Prepare logs for `bracketed_by_search`: `history` in order of time, `oldest`, `newest`, `log_ends` (values), `rising`."""
     ordered = extend(
         logs.select(*columns("* EXCEPT (history)", "array_sort(history) AS history")), {"log_ends": "history.value"}
     )
@@ -43,11 +60,8 @@ def with_search(logs: DataFrame) -> DataFrame:
     )
 
 
-def _bracketed(partitions: DataFrame) -> DataFrame:
-    """Add `before` and `after`, the samples of the log end around the commit: by bisection, there may be many and long histories.
-
-    Producing the first uncommitted message took the log end from <= committed to > committed.
-    """
+def bracketed_by_search(partitions: DataFrame) -> DataFrame:
+    """Do the same by bisection, for rows joined to `with_search`: hundreds of thousands of rows with long histories."""
     positioned = extend(
         partitions,
         {
@@ -66,11 +80,14 @@ def _bracketed(partitions: DataFrame) -> DataFrame:
     )
 
 
-def with_time_lag(partitions: DataFrame, *, stale_after_seconds: float) -> DataFrame:
+def with_time_lag(
+    partitions: DataFrame, *, stale_after_seconds: float, brackets: Callable[[DataFrame], DataFrame] = bracketed
+) -> DataFrame:
     """Add the time lag.
 
     Args:
-        partitions: rows with the features of `features.lag` and of `with_search`; `history` holds (seconds, value) of the log end.
+        partitions: rows with the features of `features.lag`; `history` holds (seconds, value) of the log end.
+        brackets: finds the samples around the commit.
         stale_after_seconds: an older value from the consumer itself does not count, because a dead consumer reports
         nothing new.
 
@@ -82,7 +99,7 @@ def with_time_lag(partitions: DataFrame, *, stale_after_seconds: float) -> DataF
     by_record = f"{fresh} AND coalesce(lag_messages > 0, true)"
     produced = "(before.seconds + (after.seconds - before.seconds) * (committed - before.value) / (after.value - before.value))"
     labelled = extend(
-        _bracketed(partitions),
+        brackets(partitions),
         {
             "further_back": f"CASE WHEN {rate} > 0"
             f" THEN least((oldest.value - committed) / ({rate}), {EXTRAPOLATED_SECONDS}D) ELSE 0D END",
