@@ -32,13 +32,12 @@ from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import concat
 from workbench.thresholds import Thresholds
 from workbench.triage import engine
-from workbench.triage.judge import judged
 from workbench.triage.leaves import leaf_of
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.rows import measured_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
-from workbench.triage.walk import candidates
+from workbench.triage.walk import candidates, judged
 from workbench.window import Window
 
 ROOM = Path("build/corpus")

@@ -161,6 +161,11 @@ def listed(items: Sequence[object], *, most: int = 6) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
+def numbered(noun: str, items: Sequence[object]) -> str:
+    """ "partition 3"; "partitions 3 and 4"."""
+    return f"{noun if len(items) == 1 else noun + 's'} {listed(items)}"
+
+
 def size(number: float | None) -> str:
     """`1_240_000` → "1.24 MB"."""
     if number is None:

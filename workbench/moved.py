@@ -80,6 +80,7 @@ MODULES = {
     "serve.schema": "serve.tables",
     "sweep.order": "sweep.table_order",
     "triage.facts.events": "triage.facts.log_events",
+    "triage.judge": "triage.walk",
     "widgets.letters": "widgets.letters_board",
 }
 # Names that are elsewhere, or called otherwise: (module of today, name of then) to the name of today.

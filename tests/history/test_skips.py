@@ -170,28 +170,6 @@ def test_a_new_process_may_have_counted_more_than_the_old_one() -> None:
     assert parts[0].skip_read is None
 
 
-def test_who_reads_on_at_a_third_has_not_read_the_first_step() -> None:
-    """Set to ten minutes ago by hand: what is left is read at the group's own pace."""
-    pace = 4 * RATE
-    left = np.maximum(0.0, 600.0 - (pace - RATE) / RATE * (AT - AGAIN))
-    committed = ends(
-        np.where((AT > STOPPED - 1500) & (AT <= AGAIN), STOPPED - 1500, AT - 3 - np.where(AT > AGAIN, left, 0))
-    )
-    parts, lines = jumped(committed)
-    explained(parts, lines, None)
-    assert parts[0].skip_capacity is not None and parts[0].skip_capacity > 5
-
-
-def test_who_reads_at_an_even_pace_has_read_the_first_step_too() -> None:
-    """A backlog that is caught up with over several samples."""
-    pace = 10 * RATE
-    left = np.maximum(0.0, 800.0 - (pace - RATE) / RATE * (AT - AGAIN))
-    committed = ends(np.where((AT > STOPPED) & (AT <= AGAIN), STOPPED, AT - 3 - np.where(AT > AGAIN, left, 0)))
-    parts, lines = jumped(committed)
-    explained(parts, lines, None)
-    assert parts[0].skip_capacity is None or parts[0].skip_capacity < 2
-
-
 @pytest.mark.parametrize(
     ("found_after", "first", "told_so"),
     [(240.0, 1.0, True), (240.0, 0.4, False), (60.0, 1.0, False), (110.0, 1.0, True)],

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.triage.made import made, subscription
 from workbench.features.measured import ProcessorFeatures, QueueFeatures
 from workbench.numbers import UTILISATION
+from workbench.thresholds import Thresholds
 from workbench.triage import capacity
 from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures
@@ -49,7 +50,7 @@ def row(**changes: Any) -> SubscriptionFeatures:
 
 def test_threads_are_arrivals_times_time() -> None:
     """60/s × 400 ms = 24 busy threads; at 80 % use 30. Shares come from before the incident, when all could be handled."""
-    sizing = capacity.processor_threads(row(), {"refund"}, objective_seconds=120)
+    sizing = capacity.processor_threads(row(), {"refund"})
     assert sizing is not None
     assert sizing.keep_up == 30
     assert sizing.drain == 32  # 9,000 in 30 min are 5/s more, 3 of them refunds: 1.2 threads
@@ -60,7 +61,7 @@ def test_threads_are_arrivals_times_time() -> None:
 def test_without_a_baseline_the_attempts_of_the_window_are_what_there_is() -> None:
     """A new event type has no past."""
     processors = tuple(replace(it, baseline_attempts=None) for it in row().processors)
-    sizing = capacity.processor_threads(row(processors=processors), {"refund"}, objective_seconds=120)
+    sizing = capacity.processor_threads(row(processors=processors), {"refund"})
     assert sizing is not None
     assert sizing.keep_up == 20  # 40/s × 400 ms ÷ 0.8
 
@@ -79,12 +80,12 @@ def test_threads_in_members_without_such_events_do_not_count() -> None:
         *(queue("refund", member=member, fill=fill) for member, fill in fills),
         queue("order", member="e", fill=1.0),
     )
-    assert capacity.loaded_members(row(queues=queues), {"refund"}, fill_ratio=0.5) == (2, 3)
+    assert capacity.loaded_members(row(queues=queues), {"refund"}) == (2, 3)
 
 
 def test_consumers_go_by_their_own_pace() -> None:
     """100/s arrive, 60/s are committed by three: 20/s each; 100 ÷ 20 ÷ 0.8 = 7."""
-    sizing = capacity.consumers(row(), objective_seconds=120)
+    sizing = capacity.consumers(row())
     assert sizing is not None
     assert (sizing.keep_up, sizing.drain) == (7, 7)
     assert "100/s arriving ÷ 20/s per consumer ÷ 80 % = 7 consumers to keep up" in sizing.words
@@ -106,7 +107,7 @@ def test_partitions_go_to_consumers_whole(needed: int, partitions: int) -> None:
 def test_what_would_not_help_is_not_advised() -> None:
     """Five consumers of eight partitions leave two partitions to one of them, as four would."""
     eight = row(partition_count=8, arrival_per_second=80.0, lag_slope=20.0, group_members=3, lag_messages=0)
-    sizing = capacity.consumers(eight, objective_seconds=120)
+    sizing = capacity.consumers(eight)
     assert sizing is not None
     assert sizing.keep_up == 8
     assert "= 5 consumers to keep up, 8 to divide 8 partitions evenly enough" in sizing.words
@@ -115,21 +116,21 @@ def test_what_would_not_help_is_not_advised() -> None:
 @pytest.mark.parametrize("missing", ["arrival_per_second", "group_members", "lag_slope"])
 def test_what_is_not_known_makes_no_number(missing: str) -> None:
     """Never 0, never a guess."""
-    assert capacity.consumers(row(**{missing: None}), objective_seconds=120) is None
+    assert capacity.consumers(row(**{missing: None})) is None
 
 
 def test_who_commits_nothing_has_no_pace() -> None:
     """A division by nothing is no answer."""
-    assert capacity.consumers(row(lag_slope=100.0), objective_seconds=120) is None
+    assert capacity.consumers(row(lag_slope=100.0)) is None
 
 
 @given(rate=st.floats(1, 5000), seconds=st.floats(0.0005, 2), lag=st.integers(0, 10**7), objective=st.floats(1, 600))
 def test_what_is_needed_does_suffice(rate: float, seconds: float, lag: int, objective: float) -> None:
     """With so many threads at most 80 % are busy with what arrives, and what waits is gone in time; with one fewer they are not."""
     processors = (processor("x", attempts=10.0, baseline_attempts=10.0, process_seconds=seconds),)
-    sizing = capacity.processor_threads(
-        row(arrival_per_second=rate, lag_messages=lag, processors=processors), {"x"}, objective_seconds=objective
-    )
+    limits = Thresholds(time_lag_objective_seconds=objective)
+    known = {"arrival_per_second": rate, "lag_messages": lag, "processors": processors, "limits": limits}
+    sizing = capacity.processor_threads(row(**known), {"x"})
     assert sizing is not None
     assert rate * seconds <= sizing.keep_up * UTILISATION * (1 + 1e-9)
     assert sizing.keep_up == 1 or rate * seconds > (sizing.keep_up - 1) * UTILISATION * (1 - 1e-9)

@@ -32,9 +32,6 @@ WITHOUT_A_CASE = frozenset(
         "consuming.unowned",
         "consuming.unsubscribed",
         "data_usable.bad",
-        "data_usable.no_age",
-        "data_usable.old",
-        "failing.most_fail",
         "lagging.abandoned",
         "lagging.batch_drains",
         "lagging.batch_in_time",
@@ -47,7 +44,6 @@ WITHOUT_A_CASE = frozenset(
         "stuck.no_commits",
         "stuck.restoring",
         "stuck.unowned",
-        "throttled.a_little",
         "too_few.no_members",
     }
 )

@@ -39,21 +39,21 @@ ROW = subscription(
 @pytest.mark.parametrize(
     ("check", "answer"),
     [
-        (Check(feature="group_members", relation=">", value=1), Answer.YES),
-        (Check(feature="group_members", relation=">", value=2), Answer.NO),
-        (Check(feature="group_members", relation=">=", value=2), Answer.YES),
-        (Check(feature="group_members", relation="<=", value=2), Answer.YES),
-        (Check(feature="group_members", relation="<", value=2), Answer.NO),
-        (Check(feature="group_members", relation="=", value=2), Answer.YES),
-        (Check(feature="lag_slope", relation="<", value=0), Answer.CANNOT_TELL),
-        (Check(feature="partitions", field="committed", items=("3",), relation=">", value=50), Answer.YES),
-        (Check(feature="partitions", field="committed", items=("0", "3"), relation=">", value=50), Answer.NO),
-        (Check(feature="partitions", field="committed", items=("4",), relation=">", value=50), Answer.CANNOT_TELL),
-        (Check(feature="partitions", field="committed", items=("9",), relation=">", value=50), Answer.CANNOT_TELL),
-        (Check(feature="queues", field="fill", items=("a",), relation="<", value=0.5), Answer.NO),
-        (Check(feature="queues", field="fill", items=("b",), relation="<", value=0.5), Answer.YES),
-        (Check(feature="queues", field="fill", items=("c",), relation="<", value=0.5), Answer.CANNOT_TELL),
-        (Check(feature="members", field="poll_age_seconds", relation="<", value=1), Answer.CANNOT_TELL),
+        (Check("group_members", ">", 1), Answer.YES),
+        (Check("group_members", ">", 2), Answer.NO),
+        (Check("group_members", ">=", 2), Answer.YES),
+        (Check("group_members", "<=", 2), Answer.YES),
+        (Check("group_members", "<", 2), Answer.NO),
+        (Check("group_members", "=", 2), Answer.YES),
+        (Check("lag_slope", "<", 0), Answer.CANNOT_TELL),
+        (Check("partitions", ">", 50, field="committed", items=("3",)), Answer.YES),
+        (Check("partitions", ">", 50, field="committed", items=("0", "3")), Answer.NO),
+        (Check("partitions", ">", 50, field="committed", items=("4",)), Answer.CANNOT_TELL),
+        (Check("partitions", ">", 50, field="committed", items=("9",)), Answer.CANNOT_TELL),
+        (Check("queues", "<", 0.5, field="fill", items=("a",)), Answer.NO),
+        (Check("queues", "<", 0.5, field="fill", items=("b",)), Answer.YES),
+        (Check("queues", "<", 0.5, field="fill", items=("c",)), Answer.CANNOT_TELL),
+        (Check("members", "<", 1, field="poll_age_seconds"), Answer.CANNOT_TELL),
     ],
 )
 def test_one_check(check: Check, answer: Answer) -> None:
@@ -63,9 +63,9 @@ def test_one_check(check: Check, answer: Answer) -> None:
 
 def test_several_checks() -> None:
     """A single no decides; without a check nobody can tell."""
-    yes = Check(feature="group_members", relation=">", value=1)
-    no = Check(feature="group_members", relation=">", value=5)
-    open_ = Check(feature="lag_slope", relation="<", value=0)
+    yes = Check("group_members", ">", 1)
+    no = Check("group_members", ">", 5)
+    open_ = Check("lag_slope", "<", 0)
     assert all_hold([yes], ROW) is Answer.YES
     assert all_hold([yes, no, open_], ROW) is Answer.NO
     assert all_hold([yes, open_], ROW) is Answer.CANNOT_TELL
@@ -76,7 +76,7 @@ def finding(verdict: Verdict, *, group: str = "pay", members: int = 0) -> Findin
     """A finding whose action wants members."""
     action = Action(
         title="start them", command=None, verify="members > 0", kind="restart_consumers",
-        checks=(Check(feature="group_members", relation=">", value=0),),
+        checks=(Check("group_members", ">", 0),),
     )  # fmt: skip
     return Finding(
         cluster="c", group=group, topic="t", verdict=verdict, state=leaf_of(verdict).state, headline="So.", scope=Scope(),

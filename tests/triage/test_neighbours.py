@@ -74,7 +74,7 @@ def judged(made: Made) -> Impact:
 
 def reasons(found: Impact) -> dict[str, str]:
     """Why each reader is not accused."""
-    return {it.words: it.because for it in found.cleared}
+    return {it.who: it.because for it in found.cleared}
 
 
 def test_the_culprit_and_its_victims_are_named() -> None:
@@ -86,11 +86,13 @@ def test_the_culprit_and_its_victims_are_named() -> None:
     assert found.answer is Answer.YES
     assert cause.offender.name == "hog" and cause.offender.brokers == (1,) and cause.offender.until is None
     assert cause.offender.since == pytest.approx(WINDOW.end.timestamp() + BEGAN * 60, abs=30)
-    assert (cause.offender.before, cause.offender.now) == (0.0, pytest.approx(5e7))
+    assert (cause.offender.bytes_per_second_before, cause.offender.bytes_per_second) == (0.0, pytest.approx(5e7))
     assert {it.group for it in cause.victims} == {"g10", "g11", "g12", "g13"}
-    assert (cause.served, cause.others, cause.held_up_there) == (4, 8, 0)
+    assert (cause.groups_served, cause.groups_elsewhere, cause.held_up_elsewhere) == (4, 8, 0)
     assert {it.evidence.signal for it in cause.strains} == {"network_idle", "response_send_time"}
-    assert all(it.growth == pytest.approx(0.4, abs=0.05) and it.behind_now > 60 for it in cause.victims)
+    assert all(
+        it.lag_growth_of_arrivals == pytest.approx(0.4, abs=0.05) and it.behind_seconds > 60 for it in cause.victims
+    )
     assert found.held_up == {}
 
 
@@ -190,7 +192,7 @@ def test_a_culprit_on_several_brokers_is_one_cause(brokers: tuple[int, ...]) -> 
             made.well(broker)
     found = judged(made)
     [cause] = found.causes
-    assert cause.offender.brokers == brokers and cause.offender.now == pytest.approx(3e7 * len(brokers))
+    assert cause.offender.brokers == brokers and cause.offender.bytes_per_second == pytest.approx(3e7 * len(brokers))
     assert len(cause.victims) == 4 * len(brokers)
     assert ("none to compare with" in cause.comparison) == (len(brokers) == 3)
 
@@ -243,7 +245,7 @@ def test_without_client_ids_a_group_is_found_by_what_its_topics_give() -> None:
     found = judged(made)
     [cause] = found.causes
     assert (cause.offender.name, cause.offender.measured_by) == ("hog", "topic_reads")
-    assert cause.cap is None or cause.cap > 0
+    assert cause.cap_bytes_per_second is None or cause.cap_bytes_per_second > 0
     [action] = actions_of(cause, tools_of("b:1"))
     assert "client ids are not known" in action.title
 
@@ -286,12 +288,12 @@ def test_the_cap_has_its_command_and_its_way_back() -> None:
     made.group("hog", 1, at(100), after(BEGAN, 0.9))
     made.reads("a'; rm -rf /", 1, after(BEGAN, 5e7))
     [cause] = judged(made).causes
-    assert cause.cap is not None and 0 < cause.cap < cause.offender.now
+    assert cause.cap_bytes_per_second is not None and 0 < cause.cap_bytes_per_second < cause.offender.bytes_per_second
     limit, back = actions_of(cause, tools_of("b:1"))
     word = """'a'"'"'; rm -rf /'"""
     assert limit.command == (
         f"kafka-configs --bootstrap-server b:1 --entity-type clients --entity-name {word} --alter"
-        f" --add-config consumer_byte_rate={round(cause.cap)}"
+        f" --add-config consumer_byte_rate={round(cause.cap_bytes_per_second)}"
     )
     assert back.command == (
         f"kafka-configs --bootstrap-server b:1 --entity-type clients --entity-name {word} --alter"
@@ -330,7 +332,7 @@ def test_the_others_keep_what_they_need_under_the_cap() -> None:
     hog(made, 1, rate=7.6e6)
     made.traffic(1, lambda minutes: np.where(minutes >= BEGAN, 1e7, 4e6))
     [cause] = judged(made).causes
-    assert cause.cap == pytest.approx(min(8e6 - 4e6, 3.8e6), rel=0.02)
+    assert cause.cap_bytes_per_second == pytest.approx(min(8e6 - 4e6, 3.8e6), rel=0.02)
 
 
 def test_in_a_crowd_no_innocent_is_accused_and_nearly_all_culprits_are() -> None:

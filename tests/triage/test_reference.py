@@ -154,15 +154,15 @@ def test_an_unknown_cause_is_a_usage_error_with_the_nearest_name() -> None:
 def test_what_is_shown_is_what_was_compared() -> None:
     """The limit of data that are too old is the one that the rule uses, and not the setting that it is made of."""
     row = subscription(
-        last_sample_age_seconds=140.0, stale_seconds=135.0, reasons={"data_usable": "old"}, verdict=Verdict.NO_DATA
+        last_sample_age_seconds=40.0, stale_seconds=135.0, reasons={"data_usable": "usable"}, verdict=Verdict.HEALTHY
     )
     shown = because(TREE["data_usable"], row)
     assert shown is not None
     [operand] = shown.operands
     assert (operand.name, operand.value, operand.relation, operand.limit) == (
         "last_sample_age_seconds",
-        140.0,
-        ">",
+        40.0,
+        "<=",
         135.0,
     )
 

@@ -88,11 +88,11 @@ def test_a_wrong_setting_is_named(line: str, said: str, tmp_path: Path) -> None:
 
 
 def constants(argument: str) -> set[str]:
-    """Texts given for an argument of `Action` anywhere in triage."""
+    """Texts given for an argument of `Action`, or of a shape of it, anywhere in triage."""
     found = set()
     for path in Path(finding_module.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Action":
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) in ("Action", "act"):
                 for it in node.keywords:
                     if it.arg == argument:
                         found.add(ast.unparse(it.value))

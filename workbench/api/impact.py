@@ -68,8 +68,8 @@ class ImpactResult:
             {
                 "offender": it.offender.words,
                 "brokers": ", ".join(map(str, it.offender.brokers)),
-                "bytes/s": round(it.offender.now),
-                "bytes/s before": round(it.offender.before),
+                "bytes/s": round(it.offender.bytes_per_second),
+                "bytes/s before": round(it.offender.bytes_per_second_before),
                 "victims": ", ".join(one.group for one in it.victims),
             }
             for it in self.found.causes

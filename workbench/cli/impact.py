@@ -105,7 +105,7 @@ def _show(found: ImpactResult) -> None:
         table.add_column("now", justify="right", no_wrap=True)
         table.add_column("because", ratio=1)
         for one in found.found.cleared:
-            table.add_row(one.words, rate_of(one.now), one.because)
+            table.add_row(one.who, rate_of(one.bytes_per_second), one.because)
         console.print(table)
     lacking = dict.fromkeys([*found.found.missing, *(it for names in found.brokers.unknown.values() for it in names)])
     if lacking:
@@ -121,7 +121,7 @@ def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Acti
     it = cause.offender
     console.print(cause.headline)
     facts = [f"since {clock(moment_of(it.since))}" + (f" until {clock(moment_of(it.until))}" if it.until else "")]
-    facts.append(f"{percent(it.share)} of the rise in bytes on these brokers (measured by {it.measured_by})")
+    facts.append(f"{percent(it.share_of_rise)} of the rise in bytes on these brokers (measured by {it.measured_by})")
     if it.behind_seconds is not None:
         facts.append(f"it reads from {duration(it.behind_seconds)} behind the end of the log")
     facts.append(cause.comparison)
@@ -140,18 +140,22 @@ def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Acti
             printable(one.group),
             listed(one.brokers),
             f"{moment_of(one.since):%H:%M:%S}",
-            duration(one.behind_before),
-            duration(one.behind_now),
-            _signed(one.growth),
-            "-" if one.elsewhere is None else _signed(one.elsewhere),
+            duration(one.behind_seconds_before),
+            duration(one.behind_seconds),
+            _signed(one.lag_growth_of_arrivals),
+            "-" if one.lag_growth_elsewhere is None else _signed(one.lag_growth_elsewhere),
         )
     console.print(table)
     if len(cause.victims) > _SHOWN:
         console.print(f"  and {plural(len(cause.victims) - _SHOWN, 'more group')}")
-    if cause.cap is not None:
-        done = f"; it then reaches the end of its logs in {duration(cause.done_seconds)}" if cause.done_seconds else ""
+    if cause.cap_bytes_per_second is not None:
+        done = (
+            f"; it then reaches the end of its logs in {duration(cause.done_seconds_at_cap)}"
+            if cause.done_seconds_at_cap
+            else ""
+        )
         console.print(
-            f"A cap of {rate_of(cause.cap)} for each client id and broker leaves the others what they need{done}."
+            f"A cap of {rate_of(cause.cap_bytes_per_second)} for each client id and broker leaves the others what they need{done}."
         )
     _show_actions(console, actions)
 

@@ -45,7 +45,7 @@ SUMMARY_SCHEMA = pa.schema(
         ("resets", pa.int64()),
         *((name, pa.float64()) for name in ("slope", "recent_slope", "recent_low", "recent_lowest", "last_two_high")),
         ("starts", pa.int32()),
-        # Of commits: the time of the last change, and the longest time between two changes; of ages of polls, the longest that ended.
+        # Of commits: the time of the last change, and the longest time between two changes.
         ("moved_us", pa.int64()),
         ("longest_gap", pa.float64()),
         ("history", pa.list_(pa.struct([("us", pa.int64()), ("value", pa.float64())]))),
@@ -290,10 +290,7 @@ def _starts(rows: _Rows, valid: BoolArray, run_of_row: IntArray) -> pa.Array:
 
 
 def _moves(rows: _Rows, valid: BoolArray, run_of_row: IntArray) -> dict[str, pa.Array]:
-    """When each commit last changed, and the longest time between two of its changes, in seconds; null where it has not changed.
-
-    Of ages of polls: the longest time without one after which there was one.
-    """
+    """When each commit last changed, and the longest time between two of its changes, in seconds; null where it has not changed."""
     runs = len(rows.starts)
     moved_us, longest = np.full(runs, np.nan), np.full(runs, np.nan)
     mask = rows.of("committed_offset")[run_of_row] & valid
@@ -310,13 +307,6 @@ def _moves(rows: _Rows, valid: BoolArray, run_of_row: IntArray) -> dict[str, pa.
             gaps = np.diff(stamps)[same] / 1e6
             if len(gaps):
                 longest = -_Runs(of_run[1:][same], runs).low(-gaps)
-    mask = rows.of("poll_age")[run_of_row] & valid
-    if mask.any():
-        of_run, ages = run_of_row[mask], rows.values[mask]
-        ended = (of_run[1:] == of_run[:-1]) & (ages[1:] < ages[:-1])
-        if ended.any():
-            of_polls = -_Runs(of_run[:-1][ended], runs).low(-ages[:-1][ended])
-            longest = np.where(np.isnan(of_polls), longest, of_polls)
     whole = np.nan_to_num(moved_us).astype(np.int64)
     return {"moved_us": pa.array(whole, mask=np.isnan(moved_us)), "longest_gap": _maybe(longest)}
 

@@ -62,15 +62,11 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
             "story": STORY_OF_PARTITION,
         },
     )
-    stale = stale_seconds(stale_after_seconds, "lag_interval_seconds")
     known = rows.select(
         *columns(
             "*",
             f"{_KIND} AS kind",
-            # Values without a recent sample count as unknown: an old last value would look like a stuck one.
-            f"CASE WHEN lag_last_seconds >= -{stale} THEN lag_last END AS lag_messages",
-            f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END AS committed",
-            *(f"{sql} AS {name}" for name, sql in PARTITION_DERIVED.items()),
+            *(f"{sql} AS {name}" for name, sql in _of_partitions(stale_after_seconds).items()),
             *_derived(stale_after_seconds, heard=_HEARD),
         )
     )
@@ -79,6 +75,19 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
 
 # When anything of the group was measured last: a pause of all measurements, such as a restart of Prometheus, is no end of a member.
 _HEARD = "least(max(coalesce(lag_last_seconds, last_seconds)) OVER (PARTITION BY cluster, `group`), 0D)"
+
+
+def _of_partitions(stale_after_seconds: float) -> dict[str, str]:
+    """Columns of partitions computed from their other features.
+
+    Values without a recent sample count as unknown: an old last value would look like a stuck one.
+    """
+    stale = stale_seconds(stale_after_seconds, "lag_interval_seconds")
+    return {
+        **PARTITION_DERIVED,
+        "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN lag_last END",
+        "committed": f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END",
+    }
 
 
 def _derived(stale_after_seconds: float, *, heard: str = "0D") -> list[str]:
@@ -103,17 +112,8 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
     parts = summary.where(*columns(f"partition IS NOT NULL AND signal IN {PARTITION_SIGNALS}"))
     # Both partitioned by the log's key: neither the join nor the aggregation of its groups then needs another shuffle.
     own = parts.where(*columns(f"NOT {log} AND `group` IS NOT NULL")).repartition(*key)
-    stale = stale_seconds(stale_after_seconds, "lag_interval_seconds")
     counted = aggregate(own, ("cluster", "`group`", "topic", "partition"), PARTITION_FEATURES)
-    known = extend(
-        extend(counted, {"story": NO_STORY}),
-        {
-            "kind": "'partition'",
-            **PARTITION_DERIVED,
-            "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN lag_last END",
-            "committed": f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END",
-        },
-    )
+    known = extend(extend(counted, {"story": NO_STORY}), {"kind": "'partition'", **_of_partitions(stale_after_seconds)})
     logs = with_search(aggregate(parts.where(*columns(log)).repartition(*key), key, LOG_FEATURES))
     joined = known.join(logs.hint("shuffle_hash"), list(key), "left")
     partitions = with_time_lag(joined, stale_after_seconds=stale_after_seconds, brackets=bracketed_by_search)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import BASELINE_PERIODS, NOW, STORY, lower_median, of, ratio
+from workbench.features.summary import NOW, STORY, lower_median, of, quarters, ratio
 from workbench.numbers import FEW_SAMPLES
 
 _RTT, _REMOTE = "broker_rtt", "remote_reads"
@@ -34,9 +34,7 @@ GROUP_FEATURES = {
     "restoring_messages": of("max", "last", "restoring"),
     "restoring_per_second": of("max", "recent_slope", "restoring"),
     "group_state_mean": of("max", "mean", "group_state"),
-    "usual_members": lower_median(
-        "array(" + ", ".join(of("max", "mean", "group_members", period=at) for at in range(BASELINE_PERIODS)) + ")"
-    ),
+    "usual_members": lower_median(quarters("max", "mean", "group_members")),
     # How the subscription is judged (`features.each`).
     "onset_seconds": of("min", "last", STORY, stat="group_onset"),
     "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
@@ -55,10 +53,7 @@ MEMBER_FEATURES = {
     "seen_every": f"min((last_seconds - first_seconds) / (samples - 1)) FILTER (WHERE period = {NOW} AND samples > 2)",
     "poll_age_high": of("max", "high", "poll_age"),
     "poll_age_low": of("min", "low", "poll_age"),
-    "poll_age_ended": of("max", "longest_gap", "poll_age"),
-    "poll_age_usual": lower_median(
-        "array(" + ", ".join(of("max", "high", "poll_age", period=at) for at in range(BASELINE_PERIODS)) + ")"
-    ),
+    "poll_age_usual": lower_median(quarters("max", "high", "poll_age")),
     "rebalances": of("max", "increase", "rebalances"),
     "rebalances_since": f"sum(increase) FILTER (WHERE signal = 'rebalances' AND period >= {NOW})",  # the onset
     # By the start times of its process if they are known, else by counter resets.
@@ -69,7 +64,7 @@ MEMBER_FEATURES = {
     "delay_high": ratio(of("max", "high", "delayed_length"), of("max", "last", "delayed_capacity")),
     "rtt_seconds": of("max", "mean", _RTT),
     "rtt_broker": f"max_by(broker, mean) FILTER (WHERE signal = '{_RTT}' AND period = {NOW})",
-    "rtt_quarters": "array(" + ", ".join(of("max", "mean", _RTT, period=at) for at in range(BASELINE_PERIODS)) + ")",
+    "rtt_quarters": quarters("max", "mean", _RTT),
     "throttle_seconds": of("max", "mean", "throttle_time"),
     "paused_mean": of("max", "mean", "paused_partitions"),
     "poll_idle": of("max", "mean", "poll_idle"),

@@ -5,7 +5,7 @@ A feature is a name and its SQL over the summary's rows; `features.entities` com
 
 from __future__ import annotations
 
-from workbench.features.summary import BASELINE_PERIODS, STORY, lower_median, of, ratio
+from workbench.features.summary import STORY, lower_median, of, quarters, ratio
 from workbench.numbers import APART, STALE, USUAL_SECONDS
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
@@ -51,9 +51,7 @@ PARTITION_FEATURES = {
     "committed_since_seconds": f"-{of('min', 'first_seconds', _COMMITTED, period=None)}",
     "moved_ago_seconds": f"-{of('max', 'moved_seconds', _COMMITTED, period=None)}",
     "gap_now": of("max", "longest_gap", _COMMITTED),
-    "gap_quarters": "array("
-    + ", ".join(of("max", "longest_gap", _COMMITTED, period=at) for at in range(BASELINE_PERIODS))
-    + ")",
+    "gap_quarters": quarters("max", "longest_gap", _COMMITTED),
     "loss_told": of("max", "last", STORY, stat="loss_in"),
     "cadence_told": of("max", "last", STORY, stat="cadence"),
     "committed_per_second": of("max", "slope", _COMMITTED),
@@ -114,7 +112,7 @@ LOG_FEATURES = {
     # What is usual cannot be known from a few minutes.
     "arrival_baseline_per_second": f"CASE WHEN {of('max', 'last_seconds', _END, baseline=True)}"
     f" - {of('min', 'first_seconds', _END, baseline=True)} >= {USUAL_SECONDS} THEN "
-    + lower_median("array(" + ", ".join(of("max", "slope", _END, period=at) for at in range(BASELINE_PERIODS)) + ")")
+    + lower_median(quarters("max", "slope", _END))
     + " END",
     "log_start_per_second": ratio(
         f"{of('max', 'high', _START, period=None)} - {of('min', 'low', _START, period=None)}",

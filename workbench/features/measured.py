@@ -11,14 +11,14 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFeatures:
-    """Features of a partition, as the group reads it. The first two fields determine the order.
+    """Features of a partition, as the group reads it, in the order of their numbers.
 
     Attributes:
         committed, log_end, log_start, last_stable: offsets; `committed` and `lag_messages` only with a recent sample,
         `last_stable` (where the oldest open transaction begins, or the log's end) only of partitions that stand still,
         `local_start` where the broker's own disk begins: what is before it is in remote storage alone.
-        lag_recent_low, lag_recent_lowest: the second lowest and the lowest lag in the window's last third.
-        lag_ever_samples, lag_ever_high, committed_high, log_end_high: including the baseline.
+        lag_recent_low: the second lowest lag in the window's last third.
+        lag_ever_samples, committed_high: including the baseline.
         log_end_last_seconds: time of the last sample of the log's end, relative to the window's end, 0 or less.
         first_period: the quarter of the baseline with its first sample; `features.summary.NOW` for the window.
         committed_interval_seconds: time between two samples of the commit.
@@ -30,7 +30,6 @@ class PartitionFeatures:
         time_lag_method: method of the time lag (`features.timelag`), with its bounds in `time_lag_low` and `time_lag_high`.
     """
 
-    topic: str
     partition: int
     committed: float | None
     log_end: float | None
@@ -41,13 +40,10 @@ class PartitionFeatures:
     lag_mean: float | None
     lag_slope: float | None
     lag_recent_low: float | None
-    lag_recent_lowest: float | None
     lag_recent_slope: float | None
     lag_samples: int | None
     lag_ever_samples: int | None
-    lag_ever_high: float | None
     committed_high: float | None
-    log_end_high: float | None
     lag_bad_samples: int | None
     lag_last_seconds: float | None
     committed_moved: float | None
@@ -64,7 +60,6 @@ class PartitionFeatures:
     arrival_recent_per_second: float | None
     arrival_baseline_per_second: float | None
     first_period: int | None
-    log_start_per_second: float | None
     time_lag_seconds: float | None
     time_lag_low: float | None
     time_lag_high: float | None
@@ -73,10 +68,7 @@ class PartitionFeatures:
     assigned: float | None
     fetch_queue_mean: float | None
     fetch_queue_recent_low: float | None
-    enqueue_sum: float | None
     enqueue_count: float | None
-    enqueue_baseline_sum: float | None
-    enqueue_baseline_count: float | None
     story: Mapping[str, float] | None
     log_end_last_seconds: float | None
 
@@ -88,7 +80,7 @@ class MemberFeatures:
     Attributes:
         live: whether it still reports.
         poll_age_high, poll_age_usual: the longest time without a poll in the window, and in a quarter of the baseline, in seconds;
-        poll_age_low: the shortest in the window. poll_age_ended: the longest time without a poll after which there was one.
+        poll_age_low: the shortest in the window.
         last_seconds: time of its last sample, relative to the window's end, 0 or less; None if it has none in the window.
         delay_fill, delay_high: of the delay queue, mean and highest.
         rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
@@ -104,7 +96,6 @@ class MemberFeatures:
     poll_age_high: float | None
     poll_age_usual: float | None
     poll_age_low: float | None
-    poll_age_ended: float | None
     last_seconds: float | None
     rebalances: float | None
     restarts: int | None
@@ -123,13 +114,12 @@ class MemberFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFeatures:
-    """Features of an in-process queue of an event type in a member; capacity in events."""
+    """Features of an in-process queue of an event type in a member."""
 
     processor: str | None
     member: str | None
     queue: str
     fill: float | None
-    capacity: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +136,6 @@ class ProcessorFeatures:
     """
 
     processor: str
-    topic: str | None
     process_seconds: float | None
     baseline_seconds: float | None
     attempts: float | None
@@ -171,14 +160,6 @@ class OldestMessage:
     time_lag_high: float | None
     time_lag_method: str | None
     partition: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTrips:
-    """The slowest round trips of the group."""
-
-    rtt_seconds: float | None
-    rtt_baseline_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +212,6 @@ class MeasuredSubscription:
     # Of the group.
     group_members: float | None
     group_members_recent: float | None
-    group_members_low: float | None
     group_state: float | None
     reassigning_low: float | None
     read_quota_per_second: float | None
@@ -253,9 +233,8 @@ class MeasuredSubscription:
     delay_fill: float | None
     delay_high: float | None
     throttle_seconds: float | None
-    worst_rtt: RoundTrips | None
-    # From `oldest` and `worst_rtt`.
-    time_lag_seconds: float | None
+    time_lag_seconds: float | None  # of `oldest`
+    # Of the slowest round trips.
     rtt_seconds: float | None
     rtt_baseline_seconds: float | None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import BASELINE_PERIODS, NOW, lower_median, of, ratio, sql_list
+from workbench.features.summary import NOW, in_quarters, lower_median, of, ratio, sql_list
 from workbench.signals import FAILURES
 
 _TOOK = "process_time"
@@ -54,10 +54,8 @@ PROCESSOR_FEATURES = {
     "baseline_retries": of("sum", "increase", "processed", stat="retry", baseline=True),
     "failed": _outcomes(NOW, _FAILED),
     "outcomes": _outcomes(NOW),
-    "failing_quarters": "array("
-    + ", ".join(ratio(f"coalesce({_outcomes(at, _FAILED)}, 0)", _outcomes(at)) for at in range(BASELINE_PERIODS))
-    + ")",
-    "quarters": "array(" + ", ".join(_mean(period) for period in range(BASELINE_PERIODS)) + ")",
+    "failing_quarters": in_quarters(lambda at: ratio(f"coalesce({_outcomes(at, _FAILED)}, 0)", _outcomes(at))),
+    "quarters": in_quarters(_mean),
 }
 PROCESSOR_SIGNALS = (_TOOK, "processed")
 # `baseline_seconds` is the lower median of the quarters; `slow_down` is the window's mean divided by it.

@@ -55,8 +55,8 @@ def of_periods(timed: DataFrame, end: float, *, counters: bool = True) -> DataFr
         growth within the period, resets taken care of), `resets` (counters: how often they restarted), `slope` (gauges: unit per
         second, least squares), `recent_slope` (the same over the last third of the window), and of single signals: `recent_low`
         (the lag's second lowest value in the last third: one odd sample does not count; `recent_lowest` is the lowest),
-        `moved_seconds`, `longest_gap` (of commits: the last change, and the longest time between two; of ages of polls: the longest
-        that ended; in seconds), `last_two_high` (of the members, the higher of the last two samples), `starts` (the different start
+        `moved_seconds`, `longest_gap` (of commits: the last change, and the longest time between two, in seconds),
+        `last_two_high` (of the members, the higher of the last two samples), `starts` (the different start
         times), `history` (of log ends: the samples themselves).
     """
     gauges = timed.where(*columns(f"signal NOT IN {sql_list(CUMULATIVE)}")).select(

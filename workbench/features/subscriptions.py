@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from workbench.features.entities import entities
 from workbench.features.group import GROUP_FEATURES
 from workbench.features.measured import (
+    MeasuredSubscription,
     MemberFeatures,
     PartitionFeatures,
     ProcessorFeatures,
@@ -71,7 +72,7 @@ def _finished(grouped: DataFrame) -> DataFrame:
     with_story = f"transform(partitions, p -> struct({named}, map_from_entries(p.story) AS story))"
     return grouped.select(
         *columns(
-            "* EXCEPT (processors, partitions)",
+            "* EXCEPT (processors, partitions, worst_rtt)",
             f"{with_fill} AS processors",
             f"{with_story} AS partitions",
             "oldest.time_lag_seconds AS time_lag_seconds",
@@ -128,7 +129,7 @@ OVERVIEW = {
 # active one, `rebalances` of the most disturbed one (`rebalances_since`: since the onset), `delay_fill` of the fullest, `worst_rtt` of
 # the slowest round trips.
 GROUP_COLUMNS = {
-    **{name: f"max({name})" for name in GROUP_FEATURES},
+    **{name: f"max({name})" for name in GROUP_FEATURES if name in names_of(MeasuredSubscription)},
     "live_members": "count_if(live)",
     "baseline_members": "count_if(kind = 'member' AND in_baseline)",
     "poll_age_seconds": "min(poll_age_seconds) FILTER (WHERE live)",

@@ -6,7 +6,7 @@ lower median over the quarters, so an incident that has taken up to half of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from workbench.signals import SIGNALS, Grain, Kind
 
@@ -55,6 +55,16 @@ def of(
     elif period is not None:
         conditions.append(f"period = {period}")
     return f"{aggregate}({column}) FILTER (WHERE {' AND '.join(conditions)})"
+
+
+def quarters(aggregate: str, column: str, signal: str) -> str:
+    """SQL for an array with the same of each quarter of the baseline."""
+    return in_quarters(lambda period: of(aggregate, column, signal, period=period))
+
+
+def in_quarters(one: Callable[[int], str]) -> str:
+    """SQL for an array with a value of each quarter of the baseline, given its SQL by the quarter's period."""
+    return f"array({', '.join(map(one, range(BASELINE_PERIODS)))})"
 
 
 def ratio(numerator: str, denominator: str) -> str:

@@ -14,6 +14,7 @@ from workbench.history.series import (
     PartitionHistory,
     Track,
     slope,
+    stretches,
 )
 from workbench.numbers import APART, FAR, FEW_SAMPLES, LESS, MORE, MOST, NOISE, PART, TENTH
 
@@ -67,10 +68,8 @@ def episode(
     recent = at > limits.window_start / 2
     if recent.sum() >= FEW_MOVES:
         found.age_slope = slope(at[recent], age[recent])
-    _stretches(found, at, age, late, limits)
-    pauses = age > max(bound / 2, step) + explained
-    found.pauses, found.pause_share = _counted(at, pauses, limits)
-    found.late_times, _ = _counted(at, late, limits)
+    _latest(found, at, age, late, limits)
+    found.late_times = len(stretches(late[at > limits.window_start])[0])
     found.outages = _outages(at, late, changed, stops)
     if age[-1] <= band:
         return
@@ -133,11 +132,10 @@ def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> f
     return min(float(np.quantile(gaps, 1 - NOISE)), FAR * float(gaps[(len(gaps) - 1) // 2]))
 
 
-def _stretches(found: PartitionHistory, at: FloatArray, age: FloatArray, late: BoolArray, limits: Bounds) -> None:
+def _latest(found: PartitionHistory, at: FloatArray, age: FloatArray, late: BoolArray, limits: Bounds) -> None:
     if len(at) < 2:
         return
-    edges = np.diff(np.concatenate([[0], late.astype(np.int8), [0]]))
-    begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    begins, ends = stretches(late)
     over = ends < len(at)
     if over.any() and at[ends[over][-1]] > limits.window_start:
         begin, end = int(begins[over][-1]), int(ends[over][-1])
@@ -154,24 +152,14 @@ def _outages(at: FloatArray, late: BoolArray, changed: IntArray, stops: IntArray
     begins, ends = at[changed[stops]], at[changed[stops + 1]]
     if not len(stops) or float((ends - begins).sum()) > MOST * (at[-1] - at[0]):
         return 0
-    edges = np.diff(np.concatenate([[0], late.astype(np.int8), [0]]))
-    first, last = at[np.flatnonzero(edges == 1)], at[np.flatnonzero(edges == -1) - 1]
-    down = np.array(
-        [bool(np.any((begins <= to) & (ends >= since))) for since, to in zip(first, last, strict=True)], dtype=bool
-    )
+    from_at, until = stretches(late)
+    first, last = at[from_at], at[until - 1]
+    down = ((begins[None, :] <= last[:, None]) & (ends[None, :] >= first[:, None])).any(axis=1)
     first, last = first[down], last[down]
     # They are over if the next one would have come by now.
     if len(first) > 1 and at[-1] - last[-1] > MORE * float(np.median(np.diff(first))):
         return 0
     return len(first)
-
-
-def _counted(at: FloatArray, there: BoolArray, limits: Bounds) -> tuple[int, float | None]:
-    """In how many stretches of the window something was so, and its share of the window's samples."""
-    seen = there[at > limits.window_start]
-    if not len(seen):
-        return 0, None
-    return int(seen[0]) + int((np.diff(seen.astype(np.int8)) == 1).sum()), float(seen.mean())
 
 
 def drain(found: PartitionHistory, committed: Track, lag: Track | None, end: Track, changed: IntArray) -> None:

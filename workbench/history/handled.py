@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.series import FloatArray, Track
+from workbench.history.series import Track, tracks_of
 from workbench.numbers import FEW_SAMPLES, MISSED
-from workbench.runs import runs_of
 from workbench.window import Window
 
 _COUNTED = "process_time"
@@ -62,9 +61,9 @@ def handled_by(
     """
     found: dict[tuple[str, str, str | None], Handled] = {}
     parts = [
-        ((label["cluster"], label["group"], label["topic"]), at, value)
-        for label, at, value in counters_of(samples, window, groups)
-        if len(at) > 1
+        ((label["cluster"], label["group"], label["topic"]), line.at, line.value)
+        for label, line in counters_of(samples, window, groups)
+        if len(line) > 1
     ]
     earliest: dict[tuple[str, str], float] = {}
     for key, at, _ in parts:
@@ -89,8 +88,8 @@ def handled_by(
 
 def counters_of(
     samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
-) -> Iterator[tuple[Mapping[str, Any], FloatArray, FloatArray]]:
-    """Yield each counter of handled records: its labels, and its samples as seconds before the window's end and values.
+) -> Iterator[tuple[Mapping[str, Any], Track]]:
+    """Yield each counter of handled records, with its labels.
 
     Args:
         samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
@@ -101,16 +100,6 @@ def counters_of(
     wanted = pc.and_(pc.equal(samples["signal"], _COUNTED), pc.equal(samples["stat"], "count"))
     wanted = pc.and_(pc.and_(wanted, pc.is_valid(samples["value"])), pc.is_in(samples["group"], names))
     rows = samples.filter(wanted)
-    if not rows.num_rows:
-        return
-    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - window.end.timestamp()
-    values = rows["value"].to_numpy()
-    first = -window.seconds - window.baseline_seconds
-    columns = ("cluster", "group", "topic", "member", "processor", "source")
-    starts, ends = runs_of(rows, columns)
-    labels = rows.select(list(columns)).take(pa.array(starts)).to_pylist()
-    for label, begin, until in zip(labels, starts, ends, strict=True):
-        at, value = seconds[begin:until], values[begin:until]
-        inside = (at <= 1e-6) & (at >= first - 1e-6)
-        if (label["cluster"], label["group"]) in groups and inside.any():
-            yield label, at[inside], value[inside]
+    for label, line in tracks_of(rows, ("cluster", "group", "topic", "member", "processor", "source"), window):
+        if (label["cluster"], label["group"]) in groups:
+            yield label, line

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.history.handled import counters_of
-from workbench.history.series import FEW_MOVES, PartitionHistory, Track
+from workbench.history.series import FEW_MOVES, PartitionHistory, Track, stretches, tracks_of
 from workbench.numbers import FEW_SAMPLES, MOST
-from workbench.runs import runs_of
 from workbench.signals import SIGNALS, Grain
 from workbench.window import Window
 
@@ -61,7 +60,8 @@ def members_of(
     named: dict[str, set[str]] = {}
     for it in others.group_by(["group", "member"]).aggregate([]).to_pylist():
         named.setdefault(it["group"], set()).add(it["member"])
-    for label, at, value in counters:
+    for label, line in counters:
+        at, value = line.at, line.value
         if label["member"] not in named.get(label["group"], {label["member"]}):
             continue
         # A counter that begins anew has grown, too.
@@ -86,20 +86,11 @@ def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]
         window: baseline and window.
     """
     rows = samples.filter(pc.and_(pc.equal(samples["signal"], "group_members"), pc.is_valid(samples["value"])))
-    if not rows.num_rows:
-        return {}
-    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - window.end.timestamp()
-    values = rows["value"].to_numpy()
-    starts, ends = runs_of(rows, ("cluster", "group"))
-    labels = rows.select(["cluster", "group"]).take(pa.array(starts)).to_pylist()
-    found = {}
-    for label, begin, until in zip(labels, starts, ends, strict=True):
-        inside = seconds[begin:until] <= 1e-6
-        at, value = seconds[begin:until][inside], values[begin:until][inside]
-        order = np.argsort(at, kind="stable")
-        if len(at) >= 2:
-            found[label["cluster"], label["group"]] = Track(at[order], value[order])
-    return found
+    return {
+        (label["cluster"], label["group"]): line
+        for label, line in tracks_of(rows, ("cluster", "group"), window)
+        if len(line) >= 2
+    }
 
 
 def _none_since(counted: Track) -> float | None:
@@ -157,13 +148,12 @@ def moved_by_hand(
     if np.mean(counted.value > 0) < MOST and (counted.value[: len(counted.value) // 2] > 0).mean() < MOST:
         return
     step = float(np.median(np.diff(counted.at)))
-    edges = np.diff(np.concatenate([[0], (counted.value == 0).astype(np.int8), [0]]))
-    begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+    begins, ends = stretches(counted.value == 0)
     # The last commits of those that left are seen a sample or two later, and an exporter of commits may be later than one of members.
     alone = [
-        (float(counted.at[begin]) + 2 * step, float(counted.at[end]))
+        (float(counted.at[begin]) + 2 * step, float(counted.at[end - 1]))
         for begin, end in zip(begins, ends, strict=True)
-        if end - begin >= FEW_SAMPLES
+        if end - begin > FEW_SAMPLES
     ]
     for partition, story in parts.items():
         committed = lines[partition].get("committed", Track())

@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.history.handled import Handled, handled_by
 from workbench.history.members import MemberStory, counts_of, disproved, members_of, moved_by_hand
 from workbench.history.partition import told
-from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
+from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
 from workbench.history.skips import explained, unread_beginnings
 from workbench.history.turns import longest_turn
 from workbench.numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, TENTH, TREND_SAMPLES
-from workbench.runs import runs_of
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
@@ -145,7 +143,8 @@ def _explain_skips(
         if own is None and (own := counters.get((*key[:2], None))) is not None:
             of_others = (it for topic, it in lines.items() if topic[:2] == key[:2] and topic != key)
             others = dict(enumerate(line for it in of_others for line in it.values()))
-        explained(stories[key], lines[key], own, others)
+        if own is not None:
+            explained(stories[key], lines[key], own, others)
 
 
 def _repeated(
@@ -217,37 +216,18 @@ def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Tr
         pc.and_(pc.is_valid(samples["value"]), pc.equal(samples["stat"], "value")),
     )
     rows = samples.filter(pc.and_(wanted, pc.is_valid(samples["partition"])))
-    if not rows.num_rows:
-        return {}, set()
-    end = window.end.timestamp()
-    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - end
-    values = rows["value"].to_numpy()
-    first = -window.seconds - window.baseline_seconds
-    inside = (seconds >= first - 1e-6) & (seconds <= 1e-6)
-    names = ("cluster", "group", "topic", "signal", "partition")
-    starts, ends = runs_of(rows, names)
-    labels = {name: rows[name].take(pa.array(starts)).to_pylist() for name in names}
     # Who names a member with a commit or a lag is that member's own client, and so is an end that comes from there.
     clients = set(pc.unique(rows.filter(pc.is_valid(rows["member"]))["source"]).to_pylist())
-    sources = rows["source"].take(pa.array(starts)).to_pylist()
     found: dict[_Key, dict[str, Track]] = {}
     outside: set[_Key] = set()
-    for number, (begin, until) in enumerate(zip(starts, ends, strict=True)):
-        mask = inside[begin:until]
-        at, value = seconds[begin:until][mask], values[begin:until][mask]
-        if not len(at):
-            continue
-        if (np.diff(at) < 0).any():  # several members, one after the other
-            order = np.argsort(at, kind="stable")
-            at, value = at[order], value[order]
-        signal = labels["signal"][number]
-        group = labels["group"][number] if signal not in ("log_end_offset", "log_start_offset") else None
-        key = (labels["cluster"][number], group, labels["topic"][number], labels["partition"][number])
+    for label, line in tracks_of(rows, ("cluster", "group", "topic", "signal", "partition"), window, "source"):
+        signal = label["signal"]
+        group = label["group"] if signal not in ("log_end_offset", "log_start_offset") else None
+        key = (label["cluster"], group, label["topic"], label["partition"])
         if group is None and not signal.startswith("log_"):
             continue
-        if signal in ("log_end_offset", "consumer_lag") and sources[number] not in clients:
+        if signal in ("log_end_offset", "consumer_lag") and label["source"] not in clients:
             outside.add(key)
-        line = Track(at, value)
         found.setdefault(key, {})[_SIGNALS[signal]] = line.without_outliers() if signal.endswith("_offset") else line
     return found, outside
 

@@ -6,13 +6,18 @@ produced: 0 when none waits. Commits at intervals make a sawtooth of it; its usu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from workbench.numbers import FEW_SAMPLES
+from workbench.runs import runs_of
+from workbench.window import Window
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -98,7 +103,6 @@ class PartitionHistory:
         age_slope: of the age over the last half of the window, in seconds per second.
         late: whether it waits for longer than the objective and its cadence explain.
         late_times: in how many stretches of the window it was late.
-        pauses, pause_share: of the window, in how many stretches it was half an objective behind, and their share of the time.
         drain_in: until nothing waits, at the pace since the lag was highest; None if it does not shrink.
         drain_seen: for how long it has shrunk.
         outages: stretches of all the data in which it stood still and was late; 0 if it stands still most of the time, or has not done
@@ -108,7 +112,6 @@ class PartitionHistory:
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
         skip_waited: how long the first of them had waited, at most.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
-        skip_capacity: how many times faster it was than what was read next, while it was still behind.
         skip_new: whether they are the first of a new partition, before its first commit.
         back, back_ago: messages by which the commit went back, and when.
         above_end: messages by which the commit is above the log's end.
@@ -135,8 +138,6 @@ class PartitionHistory:
     age_slope: float | None = None
     late_times: int = 0
     outages: int = 0
-    pauses: int = 0
-    pause_share: float | None = None
     drain_in: float | None = None
     drain_seen: float | None = None
     late_from: float | None = None
@@ -152,7 +153,6 @@ class PartitionHistory:
     skip_rate: float | None = None
     skip_waited: float | None = None
     skip_read: float | None = None
-    skip_capacity: float | None = None
     skip_new: bool = False
     back: float | None = None
     back_ago: float | None = None
@@ -163,10 +163,40 @@ class PartitionHistory:
     usual_gap: float | None = None
 
 
+def tracks_of(
+    rows: pa.Table, names: Sequence[str], window: Window, *also: str
+) -> Iterator[tuple[dict[str, Any], Track]]:
+    """Yield each series of sorted rows that are equal in these columns: its labels (`also` of its first row), and its samples.
+
+    Those outside of baseline and window are left out.
+    """
+    if not rows.num_rows:
+        return
+    seconds = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6 - window.end.timestamp()
+    values = rows["value"].to_numpy()
+    inside = (seconds <= 1e-6) & (seconds >= -window.seconds - window.baseline_seconds - 1e-6)
+    starts, ends = runs_of(rows, names)
+    labels = rows.select([*names, *also]).take(pa.array(starts)).to_pylist()
+    for label, begin, until in zip(labels, starts, ends, strict=True):
+        mask = inside[begin:until]
+        at, value = seconds[begin:until][mask], values[begin:until][mask]
+        if (np.diff(at) < 0).any():  # several members, one after the other
+            order = np.argsort(at, kind="stable")
+            at, value = at[order], value[order]
+        if len(at):
+            yield label, Track(at, value)
+
+
 def pace_of(end: Track) -> float:
     """Growth of a line per second, from its first to its last sample; 0 where it falls or has no length."""
     span = float(end.at[-1] - end.at[0]) if len(end) >= 2 else 0.0
     return max(0.0, float(end.value[-1] - end.value[0])) / span if span > 0 else 0.0
+
+
+def stretches(there: BoolArray) -> tuple[IntArray, IntArray]:
+    """Where something begins to be so, and the places after the last ones where it is."""
+    edges = np.diff(np.concatenate([[0], there.astype(np.int8), [0]]))
+    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
 
 
 def slope(x: FloatArray, y: FloatArray) -> float:

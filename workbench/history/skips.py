@@ -1,12 +1,11 @@
 """Commits that passed what waited in one step: was it read, however fast, or skipped?
 
-Offsets alone show a pace. Three things say more: what the handlers have counted meanwhile, the pace at which the same partitions were
-read next while still behind, and whether a partition is new.
+Offsets alone show a pace. Two things say more: what the handlers have counted meanwhile, and whether a partition is new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from workbench.history.series import (
     Track,
     pace_of,
 )
-from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MISSED, MOST, NOISE, PART, SLACK, TENTH
+from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MISSED, MOST, NOISE, PART, SLACK
 
 
 def skip(
@@ -115,45 +114,38 @@ def unread_beginnings(
 def explained(
     parts: Mapping[int, PartitionHistory],
     lines: Mapping[int, Mapping[str, Track]],
-    handled: Handled | None,
+    handled: Handled,
     others: Mapping[int, Mapping[str, Track]] | None = None,
 ) -> None:
-    """Add, to each step that was noted, what the handlers and the pace afterwards say of it.
+    """Add, to each step that was noted, what the handlers say of it.
 
     Args:
         parts, lines: stories and series of one subscription.
-        handled: its counters; None: its handlers are not counted.
+        handled: its counters.
         others: series of other topics that the same counters count.
     """
-    committed = [own["committed"] for own in lines.values() if len(own.get("committed", ()))]
-    counted = [*committed, *(own["committed"] for own in (others or {}).values() if len(own.get("committed", ())))]
-    for partition, story in parts.items():
-        if story.skipped is None or story.skipped_ago is None:
-            continue
+    every = [*lines.values(), *(others or {}).values()]
+    counted = [own["committed"] for own in every if len(own.get("committed", ()))]
+    steps = {partition: it for partition, it in parts.items() if it.skipped is not None}
+    for partition, story in steps.items():
         own = lines[partition]["committed"]
         after, spacing = _when(story, own), story.interval or _spacing(parts)
         # In the same sample, or in its neighbour: members commit at different moments.
         together = [
-            other
-            for other, it in parts.items()
-            if it.skipped is not None and abs(_when(it, lines[other]["committed"]) - after) <= APART * spacing
+            it for other, it in steps.items() if abs(_when(it, lines[other]["committed"]) - after) <= APART * spacing
         ]
-        if handled is not None:
-            # A first commit is no movement.
-            passed = {other: parts[other].skipped or 0.0 for other in together}
-            moved = sum(it for other, it in passed.items() if not parts[other].skip_new)
-            total = sum(passed.values())
-            read, each = _read(story, own, after, counted, handled, total, moved)
-            # A filter, or handlers of whole batches: those that were passed may be of another kind than usually.
-            rarely = read is not None and each < MOST and read < MOST
-            # Not all counters have been measured since; those of a process that has just started have not been measured at all.
-            early = (read or 0.0) < MOST and handled.last < after + (1 - NOISE) * handled.every
-            near = MISSED * max(spacing, handled.every)
-            more = sum(value for at, value in handled.resumed if abs(at - after) <= near)
-            anew = read is not None and read < MOST <= read + more / max(each * total, 1.0)
-            story.skip_read = None if rarely or early or anew else read
-        if not story.skip_new:
-            story.skip_capacity = _capacity(lines.values(), after, spacing)
+        # A first commit is no movement.
+        moved = sum(it.skipped or 0.0 for it in together if not it.skip_new)
+        total = sum(it.skipped or 0.0 for it in together)
+        read, each = _read(story, own, after, counted, handled, total, moved)
+        # A filter, or handlers of whole batches: those that were passed may be of another kind than usually.
+        rarely = read is not None and each < MOST and read < MOST
+        # Not all counters have been measured since; those of a process that has just started have not been measured at all.
+        early = (read or 0.0) < MOST and handled.last < after + (1 - NOISE) * handled.every
+        near = MISSED * max(spacing, handled.every)
+        more = sum(value for at, value in handled.resumed if abs(at - after) <= near)
+        anew = read is not None and read < MOST <= read + more / max(each * total, 1.0)
+        story.skip_read = None if rarely or early or anew else read
 
 
 def _when(story: PartitionHistory, committed: Track) -> float:
@@ -220,55 +212,3 @@ def _read(
     if meanwhile > APART:
         return None, each
     return max(0.0, min(1.0, max(at_once, meanwhile))), each
-
-
-def _capacity(lines: Collection[Mapping[str, Track]], after: float, spacing: float) -> float | None:
-    """How many times faster than the next steps this one was, of all partitions that were behind; None if they are not any more.
-
-    Who is behind reads as fast as it can: what was read in one step tells how much is read in the next. All of them together, because
-    a member may read one after the other.
-    """
-    if not spacing:
-        return None
-    before = after - spacing
-
-    def arrive(end: Track) -> float:
-        return float(np.interp(after, end.at, end.value) - np.interp(before, end.at, end.value))
-
-    behind = [
-        own
-        for own in lines
-        if len(own.get("log_end", ()))
-        and len(own.get("committed", ()))
-        and _lag(own, before) >= 2 * arrive(own["log_end"])
-    ]
-    committed, ends = [own["committed"] for own in behind], [own["log_end"] for own in behind]
-    if not behind:
-        return None
-
-    def total(series: list[Track], at: float) -> float:
-        return float(sum(np.interp(at, it.at, it.value) for it in series))
-
-    here = total(committed, after)
-    jumped = here - total(committed, before)
-    fastest = None
-    for number in range(1, int(FEW_SAMPLES) + 1):
-        at = after + number * spacing
-        if at > max(float(it.at[-1]) for it in committed) + 0.5 * spacing:
-            break
-        there = total(committed, at)
-        moved = there - here
-        # Still behind by as much as it has just read; or it has read in this step what it left in the first, and had time for more.
-        if total(ends, at) - there < max(moved, TENTH * jumped):
-            if number == 1 and total(ends, after) - here >= 2 * (total(ends, at) - total(ends, after)):
-                fastest = moved
-            break
-        fastest = max(fastest or 0.0, moved)
-        here = there
-    # Who then stands still is not read at all.
-    return jumped / fastest if fastest else None
-
-
-def _lag(own: Mapping[str, Track], at: float) -> float:
-    end, committed = own["log_end"], own["committed"]
-    return float(np.interp(at, end.at, end.value) - np.interp(at, committed.at, committed.value))

@@ -14,11 +14,10 @@ from workbench.triage.verdict import Answer
 
 # By rule of the first question, which no signal answers.
 GATE = {
-    "no_lag": "Do the profiles fit (`workbench profiles check`)? Are the group, the topic, the window and `match` right?",
-    "old": "Is the exporter up? Is its clock right? For a time that has passed: `--until`.",
+    "no_lag": "Do the profiles fit (`workbench profiles check`)? Are the group, the topic, the window and `match` right? Is the"
+    " exporter up, and its clock right? For a time that has passed: `--until`.",
     "repeated": "The exporter answers from a memory that it does not renew: restart it, or read another one.",
     "bad": "The exporter writes placeholders instead of offsets: its log says which broker or group it cannot read.",
-    "no_age": "Samples without a time: read them from a Prometheus, or by `workbench watch`.",
 }
 _MOST = 6  # profiles named for one signal
 

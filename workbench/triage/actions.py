@@ -20,7 +20,7 @@ DUMPS = "py-spy dump, jstack, Go: /debug/pprof/goroutine?debug=2, Node: node ins
 _WEEK_MS = 604_800_000
 
 # The lag shrinks. (When it is gone depends on the backlog; `--watch` reports it.)
-SHRINKS = Check(feature="lag_slope", relation="<", value=0.0)
+SHRINKS = Check("lag_slope", "<", 0.0)
 
 
 def see_the_source(it: Subject) -> Action:
@@ -35,7 +35,7 @@ def see_the_source(it: Subject) -> Action:
         title="Check whether the metrics target is up; meanwhile ask Kafka itself",
         command=f"workbench snapshot --cluster {shell_word(it.cluster)} --group {shell_word(it.group)}",
         verify="the snapshot shows commits, and question 1 is answered with yes again",
-        checks=(Check(feature="lag_known_partitions", relation=">", value=0),),
+        checks=(Check("lag_known_partitions", ">", 0),),
     )
 
 
@@ -72,9 +72,9 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
         untold = tuple(member for member in hung if member not in told)
         limit, checks = row.limits.poll_age_seconds, list[Check]()
         if told:
-            checks.append(Check(feature="members", field="poll_age_seconds", items=told, relation="<", value=limit))
+            checks.append(Check("members", "<", limit, field="poll_age_seconds", items=told))
         if untold:  # its statistics stand still: they come with a poll
-            checks.append(Check(feature="members", field="stats_stand", items=untold, relation="=", value=0))
+            checks.append(Check("members", "=", 0, field="stats_stand", items=untold))
         return [
             Action(
                 title=f"Take a thread dump of the hanging members{names} ({DUMPS})",
@@ -84,8 +84,8 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             _restart(f"Restart the hanging members{names}", "every member polls again", who, *checks),
         ]
     moves = (
-        Check(feature="group_members", relation=">", value=0),
-        Check(feature="committed_moved", relation=">", value=0),
+        Check("group_members", ">", 0),
+        Check("committed_moved", ">", 0),
     )
     return [
         Action(
@@ -110,27 +110,18 @@ def _restart(title: str, verify: str, who: tuple[str, ...], *checks: Check) -> A
 
 def more_threads(row: SubscriptionFeatures, names: set[str], title: str) -> Action:
     """Add processor threads for some event types; `title` says how."""
-    sizing = capacity.processor_threads(row, names, objective_seconds=row.limits.time_lag_objective_seconds)
+    sizing = capacity.processor_threads(row, names)
     have = capacity.current_threads(row, names)
     threads = max(sizing.drain, have + 1) if sizing is not None else 2 * max(1, have)
     words = f" ({have} now; {sizing.words})" if sizing is not None and have else ""
-    threads, in_each = capacity.threads_in_members(row, names, threads, fill_ratio=row.limits.queue_fill_ratio)
-    words += in_each
+    threads, in_each = capacity.threads_in_members(row, names, threads)
     shared = ". Let the threads of a member share one queue; with several queues, the one with the most keys becomes the limit"
     return Action(
-        title=f"{title}{words}{shared}",
+        title=f"{title}{words}{in_each}{shared}",
         verify="the queues of these types are less than half full within 5 min, and the lag shrinks",
         kind="scale_processors",
         parameters={"processors": sorted(names), "threads": threads},
-        checks=(
-            Check(
-                feature="queues",
-                field="fill",
-                items=tuple(sorted(names)),
-                relation="<",
-                value=row.limits.queue_fill_ratio,
-            ),
-        ),
+        checks=(Check("queues", "<", row.limits.queue_fill_ratio, field="fill", items=tuple(sorted(names))),),
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from workbench.humanize import duration, listed, plural, printable, quantity, shell_word, size
+from workbench.humanize import numbered, plural, printable, quantity, shell_word, size
 from workbench.numbers import SEVERAL
 from workbench.queues.tools import Tools
 from workbench.triage.finding import Action, Evidence
@@ -39,8 +39,8 @@ class Mover:
         clients: its client ids, as far as they are known.
         brokers: those on which it moves more than before.
         since, until: when it did, in seconds since the epoch; `until` is None if it still does.
-        before, now: bytes/s on these brokers together, before that and during it.
-        share: its part of all that is moved more there, 0 to 1.
+        bytes_per_second_before, bytes_per_second: on these brokers together, before that and during it.
+        share_of_rise: its part of all that is moved more there, 0 to 1.
         measured_by: the signal that tells its bytes.
         behind_seconds: age of what it reads; None if nobody measures it.
         unread_bytes: what it still has to read; None if not known.
@@ -52,9 +52,9 @@ class Mover:
     brokers: tuple[int, ...]
     since: float
     until: float | None
-    before: float
-    now: float
-    share: float
+    bytes_per_second_before: float
+    bytes_per_second: float
+    share_of_rise: float
     measured_by: str
     behind_seconds: float | None = None
     unread_bytes: float | None = None
@@ -72,18 +72,18 @@ class Victim:
     Attributes:
         brokers: where.
         since: when it began to wait, in seconds since the epoch.
-        behind_before, behind_now: what waits there, in seconds of what arrives there.
-        growth: of its lag there, as a share of what arrives; below 0 if it catches up.
-        elsewhere: the same growth on brokers that do not serve the offender; None if it reads from no such broker.
+        behind_seconds_before, behind_seconds: what waits there, in seconds of what arrives there.
+        lag_growth_of_arrivals: of its lag there, as a share of what arrives; below 0 if it catches up.
+        lag_growth_elsewhere: the same on brokers that do not serve the offender; None if it reads from no such broker.
     """
 
     group: str
     brokers: tuple[int, ...]
     since: float
-    behind_before: float
-    behind_now: float
-    growth: float
-    elsewhere: float | None
+    behind_seconds_before: float
+    behind_seconds: float
+    lag_growth_of_arrivals: float
+    lag_growth_elsewhere: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,48 +91,48 @@ class BlamedCause:
     """One offender and its victims: a correlation of reads, waiting and the brokers' own signals in time and place.
 
     Attributes:
-        served: groups that read from its brokers, besides itself.
-        others, held_up_there: groups that read from other brokers that nobody is blamed for, and how many of them are held up.
-        cap: bytes/s for each of its client ids on each broker that would leave the others what they need; None if not known.
-        done_seconds: how long it then takes to reach the end of its logs.
+        groups_served: those that read from its brokers, besides itself.
+        groups_elsewhere, held_up_elsewhere: those that read from other brokers that nobody is blamed for, and how many of them are
+            held up.
+        cap_bytes_per_second: for each of its client ids on each broker, leaves the others what they need; None if not known.
+        done_seconds_at_cap: how long it then takes to reach the end of its logs.
     """
 
     offender: Mover
     victims: tuple[Victim, ...]
     strains: tuple[Strain, ...]
-    served: int
-    others: int
-    held_up_there: int
-    cap: float | None
-    done_seconds: float | None
+    groups_served: int
+    groups_elsewhere: int
+    held_up_elsewhere: int
+    cap_bytes_per_second: float | None
+    done_seconds_at_cap: float | None
 
     @property
     def headline(self) -> str:
         """In one sentence."""
         it = self.offender
-        verb = "writes" if it.kind == "writer" else "reads"
-        where = f"{'broker' if len(it.brokers) == 1 else 'brokers'} {listed(it.brokers)}"
+        verb, way = ("writes", "to") if it.kind == "writer" else ("reads", "from")
         return (
-            f"{it.words[:1].upper()}{it.words[1:]} {verb} {size(it.now)}/s {'to' if it.kind == 'writer' else 'from'} {where}"
-            f" (before: {size(it.before)}/s), and {plural(len(self.victims), 'group')} there"
+            f"{it.words[:1].upper()}{it.words[1:]} {verb} {rate_of(it.bytes_per_second)} {way} {numbered('broker', it.brokers)}"
+            f" (before: {size(it.bytes_per_second_before)}/s), and {plural(len(self.victims), 'group')} there"
             f" {'is' if len(self.victims) == 1 else 'are'} held up."
         )
 
     @property
     def comparison(self) -> str:
         """What speaks for it being the offender and not only busy."""
-        of = f"{len(self.victims)} of {plural(self.served, 'group')} that share its brokers fell behind after it began"
-        if not self.others:
+        of = f"{len(self.victims)} of {plural(self.groups_served, 'group')} that share its brokers fell behind after it began"
+        if not self.groups_elsewhere:
             return f"{of}; it moves data on every broker, so there is none to compare with: only before and after."
-        return f"{of}; of {self.others} on other brokers {self.held_up_there} did."
+        return f"{of}; of {self.groups_elsewhere} on other brokers {self.held_up_elsewhere} did."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleared:
     """A busy reader that is not accused, and the reason."""
 
-    words: str
-    now: float
+    who: str
+    bytes_per_second: float
     because: str
 
 
@@ -170,8 +170,8 @@ def actions_of(
         tools: commands.
         quotas: of client ids now, as `Observer.client_quotas` tells them; None: not known.
     """
-    it = cause.offender
-    if cause.cap is None or not it.clients:
+    it, cap = cause.offender, cause.cap_bytes_per_second
+    if cap is None or not it.clients:
         why = "its client ids are not known" if not it.clients else "what the brokers give in all is not known"
         return [
             Action(
@@ -186,11 +186,11 @@ def actions_of(
         word, was = shell_word(client), (quotas or {}).get((client, writes))
         found.append(
             Action(
-                title=f"Cap client id {printable(client)} at {size(cause.cap)}/s on each broker: quotas of its user, if there are any,"
+                title=f"Cap client id {printable(client)} at {size(cap)}/s on each broker: quotas of its user, if there are any,"
                 " count before it",
-                command=tools.limit_client(word, round(cause.cap), writes=writes),
-                verify=f"it moves at most {size(cause.cap)}/s from each broker, and the groups that are held up catch up",
-                parameters={"client": client, "bytes_per_second": round(cause.cap), "writes": writes},
+                command=tools.limit_client(word, round(cap), writes=writes),
+                verify=f"it moves at most {size(cap)}/s from each broker, and the groups that are held up catch up",
+                parameters={"client": client, "bytes_per_second": round(cap), "writes": writes},
             )
         )
         found.append(
@@ -236,14 +236,6 @@ def strain_words(it: Strain) -> str:
     return f"broker {it.broker}: {one.signal}{kind} {quantity(one.value, one.unit)}{before}"
 
 
-def victim_words(it: Victim) -> str:
-    """Its waiting before and now, and elsewhere."""
-    elsewhere = f", on other brokers {it.elsewhere:+.0%}" if it.elsewhere is not None else ""
-    return (
-        f"{duration(it.behind_before)} → {duration(it.behind_now)} behind, lag {it.growth:+.0%} of arrivals{elsewhere}"
-    )
-
-
 def document(found: Impact, cluster: str, actions: Sequence[Sequence[Action]]) -> dict[str, Any]:
     """The document `workbench.impact/1`."""
     return {
@@ -256,51 +248,27 @@ def document(found: Impact, cluster: str, actions: Sequence[Sequence[Action]]) -
         "answer": found.answer,
         "sentence": found.sentence,
         "causes": [_cause(it, taken) for it, taken in zip(found.causes, actions, strict=True)],
-        "cleared": [{"who": it.words, "bytes_per_second": it.now, "because": it.because} for it in found.cleared],
+        "cleared": [asdict(it) for it in found.cleared],
         "held_up": {group: list(brokers) for group, brokers in (found.held_up or {}).items()},
         "missing": list(found.missing),
     }
 
 
 def _cause(it: BlamedCause, actions: Sequence[Action]) -> dict[str, Any]:
-    of = it.offender
     return {
         "headline": it.headline,
         "comparison": it.comparison,
-        "offender": {
-            "kind": of.kind,
-            "name": of.name,
-            "clients": list(of.clients),
-            "brokers": list(of.brokers),
-            "since": instant(of.since),
-            "until": instant(of.until),
-            "bytes_per_second_before": of.before,
-            "bytes_per_second": of.now,
-            "share_of_rise": of.share,
-            "measured_by": of.measured_by,
-            "behind_seconds": of.behind_seconds,
-            "unread_bytes": of.unread_bytes,
-        },
-        "victims": [
-            {
-                "group": one.group,
-                "brokers": list(one.brokers),
-                "since": instant(one.since),
-                "behind_seconds_before": one.behind_before,
-                "behind_seconds": one.behind_now,
-                "lag_growth_of_arrivals": one.growth,
-                "lag_growth_elsewhere": one.elsewhere,
-            }
-            for one in it.victims
-        ],
+        **asdict(it),
+        "offender": _dated(it.offender) | {"until": instant(it.offender.until)},
+        "victims": [_dated(one) for one in it.victims],
         "strains": [strain_json(one) for one in it.strains],
-        "groups_served": it.served,
-        "groups_elsewhere": it.others,
-        "held_up_elsewhere": it.held_up_there,
-        "cap_bytes_per_second": it.cap,
-        "done_seconds_at_cap": it.done_seconds,
         "actions": [action_json(one) for one in actions],
     }
+
+
+def _dated(it: Mover | Victim) -> dict[str, Any]:
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(it).items()}
+    return {**values, "since": instant(it.since)}
 
 
 def strain_json(it: Strain) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from workbench.triage.finding import (
     Missing,
     PartitionLag,
     PathStep,
-    Scope,
     TimeLag,
 )
 from workbench.triage.leaves import leaf_of
@@ -60,6 +59,7 @@ def build_finding(
     leaf = leaf_of(verdict)
     sizing = leaf.sizing(row)
     at_risk = _is_at_risk(row, leaf.state)
+    loss = f"Retention deletes unread messages in about {duration(row.loss_seconds)}. " if at_risk else ""
     subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, recording)
     return Finding(
         cluster=row.cluster,
@@ -67,7 +67,7 @@ def build_finding(
         topic=row.topic,
         verdict=verdict,
         state=leaf.state,
-        headline=(_loss_to_come(row) if at_risk else "") + leaf.headline(row),
+        headline=loss + leaf.headline(row),
         scope=replace(
             leaf.scope(row),
             needed=sizing.keep_up if sizing is not None else None,
@@ -100,27 +100,21 @@ def of_kind(finding: Finding, kind: str | None) -> Finding:
     why = cannot_judge(kind) if kind is not None else None
     if why is None:
         return replace(finding, kind=kind)
-    return replace(
-        finding,
+    it = finding
+    return Finding(
+        cluster=it.cluster,
+        group=it.group,
+        topic=it.topic,
         kind=kind,
         verdict=Verdict.CANNOT_TELL,
         state=State.CANNOT_TELL,
         headline=f"Cannot tell: {why}.",
-        scope=Scope(),
-        time_lag=TimeLag(seconds=None, method="unknown"),
-        eta_drain_seconds=None,
-        eta_loss_seconds=None,
-        path=(),
-        candidates=(),
-        contributing=(),
-        missing=(),
-        actions=(),
+        lag_messages=it.lag_messages,
+        arrival_per_second=it.arrival_per_second,
+        lag_slope=it.lag_slope,
+        partitions=it.partitions,
         runbook=leaf_of(Verdict.CANNOT_TELL).runbook,
-        since=None,
-        sizing=None,
-        shortfall=None,
-        not_ruled_out=(),
-        also_seen=(),
+        features=it.features,
     )
 
 
@@ -139,11 +133,6 @@ def _also_seen(row: SubscriptionFeatures) -> tuple[str, ...]:
         way = way_of(row.answers, proven_by(row.reasons), row, Ask("lagging"))
         found.append(f"It lags, too. {leaf_of(way.verdict).headline(replace(row, verdict=way.verdict))}")
     return tuple(found)
-
-
-def _loss_to_come(row: SubscriptionFeatures) -> str:
-    """What leads the headline."""
-    return f"Retention deletes unread messages in about {duration(row.loss_seconds)}. "
 
 
 def _is_at_risk(row: SubscriptionFeatures, state: State) -> bool:

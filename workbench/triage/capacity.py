@@ -37,7 +37,7 @@ def _up(number: float) -> int:
     return math.ceil(number - 1e-9)
 
 
-def processor_threads(row: SubscriptionFeatures, processors: set[str], *, objective_seconds: float) -> Sizing | None:
+def processor_threads(row: SubscriptionFeatures, processors: set[str]) -> Sizing | None:
     """Processor threads that these event types need; None if a rate is not known.
 
     While queues are full, the rate of attempts is the throughput and not the arrival rate. So the arrivals of the topic are divided
@@ -60,7 +60,7 @@ def processor_threads(row: SubscriptionFeatures, processors: set[str], *, object
     share = sum(part for part, _ in timed) / total
     # Seconds of work for these types per record of the topic.
     seconds = sum(part / total * each for part, each in timed)
-    window = CATCH_UP * objective_seconds
+    window = CATCH_UP * row.limits.time_lag_objective_seconds
     busy = arrival * seconds
     more = (row.lag_messages or 0) / window * seconds
     keep_up = max(1, _up(busy / UTILISATION))
@@ -82,20 +82,18 @@ def current_threads(row: SubscriptionFeatures, processors: set[str]) -> int:
     return max(queues, round(busy))
 
 
-def loaded_members(row: SubscriptionFeatures, processors: set[str], *, fill_ratio: float) -> tuple[int, int]:
+def loaded_members(row: SubscriptionFeatures, processors: set[str]) -> tuple[int, int]:
     """(members whose queues of these event types fill up, members that have such queues). Threads of other members would be idle."""
     fills: dict[str, float] = {}
     for queue in row.queues:
         if queue.processor in processors and queue.member is not None and queue.fill is not None:
             fills[queue.member] = max(queue.fill, fills.get(queue.member, 0.0))
-    return sum(fill >= fill_ratio for fill in fills.values()), len(fills)
+    return sum(fill >= row.limits.queue_fill_ratio for fill in fills.values()), len(fills)
 
 
-def threads_in_members(
-    row: SubscriptionFeatures, processors: set[str], threads: int, *, fill_ratio: float
-) -> tuple[int, str]:
+def threads_in_members(row: SubscriptionFeatures, processors: set[str], threads: int) -> tuple[int, str]:
     """Total threads so that the busiest member has enough, if all members have the same number; and the reason in words."""
-    loaded, members = loaded_members(row, processors, fill_ratio=fill_ratio)
+    loaded, members = loaded_members(row, processors)
     if 0 < loaded < members:  # only the partitions of some members hold their keys
         each = -(-threads // loaded)
         return (
@@ -113,20 +111,19 @@ def threads_in_members(
     return threads, ""
 
 
-def consumers(row: SubscriptionFeatures, *, objective_seconds: float) -> Sizing | None:
+def consumers(row: SubscriptionFeatures) -> Sizing | None:
     """Consumers that are needed at the rate at which each one commits now; None if that rate is not known.
 
     A partition has one consumer. With 8 partitions, 5, 6 or 7 consumers all leave two partitions to one consumer, so they keep up with
     no more than 4 do. In such a case the result is the next number that helps.
     """
     members, arrival, partitions = row.group_members, row.arrival_per_second, row.partition_count
-    lag_slope = row.lag_slope
-    if not members or arrival is None or lag_slope is None:
+    if not members or arrival is None or row.lag_slope is None:
         return None
-    pace = (arrival - lag_slope) / members
+    pace = (arrival - row.lag_slope) / members
     if pace <= 0:
         return None
-    window = CATCH_UP * objective_seconds
+    window = CATCH_UP * row.limits.time_lag_objective_seconds
     exact = _up(arrival / pace / UTILISATION)
     keep_up = _whole_partitions(exact, partitions)
     drain = _whole_partitions(_up((arrival + (row.lag_messages or 0) / window) / pace / UTILISATION), partitions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from workbench.triage.subscription import SubscriptionFeatures
@@ -21,7 +21,7 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
 _NAMES = {"partitions": "partition", "members": "member", "processors": "processor", "queues": "processor"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """One comparison.
 
@@ -35,6 +35,7 @@ class Check:
     feature: str
     relation: str
     value: float
+    _: KW_ONLY
     field: str | None = None
     items: tuple[str, ...] = ()
 

@@ -17,13 +17,13 @@ from workbench.thresholds import Thresholds
 from workbench.triage.build import build_finding, of_kind
 from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding
-from workbench.triage.judge import judged
 from workbench.triage.onset import onset
 from workbench.triage.rows import measured_of, with_facts
 from workbench.triage.settle import WAITING, Begun, with_settings
 from workbench.triage.subject import Recording
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
+from workbench.triage.walk import judged
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _judged(
 def load() -> None:
     """Import the modules of a triage, pyspark among them, while Spark starts."""
     from workbench.features import each, subscriptions  # noqa: F401
-    from workbench.triage import judge  # noqa: F401
+    from workbench.triage import walk  # noqa: F401
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -268,14 +268,14 @@ class Finding:
     verdict: Verdict
     state: State
     headline: str
-    scope: Scope
-    time_lag: TimeLag
+    scope: Scope = Scope()
+    time_lag: TimeLag = TimeLag(seconds=None, method="unknown")
     lag_messages: int | None
     arrival_per_second: float | None
     lag_slope: float | None
-    eta_drain_seconds: float | None
-    eta_loss_seconds: float | None
-    path: tuple[PathStep, ...]
+    eta_drain_seconds: float | None = None
+    eta_loss_seconds: float | None = None
+    path: tuple[PathStep, ...] = ()
     partitions: tuple[PartitionLag, ...] = ()
     candidates: tuple[Verdict, ...] = ()
     contributing: tuple[str, ...] = ()

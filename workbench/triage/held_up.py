@@ -73,13 +73,13 @@ class HeldUp:
                     group=group,
                     brokers=tuple(self.keys[row][1] for row in held),
                     since=float(self._all.times[min(self._since(row, span) for row in held)]),
-                    behind_before=float(np.nan_to_num(before[worst])),
-                    behind_now=float(now[worst]),
-                    growth=float(np.nan_to_num(growth[worst])),
-                    elsewhere=_worst(growth[there]),
+                    behind_seconds_before=float(np.nan_to_num(before[worst])),
+                    behind_seconds=float(now[worst]),
+                    lag_growth_of_arrivals=float(np.nan_to_num(growth[worst])),
+                    lag_growth_elsewhere=_worst(growth[there]),
                 )
             )
-        return tuple(sorted(found, key=lambda it: -it.behind_now)), served
+        return tuple(sorted(found, key=lambda it: -it.behind_seconds)), served
 
     def elsewhere(self, brokers: Sequence[int], span: Span) -> tuple[int, int]:
         """Groups that read from these brokers, and how many of them are held up there."""

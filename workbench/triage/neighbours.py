@@ -83,7 +83,9 @@ def blame(all_of: Neighbourhood, limits: Thresholds) -> Impact:
             causes.append(found)
             continue
         now = sum(_mean(line[-_TREND:]) for line in it.lines.values())
-        cleared.append((max(now, found.moved), Cleared(words=named(it.kind, it.name), now=now, because=found.because)))
+        cleared.append(
+            (max(now, found.moved), Cleared(who=named(it.kind, it.name), bytes_per_second=now, because=found.because))
+        )
         if found.is_open:
             unsure.append(named(it.kind, it.name))
     causes.sort(key=lambda it: (-len(it.victims), it.offender.name))
@@ -251,20 +253,20 @@ def _judged(
             brokers=brokers,
             since=float(all_of.times[span.begin]),
             until=float(all_of.times[span.end - 1]) if span.ends else None,
-            before=moved.before,
-            now=now,
-            share=share,
+            bytes_per_second_before=moved.before,
+            bytes_per_second=now,
+            share_of_rise=share,
             measured_by=it.measured_by,
             behind_seconds=mean_of(ages[span.begin : span.end]) if ages is not None else None,
             unread_bytes=unread,
         ),
         victims=victims,
         strains=strains,
-        served=served,
-        others=others,
-        held_up_there=there,
-        cap=cap,
-        done_seconds=done,
+        groups_served=served,
+        groups_elsewhere=others,
+        held_up_elsewhere=there,
+        cap_bytes_per_second=cap,
+        done_seconds_at_cap=done,
     )
 
 

@@ -9,30 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from workbench import numbers as n
 from workbench.humanize import counted, duration
-from workbench.numbers import (
-    APART,
-    BUSY,
-    COUNTED,
-    DEPLOY_SECONDS,
-    DRAIN_SECONDS,
-    FAR,
-    IDLE,
-    LESS,
-    MORE,
-    MOST,
-    NEAR_QUOTA,
-    NEVER_EMPTY,
-    NOISE,
-    PART,
-    PAUSE_SECONDS,
-    QUOTA_PAUSE_SECONDS,
-    SEVERAL,
-    SKIP_RATE,
-    STALE,
-    TENTH,
-    USUAL_SECONDS,
-)
 from workbench.thresholds import Thresholds
 
 _DEFAULT = Thresholds()
@@ -65,7 +43,7 @@ TERMS = (
     Term(
         "baseline",
         f"The time before the window that it is compared with: 1 h, or `--baseline`. What arrives usually is known from"
-        f" {duration(USUAL_SECONDS)} of it on.",
+        f" {duration(n.USUAL_SECONDS)} of it on.",
         ("before", "usual", "as before"),
     ),
     Term(
@@ -94,7 +72,7 @@ TERMS = (
     Term(
         "catches up in time",
         "No partition that is behind stands still, the lag shrinks in the last third of the window, and each is done within"
-        f" {duration(DRAIN_SECONDS)} or twice its present time lag, whichever is longer, and before retention deletes what waits.",
+        f" {duration(n.DRAIN_SECONDS)} or twice its present time lag, whichever is longer, and before retention deletes what waits.",
         ("draining", "catching up"),
     ),
     Term(
@@ -104,17 +82,17 @@ TERMS = (
     ),
     Term(
         "hold the lag",
-        f"A few partitions are behind while others are not, each with {APART:g} × the typical lag or more. Or each has more than"
+        f"A few partitions are behind while others are not, each with {n.APART:g} × the typical lag or more. Or each has more than"
         f" {_DEFAULT.hot_factor:g} × min(mean, median) of all (`hot_factor`), more than"
         f" {counted(_DEFAULT.hot_floor_messages, 'message')}"
-        f" (`hot_floor_messages`), and {TENTH:.0%} of the highest or more. What stands still is never counted.",
+        f" (`hot_floor_messages`), and {n.TENTH:.0%} of the highest or more. What stands still is never counted.",
         ("hot",),
     ),
     Term(
         "stands still",
         "Its commit has not moved while messages waited as long, for the longest of: twice its usual time between two commits,"
-        f" twice the longest turn of partitions that are read in turns, and the objective or {duration(PAUSE_SECONDS)}, whichever is"
-        f" shorter; where a quota holds the group up, {duration(QUOTA_PAUSE_SECONDS)}. In JSON: frozen_partitions.",
+        f" twice the longest turn of partitions that are read in turns, and the objective or {duration(n.PAUSE_SECONDS)}, whichever is"
+        f" shorter; where a quota holds the group up, {duration(n.QUOTA_PAUSE_SECONDS)}. In JSON: frozen_partitions.",
         ("stand still", "stopped", "frozen", "standing"),
     ),
     Term(
@@ -124,48 +102,47 @@ TERMS = (
     ),
     Term(
         "stale_seconds",
-        f"Data are too old from max({APART:g} × `stale_after_seconds`, {STALE:g} × the time between two samples) on:"
-        f" {duration(APART * _DEFAULT.stale_after_seconds)} by default.",
+        f"Data are too old from max({n.APART:g} × `stale_after_seconds`, {n.STALE:g} × the time between two samples) on:"
+        f" {duration(n.APART * _DEFAULT.stale_after_seconds)} by default.",
         ("too old",),
     ),
     Term(
         "skipped",
-        f"In one step, commits passed messages of which the handlers counted less than {_percent(PART)}. Where nobody counts them: at"
-        f" {_DEFAULT.skip_pace_ratio:g} × the usual pace (`skip_pace_ratio`) or more, and {SKIP_RATE:,.0f} messages/s or more in all"
+        f"In one step, commits passed messages of which the handlers counted less than {_percent(n.PART)}. Where nobody counts them: at"
+        f" {_DEFAULT.skip_pace_ratio:g} × the usual pace (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all"
         " partitions.",
         ("that nobody read", "quick step"),
     ),
     Term(
         "doubtful",
-        f"{COUNTED:g} messages or more were passed in one step, and the handlers counted {_percent(PART)} to {_percent(MOST)} of them."
-        f" Where nobody counts them: they had waited for more than {duration(DEPLOY_SECONDS)} and were passed {APART:g} × as fast as"
-        f" what was read next, or, where nothing was left to read, {FAR:g} × as fast as anything before or since; or they are the first"
-        " records of a new partition.",
+        f"{n.COUNTED:g} messages or more were passed in one step, and the handlers counted {_percent(n.PART)} to {_percent(n.MOST)} of"
+        f" them. Where nobody counts them: they had waited for more than {duration(n.DEPLOY_SECONDS)} and were passed {n.FAR:g} × as"
+        f" fast as anything before or since; or they are the first records of a new partition.",
         ("so fast that",),
     ),
     Term(
         "pace",
         "Messages/s read lately where the group is behind, divided by what arrived there in the baseline, for each member that is left."
-        f" At {1 - NOISE:g} × or more it is the usual pace, below {LESS:g} × it is less than before.",
+        f" At {1 - n.NOISE:g} × or more it is the usual pace, below {n.LESS:g} × it is less than before.",
         ("usual pace", "reads less", "reads as fast as before", "pace before"),
     ),
     Term(
         "hangs",
         f"A member that still reports has not polled for more than `poll_age_seconds` ({duration(_DEFAULT.poll_age_seconds)}) and"
-        f" {APART:g} × its longest time between two polls before; or its client's statistics no longer change.",
+        f" {n.APART:g} × its longest time between two polls before; or its client's statistics no longer change.",
         ("hung", "do not poll", "hang"),
     ),
     Term(
         "own work",
         f"The consumer itself is the limit: a queue is {_percent(_DEFAULT.queue_fill_ratio)} full, entering one takes"
-        f" {duration(_DEFAULT.enqueue_seconds)} and {_DEFAULT.enqueue_ratio:g} × the baseline, {NEVER_EMPTY:g} fetched messages always"
-        f" wait, the polling thread waits for records at most {_percent(IDLE)} of the time, or handlers take {_percent(BUSY)} of"
-        " a thread.",
+        f" {duration(_DEFAULT.enqueue_seconds)} and {_DEFAULT.enqueue_ratio:g} × the baseline, {n.NEVER_EMPTY:g} fetched"
+        f" messages always wait, the polling thread waits for records at most {_percent(n.IDLE)} of the time, or handlers take"
+        f" {_percent(n.BUSY)} of a thread.",
         ("handlers take the time", "queues are backed up", "queues of its own"),
     ),
     Term(
         "busy all the time",
-        f"Handlers take {_percent(BUSY)} of a thread or more, and {_percent(LESS)} of what they handle is committed.",
+        f"Handlers take {_percent(n.BUSY)} of a thread or more, and {_percent(n.LESS)} of what they handle is committed.",
         ("works all the time",),
     ),
     Term(
@@ -179,16 +156,16 @@ TERMS = (
     Term(
         "at its quota",
         f"Kafka's quotas are read (setting `bootstrap`), no client tells its throttle time, and the group lately read at most"
-        f" {MORE:g} × what they allow, while {MORE:g} × as much arrives and it reads {_percent(NEAR_QUOTA)} of it or more.",
+        f" {n.MORE:g} × what they allow, while {n.MORE:g} × as much arrives and it reads {_percent(n.NEAR_QUOTA)} of it or more.",
         ("its quota allows",),
     ),
     Term(
         "no more than before",
-        f"Within {_percent(NOISE)} of the baseline: two samples of the same differ by as much.",
+        f"Within {_percent(n.NOISE)} of the baseline: two samples of the same differ by as much.",
     ),
     Term(
         "again and again",
-        f"{SEVERAL:g} times or more: twice may be chance.",
+        f"{n.SEVERAL:g} times or more: twice may be chance.",
     ),
     Term(
         "has a member",

@@ -1,16 +1,59 @@
-"""The walk through the tree: answers, verdict, path, and what open questions leave possible."""
+"""Judgement of one subscription: its features answer every question, and the walk through the tree ends at a verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import datetime
 
+from workbench.expectations import NOTHING_EXPECTED, Expectations
+from workbench.features.measured import MeasuredSubscription
+from workbench.schedule import schedule_of
+from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Conclude, Node, Outcome, Rule, deciding
 from workbench.triage.order import ROOT, TREE
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict
 
+_MEASURED = tuple(field.name for field in fields(MeasuredSubscription))
 Step = tuple[Node, Answer]
+
+
+def judged(
+    measured: MeasuredSubscription,
+    thresholds: Thresholds,
+    expectations: Expectations = NOTHING_EXPECTED,
+    *,
+    at: datetime | None = None,
+) -> SubscriptionFeatures:
+    """Answer every question about a subscription.
+
+    Args:
+        measured: its features.
+        thresholds: of the tree; objective and commit interval of its group come from `expectations`.
+        at: the window's end; without it, no group is a batch.
+    """
+    limits, batch = expectations.limits(thresholds, measured.group), expectations.of(measured.group).settings.batch
+    row = SubscriptionFeatures(
+        **{name: getattr(measured, name) for name in _MEASURED},
+        limits=limits,
+        schedule=schedule_of(batch) if batch is not None else None,
+        at=at,
+        answers={},
+        reasons={},
+        verdict=Verdict.CANNOT_TELL,
+    )
+    rules = decided(row)
+    answers = {name: rule.answer for name, rule in rules.items()}
+    reasons = {name: rule.id for name, rule in rules.items()}
+    way = way_of(answers, proven_by(reasons), row)
+    path, passed = tuple(it.id for it in way.path), tuple(it.id for it in way.passed)
+    return row.with_answers(answers=answers, reasons=reasons, verdict=way.verdict, path=path, passed=passed)
+
+
+def decided(row: SubscriptionFeatures) -> dict[str, Rule]:
+    """The rule that answers each question, by the question's id."""
+    return {name: deciding(node.rules, row) for name, node in TREE.items()}
 
 
 def ways(
@@ -31,11 +74,6 @@ def ways(
         if answers is None or answers[node.id] in (answer, Answer.CANNOT_TELL):
             for way, end in ways(answers, outcome):
                 yield ((node, answer), *way), end
-
-
-def decided(row: SubscriptionFeatures) -> dict[str, Rule]:
-    """The rule that answers each question, by the question's id."""
-    return {name: deciding(node.rules, row) for name, node in TREE.items()}
 
 
 @dataclass(frozen=True, slots=True)

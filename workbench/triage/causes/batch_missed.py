@@ -13,11 +13,6 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def has_missed_its_batch(row: Row) -> bool:
-    """Whether no run came that was due."""
-    return row.batch_missed
-
-
 def _headline(row: Row) -> str:
     there = " Its members are there, but they commit nothing." if row.group_members else ""
     wait = counted(row.lag_messages, "message waits", "messages wait")
@@ -36,7 +31,7 @@ def _actions(it: Subject, _row: Row) -> list[Action]:
             verify="the committed offsets advance within 1 min",
             kind="restart_consumers",
             parameters={"members": []},
-            checks=(Check(feature="committed_moved", relation=">", value=0), SHRINKS),
+            checks=(Check("committed_moved", ">", 0), SHRINKS),
         ),
     ]
 

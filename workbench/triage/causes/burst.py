@@ -74,7 +74,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         then = f"once it ends, the present pace needs {duration(row.lag_messages / spare)} for the backlog of now"
     else:
         then = "at the present pace the backlog stays, even when it ends"
-    sizing = capacity.consumers(row, objective_seconds=row.limits.time_lag_objective_seconds)
+    sizing = capacity.consumers(row)
     more = f" ({sizing.words})" if sizing is not None else ""
     return [
         Action(

@@ -95,7 +95,7 @@ def _headline(row: Row) -> str:
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
-    warm = Check(feature="cold_messages", relation="=", value=0.0)
+    warm = Check("cold_messages", "=", 0.0)
     second = "let it begin at the end of the log, and read what is between with a second group, at a cap"
     if row.tail_seconds is not None:
         first = Action(

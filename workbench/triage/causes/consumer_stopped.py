@@ -8,7 +8,6 @@ from math import floor
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.triage.actions import consume_again, hung_or_gone
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
-from workbench.triage.causes.batch_missed import has_missed_its_batch
 from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
@@ -66,7 +65,7 @@ QUESTION = Node(
     question="Is the group consuming: members, polls, commits?",
     short="group consuming?",
     rules=(
-        no("batch_missed", "no run came that was due", has_missed_its_batch),
+        no("batch_missed", "no run came that was due", lambda row: row.batch_missed),
         no("no_members", "the group has no members, and no commit moves", _counts_nobody),
         no(
             "unsubscribed",
@@ -119,7 +118,7 @@ QUESTION = Node(
         leaves_open("nobody_known", "neither members nor commits are measured", always),
     ),
     yes=Ask("rebalancing"),
-    no=Conclude(Verdict.CONSUMER_STOPPED, unless=((has_missed_its_batch, Verdict.BATCH_MISSED),)),
+    no=Conclude(Verdict.CONSUMER_STOPPED, unless=((lambda row: row.batch_missed, Verdict.BATCH_MISSED),)),
     words=_words,
     needs=("group_members", "poll_age"),
     measures=(
@@ -135,7 +134,8 @@ def _headline(row: Row) -> str:
     if row.group_members == 0:
         return "Consumer stopped: the group has no members."
     if row.unsubscribed:
-        return f"Nobody reads this topic any more: no member of the group has a partition of it{_others(row)}."
+        others = f"; its {plural(round(row.group_members), 'member')} read other topics" if row.group_members else ""
+        return f"Nobody reads this topic any more: no member of the group has a partition of it{others}."
     hung = row.hung_members
     if hung and len(hung) < (row.live_members or 0):
         ages = [m.poll_age_seconds for m in row.members if m.member in hung and m.poll_age_seconds is not None]
@@ -150,10 +150,6 @@ def _headline(row: Row) -> str:
     if row.poll_age_seconds is not None and row.live_members:
         return f"Consumer stopped: no member has polled for {duration(row.poll_age_seconds)}."
     return "Consumer stopped: the earlier members no longer report metrics, and no commits arrive."
-
-
-def _others(row: Row) -> str:
-    return f"; its {plural(round(row.group_members), 'member')} read other topics" if row.group_members else ""
 
 
 def _actions(it: Subject, row: Row) -> Sequence[Action]:
@@ -172,7 +168,7 @@ def _actions(it: Subject, row: Row) -> Sequence[Action]:
             verify="members have its partitions, and the committed offsets advance",
             kind="restart_consumers",
             parameters={"members": []},
-            checks=(Check(feature="committed_moved", relation=">", value=0),),
+            checks=(Check("committed_moved", ">", 0),),
         ),
         Action(
             title="On purpose? Delete what the group has committed of it, once nothing of it is needed: it counts as lag for ever",

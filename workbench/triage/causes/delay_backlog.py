@@ -54,7 +54,7 @@ def _actions(_it: Subject, row: Row) -> list[Action]:
             verify="the delay queue is less than half full",
             kind="raise_delay_capacity",
             parameters={"capacity": wanted},
-            checks=(Check(feature="delay_high", relation="<", value=row.limits.delay_high_ratio),),
+            checks=(Check("delay_high", "<", row.limits.delay_high_ratio),),
         )
     ]
 

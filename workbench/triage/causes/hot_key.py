@@ -68,7 +68,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     queue = row.hot_queues[0]
     name = queue.processor or ""
     worst = max(row.partitions, key=lambda p: p.lag_messages or 0)
-    even = Check(feature="queues", field="fill", items=(name,), relation="<", value=row.limits.queue_fill_ratio)
+    even = Check("queues", "<", row.limits.queue_fill_ratio, field="fill", items=(name,))
     return [
         Action(
             title=f"Find the key that fills queue {printable(queue.queue)} of {printable(name)}, and its producer",

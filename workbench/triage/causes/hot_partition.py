@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.humanize import count, counted, listed, plural
+from workbench.humanize import count, counted, listed, numbered, plural
 from workbench.numbers import APART, FAR, MORE
 from workbench.triage.actions import commonest_keys
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
@@ -14,10 +14,6 @@ from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
-
-
-def _are_few(row: Row) -> bool:
-    return 1 <= row.hot_count <= row.few_partitions
 
 
 def _gets_more(row: Row) -> bool:
@@ -47,7 +43,7 @@ QUESTION = Node(
             lambda row: row.surely_hot is True,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
         ),
-        no("spread", "no few partitions hold the lag", lambda row: not _are_few(row)),
+        no("spread", "no few partitions hold the lag", lambda row: not 1 <= row.hot_count <= row.few_partitions),
         yes(
             "gets_more",
             "a few partitions hold the lag, and as far as arrivals are known they get more than the others"
@@ -83,15 +79,13 @@ QUESTION = Node(
 
 def _headline(row: Row) -> str:
     hot = row.hot_partitions
-    what = f"Partition {hot[0]} is" if len(hot) == 1 else f"Partitions {listed(hot)} are"
-    return f"{what} hot: {counted(row.highest_lag, 'message')} behind, against a typical {count(row.typical_lag)}."
+    late = f"{counted(row.highest_lag, 'message')} behind, against a typical {count(row.typical_lag)}"
+    return f"{numbered('Partition', hot)} {'is' if len(hot) == 1 else 'are'} hot: {late}."
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
     hot = row.hot_partitions
-    shrink = Check(
-        feature="partitions", field="lag_slope", items=tuple(str(number) for number in hot), relation="<", value=0.0
-    )
+    shrink = Check("partitions", "<", 0.0, field="lag_slope", items=tuple(str(number) for number in hot))
     return [
         Action(
             title=f"Find the keys that go to partition {listed(hot)}, and whether they can be spread",

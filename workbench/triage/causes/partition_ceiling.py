@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
-from workbench.triage.capacity import Sizing
 from workbench.triage.cause import Leaf
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
@@ -20,12 +19,8 @@ def _headline(row: Row) -> str:
     )
 
 
-def _sizing(row: Row) -> Sizing | None:
-    return capacity.consumers(row, objective_seconds=row.limits.time_lag_objective_seconds)
-
-
 def _actions(it: Subject, row: Row) -> list[Action]:
-    sizing = _sizing(row)
+    sizing = capacity.consumers(row)
     partitions = row.partition_count
     total = max(partitions + 1, sizing.drain if sizing is not None else 2 * partitions)
     words = f": {sizing.words}" if sizing is not None else ""
@@ -37,9 +32,9 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             verify="the new partitions are assigned, and the lag shrinks",
             kind="add_partitions",
             parameters={"partitions": total, "members": total},
-            checks=(Check(feature="partition_count", relation=">=", value=total), SHRINKS),
+            checks=(Check("partition_count", ">=", total), SHRINKS),
         )
     ]
 
 
-LEAF = Leaf(verdict=Verdict.PARTITION_CEILING, headline=_headline, sizing=_sizing, actions=_actions)
+LEAF = Leaf(verdict=Verdict.PARTITION_CEILING, headline=_headline, sizing=capacity.consumers, actions=_actions)

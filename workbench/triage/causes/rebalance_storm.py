@@ -21,8 +21,9 @@ def _rounds_are_long(row: Row) -> bool:
     return bool(row.paused_members) and at_least(row.rebalances_since, row.limits.rebalances) is True and half
 
 
-def _moves_without_pauses(row: Row) -> bool:
-    return row.moving_partitions > 0 and row.comes_and_goes is not True and not row.handled_again
+def _nobody_comes_or_goes(row: Row) -> bool:
+    moves = row.moving_partitions > 0 and row.comes_and_goes is not True and not row.handled_again
+    return row.rebalances is None and row.members_stay is True and moves
 
 
 def _words(row: Row) -> str:
@@ -80,7 +81,7 @@ QUESTION = Node(
         no(
             "stays",
             "nobody counts rebalances, but no member has come or gone and no commit has paused, as each rebalance makes them",
-            lambda row: row.rebalances is None and row.members_stay is True and _moves_without_pauses(row),
+            _nobody_comes_or_goes,
         ),
         leaves_open(
             "not_counted",
@@ -115,26 +116,29 @@ QUESTION = Node(
     contributes=True,
 )
 
+# For each cause: what happens, the action, and its kind.
 _CAUSES = {
-    "poll_stall": "{who} polls too rarely and is removed from the group",
-    "member_crash": "{who} crashes and restarts",
-    "deploy": "a rollout restarts {who}",
-    "metadata_change": "partitions are being added",
-}
-
-# Action for each cause, and its kind.
-_CURES = {
     "poll_stall": (
+        "{who} polls too rarely and is removed from the group",
         "{who} polls too rarely: replace it, and find what blocks its thread; until then, lower max.poll.records "
         "or raise max.poll.interval.ms",
         "replace_members",
     ),
-    "member_crash": ("{who} crashes and restarts: read its log, and replace it", "replace_members"),
+    "member_crash": (
+        "{who} crashes and restarts",
+        "{who} crashes and restarts: read its log, and replace it",
+        "replace_members",
+    ),
     "deploy": (
+        "a rollout restarts {who}",
         "A rollout restarts the group ({who}): let it finish, or stop it; later use static membership",
         "stop_deploy",
     ),
-    "metadata_change": ("Partitions are being added one by one: add them in one step", "stop_changes"),
+    "metadata_change": (
+        "partitions are being added",
+        "Partitions are being added one by one: add them in one step",
+        "stop_changes",
+    ),
 }
 
 
@@ -143,7 +147,7 @@ def _who(row: Row) -> tuple[str, ...]:
 
 
 def _headline(row: Row) -> str:
-    why = _CAUSES.get(row.storm_cause or "", "the cause is not visible in the metrics")
+    why, *_ = _CAUSES.get(row.storm_cause or "", ("the cause is not visible in the metrics",))
     why = why.format(who=listed(sorted(_who(row))))
     return f"Rebalance storm: {rebalances_counted(row, ' rebalances')}; {why}."
 
@@ -157,16 +161,16 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     see = Action(
         title="Check which members join and leave", command=it.members, verify="you know which members, and why"
     )
-    if row.storm_cause not in _CURES:
+    if row.storm_cause not in _CAUSES:
         return [see]
-    title, kind = _CURES[row.storm_cause]
+    _, title, kind = _CAUSES[row.storm_cause]
     who = sorted(_who(row))
     act = Action(
         title=title.format(who=listed(who) or "one member"),
         verify="no rebalance for 5 min",
         kind=kind,
         parameters={"members": who},
-        checks=(Check(feature="rebalances", relation="<", value=row.limits.rebalances),),
+        checks=(Check("rebalances", "<", row.limits.rebalances),),
     )
     return [see, act]
 

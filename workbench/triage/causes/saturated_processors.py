@@ -5,7 +5,6 @@ from __future__ import annotations
 from workbench.humanize import listed, plural, rate
 from workbench.triage import capacity
 from workbench.triage.actions import more_threads
-from workbench.triage.capacity import Sizing
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.burst import is_burst
 from workbench.triage.finding import Action, Scope
@@ -53,10 +52,6 @@ def _headline(row: Row) -> str:
     )
 
 
-def _sizing(row: Row) -> Sizing | None:
-    return capacity.processor_threads(row, set(_full(row)), objective_seconds=row.limits.time_lag_objective_seconds)
-
-
 def _actions(_it: Subject, row: Row) -> list[Action]:
     title = f"Raise the processor threads of {listed(_full(row))}, or add an instance"
     return [more_threads(row, set(_full(row)), title)]
@@ -66,6 +61,6 @@ LEAF = Leaf(
     verdict=Verdict.SATURATED_PROCESSORS,
     headline=_headline,
     scope=lambda row: Scope(processors=tuple(_full(row))),
-    sizing=_sizing,
+    sizing=lambda row: capacity.processor_threads(row, set(_full(row))),
     actions=_actions,
 )

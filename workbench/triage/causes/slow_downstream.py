@@ -8,12 +8,12 @@ from workbench.features.measured import PartitionFeatures
 from workbench.humanize import times as multiple
 from workbench.numbers import LESS, MOST, PART
 from workbench.triage.actions import DUMPS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, leaves_open, no, yes
 from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import all_of, at_least, at_most, below
 from workbench.triage.finding import Action
-from workbench.triage.status.own_work import HAS_ROOM, not_slower, queues_are_full
+from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, queues_are_full
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
@@ -48,12 +48,7 @@ QUESTION = Node(
             _handlers_have_room,
             HAS_ROOM,
         ),
-        no(
-            "not_slower",
-            "process times are not compared, but it reads as fast as before while more arrives, or only the few partitions that"
-            " get far more are late",
-            not_slower,
-        ),
+        NOT_SLOWER,
         leaves_open(
             "idle_threads",
             "queues are full, or were, before threads with little to do: something holds them that is not measured",
@@ -70,12 +65,7 @@ QUESTION = Node(
             Operand("median_slow_down", "× its baseline", ">=", setting="all_slow_ratio"),
         ),
         no("as_before", "the typical processor takes as long as before", lambda row: row.median_slow_down is not None),
-        leaves_open(
-            "no_baseline",
-            "process times, or a good time to compare them with, are not known",
-            always,
-            look="load more (--baseline 6h), so that the data show a good time",
-        ),
+        NO_BASELINE,
     ),
     yes=Conclude(Verdict.SLOW_DOWNSTREAM),
     no=Ask("threads"),
@@ -98,7 +88,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             title=f"Check what all processors depend on, and what changed there{it.when}: database, service, lock, the host",
             command=it.changes,
             verify="process times are back at their baseline",
-            checks=(Check(feature="median_slow_down", relation="<", value=row.limits.all_slow_ratio),),
+            checks=(Check("median_slow_down", "<", row.limits.all_slow_ratio),),
         )
     ]
 

@@ -117,7 +117,7 @@ def _actions(_it: Subject, row: Row) -> list[Action]:
     slow = _slow_members(row)
     limit = max(row.limits.rtt_seconds, (row.rtt_baseline_seconds or 0) * row.limits.rtt_ratio)
     ways = sorted({f"{m.member} → broker {m.rtt_broker}" for m in slow})
-    fast = (Check(feature="rtt_seconds", relation="<", value=limit),)
+    fast = (Check("rtt_seconds", "<", limit),)
     return [
         Action(
             title=f"Check the network path {listed(ways, most=3)}",

@@ -11,12 +11,11 @@ from workbench.humanize import times as multiple
 from workbench.numbers import MORE, MOST
 from workbench.triage import capacity
 from workbench.triage.actions import DUMPS, more_threads
-from workbench.triage.capacity import Sizing
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_most
 from workbench.triage.finding import Action, Scope
-from workbench.triage.status.own_work import HAS_ROOM, not_slower
+from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
@@ -53,12 +52,7 @@ QUESTION = Node(
             lambda row: row.queueless and at_most(row.loop_busy, MOST) is True,
             HAS_ROOM,
         ),
-        no(
-            "not_slower",
-            "process times are not compared, but it reads as fast as before while more arrives, or only the few partitions that"
-            " get far more are late",
-            not_slower,
-        ),
+        NOT_SLOWER,
         proves(
             "towers",
             "one processor takes ten times as long as its peers, and most of all the time; no good time is known to compare with",
@@ -74,12 +68,7 @@ QUESTION = Node(
             ),
         ),
         no("none", "no processor is slow against its own baseline and its peers", lambda row: row.one_slow is False),
-        leaves_open(
-            "no_baseline",
-            "process times, or a good time to compare them with, are not known",
-            always,
-            look="load more (--baseline 6h), so that the data show a good time",
-        ),
+        NO_BASELINE,
     ),
     yes=Conclude(Verdict.SLOW_PROCESSOR),
     no=Ask("one_queue"),
@@ -122,11 +111,6 @@ def _headline(row: Row) -> str:
     return f"{plural(len(slow), 'processor is', 'processors are')} slow: event types {listed([p.processor for p in slow])}."
 
 
-def _sizing(row: Row) -> Sizing | None:
-    names = set(row.slow_processors)
-    return capacity.processor_threads(row, names, objective_seconds=row.limits.time_lag_objective_seconds)
-
-
 def _actions(it: Subject, row: Row) -> list[Action]:
     names = sorted(row.slow_processors)
     shown = listed(names)
@@ -134,13 +118,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         it.process_seconds for it in row.processors if it.processor not in names and it.process_seconds is not None
     ]
     usual = max(others, default=0.0) if row.slow_by_peers else row.slowest_baseline_seconds or 0.0
-    as_usual = Check(
-        feature="processors",
-        field="process_seconds",
-        items=tuple(names),
-        relation="<",
-        value=usual * row.limits.slow_ratio,
-    )
+    as_usual = Check("processors", "<", usual * row.limits.slow_ratio, field="process_seconds", items=tuple(names))
     return [
         Action(
             title=f"Check what changed{it.when} in the handler of {shown}, or in what it calls",
@@ -159,7 +137,7 @@ def _onset(series: Series, row: Row) -> Sign:
     if slowest is None:
         return None, 0.0
     mine = [line.values for line in series.process_time if line.name == slowest.processor]
-    return (mine[0] if mine else None), row.limits.slow_ratio * slowest.baseline_seconds
+    return (mine[0] if mine else None), row.limits.slow_ratio * (slowest.baseline_seconds or 0.0)
 
 
 def _work(processors: Sequence[ProcessorFeatures], *, usual: bool = False) -> float:
@@ -198,7 +176,7 @@ LEAF = Leaf(
     verdict=Verdict.SLOW_PROCESSOR,
     headline=_headline,
     scope=lambda row: Scope(processors=row.slow_processors),
-    sizing=_sizing,
+    sizing=lambda row: capacity.processor_threads(row, set(row.slow_processors)),
     actions=_actions,
     share=_share,
     onset=_onset,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import count, counted, duration, listed, plural, shell_word
@@ -181,116 +183,66 @@ def _headline(row: Row) -> str:
     return f"Stuck: {where} not advancing, while {plural(moving, 'other')} {'is' if moving == 1 else 'are'}{why}."
 
 
-def _scope(row: Row) -> Scope:
-    return Scope(partitions=tuple(_still(row)), offset=_offset(row), cause=row.stall_cause)
-
-
 def _actions(it: Subject, row: Row) -> list[Action]:
-    number, offset = _first(row).partition, _offset(row)
+    number, offset, still = _first(row).partition, _offset(row), _still(row)
     if offset is None:
         ask = f"Ask Kafka for the committed offset of partition {number}; the metrics have no recent one"
         return [Action(title=ask, command=it.describe, verify="you know the offset, and the record there")]
-    moves = Check(feature="partitions", field="committed", items=(str(number),), relation=">", value=offset)
+    moves = Check("partitions", ">", offset, field="committed", items=(str(number),))
     passes = f"the committed offset of partition {number} passes {offset:,}"
+
+    def act(title: str, command: str | None = None, **more: Any) -> Action:
+        """What has worked once the commit moves."""
+        return Action(title=title, command=command, verify=passes, checks=(moves,), **more)
+
     read = Action(
         title=f"Read the record at offset {offset:,} of partition {number}, where it stands",
         command=f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J",
         verify="you know whether the handler can process it",
     )
     if row.unowned_partitions:
-        return _assign(it, row, passes, moves)
-    match row.stall_cause:
-        case "restoring":
-            return [
-                Action(
-                    title="Wait: a restart would begin the restoring anew",
-                    command=None,
-                    verify=f"nothing is left to restore, and {passes}",
-                    checks=(moves,),
-                )
-            ]
-        case "poison_record":
-            return [
-                read,
-                Action(
-                    title="Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler)",
-                    verify=passes,
-                    kind="dead_letter",
-                    parameters={"partition": number, "offset": offset, "max_attempts": 3},
-                    checks=(moves,),
-                ),
-            ]
-        case "open_transaction":
-            return _end_transaction(it, row, passes, moves)
-        case "commit_fails":
-            return [
-                Action(
-                    title="Read the members' log for refused commits: rights on the group, a fenced member, a commit that times out; "
-                    "what was processed since then is processed again after a restart",
-                    command=it.members,
-                    verify=passes,
-                    checks=(moves,),
-                )
-            ]
-        case "paused":
-            return [
-                Action(
-                    title="Find who paused the partitions (a switch, a circuit breaker, a rate limit), and resume them",
-                    command=it.members,
-                    verify=passes,
-                    kind="resume_partitions",
-                    parameters={"partitions": _still(row)},
-                    checks=(moves,),
-                )
-            ]
-        case "client_stalled":
-            return [
-                *_rule_out_transactions(it, row),
-                Action(
-                    title=f"Take a thread dump of the members that own {listed(_still(row))} ({DUMPS}): "
-                    "their client polls, and fetches nothing",
-                    command=it.members,
-                    verify="you know what the client waits for",
-                ),
-                Action(
-                    title="Then restart these members, one at a time",
-                    verify=passes,
-                    kind="restart_consumers",
-                    parameters={"members": [], "partitions": _still(row)},
-                    checks=(moves,),
-                ),
-            ]
-    look = Action(
-        title="Look at the owners' logs for what these partitions share: paused consumption, refused commits, a call that hangs",
-        command=it.members,
-        verify=passes,
-        checks=(moves,),
-    )
-    first = [] if len(_still(row)) > row.few_partitions else [read]
-    return [*first, *_rule_out_transactions(it, row), look]
-
-
-def _assign(it: Subject, row: Row, passes: str, moves: Check) -> list[Action]:
-    return [
-        Action(
+        see = Action(
             title="See which members the group has, and what each of them has: a member with none, or members with other subscriptions"
             " or assignors than the rest",
             command=it.members,
-            verify=f"you know why nobody has {listed(row.unowned_partitions)}",
-        ),
-        Action(
-            title="Restart the members one at a time, so that the group assigns its partitions anew",
-            command=None,
-            verify=passes,
-            kind="restart_consumers",
-            parameters={"members": [], "partitions": list(row.unowned_partitions)},
-            checks=(moves,),
-        ),
-    ]
-
-
-def _producers(it: Subject, partition: int) -> str:
-    return it.tools.list_writers(it.topic, partition)
+            verify=f"you know why nobody has {listed(still)}",
+        )
+        again = "Restart the members one at a time, so that the group assigns its partitions anew"
+        return [see, act(again, kind="restart_consumers", parameters={"members": [], "partitions": still})]
+    match row.stall_cause:
+        case "restoring":
+            wait = act("Wait: a restart would begin the restoring anew")
+            return [replace(wait, verify=f"nothing is left to restore, and {passes}")]
+        case "poison_record":
+            letter = "Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler)"
+            return [
+                read,
+                act(letter, kind="dead_letter", parameters={"partition": number, "offset": offset, "max_attempts": 3}),
+            ]
+        case "open_transaction":
+            return _end_transaction(it, row, act)
+        case "commit_fails":
+            log = (
+                "Read the members' log for refused commits: rights on the group, a fenced member, a commit that times out; "
+                "what was processed since then is processed again after a restart"
+            )
+            return [act(log, it.members)]
+        case "paused":
+            who = "Find who paused the partitions (a switch, a circuit breaker, a rate limit), and resume them"
+            return [act(who, it.members, kind="resume_partitions", parameters={"partitions": still})]
+        case "client_stalled":
+            dump = Action(
+                title=f"Take a thread dump of the members that own {listed(still)} ({DUMPS}): "
+                "their client polls, and fetches nothing",
+                command=it.members,
+                verify="you know what the client waits for",
+            )
+            then = "Then restart these members, one at a time"
+            restart = act(then, kind="restart_consumers", parameters={"members": [], "partitions": still})
+            return [*_rule_out_transactions(it, row), dump, restart]
+    look = "Look at the owners' logs for what these partitions share: paused consumption, refused commits, a call that hangs"
+    first = [] if len(still) > row.few_partitions else [read]
+    return [*first, *_rule_out_transactions(it, row), act(look, it.members)]
 
 
 def _rule_out_transactions(it: Subject, row: Row) -> list[Action]:
@@ -300,13 +252,13 @@ def _rule_out_transactions(it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title="Rule out an open transaction: nobody has asked Kafka for the last stable offset (setting: bootstrap)",
-            command=_producers(it, _first(row).partition),
+            command=it.tools.list_writers(it.topic, _first(row).partition),
             verify="no producer has a CurrentTransactionStartOffset",
         )
     ]
 
 
-def _end_transaction(it: Subject, row: Row, passes: str, moves: Check) -> list[Action]:
+def _end_transaction(it: Subject, row: Row, act: Callable[..., Action]) -> list[Action]:
     starts = {
         part.partition: round(part.last_stable)
         for part in row.partitions
@@ -314,27 +266,23 @@ def _end_transaction(it: Subject, row: Row, passes: str, moves: Check) -> list[A
     }
     first, start = next(iter(sorted(starts.items())))
     one = f"--topic {shell_word(it.topic)} --partition {first} --start-offset {start}"
+    find = Action(
+        title=f"Find the producer whose CurrentTransactionStartOffset in partition {first} is {start:,}",
+        command=it.tools.list_writers(it.topic, first),
+        verify="you know its ProducerId, and how long ago it wrote (LastTimestamp)",
+    )
+    end = (
+        "Find its transactional id, and whose it is. If it lives, let it commit or abort. "
+        "If it has died, start it again with this id: it then aborts its own transaction"
+    )
+    abort = (
+        "Nobody can end it? Abort it in each partition: its records are never given to consumers with read_committed"
+    )
+    each = {str(partition): offset for partition, offset in starts.items()}
     return [
-        Action(
-            title=f"Find the producer whose CurrentTransactionStartOffset in partition {first} is {start:,}",
-            command=_producers(it, first),
-            verify="you know its ProducerId, and how long ago it wrote (LastTimestamp)",
-        ),
-        Action(
-            title="Find its transactional id, and whose it is. If it lives, let it commit or abort. "
-            "If it has died, start it again with this id: it then aborts its own transaction",
-            command=it.tools.list_transactions(),
-            verify=passes,
-            checks=(moves,),
-        ),
-        Action(
-            title="Nobody can end it? Abort it in each partition: its records are never given to consumers with read_committed",
-            command=it.tools.abort_transaction(one),
-            verify=passes,
-            kind="abort_transaction",
-            parameters={"starts": {str(partition): offset for partition, offset in starts.items()}},
-            checks=(moves,),
-        ),
+        find,
+        act(end, it.tools.list_transactions()),
+        act(abort, it.tools.abort_transaction(one), kind="abort_transaction", parameters={"starts": each}),
     ]
 
 
@@ -345,4 +293,10 @@ def _share(row: Row, _arriving: float) -> Iterator[tuple[str, float]]:
         yield words, sum(it.arrival_per_second or 0.0 for it in still)
 
 
-LEAF = Leaf(verdict=Verdict.STUCK_PARTITION, headline=_headline, scope=_scope, actions=_actions, share=_share)
+LEAF = Leaf(
+    verdict=Verdict.STUCK_PARTITION,
+    headline=_headline,
+    scope=lambda row: Scope(partitions=tuple(_still(row)), offset=_offset(row), cause=row.stall_cause),
+    actions=_actions,
+    share=_share,
+)

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.humanize import count, duration, listed, percent, rate, shell_word
-from workbench.numbers import FETCH_SECONDS, LESS, NOISE
+from workbench.numbers import FETCH_SECONDS, NOISE
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above, at_least
+from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
-
-
-def _may_be_throttled(row: Row) -> bool:
-    # Averages of the client (Java: over 30 s) begin low: one that waits, and is throttled at all, may be throttled for long.
-    keeps = at_least(row.pace_ratio, LESS) is True
-    return above(row.throttle_seconds, 0) is True and row.own_work is False and not keeps
 
 
 def _words(row: Row) -> str:
@@ -49,12 +43,6 @@ QUESTION = Node(
             "at_quota",
             "no client tells its throttle time, and it is at its quota: it reads what the quota allows, and no more",
             lambda row: row.throttle_seconds is None and row.at_quota,
-        ),
-        leaves_open(
-            "a_little",
-            "its threads wait, it reads less than before, and is throttled a little: the client's average may be behind",
-            _may_be_throttled,
-            look="look again in a minute: the average follows",
         ),
         no(
             "not",
@@ -86,7 +74,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     name = shell_word(held[0]) if held else '"$CLIENT_ID"'
     these = f" ({listed(held)})" if held else ""
     measured = row.throttle_seconds is not None
-    gone = Check(feature="throttle_seconds", relation="<=", value=row.limits.throttle_seconds)
+    gone = Check("throttle_seconds", "<=", row.limits.throttle_seconds)
     return [
         Action(
             title=f"Check which quota applies to these clients{these}: one of their user counts before one of their client id",

@@ -6,7 +6,6 @@ from workbench.humanize import plural
 from workbench.numbers import BUSY, LESS, MORE, MOST, NOISE
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
-from workbench.triage.capacity import Sizing
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above, at_least, at_most, below, times
@@ -107,13 +106,9 @@ def _headline(row: Row) -> str:
     )
 
 
-def _sizing(row: Row) -> Sizing | None:
-    return capacity.consumers(row, objective_seconds=row.limits.time_lag_objective_seconds)
-
-
 def _actions(it: Subject, row: Row) -> list[Action]:
     members, partitions = _members(row), row.partition_count
-    sizing = _sizing(row)
+    sizing = capacity.consumers(row)
     target = max(members + 1, min(partitions, sizing.drain if sizing is not None else partitions))
     words = f": {sizing.words}" if sizing is not None else ""
     return [
@@ -123,9 +118,9 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             verify="the new members have partitions, and the lag shrinks",
             kind="add_consumers",
             parameters={"members": target},
-            checks=(Check(feature="group_members", relation=">=", value=target), SHRINKS),
+            checks=(Check("group_members", ">=", target), SHRINKS),
         )
     ]
 
 
-LEAF = Leaf(verdict=Verdict.TOO_FEW_CONSUMERS, headline=_headline, sizing=_sizing, actions=_actions)
+LEAF = Leaf(verdict=Verdict.TOO_FEW_CONSUMERS, headline=_headline, sizing=capacity.consumers, actions=_actions)

@@ -10,7 +10,7 @@ from functools import cached_property
 from math import floor, sqrt
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL, TENTH
+from workbench.numbers import DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL
 from workbench.triage.facts import fact
 from workbench.triage.facts.standing import Standing, is_idle, is_tail, waited
 from workbench.triage.facts.unknown import (
@@ -56,14 +56,6 @@ class Lag(Standing):
     def half_seconds(self) -> float:
         """Half of the objective, by the settings: what waits less long has not begun to fall behind."""
         return self.limits.growth_floor_ratio * self.objective_seconds
-
-    @cached_property
-    def _patience_seconds(self) -> float:
-        return self.objective_seconds + self.commit_every_seconds
-
-    @cached_property
-    def _share_per_second(self) -> Number:
-        return times(self.limits.growth_ratio, most(self.arrival_per_second, 1.0))
 
     @fact
     def few_partitions(self) -> int:
@@ -144,11 +136,6 @@ class Lag(Standing):
         """Whether a few are behind, while others are not."""
         return 1 <= len(self.behind_partitions) <= min(self.few_partitions, self.partition_count - 1)
 
-    @cached_property
-    def most_are_behind(self) -> bool:
-        """Whether more than half are behind."""
-        return 2 * len(self.behind_partitions) > self.partition_count
-
     @fact
     def eta_drain_seconds(self) -> Number:
         """Until the last of the late partitions has caught up; None if one of them does not."""
@@ -183,7 +170,7 @@ class Lag(Standing):
             return all_of(long, above(told(p, "age_slope"), self.limits.growth_ratio / 2) is not False)
 
         return all_of(
-            above(self.lag_slope, self._share_per_second),
+            above(self.lag_slope, times(self.limits.growth_ratio, most(self.arrival_per_second, 1.0))),
             above(self.lag_messages, 0),
             # A sawtooth comes down again and again, as between two commits.
             above(waited(self.lag_recent_lowest, self.arrival_per_second, surely=True), self.half_seconds) is not False,
@@ -202,11 +189,7 @@ class Lag(Standing):
     def comes_and_goes(self) -> Known:
         """Late several times in the window."""
 
-        def often(p: PartitionFeatures) -> Known:
-            pauses = all_of(at_least(told(p, "pauses"), SEVERAL), at_least(told(p, "pause_share"), TENTH))
-            return any_of(at_least(told(p, "late_times"), SEVERAL - 1), pauses)
-
-        return any_of(*(often(p) for p in self.partitions), self.outages)
+        return any_of(*(at_least(told(p, "late_times"), SEVERAL - 1) for p in self.partitions), self.outages)
 
     @fact
     def held_inside(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import APART, COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, MOST, PART, SKIP_RATE
+from workbench.numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, MOST, PART, SKIP_RATE
 from workbench.triage.facts import fact
 from workbench.triage.facts.processors import ProcessorFacts
 from workbench.triage.facts.unknown import (
@@ -17,7 +17,6 @@ from workbench.triage.facts.unknown import (
     at_least,
     at_most,
     below,
-    first_known,
     least,
     ratio,
     times,
@@ -71,8 +70,8 @@ class Events(ProcessorFacts):
         read = told(p, "skip_read")
         if read is not None:
             return PART <= read <= MOST
-        # Who is behind reads as fast as it can. Between two samples nobody knows how fast: what it has shown before is all there is.
-        faster = first_known(at_least(told(p, "skip_capacity"), APART), at_least(told(p, "skip_pace"), FAR))
+        # Between two samples nobody knows how fast it can read: what it has shown before is all there is.
+        faster = at_least(told(p, "skip_pace"), FAR)
         # Who was away for no longer than a deploy takes goes on where it was.
         long = above(told(p, "skip_waited"), DEPLOY_SECONDS)
         return any_of(all_of(faster is not False, long), told(p, "skip_new") == 1)
@@ -80,27 +79,22 @@ class Events(ProcessorFacts):
     @cached_property
     def _far_too_fast(self) -> bool:
         """A slow topic's consumer has room to read whole hours in seconds, so the rate counts, too."""
-        rates = [
-            told(p, "skip_rate") for p in self.partitions if above(told(p, "skip_rate"), 0) and self._is_too_fast(p)
-        ]
-        return at_least(total(rates), SKIP_RATE) is True
+        return sum(told(p, "skip_rate") or 0.0 for p in self.partitions if self._is_too_fast(p)) >= SKIP_RATE
 
-    def _is_skipped(self, p: PartitionFeatures) -> bool:
-        return self._is_unread(p) or (self._far_too_fast and self._is_too_fast(p))
+    @cached_property
+    def _skipped(self) -> list[PartitionFeatures]:
+        fast = self._far_too_fast
+        return [p for p in self._skips if self._is_unread(p) or (fast and self._is_too_fast(p))]
 
     @fact
     def skipped_partitions(self) -> tuple[int, ...]:
         """Where a commit passed messages that nobody read."""
-        return tuple(p.partition for p in self._skips if self._is_skipped(p))
+        return tuple(p.partition for p in self._skipped)
 
     @fact
     def skipped_messages(self) -> Number:
         """How many."""
-        unread = sum(told(p, "skipped") or 0.0 for p in self._skips if self._is_unread(p))
-        fast = (
-            sum(told(p, "skipped") or 0.0 for p in self._skips if self._is_too_fast(p)) if self._far_too_fast else 0.0
-        )
-        return unread + fast
+        return sum((told(p, "skipped") or 0.0 for p in self._skipped), 0.0)
 
     @fact
     def doubtful_partitions(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from workbench.numbers import APART, LESS, PART, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts import fact
 from workbench.triage.facts.partitions import Partitions
-from workbench.triage.facts.unknown import Known, above, all_of, at_least, at_most, below, least, most, ratio, times
+from workbench.triage.facts.unknown import Known, above, all_of, at_least, at_most, below, least, times
 
 _REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
 
@@ -81,20 +81,7 @@ class Members(Partitions):
         # Some handlers take minutes: what is usual is no hang. Without a good time to compare with: not once in the whole window.
         if it.poll_age_seconds <= max(limit, APART * (it.poll_age_usual or 0.0)):
             return False
-        if it.poll_age_usual is None and not above(it.poll_age_low, limit):
-            return False
-        if self.own_work is not True:
-            return True
-        # Nor is a batch of slow records, after which it polls again. The next one has what has arrived in the meantime: the more the
-        # group falls behind, the longer.
-        longest = most(*(o.poll_age_ended for o in self.members if o.live))
-        longer = most(APART, ratio(self.arrival_per_second, self.read_per_second))
-        if at_most(it.poll_age_seconds, times(longer, longest)):
-            return False
-        # Where most are behind, a member that hangs leaves all of its own standing, which are as many as anybody's.
-        busy = sum(1 for p in self.partitions if above(p.arrival_per_second, 0))
-        own = ratio(busy, self.group_members)
-        return not (self.most_are_behind and own is not None and self.frozen_count < floor(own))
+        return it.poll_age_usual is not None or above(it.poll_age_low, limit) is True
 
     @fact
     def hung_members(self) -> tuple[str, ...]:

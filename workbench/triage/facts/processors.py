@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from workbench.features.measured import ProcessorFeatures, QueueFeatures
 from workbench.numbers import MOST, TENTH
 from workbench.triage.facts import fact
@@ -20,17 +18,6 @@ from workbench.triage.facts.unknown import (
     ratio,
     times,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlowestProcessor:
-    """Event type with the largest slow-down against its own baseline, of those that have one."""
-
-    slow_down: float
-    processor: str
-    process_seconds: float
-    baseline_seconds: float
-    attempts: float | None
 
 
 class ProcessorFacts(Lag):
@@ -140,20 +127,10 @@ class ProcessorFacts(Lag):
         return sum(1 for p in self.processors if p.slow_down is not None)
 
     @fact
-    def slowest(self) -> SlowestProcessor | None:
-        """The event type with the largest slow-down."""
-        found = [
-            SlowestProcessor(
-                slow_down=p.slow_down,
-                processor=p.processor,
-                process_seconds=p.process_seconds,
-                baseline_seconds=p.baseline_seconds,
-                attempts=p.attempts,
-            )
-            for p in self.processors
-            if p.slow_down is not None and p.process_seconds is not None and p.baseline_seconds is not None
-        ]
-        return max(found, key=lambda it: (it.slow_down, it.processor), default=None)
+    def slowest(self) -> ProcessorFeatures | None:
+        """The event type with the largest slow-down against its own baseline, of those that have one."""
+        slowed = [p for p in self.processors if p.slow_down is not None]
+        return max(slowed, key=lambda it: (it.slow_down or 0.0, it.processor), default=None)
 
     @fact
     def median_slow_down(self) -> Number:

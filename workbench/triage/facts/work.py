@@ -100,11 +100,6 @@ class WorkFacts(MeasuredSubscription):
         schedule = self.schedule if self.at is not None else None
         return schedule.every.total_seconds() if schedule is not None and schedule.every else None
 
-    @fact
-    def batch_now(self) -> Number:
-        """The window's end, in seconds since 1970; None for a group that is no batch."""
-        return self.at.timestamp() if self.schedule is not None and self.at is not None else None
-
     # Measured.
 
     @cached_property

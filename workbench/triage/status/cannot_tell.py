@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import counted, duration, listed, shell_word
+from workbench.humanize import counted, duration, listed, numbered, shell_word
 from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Leaf, Node
 from workbench.triage.finding import Action
@@ -17,10 +17,10 @@ def _unmoved(row: Row) -> str:
     which = row.unmoved_partitions
     waited = min((seconds for it, seconds in row.told("unmoved").items() if it in which), default=0.0)
     waiting = sum(it.lag_messages or 0.0 for it in row.partitions if it.partition in which)
-    of = f"{'partition' if len(which) == 1 else 'partitions'} {listed(which)}"
     return (
-        f"{counted(waiting, 'offset')} at the end of {of} waited for {duration(waited)} or more, and nothing arrives there; a record"
-        " that blocks the partition looks like that, and so do the records of an aborted transaction, which no consumer is given"
+        f"{counted(waiting, 'offset')} at the end of {numbered('partition', which)} waited for {duration(waited)} or"
+        " more, and nothing arrives there; a record that blocks the partition looks like that, and so do the records of an aborted"
+        " transaction, which no consumer is given"
     )
 
 
@@ -58,64 +58,49 @@ def _blocked(it: Subject, row: Row) -> Action | None:
     )
 
 
-def _ended_at(row: Row) -> list[Node]:
+def _ended_at(row: Row) -> Node | None:
     """The question that ended the walk."""
-    return [TREE[row.path[-1]]] if row.path else []
-
-
-def _look(it: Subject, row: Row) -> Action | None:
-    first = _ended_at(row)
-    if first and first[0].id == "lost" and (passed := _passed(it, row)) is not None:
-        return passed
-    if first and first[0].id == "lagging" and (blocked := _blocked(it, row)) is not None:
-        return blocked
-    if not first or first[0].look is None:
-        return None
-    title = first[0].look
-    if first[0].id == "consuming" and row.idle_members:
-        title = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? ({DUMPS})"
-    return Action(
-        title=title,
-        command=it.tools.list_quotas() if first[0].id == "throttled" else it.members,
-        verify=f"question {first[0].number} has an answer: {first[0].question}",
-    )
+    return TREE[row.path[-1]] if row.path else None
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
-    if (look := _look(it, row)) is not None:
+    at = _ended_at(row)
+    own = {"lost": _passed, "lagging": _blocked}.get(at.id) if at is not None else None
+    if own is not None and (look := own(it, row)) is not None:
         return [look]
+    if at is None or at.look is None:
+        title, verify = (
+            "Look at the group's members while you add the missing signals",
+            "the open question has an answer",
+        )
+        return [Action(title=title, command=it.members, verify=verify)]
+    idle = f"See what {listed(row.idle_members)} does: in a handler, paused, or waiting? ({DUMPS})"
     return [
         Action(
-            title="Look at the group's members while you add the missing signals",
-            command=it.members,
-            verify="the open question has an answer",
+            title=idle if at.id == "consuming" and row.idle_members else at.look,
+            command=it.tools.list_quotas() if at.id == "throttled" else it.members,
+            verify=f"question {at.number} has an answer: {at.question}",
         )
     ]
 
 
 def _headline(row: Row) -> str:
-    if row.path[-1:] == ("lost",):
+    at, words = _ended_at(row), lagging.words(row)
+    if at is not None and at.id == "lost":
         return f"Cannot tell whether records were skipped: {lost.words(row)}."
-    if row.unmoved_partitions and row.answers["lagging"] is Answer.CANNOT_TELL:
-        return f"Cannot tell whether it is stuck: {_unmoved(row)}."
-    if row.unseen and row.answers["lagging"] is Answer.CANNOT_TELL:
-        return "Cannot tell whether it lags: only its own clients measure that, and they do not see what they do not fetch."
-    if row.dark_partitions and row.answers["lagging"] is Answer.CANNOT_TELL:
-        dark = f"{'partition' if len(row.dark_partitions) == 1 else 'partitions'} {listed(row.dark_partitions)}"
-        return (
-            f"Cannot tell whether it lags: nothing is measured any more of {dark}. Of the others: {lagging.words(row)}."
-        )
-    if row.batch_due_seconds is not None and row.answers["lagging"] is Answer.CANNOT_TELL:
-        return f"Cannot tell whether a run was missed: {lagging.words(row)}."
-    return f"Cannot tell why: {lagging.words(row)}.{_open(row)}"
-
-
-def _open(row: Row) -> str:
-    """The reason that left the first question open."""
-    first = _ended_at(row)
-    if not first or first[0].id not in row.reasons:
-        return ""
-    return f" Not decided, because {first[0].rule(row.reasons[first[0].id]).because}."
+    if row.answers["lagging"] is Answer.CANNOT_TELL:
+        if row.unmoved_partitions:
+            return f"Cannot tell whether it is stuck: {_unmoved(row)}."
+        if row.unseen:
+            return "Cannot tell whether it lags: only its own clients measure that, and they do not see what they do not fetch."
+        if row.dark_partitions:
+            dark = numbered("partition", row.dark_partitions)
+            return f"Cannot tell whether it lags: nothing is measured any more of {dark}. Of the others: {words}."
+        if row.batch_due_seconds is not None:
+            return f"Cannot tell whether a run was missed: {words}."
+    why = row.reasons.get(at.id) if at is not None else None
+    decided = f" Not decided, because {at.rule(why).because}." if at is not None and why is not None else ""
+    return f"Cannot tell why: {words}.{decided}"
 
 
 LEAF = Leaf(verdict=Verdict.CANNOT_TELL, state=State.CANNOT_TELL, headline=_headline, actions=_actions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.triage.actions import see_the_source
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
 from workbench.triage.facts.unknown import above, all_of, at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
@@ -58,12 +58,10 @@ QUESTION = Node(
     short="data usable?",
     rules=(
         yes("empty", "no partition of the topic has a record", is_empty),
-        no("no_lag", "no partition's lag is known", lambda row: row.lag_known_partitions == 0),
         no(
-            "old",
-            "the last sample is too old",
-            lambda row: above(row.last_sample_age_seconds, row.stale_seconds),
-            Operand("last_sample_age_seconds", "s", ">", number=1.0, of="stale_seconds"),
+            "no_lag",
+            "no partition's lag is known, or what is known is too old",
+            lambda row: row.lag_known_partitions == 0,
         ),
         no("repeated", "its source only repeats old offsets", lambda row: row.repeated_seconds is not None),
         no(
@@ -75,10 +73,9 @@ QUESTION = Node(
         yes(
             "usable",
             "lag is known, recent and finite",
-            lambda row: at_most(row.last_sample_age_seconds, row.stale_seconds),
+            always,  # a lag is known only by a recent sample
             Operand("last_sample_age_seconds", "s", "<=", number=1.0, of="stale_seconds"),
         ),
-        leaves_open("no_age", "the age of the last sample is not known", always),
     ),
     yes=Ask("lost"),
     no=Conclude(Verdict.UNUSABLE_DATA, unless=((has_no_sample, Verdict.NO_DATA),)),

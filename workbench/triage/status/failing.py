@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
-from workbench.numbers import FAR, MOST, PART
+from workbench.numbers import FAR, PART
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import all_of, at_least, times
@@ -44,12 +44,6 @@ QUESTION = Node(
             _more_fail,
             Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
             Operand("failing_share", "of the attempts", ">=", number=FAR, of="failing_baseline_share"),
-        ),
-        yes(
-            "most_fail",
-            "most attempts fail, whatever was before",
-            lambda row: at_least(row.failing_share, MOST),
-            Operand("failing_share", "of the attempts", ">=", number=MOST),
         ),
         no("as_before", "no more attempts fail than before, or nobody counts them", always),
     ),
@@ -96,7 +90,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             title="Once it is fixed, replay what was given up from the onset on, into a new group",
             command=f"{it.triage} --json",
             verify="the share of failures is as before",
-            checks=(Check(feature="failing_share", relation="<", value=row.limits.failing_ratio),),
+            checks=(Check("failing_share", "<", row.limits.failing_ratio),),
         ),
     ]
 

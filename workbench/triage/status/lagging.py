@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import timedelta
 
 from workbench.humanize import counted, duration, rate
 from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import any_of
 from workbench.triage.finding import TimeLag
 from workbench.triage.subscription import SubscriptionFeatures as Row
-
-
-def _is_behind(row: Row) -> bool:
-    return any_of(row.late, row.growing) is True and row.draining is not True
 
 
 def _is_batch(row: Row) -> bool:
@@ -47,10 +43,10 @@ def age(row: Row) -> str:
 
 def batch_due(row: Row) -> str:
     """The last run of a batch that must be over by now, and when it was due."""
-    ago, now = row.batch_due_ago_seconds, row.batch_now
-    if ago is None or now is None:
+    ago = row.batch_due_ago_seconds
+    if ago is None or row.at is None:
         return "the run"
-    at = datetime.fromtimestamp(now - ago, UTC)
+    at = row.at - timedelta(seconds=ago)
     return f"the run due at {at:%Y-%m-%d %H:%MZ} ({duration(max(0.0, ago))} ago)"
 
 
@@ -119,7 +115,11 @@ QUESTION = Node(
             lambda row: row.batch_perhaps,
             look="say when it runs: batch of the group in the settings",
         ),
-        yes("behind", "it is late or grows, and does not catch up", _is_behind),
+        yes(
+            "behind",
+            "it is late or grows, and does not catch up",
+            lambda row: any_of(row.late, row.growing) is True and row.draining is not True,
+        ),
         # What comes and goes is not over because it ends once more.
         yes("again", "it is late again and again", lambda row: row.comes_and_goes is True),
         # However few they still are.

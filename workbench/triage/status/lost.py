@@ -100,7 +100,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
                 it,
                 "Keep what is left: raise retention.ms of the topic until the group has caught up",
                 "the log start no longer passes the commits",
-                Check(feature="lost_messages", relation="=", value=0.0),
+                Check("lost_messages", "=", 0.0),
             ),
             # Nobody reads: each segment that goes is one more.
             *(consume_again(it, row) if row.answers["consuming"] is Answer.NO else ()),
@@ -123,7 +123,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             if offset is not None
             else "Replay what was skipped by time, into a new group",
             verify="the replay's group has read all of it",
-            checks=(Check(feature="skipped_messages", relation="=", value=0.0),),
+            checks=(Check("skipped_messages", "=", 0.0),),
         ),
     ]
 

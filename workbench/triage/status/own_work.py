@@ -22,7 +22,7 @@ def _queues_say(row: Row) -> bool:
     return row.has_queues and first_known(row.queue_long, row.entry_slow) is not None
 
 
-def not_slower(row: Row) -> bool:
+def _not_slower(row: Row) -> bool:
     """Without process times: more is read than ever was needed before, or only a few partitions, to which more arrives, are late.
 
     Slower handlers would read less, and hold up every partition of a member.
@@ -31,6 +31,21 @@ def not_slower(row: Row) -> bool:
         return False
     kept = all_of(at_least(row.pace_ratio, KEPT_PACE), at_least(row.arrival_ratio, MORE))
     return kept is True or row.surely_hot is True
+
+
+# Rules of both questions about process times.
+NOT_SLOWER = no(
+    "not_slower",
+    "process times are not compared, but it reads as fast as before while more arrives, or only the few partitions that"
+    " get far more are late",
+    _not_slower,
+)
+NO_BASELINE = leaves_open(
+    "no_baseline",
+    "process times, or a good time to compare them with, are not known",
+    always,
+    look="load more (--baseline 6h), so that the data show a good time",
+)
 
 
 def _words(row: Row) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import counted, duration, listed
+from workbench.humanize import counted, duration, numbered
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
@@ -59,7 +59,7 @@ def _cause(row: Row) -> str:
 
 
 def _headline(row: Row) -> str:
-    where = f"partitions {listed(_hit(row))}" if len(_hit(row)) > 1 else f"partition {listed(_hit(row))}"
+    where = numbered("partition", _hit(row))
     if row.above_end_messages:
         return (
             f"Offsets above the end: the commits of {where} are {counted(row.above_end_messages, 'message')} above the log's end. "
@@ -79,7 +79,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
                 title="Find out whether the topic was created anew, and what auto.offset.reset will do to the records in it",
                 command=it.describe,
                 verify="you know from where the group goes on: latest loses what is in the log now",
-                checks=(Check(feature="above_end_messages", relation="=", value=0.0),),
+                checks=(Check("above_end_messages", "=", 0.0),),
             )
         ]
     return [
@@ -87,7 +87,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             title="Ask who reset the offsets; a replay on purpose belongs into a new group",
             command=it.describe,
             verify="you know whether records may be processed twice, and a later triage sees no commit go back",
-            checks=(Check(feature="back_messages", relation="=", value=0.0),),
+            checks=(Check("back_messages", "=", 0.0),),
         )
     ]
 
