@@ -98,6 +98,18 @@ class ArrivalLine(Answered):
     problem: str | None
 
 
+class BrokerCause(Answered):
+    """A cause on brokers in a health report; `slows_others`: a group, client or producer that takes so much that others wait."""
+
+    verdict: str
+    headline: str
+    brokers: list[int]
+    groups: list[str]
+    runbook: str | None
+    action: str | None
+    command: str | None
+
+
 class HealthDocument(Answered):
     """`result.json` of a scheduled health report."""
 
@@ -119,6 +131,7 @@ class HealthDocument(Answered):
     sizing: SizingDocument
     dead_letters: list[LetterLine]
     arrivals: list[ArrivalLine]
+    brokers: list[BrokerCause]
     lines: list[HealthLineDocument]
     not_judged: list[UnjudgedDocument]
     findings: list[Any]
