@@ -17,7 +17,8 @@ from workbench.audit.gate import breach_of
 from workbench.audit_settings import Grade
 from workbench.errors import EvidenceError
 from workbench.layers.rows import AuditRow
-from workbench.report.audited import AuditState, numbers, read_states, write_state
+from workbench.report.audited import AuditState, numbers, write_state
+from workbench.serve.audits import Shelf
 
 END = "1970-01-01T00:20:00Z"
 LAYERS = ("gateway", "collector")
@@ -121,8 +122,18 @@ def test_files_are_read_back_and_a_broken_one_is_named(tmp_path: Path) -> None:
     it = state(stream("s", edge(lost=4)))
     write_state(tmp_path, it)
     (tmp_path / "bad.workbench_audit.json").write_text(json.dumps({"schema": "workbench.audit-state/1"}))
-    found, problems = read_states(tmp_path)
-    assert found == [it]
-    assert len(problems) == 1 and problems[0].startswith("bad.workbench_audit.json is no answer of an audit")
+    found = Shelf(tmp_path, ["orders", "never"]).listed()
+    assert (found.states, found.missing) == ([it], ["never"])
+    [problem] = found.problems
+    assert problem.startswith("bad.workbench_audit.json is no answer of an audit")
+    assert Shelf(tmp_path / "nothing").listed().states == []
     assert not it.is_stale(it.made_at + timedelta(minutes=45))
     assert it.is_stale(it.made_at + timedelta(minutes=45, seconds=1))
+
+
+def test_a_file_is_read_again_when_it_is_another_one(tmp_path: Path) -> None:
+    """The page shows what was published last."""
+    shelf = Shelf(tmp_path)
+    for lost in (4, 0):
+        write_state(tmp_path, state(stream("s", edge(lost=lost))))
+        assert [it.streams[0].lost for it in shelf.listed().states] == [lost]

@@ -50,7 +50,7 @@ def publish_command(source: dict[str, Any], since: str, until: str, every: str, 
     if as_json:
         write_json(state.model_dump(mode="json", by_alias=True))
     else:
-        wrong = [it for it in state.streams if it.is_breach or it.is_open or it.lost or it.doubled or it.others]
+        wrong = [it for it in state.streams if not it.is_complete]
         for it in wrong[:_MOST_SHOWN]:
             tell(f"{printable(it.stream)}  {it.grade}{' broken' if it.is_breach else ''}: {printable(it.words)}")
         if len(wrong) > _MOST_SHOWN:

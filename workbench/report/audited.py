@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import UsageError
-from workbench.humanize import listed, plural
+from workbench.humanize import listed, plural, printable
 from workbench.inputs import first_problem, read_within
 from workbench.report.runs.parameters import file_stem
 from workbench.report.runs.record import write_durably
@@ -122,9 +122,15 @@ class StreamState(_Part):
         return bool(self.unheard or self.silent or waits or not any(it.final or it.amended for it in self.edges))
 
     @property
+    def is_complete(self) -> bool:
+        """Whether everything has surely arrived, in every window that is final."""
+        return not (self.is_breach or self.is_open or self.lost or self.doubled or self.others)
+
+    @property
     def words(self) -> str:
         """In a line."""
-        found = [f"{listed(it.problems)} at {it.edge}" for it in self.edges if it.problems]
+        worst = sorted(self.edges, key=lambda it: -it.lost - it.doubled)
+        found = [f"{listed(it.problems)} at {it.edge}" for it in worst if it.problems]
         found += [f"no row tells of {listed(self.unheard)}"] if self.unheard else []
         found += [f"{it.layer} is silent" for it in self.silent]
         if self.slow is not None:
@@ -191,15 +197,12 @@ def write_state(folder: Path, state: AuditState) -> Path:
     return path
 
 
-def read_states(folder: Path) -> tuple[list[AuditState], list[str]]:
-    """All answers of a folder, by name, and a sentence for each file that cannot be read."""
-    found, problems = [], []
-    for path in sorted(folder.glob(f"*.{_STATE}")):
-        try:
-            found.append(read_state(path))
-        except UsageError as error:
-            problems.append(error.message)
-    return sorted(found, key=lambda it: it.audit), problems
+def states_in(folder: Path) -> list[Path]:
+    """The answers in a folder; none if it cannot be read."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.name.endswith(f".{_STATE}") and path.is_file())
+    except OSError:
+        return []
 
 
 def read_state(path: Path) -> AuditState:
@@ -211,9 +214,9 @@ def read_state(path: Path) -> AuditState:
     try:
         return AuditState.model_validate_json(read_within(path, _MOST_BYTES))
     except OSError as error:
-        raise UsageError(f"{path.name} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{printable(path.name)} cannot be read: {error.strerror}.") from None
     except ValidationError as error:
-        raise UsageError(f"{path.name} is no answer of an audit: {first_problem(error)}.") from None
+        raise UsageError(f"{printable(path.name)} is no answer of an audit: {first_problem(error)}.") from None
 
 
 _AT_EDGE = ("audit", "stream", "edge")
