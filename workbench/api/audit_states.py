@@ -46,17 +46,23 @@ def audit_state(
     Raises:
         WindowError: if a time is none. EvidenceError: if no layer has told anything of the period. Else as `workbench.api.audit`.
     """
+    return audited(
+        name, since=since, until=until, every=every, rows=rows, topic=topic, cluster=cluster, layers=layers, window=window,
+        lateness=lateness, config=config,
+    )[1]  # fmt: skip
+
+
+def audited(name: str | None, *, since: str, until: str, every: str, **source: Any) -> tuple[AuditLedger, AuditState]:
+    """The ledger of a period, and its answer; arguments and errors as `audit_state`."""
     from workbench.api.audits import audit
 
     first, last, pause = parse_instant(since), parse_instant(until), parse_duration(every)
     if last <= first:
         raise WindowError("The windows end before they begin.", hint="Give --until a later time than --since.")
-    ledger = audit(
-        rows, name=name, topic=topic, cluster=cluster, layers=layers, window=window, lateness=lateness,
-        since_ms=instant_ms(first), config=config,
-    )  # fmt: skip
+    ledger = audit(name=name, since_ms=instant_ms(first), **source)
     called = name or ledger.settings.topic or Path(str(ledger.settings.rows)).stem
-    return state_of(ledger, called, since=first, until=last, every=pause)
+    state = state_of(ledger, called, since=first, until=last, every=pause)
+    return ledger.within(since_ms=instant_ms(first), until_ms=instant_ms(last)), state
 
 
 def state_of(ledger: AuditLedger, name: str, *, since: datetime, until: datetime, every: timedelta) -> AuditState:

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from workbench.cli.audit_options import ledger_of, of_rows
+from workbench.cli.audit_options import given, of_rows
 from workbench.cli.options import A_TIME, json_option, output_folder
-from workbench.errors import ExitCode, WindowError
+from workbench.errors import ExitCode
 from workbench.humanize import plural, printable
 from workbench.screen import say, tell, write_json
 
@@ -33,17 +33,11 @@ def publish_command(source: dict[str, Any], since: str, until: str, every: str, 
 
     Exit code 3 if a stream breaks its grade, 4 if it cannot be told of one, or a layer is silent.
     """
-    from workbench.api.audit_states import state_of
+    from workbench.api.audit_states import audit_state
     from workbench.files import writing
     from workbench.report.audited import write_state
-    from workbench.window import instant_ms, parse_duration, parse_instant
 
-    first, last, pause = parse_instant(since), parse_instant(until), parse_duration(every)
-    if last <= first:
-        raise WindowError("The windows end before they begin.", hint="Give --until a later time than --since.")
-    ledger = ledger_of(source, since_ms=instant_ms(first))
-    name = source["name"] or ledger.settings.topic or Path(str(ledger.settings.rows)).stem
-    state = state_of(ledger, name, since=first, until=last, every=pause)
+    state = audit_state(since=since, until=until, every=every, **given(source))
     with writing(f"The folder {out}"):
         out.mkdir(parents=True, exist_ok=True)
     path = write_state(out, state)
