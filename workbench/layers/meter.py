@@ -68,6 +68,10 @@ class MeterColumns:
 
     def windows(self, window_ms: int) -> list[WindowCount]:
         """Counts, bytes and sums of hashes by window."""
+        first, last = (int(it) // window_ms * window_ms for it in (self.created_ms.min(), self.created_ms.max()))
+        if first == last:  # most often
+            total = int(self.hashes.sum()) if self.named.all() else None
+            return [WindowCount(start_ms=first, count=len(self.created_ms), bytes=int(self.sizes.sum()), sum=total)]
         starts = self.created_ms // window_ms * window_ms
         order = np.argsort(starts, kind="stable")
         ordered = starts[order]
