@@ -125,3 +125,14 @@ def test_the_audit_that_ships_shows_what_an_audit_finds(monkeypatch: pytest.Monk
     assert opened.ledger.frame.sparkSession.sql("SELECT count(*) AS n FROM windows").first().n == 3 * 5 * 10
     with pytest.raises(UsageError, match="no stream 'order'"):
         opened.edges("order")
+
+
+def test_a_copy_finds_what_its_parameters_name(tmp_path: Path) -> None:
+    """The folder of `workbench notebook` has the recordings that the notebooks open as they are."""
+    from workbench.cli.notebook_folder import prepare
+
+    prepare(tmp_path, FOLDER)
+    for path in tmp_path.glob("*.ipynb"):
+        for name in re.findall(r'"((?:captures|audits)/[\w./-]+)"', path.read_text().replace('\\"', '"')):
+            assert (tmp_path / name).exists(), (path.name, name)
+    assert (tmp_path / "audits" / "rows.jsonl").is_file()
