@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.audit.processes import WINDOW_MS
 from tests.cli.running import run_here
@@ -108,6 +108,8 @@ class Pipeline:
             parts = [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
             ends = [consumer.get_watermark_offsets(part, timeout=10)[1] for part in parts]
             return [part.offset for part in consumer.committed(parts, timeout=10)] == ends
+        except KafkaException:  # a broker that has just started may not answer yet
+            return False
         finally:
             consumer.close()
 
