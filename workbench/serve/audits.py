@@ -96,13 +96,8 @@ def commands(state: AuditState, stream: StreamState) -> list[tuple[str, str]]:
             layer, again = shell_word(it.layer), shell_word(f"{it.layer}-repair")
             missing = f"workbench audit missing {audit} --stream {name} --layer {layer} --since {since} --until {until} -o missing.json"
             found.append((f"Missing at {printable(it.layer)}", missing))
-            groups = f"--from-group {layer} --new-group {again}"
-            found.append(
-                (
-                    "Replay of it",
-                    f"workbench replay plan --from-audit missing.json --cluster {cluster} {groups} -o plan.json",
-                )
-            )
+            plan = f"workbench replay plan --cluster {cluster} --from-group {layer} --new-group {again} --from-audit missing.json"
+            found.append(("Replay of it", f"{plan} -o plan.json"))
     found.append(("Gate", f"workbench audit gate {audit} --stream {name} --since {since} --until {until}"))
     return found
 
