@@ -32,6 +32,7 @@ def test_the_notebooks_are_there() -> None:
         "health_report",
         "game_day",
         "explore",
+        "audit",
     }
 
 
@@ -97,9 +98,41 @@ def test_the_pictures_are_small_and_all_shown() -> None:
 
 
 @pytest.mark.jvm
-@pytest.mark.parametrize("name", ["explore", "lag_triage", "replay", "dead_letters", "game_day"])
+@pytest.mark.parametrize("name", ["explore", "lag_triage", "replay", "dead_letters", "game_day", "audit"])
 def test_a_notebook_runs_as_it_is(name: str) -> None:
     """With the parameters that stand in it, on what ships; the scheduled one has tests of its own."""
     ran = Supervision(300.0, say=lambda _text: None, changed=lambda _steps: None)
     execute(FOLDER / f"{name}.ipynb", {}, ran, folder=FOLDER)
     assert [step.state for step in ran.steps] == ["done"] * len(ran.steps)
+
+
+@pytest.mark.jvm
+def test_the_audit_that_ships_shows_what_an_audit_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One stream that loses and doubles, one that lags, one that is complete; and a name that is mistyped."""
+    from workbench.api.audit_tables import open_audit
+    from workbench.errors import UsageError
+
+    monkeypatch.chdir(FOLDER)
+    since, until = "2026-11-20T08:00:00Z", "2026-11-20T08:21:00Z"
+    opened = open_audit(rows="audits/rows.jsonl", layers="agent, gateway,collector", since=since, until=until)
+    streams = opened.streams()
+    assert list(streams.stream) == ["orders", "clicks", "payments"]
+    assert (list(streams.lost), list(streams.doubled)) == ([14, 0, 0], [6, 0, 0])
+    assert list(streams.breach) == [True, False, False]
+    assert list(opened.edges("payments").arrived) == ["100 %"] * 5
+    assert set(opened.worst().stream) == {"orders", "clicks"}
+    assert set(opened.gate().gate) == {"breach"}
+    assert opened.ledger.frame.sparkSession.sql("SELECT count(*) AS n FROM windows").first().n == 3 * 5 * 10
+    with pytest.raises(UsageError, match="no stream 'order'"):
+        opened.edges("order")
+
+
+def test_a_copy_finds_what_its_parameters_name(tmp_path: Path) -> None:
+    """The folder of `workbench notebook` has the recordings that the notebooks open as they are."""
+    from workbench.cli.notebook_folder import prepare
+
+    prepare(tmp_path, FOLDER)
+    for path in tmp_path.glob("*.ipynb"):
+        for name in re.findall(r'"((?:captures|audits)/[\w./-]+)"', path.read_text().replace('\\"', '"')):
+            assert (tmp_path / name).exists(), (path.name, name)
+    assert (tmp_path / "audits" / "rows.jsonl").is_file()

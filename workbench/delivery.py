@@ -86,6 +86,9 @@ class ServeSettings(Strict):
         default=None, description="Cluster of alerts without a cluster label. Default: the only one of the settings."
     )
     reports: str | None = Field(default=None, description="Folder of scheduled reports, to list them.")
+    audits: str | None = Field(
+        default=None, description="Folder that `workbench audit publish` writes into, to show what audits say."
+    )
     deadline: Duration = Field(
         default=timedelta(seconds=60),
         ge=timedelta(seconds=5),

@@ -166,3 +166,25 @@ def test_what_cannot_be_is_refused() -> None:
         with pytest.raises(UsageError):
             call()
     assert -(1 << 63) <= hash_of(b"x") < 1 << 63
+
+
+def test_records_of_very_many_times_are_told_in_several_rows() -> None:
+    """Each is a message that a broker takes, and they lie end to end with every record in one of them."""
+    lines: list[str] = []
+    told = meter(lines, 0, 1)
+    for offset in range(25_000):
+        for point in ("in", "out"):
+            told.count(point, offset, str(offset).encode(), created_ms=offset * 60_000)
+    told.flush(25_000)
+    assert max(map(len, lines)) < 150_000
+    rows = list(parse_lines(lines))
+    for point in ("in", "out"):
+        mine = [it for it in rows if it.point == point]
+        assert [it.start for it in mine[1:]] == [it.stop for it in mine[:-1]]
+        assert (mine[0].start, mine[-1].stop, max(len(it.windows) for it in mine)) == (0, 25_000, 782)
+        assert sorted(it.start_ms for row in mine for it in row.windows) == [n * 60_000 for n in range(25_000)]
+    assert len({(it.point, it.sequence) for it in rows}) == len(rows)
+    one = meter(lines, 25_000, 1)
+    for number in range(2_000):  # of one position, as a layer may give out: there is nothing to split
+        one.count("out", 25_000, b"x", created_ms=number * 60_000)
+    assert [len(it.windows) for it in one.rows(25_001)] == [0, 2_000]

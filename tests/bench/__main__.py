@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import lag, prometheus, redrive, replay, runtime, small_fleet, sweep, triage
+from tests.bench import audit, lag, prometheus, redrive, replay, runtime, small_fleet, sweep, triage
 from tests.bench.harness import Result, keep
 from tests.bench.record import fallen, record, recorded
 
@@ -29,6 +29,7 @@ BENCHES: dict[str, Callable[[], Result]] = {
     "redrive_plan_1m": redrive.redrive_plan_1m,
     "redrive_apply_1m": redrive.redrive_apply_1m,
     "redrive_cap": redrive.redrive_cap,
+    "audit_compare": audit.audit_compare,
     "runtime_noop": runtime.runtime_noop,
     "runtime_audit": runtime.runtime_audit,
     "runtime_io_bound": runtime.runtime_io_bound,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.lab.conftest import commit, produce
@@ -17,6 +18,7 @@ from tests.redrive.six_kinds import headers_of
 from workbench.lab.jars import BROKER, TOOLS, ensure
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab, start_lab
+from workbench.layers.meter import Meter
 from workbench.redrive.letters import Letter
 from workbench.spark.java import find_java
 
@@ -51,6 +53,14 @@ COMMANDS = {
     'workbench dlq plan "$TOPIC" --cluster "$CLUSTER" --max-records-per-second 500 -o redrive.json': (0,),
     "workbench dlq apply redrive.json --dry-run": (0,),  # only its checks
     "workbench dlq verify redrive.json": (3,),  # nothing is produced yet
+    'workbench audit show "$AUDIT" --stream "$STREAM"': (3,),  # a record is lost
+    'workbench audit show "$AUDIT" --stream "$STREAM" --latency': (3,),
+    'workbench audit missing "$AUDIT" --stream "$STREAM" --layer "$LAYER" --output missing.json': (3,),
+    'workbench replay plan --from-audit missing.json --cluster "$CLUSTER" --from-group "$GROUP" --new-group "$GROUP-repair" '
+    "--output plan.json": (0,),
+    'workbench replay apply plan.json --cluster "$CLUSTER" --dry-run': (0,),
+    'workbench audit gate "$AUDIT" --stream "$STREAM" --since "$SINCE" --until "$UNTIL"': (3,),
+    'workbench audit publish "$AUDIT" --output audits': (4,),  # nobody has told anything of the last hours
 }
 _KAFKA = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -73,6 +83,31 @@ def admin(lab: Lab) -> AdminClient:
     return AdminClient({"bootstrap.servers": lab.bootstrap})
 
 
+def write_audit(lab: Lab, topic: str, settings: Path) -> None:
+    """A layer that took in 20 records of a topic, and gave out one less; and an audit of it in the settings."""
+    rows: list[str] = []
+    gateway, collector = (
+        Meter("orders", layer, topic=topic, partition=0, start=0, write=rows.extend)
+        for layer in ("gateway", "collector")
+    )
+    producer = Producer({"bootstrap.servers": lab.bootstrap})
+    for number in range(20):
+        name = b"id-%d" % number
+        producer.produce(topic, b"v", partition=0, headers=[("wb-id", name)])
+        for meter, point in ((gateway, "out"), (collector, "in"), (collector, "out")):
+            if (point, number) != ("out", 7) or meter is gateway:
+                meter.count(point, number, name, created_ms=number)
+    assert producer.flush(30) == 0
+    for meter in (gateway, collector):
+        meter.flush(20)
+        meter.flush(20)  # nothing more has come: the window is final
+    (settings.parent / "rows.jsonl").write_text("".join(f"{line}\n" for line in rows))
+    with settings.open("a") as file:
+        file.write(
+            f'\n[audits.orders]\ncluster = "mine"\nrows = "{settings.parent}/rows.jsonl"\nlayers = ["gateway", "collector"]\n'
+        )
+
+
 def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, tmp_path: Path) -> None:
     """In a shell, with the variables set; Kafka's own tools are those of the lab's Kafka."""
     admin.create_topics([NewTopic("runbook-topic", num_partitions=1, replication_factor=1)])["runbook-topic"].result(30)
@@ -84,6 +119,9 @@ def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, t
         [Letter(0, 0, 0, b"k", b"v", headers_of("runtime", "runbook-source", 0, 0, "bad"))],
     )
     commit(admin, "runbook-group", "runbook-topic", {0: 10})
+    create_topic(lab.bootstrap, "runbook-stream", 1)
+    write_audit(lab, "runbook-stream", settings_file)
+    commit(admin, "runbook-group", "runbook-stream", {0: 20})
     ensure(TOOLS)
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -100,6 +138,11 @@ def test_every_command_runs(lab: Lab, admin: AdminClient, settings_file: Path, t
         "GROUP": "runbook-group",
         "TOPIC": "runbook-topic",
         "PARTITION": "0",
+        "AUDIT": "orders",
+        "STREAM": "orders",
+        "LAYER": "collector",
+        "SINCE": "1970-01-01T00:00:00Z",
+        "UNTIL": "1970-01-01T00:01:00Z",
         "BOOTSTRAP": lab.bootstrap,
         "WORKBENCH_CONFIG": str(settings_file),
     }

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.audit.states import edge, state, stream
 from tests.report.runs.test_record import recorded, result
 from tests.runtime.helpers import record, until
 from tests.runtime.test_runtime import Running
 from tests.serve.serving import Office
-from workbench.reference.metrics import Exported, of_reports, of_runtime, of_serve
+from workbench.reference.metrics import Exported, of_audits, of_reports, of_runtime, of_serve
+from workbench.report.audited import SilentLayer, SlowStream, numbers
 from workbench.report.runs.run_numbers import export, metrics_name
 from workbench.runtime import Dead
 
@@ -83,3 +85,12 @@ def test_the_textfile_has_what_the_page_says(tmp_path: Path) -> None:
     found = families((tmp_path / metrics_name("health", "prod")).read_text(encoding="utf-8"))
     agree(found, of_reports())
     assert all(labels for _, labels in found.values())
+
+
+def test_an_audit_exports_what_the_page_says() -> None:
+    """Of one where everything is wrong that can be."""
+    wrong = edge(lost=1, doubled=1, others=1, unknown=1, late=1, overdue_seconds=1.0, breach="too many")
+    silent = SilentLayer(layer="a", told=None, seconds=700.0)
+    slow = SlowStream(layer="b", seconds=5.0, limit_seconds=1.0)
+    found = state(stream("s", wrong, unheard=("a → b",), silent=(silent,), slow=slow))
+    agree(families(numbers(found)), of_audits())

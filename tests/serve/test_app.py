@@ -23,6 +23,8 @@ PAGES = (
     "/incidents",
     "/incidents/x",
     "/group?cluster=prod&group=payments",
+    "/audits",
+    "/audit?audit=orders&stream=payments",
     "/reports",
     "/reports/x",
     "/runbooks/SlowProcessor.md",

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 import requests
 
+from tests.audit.states import edge, state, stream, window
 from tests.browser.devtools import Page, chromium
 from tests.browser.looking import FITS, PICTURES, inert, within
 from tests.serve.serving import HOSTILE, TOKEN, Office, Running, alert, judged, running, webhook
+from workbench.report.audited import AuditState, SilentLayer, write_state
 from workbench.report.runs.record import REPORT, RunRecord, write_record
 from workbench.serve import fleet
+from workbench.serve.audits import Shelf
 from workbench.serve.judged import Judged
 
 pytestmark = pytest.mark.apt
 
-PAGES = ("/", "/incidents", "/reports", "/runbooks/SlowProcessor.md")
+PAGES = ("/", "/incidents", "/audits", "/reports", "/runbooks/SlowProcessor.md", "/runbooks/AuditLoss.md")
 MAX_BYTES = 300_000
 
 
@@ -50,12 +55,27 @@ def served(tmp_path: Path) -> Iterator[Running]:
     office.clock.now = present
     fleet.record(office.store, "prod", many(2000), every_seconds=60)
     office.oracle.says = lambda _q: many(2)
-    with running(office, threads=False, reports=report(tmp_path)) as server:
+    write_state(tmp_path, audited(office.clock.now))
+    with running(office, threads=False, reports=report(tmp_path), audits=Shelf(tmp_path, [HOSTILE])) as server:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         body = webhook(alert(HOSTILE, HOSTILE, alertname=HOSTILE), alert())
         requests.post(f"{server.url}/alerts", body, headers=headers, timeout=10).raise_for_status()
         office.worker.judge_alerts()
         yield server
+
+
+def audited(now: float) -> AuditState:
+    """What an audit of 2,000 streams says: one with a hostile name lacks records, one is silent."""
+    made = datetime.fromtimestamp(now, UTC)
+    wrong = edge(
+        lost=40, doubled=25, unknown=2, breach="40 records lost and 25 records doubled of 1,000; S1 allows 0.01%."
+    )
+    waiting = edge("gateway → collector", late=3, open=30, overdue_seconds=4_000.0)
+    silent = SilentLayer(layer="gateway", told=made - timedelta(hours=1), seconds=3_600.0)
+    windows = tuple(window(HOSTILE, state=it) for it in ("open", "provisional", "final", "amended"))
+    streams = [stream(HOSTILE, edge("gateway"), waiting, wrong), stream("silent", waiting, silent=(silent,))]
+    streams += [stream(f"stream-{n:04}", edge("gateway → collector"), edge()) for n in range(1998)]
+    return state(*streams, windows=windows, made_at=made, since=made - timedelta(hours=6), until=made)
 
 
 def report(folder: Path) -> Path:
@@ -93,14 +113,15 @@ def sign_in(page: Page, url: str) -> None:
 def addresses(server: Running) -> list[str]:
     """Every page."""
     [incident] = [row["id"] for row in server.store.rows("SELECT id FROM incident")]
-    return [*PAGES, f"/incidents/{incident}", "/group?cluster=prod&group=payments"]
+    stream = urlencode({"audit": "orders", "stream": HOSTILE})
+    return [*PAGES, f"/incidents/{incident}", "/group?cluster=prod&group=payments", f"/audit?{stream}"]
 
 
 def test_every_page_fits_and_is_inert(page: Page, served: Running) -> None:
     """Wide, at 390 px, light and dark, without an error of the policy, and nothing is asked of another host."""
     sign_in(page, served.url)
     for number, path in enumerate(addresses(served)):
-        for width, dark in ((1280, False), (1280, True), (700, False), (390, False), (390, True)):
+        for width, dark in ((1440, False), (1280, True), (700, False), (390, False), (390, True)):
             page.resize(width, 844, dark=dark)
             page.open(served.url + path)
             page.wait("document.querySelector('h1')")

@@ -14,6 +14,7 @@ Functions raise the errors of `workbench.errors`, each with a message and a hint
 from __future__ import annotations
 
 from workbench.api.audit_records import compare, trace
+from workbench.api.audit_states import audit_state
 from workbench.api.audits import AuditLedger, audit
 from workbench.api.captures import CaptureResult, capture, capture_statistics
 from workbench.api.exclusions import exclude_partitions
@@ -55,6 +56,7 @@ __all__ = [
     "apply_redrive",
     "apply_replay",
     "audit",
+    "audit_state",
     "capture",
     "capture_statistics",
     "compare",

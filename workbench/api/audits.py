@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,7 @@ class AuditLedger:
 
         from workbench.audit.streams import by_stream
 
-        within = self.frame.where((f.col("window_ms") >= f.lit(since_ms)) & (f.col("window_ms") < f.lit(until_ms)))
+        within = self.within(since_ms=since_ms, until_ms=until_ms).frame
         order = (f.greatest("lost", "doubled").desc(), f.col("missing_at_most").desc(), f.col("stream"))
         return self._collected(by_stream(within).orderBy(*order).limit(most))
 
@@ -134,22 +134,57 @@ class AuditLedger:
         return {row["arrival"]: row["count"] for row in self._collected(self._of(stream).groupBy("arrival").count())}
 
     def _latency(self, stream: str, since_ms: int, until_ms: int) -> LatencyLimit | None:
+        from workbench.audit.gate import LatencyLimit
+
+        limit_ms = self._limit_ms
+        if limit_ms is None:
+            return None
+        found = self.times_to_last(since_ms=since_ms, until_ms=until_ms, stream=stream)
+        return found.get(stream, LatencyLimit(limit_ms=limit_ms, p99_ms=None, records=0))
+
+    @property
+    def _limit_ms(self) -> int | None:
+        limit = self.settings.latency_p99
+        return None if limit is None else round(1000 * limit.total_seconds())
+
+    def times_to_last(self, *, since_ms: int, until_ms: int, stream: str | None = None) -> dict[str, LatencyLimit]:
+        """By stream, how long records of windows that begin in [since, until) take to the last layer; empty if it is not judged."""
         from pyspark.sql import functions as f
 
         from workbench.audit.gate import LatencyLimit
         from workbench.audit.latency import latencies
 
-        if self.settings.latency_p99 is None:
-            return None
-        last = self.settings.layers[-1]
-        mine = self.source.where((f.col("stream") == f.lit(stream)) & (f.col("layer") == f.lit(last)))
+        limit_ms = self._limit_ms
+        if limit_ms is None:
+            return {}
+        mine = self.source.where(f.col("layer") == f.lit(self.settings.layers[-1]))
+        mine = mine if stream is None else mine.where(f.col("stream") == f.lit(stream))
         within = mine.where(f"exists(windows, it -> it.start_ms >= {since_ms} AND it.start_ms < {until_ms})")
         found = self._collected(latencies(within.where("point = 'in'")).where("since = 'created'"))
-        return LatencyLimit(
-            limit_ms=round(1000 * self.settings.latency_p99.total_seconds()),
-            p99_ms=found[0]["p99_ms"] if found else None,
-            records=found[0]["records"] if found else 0,
-        )
+        return {
+            row["stream"]: LatencyLimit(limit_ms=limit_ms, p99_ms=row["p99_ms"], records=row["records"])
+            for row in found
+        }
+
+    def within(self, *, since_ms: int, until_ms: int) -> AuditLedger:
+        """The same with only the windows that begin in [since, until)."""
+        from pyspark.sql import functions as f
+
+        kept = (f.col("window_ms") >= f.lit(since_ms)) & (f.col("window_ms") < f.lit(until_ms))
+        return replace(self, frame=self.frame.where(kept))
+
+    def by_edge(self, *, now_ms: int) -> list[Any]:
+        """A row for each stream and edge; see `workbench.audit.streams.by_edge`."""
+        from workbench.audit.streams import by_edge
+
+        return self._collected(by_edge(self.frame, self.shape, now_ms=now_ms))
+
+    def last_told(self) -> list[Any]:
+        """A row for each stream and layer: `told_ms`, when it wrote its latest row; NULL: it has only said that it begins."""
+        from pyspark.sql import functions as f
+
+        told = f.max(f.when(f.col("emitted_ms") > 0, f.col("emitted_ms"))).alias("told_ms")
+        return self._collected(self.source.groupBy("stream", "layer").agg(told))
 
     def missing(
         self,

@@ -12,7 +12,7 @@ from workbench.errors import UsageError
 from workbench.humanize import listed, plural, printable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 VIEW = "samples"
 _MOST_POINTS = 20_000  # of one chart; a browser draws them at once
@@ -41,11 +41,13 @@ def open_samples(
     return frame
 
 
-def show_sql(query: str, *, most: int = 500) -> Any:
-    """The first rows of a query as a pandas table; text from brokers is shown with its control characters escaped."""
-    from workbench.spark.session import session
+def show_sql(query: str, *, most: int = 500, of: DataFrame | None = None) -> Any:
+    """The first rows of a query as a pandas table; text from brokers is shown with its control characters escaped.
 
-    table: Any = session().sql(query).limit(most).toPandas()
+    Args:
+        of: the query is about views of this frame's session.
+    """
+    table: Any = _session(of).sql(query).limit(most).toPandas()
     for name in table.columns:
         if table[name].dtype == object:
             table[name] = table[name].map(lambda it: printable(it) if isinstance(it, str) else it)
@@ -63,17 +65,21 @@ class Drawn:
         return {"application/vnd.plotly.v1+json": self.figure, "text/plain": self.note}
 
 
-def draw_sql(query: str, *, title: str = "") -> Drawn:
+def _session(of: DataFrame | None) -> SparkSession:
+    from workbench.spark.session import session
+
+    return session() if of is None else of.sparkSession
+
+
+def draw_sql(query: str, *, title: str = "", of: DataFrame | None = None) -> Drawn:
     """Draw a query: its first column along the axis (a time), the last one as the value, what stands between names the line.
 
-    At most 20 lines are drawn, those with the highest values, and 20,000 points.
+    At most 20 lines are drawn, those with the highest values, and 20,000 points. `of`: as `show_sql`.
 
     Raises:
         UsageError: if the query has fewer than two columns.
     """
-    from workbench.spark.session import session
-
-    found: Any = session().sql(query)
+    found: Any = _session(of).sql(query)
     columns = list(found.columns)
     if len(columns) < 2:
         raise UsageError("A chart needs a time and a value: SELECT ts, …, value FROM samples …")

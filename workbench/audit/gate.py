@@ -71,13 +71,22 @@ class LatencyLimit:
         """Whether it is surely too long (None: cannot be told), and that in words; None if it is not."""
         if not self.records:
             return None, "No row tells how long records took to the last layer."
-        at_least = (
-            LATENCY_MS[-1] if self.p99_ms is None else max((it for it in LATENCY_MS if it < self.p99_ms), default=0)
-        )
         if self.p99_ms is not None and self.p99_ms <= self.limit_ms:
             return None
-        words = f"1 of 100 records took over {at_least:,} ms to the last layer; {self.limit_ms:,} ms are allowed."
-        return (True, words) if at_least >= self.limit_ms else (None, words)
+        words = (
+            f"1 of 100 records took over {self.at_least_ms:,} ms to the last layer; {self.limit_ms:,} ms are allowed."
+        )
+        return (True if self.is_too_long else None), words
+
+    @property
+    def at_least_ms(self) -> int:
+        """Lower bound of the bucket."""
+        return LATENCY_MS[-1] if self.p99_ms is None else max((it for it in LATENCY_MS if it < self.p99_ms), default=0)
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether it surely is."""
+        return self.records > 0 and self.at_least_ms >= self.limit_ms
 
 
 def judge(
@@ -128,14 +137,27 @@ def judge(
 
 def _breach(rows: Sequence[Mapping[str, Any]], grade: Grade) -> str | None:
     sure = [row for row in rows if row["arrival"] != Arrival.UNKNOWN]
-    sent = sum(row["from_low"] for row in sure)
-    lost, doubled = sum(row["lost_low"] for row in sure), sum(row["doubled_low"] for row in sure)
-    others = [row for row in sure if row["arrival"] == Arrival.LOSS_DUP]
+    return breach_of(
+        grade,
+        sent=sum(row["from_low"] for row in sure),
+        lost=sum(row["lost_low"] for row in sure),
+        doubled=sum(row["doubled_low"] for row in sure),
+        others=sum(row["arrival"] == Arrival.LOSS_DUP for row in sure),
+    )
+
+
+def breach_of(grade: Grade, *, sent: int, lost: int, doubled: int, others: int) -> str | None:
+    """What a grade does not allow, of the final windows of an edge, in words; None if it allows all of it.
+
+    Args:
+        sent, lost, doubled: records.
+        others: windows with as many records as were sent, and not the same ones.
+    """
     wrong = lost + doubled
     if wrong and (sent < LEAST_RECORDS or (sent - wrong) / sent < grade.completeness):
         found = [f"{plural(lost, 'record')} lost"] if lost else []
         found += [f"{plural(doubled, 'record')} doubled"] if doubled else []
         return f"{listed(found)} of {sent:,}; {grade} allows {1 - grade.completeness:.2%}."
     if others and grade is Grade.S0:
-        return f"as many records arrived as were sent, and others, in {plural(len(others), 'window')}."
+        return f"as many records arrived as were sent, and others, in {plural(others, 'window')}."
     return None

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from workbench.cli.audit_options import ledger_of, of_rows, since_option, span_of, until_option
+from workbench.cli.audit_publish import publish_command
 from workbench.cli.audit_records import compare_command, trace_command
 from workbench.cli.help import Group
 from workbench.cli.options import json_option
@@ -191,6 +192,7 @@ def missing_command(
 
 command.add_command(compare_command)
 command.add_command(trace_command)
+command.add_command(publish_command)
 
 
 def _document(row: Any) -> dict[str, Any]:

@@ -56,11 +56,17 @@ def ledger_of(source: dict[str, Any], *, stream: str | None = None, since_ms: in
     """
     from workbench.api.audits import audit
 
+    return audit(stream=stream, since_ms=since_ms, **given(source))
+
+
+def given(source: dict[str, Any]) -> dict[str, Any]:
+    """What the options name, as arguments of `api.audit`."""
     layers = [it.strip() for it in (source["layers"] or "").split(",") if it.strip()]
-    return audit(
-        source["rows"], name=source["name"], topic=source["topic"], cluster=source["cluster"], layers=layers,
-        window=source["window_length"], lateness=source["lateness"], stream=stream, since_ms=since_ms, config=source["config"],
-    )  # fmt: skip
+    return {
+        **{it: source[it] for it in ("rows", "name", "topic", "cluster", "lateness", "config")},
+        "layers": layers,
+        "window": source["window_length"],
+    }
 
 
 def since_option(*, required: bool = False) -> Callable[[F], F]:

@@ -59,6 +59,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "audit": (("audit show --rows rows --layers gateway,collector", "where not everything arrived"),),
     "audit show": (("audit show --rows rows --layers agent,gateway,collector", "the worst windows first"),),
     "audit gate": (("audit gate orders --stream s --since '2h ago' --until '1h ago'", "before a job"),),
+    "audit publish": (("audit publish orders --output audits", "by a timer, each 15 minutes"),),
     "audit run": (("audit run orders --output ledger", "every window, as Parquet"),),
     "audit missing": (
         ("audit missing orders --stream orders --layer collector", "read again from Kafka"),

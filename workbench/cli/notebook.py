@@ -78,6 +78,7 @@ def command(
       dead_letters   produce dead letters again
       game_day       practise on recorded incidents
       explore        Spark SQL over the measurements
+      audit          did everything arrive
       health_report  what the scheduled report runs
 
     The panel is ready when the notebook opens: press "Find the cause". Only notebooks that came with Workbench, or that you

@@ -10,7 +10,7 @@ from pathlib import Path
 from workbench.errors import UsageError
 
 _EXTENSIONS = Path(__file__).parent.parent / "widgets" / "labextension"
-_SHIPPED = ("captures",)
+_SHIPPED = ("captures", "audits")
 # No news from the network, no question about it, and every cell in the page from the beginning.
 _LAB_SETTINGS = {
     "@jupyterlab/apputils-extension/notification.jupyterlab-settings": '{"fetchNews": "false", "checkForUpdates": false}',

@@ -22,7 +22,7 @@ import numpy as np
 
 from workbench.errors import UsageError
 from workbench.layers.marks import hash_of
-from workbench.layers.rows import GONE, LATENCY_MS, POINTS, AuditRow, Point, WindowCount
+from workbench.layers.rows import GONE, LATENCY_MS, POINTS, SPLIT_WINDOWS, AuditRow, Point, WindowCount
 
 _BOUNDS = np.array(LATENCY_MS)
 _MOST_ERROR = 200
@@ -68,6 +68,10 @@ class MeterColumns:
 
     def windows(self, window_ms: int) -> list[WindowCount]:
         """Counts, bytes and sums of hashes by window."""
+        first, last = (int(it) // window_ms * window_ms for it in (self.created_ms.min(), self.created_ms.max()))
+        if first == last:  # most often
+            total = int(self.hashes.sum()) if self.named.all() else None
+            return [WindowCount(start_ms=first, count=len(self.created_ms), bytes=int(self.sizes.sum()), sum=total)]
         starts = self.created_ms // window_ms * window_ms
         order = np.argsort(starts, kind="stable")
         ordered = starts[order]
@@ -183,8 +187,7 @@ class Meter:
             pieces = [(self.start, stop)]
         found = []
         for start, end in pieces:
-            self._sequence += 1
-            found += [self._row(point, start, end) for point in self.points]
+            found += self._rows(start, end)
         for start, end in gone:
             bare = {"start": start, "stop": end, "incarnation": GONE, "sequence": start}
             found += [self._bare(point, **bare) for point in self.points]
@@ -219,6 +222,15 @@ class Meter:
             since_updated_ms=np.array(known, dtype=np.int64),
             errors=Counter(it[:_MOST_ERROR] for it in errors if it is not None),
         )
+
+    def _rows(self, start: int, stop: int) -> list[AuditRow]:
+        """A row for each point; of halves, where records of many times are next to each other."""
+        self._sequence += 1
+        found = [self._row(point, start, stop) for point in self.points]
+        if stop - start > 1 and any(len(it.windows) > SPLIT_WINDOWS for it in found):
+            middle = (start + stop) // 2
+            return [*self._rows(start, middle), *self._rows(middle, stop)]
+        return found
 
     def _row(self, point: Point, start: int, stop: int) -> AuditRow:
         row = self._bare(point, start=start, stop=stop, incarnation=self.incarnation or 0, sequence=self._sequence)

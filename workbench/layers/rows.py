@@ -24,6 +24,8 @@ LATENCY_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 3
 # Of positions whose records were gone before anybody read them: whatever any task tells of a position counts more.
 GONE = 0
 LATEST_MS = 253_402_300_799_000  # the end of year 9999: later times cannot be shown
+# Of a row that a meter makes: about 100 kB of JSON, a tenth of what a broker takes in a message by default.
+SPLIT_WINDOWS = 1_000
 _MOST_WINDOWS = 10_000
 _Count = Annotated[int, Field(ge=0)]
 _Name = Annotated[str, Field(min_length=1, max_length=249)]

@@ -1,4 +1,4 @@
-"""Metrics that Workbench itself exports: of the runtime, of `workbench serve`, and of scheduled reports (docs/metrics.md)."""
+"""Metrics of Workbench itself: of the runtime, of `workbench serve`, of scheduled reports, and of audits (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from workbench.profiles import load_profile
 from workbench.reference.page import code, page, table
+from workbench.report import audited
 from workbench.report.runs.run_numbers import FAMILIES
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.serve.own_metrics import Metrics
@@ -45,6 +46,11 @@ def of_serve() -> list[Exported]:
 def of_reports() -> list[Exported]:
     """Metrics of the textfile beside the scheduled reports."""
     return [Exported(name=name, kind="gauge", labels=labels, meaning=help) for name, labels, help in FAMILIES]
+
+
+def of_audits() -> list[Exported]:
+    """Metrics of the textfile of an audit."""
+    return [Exported(name=name, kind="gauge", labels=labels, meaning=help) for name, labels, help in audited.FAMILIES]
 
 
 def _of(registry: CollectorRegistry) -> list[Exported]:
@@ -90,6 +96,12 @@ def as_markdown() -> str:
         "A file `….workbench_report.prom` beside the runs, for node_exporter's textfile collector ([reports](reports.md)).",
         "",
         *_rows(of_reports()),
+        "",
+        "## Audits",
+        "",
+        "A file `….workbench_audit.prom`, written by `workbench audit publish` ([audit](audit.md)). What is well has no series.",
+        "",
+        *_rows(of_audits()),
     ]
     return page(lines)
 

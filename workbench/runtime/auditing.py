@@ -8,20 +8,23 @@ commit goes on: an audit says then that it does not know, and nobody waits for i
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import add, itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from workbench.commit_note import CommitNote
-from workbench.layers.marks import NO_MARKS, OURS, Marks, marks_of
+from workbench.layers.marks import MarkColumns, marks_in
 from workbench.layers.meter import Meter, MeterColumns, Pieces
 from workbench.layers.rows import AuditRow, Point
 from workbench.runtime.config import AuditConfig
-from workbench.runtime.event import Headers, Record, TopicPartition
+from workbench.runtime.event import Record, TopicPartition
 
 _POINTS: tuple[Point, ...] = ("in", "out", "rejected", "dead")
 # A window is final once a partition has told of a later time, so one without records must tell now and then.
@@ -30,6 +33,11 @@ SKIPPED, NOT_DECODED = "skip", "not_decoded"
 # One of so many offsets is measured until its end: percentiles need no more, and each costs as much as all else that is told.
 MEASURED = 16
 _MOST_CODE = 200
+_COLUMNS = [Record._fields.index(it) for it in ("offset", "key", "value", "timestamp_ms", "headers")]
+
+
+def _numbers(values: Iterable[int] = ()) -> array[int]:
+    return array("q", values)
 
 
 class RowsUnderWay(Protocol):
@@ -50,19 +58,65 @@ class RowWriter(Protocol):
         """Wait for those on their way."""
 
 
-class _Chunk(NamedTuple):
-    """Records that were taken in together, a column each."""
+@dataclass(slots=True)
+class _Taken:
+    """What was taken in and is not told yet, in the order of the log: columns of 64-bit numbers, which no loop of ours fills.
 
-    offsets: Sequence[int]
-    stamps_ms: Sequence[int]
-    key_bytes: Sequence[int]
-    value_bytes: Sequence[int]
-    marks: Sequence[Marks] | None  # None: none has any
-    taken_ms: int
+    Attributes:
+        marked: (first place, marks) of the batches in which records have some.
+        taken_ms: (first place, time) of each batch.
+    """
+
+    offsets: array[int] = field(default_factory=_numbers)
+    stamps_ms: array[int] = field(default_factory=_numbers)
+    sizes: array[int] = field(default_factory=_numbers)
+    marked: list[tuple[int, MarkColumns]] = field(default_factory=list)
+    taken_ms: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, records: Sequence[Record], now_ms: int) -> None:
+        """A batch."""
+        fields: list[Any] = list(chain.from_iterable(records))  # and not `zip`: it costs as much as all else here
+        offsets, keys, values, stamps, headers = (fields[column :: len(Record._fields)] for column in _COLUMNS)
+        place = len(self.offsets)
+        self.taken_ms.append((place, now_ms))
+        if (marks := marks_in(headers)) is not None:
+            self.marked.append((place, marks))
+        self.offsets.extend(_numbers(offsets))
+        self.stamps_ms.extend(_numbers(stamps))
+        self.sizes.extend(_numbers(_sizes(keys, values)))
+
+    def gathered(self) -> _Gathered:
+        """The same, for numpy."""
+        offsets, stamps, sizes = (np.array(it, dtype=np.int64) for it in (self.offsets, self.stamps_ms, self.sizes))
+        number = len(offsets)
+        hashes, named, updated = np.zeros(number, np.int64), np.zeros(number, bool), np.full(number, -1)
+        for place, marks in self.marked:
+            mine = slice(place, place + len(marks.hashes))
+            hashes[mine], named[mine], updated[mine] = marks.hashes, marks.named, marks.updated_ms
+            stamps[mine] = np.where(marks.created_ms >= 0, marks.created_ms, stamps[mine])
+        places, times = (np.array(it) for it in zip(*self.taken_ms, strict=True))
+        return _Gathered(
+            offsets=offsets, created_ms=np.maximum(stamps, 0), sizes=sizes, hashes=hashes, named=named, updated_ms=updated,
+            taken_ms=np.repeat(times, np.diff(np.append(places, number))),
+        )  # fmt: skip
+
+    def forget(self, stop: int) -> None:
+        """What lies below an offset was told."""
+        gone = bisect_left(self.offsets, stop)
+        for column in (self.offsets, self.stamps_ms, self.sizes):
+            del column[:gone]
+        batch = max(0, bisect_right(self.taken_ms, gone, key=itemgetter(0)) - 1)
+        self.taken_ms = [(max(0, place - gone), now) for place, now in self.taken_ms[batch:]] if self.offsets else []
+        kept = ((place - gone, marks) for place, marks in self.marked if place + len(marks.hashes) > gone)
+        self.marked = [(max(0, place), _behind(marks, -place) if place < 0 else marks) for place, marks in kept]
+
+
+def _behind(marks: MarkColumns, number: int) -> MarkColumns:
+    return MarkColumns(*(it[number:] for it in marks))
 
 
 class _Gathered(NamedTuple):
-    """What is not told yet, a column each; updated_ms -1: not known."""
+    """What is not told yet, a column each, in the order of the offsets; updated_ms -1: not known."""
 
     offsets: np.ndarray
     created_ms: np.ndarray
@@ -73,42 +127,11 @@ class _Gathered(NamedTuple):
     taken_ms: np.ndarray
 
 
-def _gathered(chunks: Sequence[_Chunk]) -> _Gathered:
-    def column(parts: Iterable[Sequence[Any]], kind: Any = np.int64) -> np.ndarray:
-        return np.array(list(chain.from_iterable(parts)), dtype=kind)
-
-    marks = [it.marks or [NO_MARKS] * len(it.offsets) for it in chunks] if any(it.marks for it in chunks) else []
-    stamps = column(it.stamps_ms for it in chunks)
-    hashes, named, updated = np.zeros(len(stamps), np.int64), np.zeros(len(stamps), bool), np.full(len(stamps), -1)
-    if marks:
-        told = column([-1 if it.created_ms is None else it.created_ms for it in some] for some in marks)
-        stamps = np.where(told >= 0, told, stamps)
-        hashes = column([it.hash or 0 for it in some] for some in marks)
-        named = column(([it.hash is not None for it in some] for some in marks), bool)
-        updated = column([-1 if it.updated_ms is None else it.updated_ms for it in some] for some in marks)
-    return _Gathered(
-        offsets=column(it.offsets for it in chunks),
-        created_ms=np.maximum(stamps, 0),
-        sizes=column(it.key_bytes for it in chunks) + column(it.value_bytes for it in chunks),
-        hashes=hashes,
-        named=named,
-        updated_ms=updated,
-        taken_ms=np.repeat([it.taken_ms for it in chunks], [len(it.offsets) for it in chunks]),
-    )
-
-
-def _lengths(parts: Sequence[bytes | None]) -> list[int]:
+def _sizes(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[int]:
     try:
-        return list(map(len, parts))  # type: ignore[arg-type]
+        return list(map(add, map(len, keys), map(len, values)))  # type: ignore[arg-type]
     except TypeError:  # some are None
-        return [len(it or b"") for it in parts]
-
-
-def _may_have_marks(headers: Sequence[Headers | None]) -> bool:
-    try:
-        return not OURS.isdisjoint({name for name, _ in chain.from_iterable(filter(None, headers))})
-    except ValueError:  # of one record they cannot be read
-        return True
+        return [len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)]
 
 
 @dataclass(slots=True)
@@ -122,48 +145,53 @@ class _TaskMeter(Meter):
 
     others: dict[int, tuple[Point, str]] = field(default_factory=dict)
     ended: dict[int, int] = field(default_factory=dict)
-    _chunks: list[_Chunk] = field(default_factory=list)
-    _all: _Gathered | None = None  # of the chunks
+    _taken: _Taken = field(default_factory=_Taken)
+    _all: _Gathered | None = None  # of what was taken
 
     def took(self, records: Sequence[Record], now_ms: int) -> None:
         """Records of this partition were taken in."""
-        # Column by column in C: each loop here costs as much as all else that is told.
-        _, _, offsets, keys, values, stamps, headers, _ = zip(*records, strict=True)
-        marks = [marks_of(it) for it in headers] if _may_have_marks(headers) else None
-        self._chunks.append(_Chunk(offsets, stamps, _lengths(keys), _lengths(values), marks, now_ms))
+        self._taken.add(records, now_ms)
         self._all = None
 
     def columns(self, point: Point, start: int, stop: int) -> MeterColumns | None:
         """See `Meter`."""
-        if self._all is None:
-            self._all = _gathered(self._chunks)
-        every = self._all
-        keep = (every.offsets >= start) & (every.offsets < stop)
-        if point != "in":
-            mine = [offset for offset, (of, _) in list(self.others.items()) if point == "out" or of == point]
-            chosen = np.isin(every.offsets, mine) if mine else np.zeros(len(keep), dtype=bool)
-            keep &= ~chosen if point == "out" else chosen
-        if not keep.any():
+        if not self._taken.offsets:
             return None
-        offsets, created, sizes, hashes, named, updated, now = (it[keep] for it in every)
+        if self._all is None:
+            self._all = self._taken.gathered()
+        every = self._all
+        first, last = np.searchsorted(every.offsets, (start, stop)).tolist()
+        mine = _Gathered(*(it[first:last] for it in every))
+        if point != "in":
+            others = [
+                offset
+                for offset, (of, _) in list(self.others.items())
+                if start <= offset < stop and (point == "out" or of == point)
+            ]
+            chosen = np.isin(mine.offsets, others) if others else None
+            if point != "out":
+                mine = _Gathered(*(it[:0] if chosen is None else it[chosen] for it in mine))
+            elif chosen is not None:
+                mine = _Gathered(*(it[~chosen] for it in mine))
+        if not len(mine.offsets):
+            return None
         errors: Counter[str] = Counter()
         if point in ("rejected", "dead"):
-            errors.update(self.others[offset][1] for offset in offsets.tolist())
+            errors.update(self.others[offset][1] for offset in mine.offsets.tolist())
+        created, updated, now = mine.created_ms, mine.updated_ms, mine.taken_ms
         if point != "in":
-            measured = offsets % MEASURED == 0
-            now = np.array([self.ended.get(offset, -1) for offset in offsets[measured].tolist()], dtype=np.int64)
+            measured = mine.offsets % MEASURED == 0
+            now = np.array([self.ended.get(offset, -1) for offset in mine.offsets[measured].tolist()], dtype=np.int64)
             known = now >= 0
-            now, created_then, updated = now[known], created[measured][known], updated[measured][known]
-        else:
-            created_then = created
+            now, created, updated = now[known], created[measured][known], updated[measured][known]
         return MeterColumns(
-            created_ms=created, sizes=sizes, hashes=hashes, named=named, since_created_ms=now - created_then,
+            created_ms=mine.created_ms, sizes=mine.sizes, hashes=mine.hashes, named=mine.named, since_created_ms=now - created,
             since_updated_ms=(now - updated)[updated >= 0], errors=errors,
         )  # fmt: skip
 
     def forget(self, stop: int) -> None:
         """See `Meter`."""
-        self._chunks = [it for it in self._chunks if it.offsets[-1] >= stop]
+        self._taken.forget(stop)
         self._all = None
         for known in (self.others, self.ended):
             for offset in [it for it in list(known) if it < stop]:

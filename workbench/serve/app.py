@@ -23,6 +23,7 @@ from workbench.delivery import ServeSettings
 from workbench.errors import UsageError
 from workbench.masking import masked, masked_document, masked_start
 from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from_here
+from workbench.serve.audits import Shelf
 from workbench.serve.handling import MUTES, Handling, add_note, handle
 from workbench.serve.journal import FullError, accept, fingerprint_of
 from workbench.serve.limits import Limits, let_in
@@ -50,6 +51,7 @@ class Server:
 
     Attributes:
         cluster: of alerts without a cluster label. secure: cookies only over TLS. reports: folder of scheduled reports.
+        audits: what audits have published.
         names: how alerts name groups and clusters, by the settings of now.
     """
 
@@ -60,6 +62,7 @@ class Server:
     cluster: str | None = None
     secure: bool = False
     reports: Path | None = None
+    audits: Shelf | None = None
     names: Callable[[], Names] = lambda: NO_NAMES
 
     @property
@@ -71,9 +74,8 @@ class Server:
 def application(server: Server) -> ASGIApp:
     """The application with its limits."""
     api, forms = _Api(server), _Forms(server)
-    pages = Pages(
-        Reading(server.store), reports=server.reports, every_seconds=server.settings.fleet_every.total_seconds()
-    )
+    every_seconds = server.settings.fleet_every.total_seconds()
+    pages = Pages(Reading(server.store), reports=server.reports, audits=server.audits, every_seconds=every_seconds)
     person = _Door(server).person
     program = _Door(server).program
 
@@ -98,6 +100,8 @@ def application(server: Server) -> ASGIApp:
         Route("/incidents/{incident}/handling", forms.handling, methods=["POST"]),
         Route("/group", shown(pages.group)),
         Route("/group/triage", forms.triage, methods=["POST"]),
+        Route("/audits", shown(pages.audits)),
+        Route("/audit", shown(pages.audit)),
         Route("/reports", shown(pages.reports)),
         Route("/reports/{run}", shown(pages.report)),
         Route("/runbooks/{name}", shown(pages.runbook)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from workbench.inputs import read_within
 from workbench.report.html import environment
 from workbench.report.runs.record import REPORT, latest_runs, run_named
 from workbench.serve.access import Visit
+from workbench.serve.audits import Shelf, commands, mark_of, runbooks_of
 from workbench.serve.detail import unpacked
 from workbench.serve.fleet import stale_seconds
 from workbench.serve.handling import MUTES
@@ -140,6 +142,10 @@ def _number(request: Request, name: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
 
 
+def _between(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageChart:
     """A picture with its values, the latest first; `objective` in seconds; `more` values are not listed."""
@@ -154,11 +160,19 @@ class Pages:
     """One method for each page.
 
     Args:
-        reports: folder of scheduled reports. every_seconds: pause between two triages of a cluster; what is older by far is marked.
+        reports: folder of scheduled reports. audits: what audits have published. every_seconds: pause between two triages of a
+            cluster; what is older by far is marked.
     """
 
-    def __init__(self, reading: Reading, *, reports: Path | None = None, every_seconds: float = 300.0) -> None:
-        self._reading, self._reports = reading, reports
+    def __init__(
+        self,
+        reading: Reading,
+        *,
+        reports: Path | None = None,
+        audits: Shelf | None = None,
+        every_seconds: float = 300.0,
+    ) -> None:
+        self._reading, self._reports, self._audits = reading, reports, audits
         self._stale_seconds = stale_seconds(every_seconds)
 
     def _page(self, template: str, visit: Visit | None, status: int = 200, **values: Any) -> Response:
@@ -276,6 +290,42 @@ class Pages:
         except OSError:  # removed since, or larger than any of ours
             return self._missing(visit, "This report cannot be read.")
         return HTMLResponse(content, headers={"Content-Security-Policy": _REPORT_POLICY})
+
+    def audits(self, request: Request, visit: Visit | None) -> Response:
+        """Streams of every audit, worst first."""
+        text, skip = _asked(request, "text"), _number(request, "skip")
+        listed = self._audits.listed() if self._audits is not None else None
+        now = datetime.fromtimestamp(self._reading.store.clock(), UTC)
+        parts = []
+        for state in listed.states if listed is not None else ():
+            rows = [it for it in state.streams if text.lower() in it.stream.lower()]
+            counts = Counter(mark_of(it) for it in state.streams)
+            parts.append(
+                {
+                    "state": state, "stale": state.is_stale(now), "rows": rows[skip : skip + _ROWS], "number": len(rows),
+                    "counts": [(*mark, number) for mark, number in counts.items()],
+                }
+            )  # fmt: skip
+        return self._page(
+            "audits.html.j2", visit, listed=listed, parts=parts, text=text, skip=skip, step=_ROWS, mark_of=mark_of
+        )
+
+    def audit(self, request: Request, visit: Visit | None) -> Response:
+        """One stream of an audit."""
+        audit, stream = request.query_params.get("audit", ""), request.query_params.get("stream", "")
+        states = self._audits.listed().states if self._audits is not None else ()
+        found = next(
+            ((state, it) for state in states if state.audit == audit for it in state.streams if it.stream == stream),
+            None,
+        )
+        if found is None:
+            return self._missing(visit, "No audit tells of this stream.")
+        state, it = found
+        now = datetime.fromtimestamp(self._reading.store.clock(), UTC)
+        return self._page(
+            "audit.html.j2", visit, state=state, it=it, stale=state.is_stale(now), runbooks=runbooks_of(it), mark_of=mark_of,
+            windows=[row for row in state.windows if row.stream == stream][:_ROWS], between=_between, commands=commands(state, it),
+        )  # fmt: skip
 
     def runbook(self, request: Request, visit: Visit | None) -> Response:
         """A runbook's text."""

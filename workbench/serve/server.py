@@ -25,6 +25,7 @@ from workbench.errors import SourceUnreachableError, UsageError
 from workbench.places import state_dir
 from workbench.serve.access import AGENT_VARIABLE, TOKEN_VARIABLE, Access
 from workbench.serve.app import Server, application, for_bearers
+from workbench.serve.audits import Shelf
 from workbench.serve.certificate import Certificate
 from workbench.serve.connections import ACCEPTED_AT_ONCE, Connections, Listener, raise_descriptors
 from workbench.serve.judged import SparkJudge
@@ -99,6 +100,7 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
         cluster=mine.cluster or (default.name if default is not None else None),
         secure=secure,
         reports=Path(mine.reports).expanduser() if mine.reports else None,
+        audits=Shelf(Path(mine.audits).expanduser(), sorted(settings.audits)) if mine.audits else None,
         names=judge.names,
     )
     shown = mine.url or _address(options)

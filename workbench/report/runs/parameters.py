@@ -112,6 +112,14 @@ def slug_of(name: str) -> str:
     return _SLUG.sub("-", name).strip("-").lower()[:40] or "cluster"
 
 
+def file_stem(name: str) -> str:
+    """The beginning of a file's name: no two clusters or audits have the same one, whatever their names hold."""
+    slug = slug_of(name)
+    if slug != name:  # "prod eu", "prod-eu" and "Prod-EU" are three names
+        slug += "-" + hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:8]
+    return slug
+
+
 def run_id(report: str, parameters: HealthParameters) -> str:
     """Name of a run: always the same for the same source and period."""
     source = parameters.cluster

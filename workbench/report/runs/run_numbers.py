@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from workbench.errors import GuardError, WorkbenchError
 from workbench.files import exclusive_lock
-from workbench.report.runs.parameters import slug_of
+from workbench.report.runs.parameters import file_stem, slug_of
 from workbench.report.runs.record import RESULT, RunRecord, RunState, runs_in, write_durably
 
 _METRICS = "workbench_report.prom"
@@ -51,10 +50,10 @@ def _write(out: Path, record: RunRecord) -> None:
     last = max(ended, key=_ended, default=record)
     latest = max(ended, key=lambda it: (it.period_end or it.started_at, _ended(it)), default=record)
     done = max((_ended(it) for it in ended if it.state is RunState.DONE), default=0.0)
-    labels = _labels(("report", "cluster"), (record.report, record.cluster))
+    labels = labels_of(("report", "cluster"), (record.report, record.cluster))
     lines = []
     for (name, _, words), value in zip(FAMILIES, (f"{done:.3f}", last.exit_code, last.seconds), strict=False):
-        lines += [*_head(name, words), f"{name}{labels} {value}"]
+        lines += [*head_of(name, words), f"{name}{labels} {value}"]
     lines += _verdicts(out / latest.run_id, latest)
     path = out / metrics_name(record.report, record.cluster)
     write_durably(path, "\n".join(lines) + "\n")
@@ -70,10 +69,7 @@ def _ended(record: RunRecord) -> float:
 
 def metrics_name(report: str, cluster: str) -> str:
     """The file of a cluster's numbers: no two clusters have the same one, whatever their names hold."""
-    slug = slug_of(cluster)
-    if slug != cluster:  # "prod eu", "prod-eu" and "Prod-EU" are three clusters
-        slug += "-" + hashlib.sha256(cluster.encode(errors="surrogatepass")).hexdigest()[:8]
-    return f"{report}-{slug}.{_METRICS}"
+    return f"{report}-{file_stem(cluster)}.{_METRICS}"
 
 
 def _verdicts(folder: Path, record: RunRecord) -> list[str]:
@@ -87,19 +83,21 @@ def _verdicts(folder: Path, record: RunRecord) -> list[str]:
     except WorkbenchError:
         return []
     name, keys, words = FAMILIES[-1]
-    lines = _head(name, words)
+    lines = head_of(name, words)
     for it in document["lines"]:
         if it["state"] != "healthy":
             values = (document["cluster"], *(it[key] for key in keys[1:]))
-            lines.append(f"{name}{_labels(keys, values)} 1")
+            lines.append(f"{name}{labels_of(keys, values)} 1")
     return lines
 
 
-def _head(name: str, words: str) -> list[str]:
+def head_of(name: str, words: str) -> list[str]:
+    """The lines before the series of a gauge."""
     return [f"# HELP {name} {words}", f"# TYPE {name} gauge"]
 
 
-def _labels(names: Sequence[str], values: Sequence[str]) -> str:
+def labels_of(names: Sequence[str], values: Sequence[str]) -> str:
+    """Labels of a series, escaped."""
     return "{" + ",".join(f'{name}="{_label(value)}"' for name, value in zip(names, values, strict=True)) + "}"
 
 

@@ -1,0 +1,118 @@
+"""The pages of audits: worst first, what is old is marked, and the commands are those for what is wrong."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.audit.states import edge, state, stream, window
+from tests.cli.said import Said, problem_of
+from tests.serve.serving import HOSTILE, Office, running
+from tests.serve.test_opened_pages import Person, told
+from workbench.report.audited import AuditState, SilentLayer, StreamState, write_state
+from workbench.serve.audits import Shelf, commands, runbooks_of
+
+LOSSY = edge(lost=40, breach="40 records lost of 1,000; S1 allows 0.01%.")
+
+
+def published(folder: Path, office: Office, *streams: StreamState, ago: float = 0.0, **values: object) -> AuditState:
+    """What an audit has written so long ago."""
+    made = datetime.fromtimestamp(office.clock.now - ago, UTC)
+    found = state(*streams, made_at=made, since=made - timedelta(hours=6), until=made, **values)  # type: ignore[arg-type]
+    write_state(folder, found)
+    return found
+
+
+def test_streams_are_shown_in_their_order_with_what_is_wrong(tmp_path: Path) -> None:
+    """By a part of the name, too; states of windows are counted over all edges."""
+    office = Office(tmp_path)
+    published(
+        tmp_path, office, stream("pay", edge("gateway", final=3), LOSSY), stream("calm", edge(final=0, amended=7))
+    )
+    with running(office, threads=False, audits=Shelf(tmp_path, ["orders", "never"])) as server:
+        person = Person(server.url)
+        page = told(person.see("/audits"))
+        assert page.index("pay S1") < page.index("calm S1")
+        assert "breach 1 stream" in page and "complete 1 stream" in page
+        assert "40 records lost at collector" in page
+        assert "never: not made yet." in page
+        assert "Not made since" not in page
+        only = told(person.see("/audits", text="CALM"))
+        assert "calm S1" in only and "pay S1" not in only
+        assert "7" in only.split("calm S1")[1]
+
+
+def test_an_old_answer_is_marked_on_both_pages(tmp_path: Path) -> None:
+    """After three of its periods, and not before."""
+    office = Office(tmp_path)
+    for ago, is_old in ((2_700.0, False), (2_701.0, True)):
+        published(tmp_path, office, stream("pay", LOSSY), ago=ago)
+        with running(office, threads=False, audits=Shelf(tmp_path)) as server:
+            person = Person(server.url)
+            for path in ("/audits", "/audit?audit=orders&stream=pay"):
+                page = told(person.see(path))
+                assert ("Not made since" in page, "was breach" in page) == (is_old, is_old), path
+
+
+def test_a_stream_shows_its_edges_windows_and_what_to_do(tmp_path: Path) -> None:
+    """Shares are cut off; bounds are bounds; other streams' windows are theirs."""
+    office = Office(tmp_path)
+    windows = (
+        window("pay", state="amended", arrival="ok", lost_low=0, lost_high=0),
+        window("pay", state="provisional", lost_low=1, lost_high=9),
+        window("other", lost_low=777, lost_high=777),
+    )
+    published(tmp_path, office, stream("pay", edge("gateway → collector"), LOSSY), windows=windows)
+    with running(office, threads=False, audits=Shelf(tmp_path)) as server:
+        page = Person(server.url).see("/audit?audit=orders&stream=pay")
+        text = told(page)
+        assert "96 %" in text and "gateway → collector 100 %" in text
+        assert "amended" in text and "1 to 9" in text and "777" not in text
+        assert "/runbooks/AuditLoss.md" in page and "/runbooks/AuditSilent.md" not in page
+        assert "workbench audit missing orders --stream pay --layer collector" in html.unescape(text)
+        assert told(Person(server.url).see("/runbooks/AuditLoss.md")).count("AuditLoss")
+        Person(server.url).see("/audit?audit=orders&stream=none", 404)
+
+
+def test_without_a_folder_the_page_says_how_to_set_one(tmp_path: Path) -> None:
+    """And names a file that is none of ours."""
+    office = Office(tmp_path)
+    with running(office, threads=False) as server:
+        assert "No folder of audits is set" in told(Person(server.url).see("/audits"))
+    (tmp_path / "bad.workbench_audit.json").write_text("<script>")
+    with running(office, threads=False, audits=Shelf(tmp_path)) as server:
+        page = Person(server.url).see("/audits")
+        assert "bad.workbench_audit.json is no answer of an audit" in told(page)
+
+
+@pytest.mark.parametrize("name", ["pay", HOSTILE, "a b; rm -rf /"])
+def test_every_command_can_be_pasted(name: str) -> None:
+    """Whatever the names hold: a word each, and the real parser takes them."""
+    found = state(stream(name, edge("gateway → collector", lost=3), edge(name, lost=3)), audit=name)
+    shown = commands(found, found.streams[0])
+    assert [it.split()[1:3] for _, it in shown] == [
+        ["audit", "show"], ["audit", "missing"], ["replay", "plan"], ["audit", "gate"],
+    ]  # fmt: skip
+    for _, command in shown:
+        assert "\n" not in command and "\x1b" not in command
+        if "$'" not in command:
+            assert name in shlex.split(command) or "replay" in command
+            assert problem_of(Said("page", command.removeprefix("workbench "))) is None, command
+
+
+def test_each_problem_leads_to_its_runbook() -> None:
+    """The most urgent first, and each of them exists."""
+    silent = SilentLayer(layer="a", told=None, seconds=700.0)
+    wrong = edge(lost=1, doubled=1, late=1, overdue_seconds=9.0, unknown=1)
+    assert runbooks_of(stream("s", wrong, silent=(silent,))) == [
+        "AuditLoss", "AuditDoubled", "AuditSilent", "AuditLate", "AuditNotFinal",
+    ]  # fmt: skip
+    assert runbooks_of(stream("s")) == []
+    folder = Path(__file__).parent.parent.parent / "runbooks"
+    page = (folder.parent / "workbench" / "serve" / "audits.py").read_text()
+    assert set(re.findall(r'"(Audit\w+)"', page)) == {it.stem for it in folder.glob("Audit*.md")}
