@@ -24,7 +24,7 @@ NOUNS = "|".join(
 NOUN = re.compile(rf"^ (?:[a-z]+ )?(?:{NOUNS})s\b(?!/)")
 TEMPLATE = re.compile(rf"}}}} (?:{NOUNS})s\b")
 # What is always many, or is a name and no number.
-MANY = re.compile(r"^[A-Z_.]+$|_TIMES|_MOST|MOST_|HTTP_BATCH|^kind$|^kind |^verb$|^name$|^(plural|counted)\(")
+MANY = re.compile(r"^(?:n\.)?[A-Z_.]+$|_TIMES|_MOST|MOST_|HTTP_BATCH|^kind$|^kind |^verb$|^name$|^(plural|counted)\(")
 
 
 def beside_numbers(tree: ast.AST) -> Iterator[str]:

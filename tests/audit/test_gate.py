@@ -10,6 +10,7 @@ import pytest
 
 from tests.audit.pipeline import run
 from tests.cli.running import run_here
+from tests.reference.valid import valid
 from workbench.audit.gate import Gate, LatencyLimit, Passage, judge
 from workbench.audit_settings import Grade
 from workbench.errors import UsageError
@@ -137,8 +138,12 @@ def test_the_commands_in_front_of_a_job(tmp_path: Path, lost: int, code: int, wo
     (tmp_path / "rows.jsonl").write_text("".join(f"{it.line()}\n" for it in made.rows), encoding="utf-8")
     shown = run_here("audit", "gate", "--rows", "rows.jsonl", *LAYERS, *ALL, "--grade", "S0", cwd=tmp_path)
     assert (shown.returncode, word in shown.stderr) == (code, True), shown.stderr
-    shown = run_here("audit", "show", "--rows", "rows.jsonl", *LAYERS, "--json", cwd=tmp_path)
-    windows = json.loads(shown.stdout)["windows"]
+    told = run_here("audit", "gate", "--rows", "rows.jsonl", *LAYERS, *ALL, "--grade", "S0", "--json", cwd=tmp_path)
+    assert valid("audit-gate", json.loads(told.stdout))["lost"] == lost
+    shown = run_here("audit", "show", "--rows", "rows.jsonl", *LAYERS, "--latency", "--json", cwd=tmp_path)
+    ran = run_here("audit", "run", "--rows", "rows.jsonl", *LAYERS, "--output", "ledger", "--json", cwd=tmp_path)
+    assert sum(valid("audit-run", json.loads(ran.stdout))["windows"].values()) > 0
+    windows = valid("audit-windows", json.loads(shown.stdout))["windows"]
     assert (shown.returncode, sum(it["lost_low"] for it in windows)) == (code, lost)
     late = ("--stream", "s", "--since", "1971-01-01T00:00:00Z", "--until", "1971-01-01T00:05:00Z")
     assert run_here("audit", "gate", "--rows", "rows.jsonl", *LAYERS, *late, cwd=tmp_path).returncode == 4

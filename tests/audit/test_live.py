@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.audit.processes import WINDOW_MS
 from tests.cli.running import run_here
+from tests.reference.valid import valid
 from tests.waiting import wait_for
 from workbench.api.audits import audit
 from workbench.lab.kafka import Broker, create_topic, start_broker
@@ -195,7 +196,7 @@ def test_the_ledger_is_the_truth_of_three_killed_processes(broker: Broker, tmp_p
             out.write(path.read_text())
     common = ("orders", "--stream", "orders", "--layer", "collector", "--config", str(settings))
     shown = run_here("audit", "missing", *common, "--arrived", str(sink), "-o", "missing.json", cwd=tmp_path)
-    found = json.loads((tmp_path / "missing.json").read_text())
+    found = valid("audit-missing", json.loads((tmp_path / "missing.json").read_text()))
     named = {
         (part["partition"], offset)
         for part in found["partitions"]
@@ -261,10 +262,10 @@ def test_records_are_traced_and_topics_compared(lab: Lab, tmp_path: Path) -> Non
     same = ask("compare", f"prod:{topics[0]}", f"prod:{topics[0]}")
     assert (same.returncode, json.loads(same.stdout)["same"]) == (0, True)
     found = ask("compare", f"prod:{topics[0]}", f"prod:{topics[1]}")
-    sides = json.loads(found.stdout)["sides"]
+    sides = valid("audit-compare", json.loads(found.stdout))["sides"]
     assert (found.returncode, [it["records"] for it in sides], [it["only"] for it in sides]) == (3, [500, 499], [3, 2])
     seen = ask("trace", "id-9", "--cluster", "prod", "--topic", topics[0], "--topic", topics[1])
-    places = json.loads(seen.stdout)["places"]
+    places = valid("audit-trace", json.loads(seen.stdout))["places"]
     assert [(it["topic"], it["stored_ms"] - it["created_ms"]) for it in places] == [
         (topics[0], 500), (topics[1], 900), (topics[1], 900),
     ]  # fmt: skip

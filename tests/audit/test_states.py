@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.audit.pipeline import run
 from tests.audit.states import edge, state, stream
 from tests.cli.running import run_here
+from tests.reference.valid import valid
 from workbench import api
 from workbench.audit.gate import breach_of
 from workbench.audit_settings import Grade
@@ -44,6 +45,7 @@ def test_streams_and_edges_are_summed_up_worst_first(tmp_path: Path) -> None:
     found = made(tmp_path, [*named(whole, "a"), *named(lossy, "b"), *named(slow, "c"), *named(lonely, "d")])
     by_name = {it.stream: it for it in found.streams}
     assert [it.stream for it in found.streams] == ["b", "c", "d", "a"]
+    valid("audit-state", found.model_dump(mode="json", by_alias=True))
     assert (by_name["b"].lost, by_name["b"].doubled, by_name["b"].is_breach) == (3, 2, True)
     assert {it.edge: (it.sent, it.completeness) for it in by_name["b"].edges} == {
         "gateway → collector": (600, "100 %"),

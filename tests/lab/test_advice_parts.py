@@ -125,7 +125,7 @@ def test_every_kind_of_action_has_somebody_who_does_it() -> None:
     """What triage advises as data, the lab can carry out."""
     folders = [Path(it.__file__).parent for it in (causes, status)]
     modules = [Path(actions.__file__), *(path for folder in folders for path in folder.glob("*.py"))]
-    storms = {kind for _, kind in rebalance_storm._CURES.values()}
+    storms = {kind for *_, kind in rebalance_storm._CAUSES.values()}
     kinds = {kind for path in modules for kind in re.findall(r'kind="(\w+)"', path.read_text())} | storms
     assert len(kinds) > 8
     assert kinds == set(advice._ACTUATORS)

@@ -15,11 +15,13 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.plans.journal import Entry
+from workbench.plans.missing import MissingRecords
 from workbench.redrive.planfile import RedrivePlan
-from workbench.reference import documents, impact_shapes, reports
+from workbench.reference import audit_shapes, documents, impact_shapes, reports
 from workbench.reference.page import code, page, table
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, Rollback
+from workbench.report.audited import AuditState
 from workbench.serve import shapes
 from workbench.triage.finding import Finding
 
@@ -70,6 +72,13 @@ DOCUMENTS = (
     Document(name="dlq-list", by="dlq list", kind=documents.LetterTopicsDocument),
     Document(name="redrive-plan", by="dlq plan; the file redrive.json", kind=RedrivePlan),
     Document(name="redrive-receipt", by="dlq apply", kind=documents.RedriveReceiptDocument),
+    Document(name="audit-run", by="audit run", kind=audit_shapes.AuditRunDocument),
+    Document(name="audit-windows", by="audit show", kind=audit_shapes.AuditWindowsDocument),
+    Document(name="audit-gate", by="audit gate", kind=audit_shapes.AuditGateDocument),
+    Document(name="audit-missing", by="audit missing; the file of --output", kind=MissingRecords),
+    Document(name="audit-compare", by="audit compare", kind=audit_shapes.AuditCompareDocument),
+    Document(name="audit-trace", by="audit trace", kind=audit_shapes.AuditTraceDocument),
+    Document(name="audit-state", by="audit publish; the file NAME.workbench_audit.json", kind=AuditState),
     Document(name="run", by="report run, list; the file run.json", kind=reports.PrintedRun),
     Document(name="health", by="the file result.json of a report", kind=reports.HealthDocument),
     Document(name="incidents", by="GET /api/incidents", kind=shapes.ServedIncidents),

@@ -1,0 +1,94 @@
+"""Shapes of what `workbench audit` prints with `--json`; see `documents`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from workbench.serve.shapes import Answered
+
+
+class AuditRunDocument(Answered):
+    """Numbers of windows by what arrived, of the ledger that was written to the folder `output`."""
+
+    schema_: Literal["workbench.audit-run/1"] = Field(alias="schema")
+    output: str
+    windows: dict[str, int]
+
+
+class AuditWindow(Answered):
+    """One window of one edge of a stream; numbers are bounds, equal where they are exact. `same`: by the sum of hashes."""
+
+    window: str
+    stream: str
+    edge: str
+    state: str
+    arrival: str
+    from_low: int
+    from_high: int
+    to_low: int
+    to_high: int
+    lost_low: int
+    lost_high: int
+    doubled_low: int
+    doubled_high: int
+    same: bool | None
+
+
+class AuditLatency(Answered):
+    """How long records take to a layer, from their creation or from the layer before; upper bounds of buckets, null beyond the last."""
+
+    stream: str
+    layer: str
+    point: str
+    since: Literal["created", "updated"]
+    records: int
+    p50_ms: int | None
+    p95_ms: int | None
+    p99_ms: int | None
+
+
+class AuditWindowsDocument(Answered):
+    """Windows in which not everything arrived, the worst first; `latencies` with --latency."""
+
+    schema_: Literal["workbench.audit-windows/1"] = Field(alias="schema")
+    windows: list[AuditWindow]
+    latencies: list[AuditLatency] = Field(default=[])
+
+
+class AuditGateDocument(Answered):
+    """Whether a job may begin with these windows, and why not."""
+
+    schema_: Literal["workbench.audit-gate/1"] = Field(alias="schema")
+    passage: str
+    reasons: list[str]
+    windows: int
+    lost: int
+    doubled: int
+
+
+class ComparedSide(Answered):
+    """One side of a comparison: `only` are records that the other side lacks, `sample` places of some."""
+
+    name: str
+    records: int
+    only: int
+    sample: list[str]
+
+
+class AuditCompareDocument(Answered):
+    """Two topics or tables side by side, by hour; `hour_ms` null: of records without a time."""
+
+    schema_: Literal["workbench.audit-compare/1"] = Field(alias="schema")
+    same: bool
+    sides: list[ComparedSide]
+    hours: list[dict[str, Any]]
+
+
+class AuditTraceDocument(Answered):
+    """Places where one record has been, in the order of time."""
+
+    schema_: Literal["workbench.audit-trace/1"] = Field(alias="schema")
+    record: str
+    places: list[dict[str, Any]]
