@@ -1,0 +1,1 @@
+"""Why a subscription of Pulsar lags: questions about one partition after two looks at it. Begin with `order`."""
