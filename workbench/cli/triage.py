@@ -95,7 +95,7 @@ def command(**given: Any) -> int:
     """
     from workbench.cli.triage_pulsar import triage_pulsar
 
-    if (code := triage_pulsar(given)) is not None:
+    if (code := triage_pulsar(given, row_of)) is not None:
         return code
     if given["everything"]:
         from workbench.cli.triage_all import triage_all

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from workbench.cli.options import wrote_rows
 from workbench.errors import UsageError
 from workbench.screen import write_json
+
+if TYPE_CHECKING:
+    from workbench.triage.finding import Finding
 
 _NOT_YET = {
     "save": "--save", "html": "--html", "watch": "--watch", "compare": "--compare", "alert": "--alert", "store": "--store",
@@ -15,8 +18,11 @@ _NOT_YET = {
 }  # fmt: skip
 
 
-def triage_pulsar(given: Mapping[str, Any]) -> int | None:
+def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str, Any]]) -> int | None:
     """Run the command for a Pulsar; None if the cluster is another one, or none is given.
+
+    Args:
+        row_of: makes a row of a finding, for `-o csv`.
 
     Raises:
         UsageError: for an option that does not work on a Pulsar yet. WorkbenchError: as `api.look.dispatched`.
@@ -33,7 +39,6 @@ def triage_pulsar(given: Mapping[str, Any]) -> int | None:
     from workbench.api.look import dispatched
     from workbench.api.requests import Measurements, Times
     from workbench.cli.progress import Steps
-    from workbench.cli.triage import row_of
 
     request = Measurements(
         cluster=given["cluster"],

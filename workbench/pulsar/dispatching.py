@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from workbench.errors import EvidenceError, SourceUnreachableError, UnknownGroupError
 from workbench.humanize import near, printable
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
-from workbench.pulsar.look import Look, LookedConsumer, looks_of
+from workbench.pulsar.look import LookedConsumer, SubscriptionLook, looks_of
 from workbench.pulsar.policies import TopicPolicies, lower, read_limits, read_policies
 from workbench.pulsar.stats import SubscriptionPart
 from workbench.pulsar.survey import survey
@@ -23,7 +23,7 @@ from workbench.pulsar.topics import WHOLE, TopicName, group_name
 from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart, DispatchReading
 from workbench.settings import Cluster
 
-_Looks = dict[tuple[int, str], Look]
+_Looks = dict[tuple[int, str], SubscriptionLook]
 _FLAGS = {"getPreciseBacklog": "true", "subscriptionBacklogSize": "true", "getEarliestTimeInBacklog": "true"}
 
 
@@ -167,8 +167,8 @@ def _policies_of(
 
 def _part(
     it: SubscriptionPart,
-    before: Look | None,
-    now: Look | None,
+    before: SubscriptionLook | None,
+    now: SubscriptionLook | None,
     policies: TopicPolicies,
     limits: tuple[float | None, float | None],
 ) -> DispatchedPart:
@@ -227,18 +227,18 @@ def _part(
     )
 
 
-def _since(now: Look, at_ms: int | None) -> float | None:
+def _since(now: SubscriptionLook, at_ms: int | None) -> float | None:
     return None if at_ms is None else max(0.0, now.at - at_ms / 1000)
 
 
-def _more(before: Look | None, now: Look, name: str) -> int | None:
+def _more(before: SubscriptionLook | None, now: SubscriptionLook, name: str) -> int | None:
     """What a counter has counted between the looks; one that went back is not known."""
     old: int | None = getattr(before, name) if before is not None else None
     new: int | None = getattr(now, name)
     return None if old is None or new is None or new < old else new - old
 
 
-def _back(before: Look, now: Look) -> bool:
+def _back(before: SubscriptionLook, now: SubscriptionLook) -> bool:
     pairs = (
         (before.arrived, now.arrived),
         (before.acked, now.acked),
@@ -248,13 +248,13 @@ def _back(before: Look, now: Look) -> bool:
     return any(one is not None and other is not None and other < one for one, other in pairs)
 
 
-def _both(before: Look | None, now: Look) -> bool | None:
+def _both(before: SubscriptionLook | None, now: SubscriptionLook) -> bool | None:
     """Whether a read was under way at one of the looks: one that is missing twice is missing."""
     told = (before.reads if before is not None else None, now.reads)
     return True if True in told else None if None in told else False
 
 
-def _resent(before: Look | None, now: Look) -> float | None:
+def _resent(before: SubscriptionLook | None, now: SubscriptionLook) -> float | None:
     """Messages sent beyond those that were read from storage, and did not stay with the broker."""
     sizes = [it.avgMessagesPerEntry for it in now.consumers or () if it.avgMessagesPerEntry]
     if before is None or not sizes:
@@ -274,7 +274,7 @@ def _resent(before: Look | None, now: Look) -> float | None:
     return max(0.0, sent - fresh * sum(sizes) / len(sizes))
 
 
-def _consumers(before: Look | None, now: Look) -> tuple[DispatchedConsumer, ...] | None:
+def _consumers(before: SubscriptionLook | None, now: SubscriptionLook) -> tuple[DispatchedConsumer, ...] | None:
     if now.consumers is None:
         return None
     old = {
@@ -301,12 +301,12 @@ def _blocking(it: LookedConsumer) -> int | None:
     return it.drainingHashesCount if it.drainingHashes is None else len(it.drainingHashes)
 
 
-def _hashes(look: Look) -> int | None:
+def _hashes(look: SubscriptionLook) -> int | None:
     counts = [_blocking(it) for it in look.consumers or ()]
     return sum(it for it in counts if it is not None) if counts and None not in counts else None
 
 
-def _attempts(look: Look) -> dict[tuple[str, int], int]:
+def _attempts(look: SubscriptionLook) -> dict[tuple[str, int], int]:
     """Times that each hash has kept entries back."""
     return {
         (it.consumerName, hashed.hash): hashed.blockedAttempts
@@ -316,7 +316,7 @@ def _attempts(look: Look) -> dict[tuple[str, int], int]:
     }
 
 
-def _hash_blocks(before: Look | None, now: Look) -> int | None:
+def _hash_blocks(before: SubscriptionLook | None, now: SubscriptionLook) -> int | None:
     if before is None or _hashes(now) is None:
         return None
     old, new = _attempts(before), _attempts(now)

@@ -123,7 +123,7 @@ class _Parts(_Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class SubscriptionLook:
     """A subscription on a topic or one of its partitions at one moment; names as in `queues.dispatch.DispatchedPart`.
 
     Attributes:
@@ -165,7 +165,7 @@ class Look:
 
 def looks_of(
     stats: object, internal: object, topic: TopicName, *, partitioned: bool, at: float
-) -> dict[tuple[int, str], Look]:
+) -> dict[tuple[int, str], SubscriptionLook]:
     """Subscriptions by partition and name.
 
     Args:
@@ -179,7 +179,7 @@ def looks_of(
     try:
         if not partitioned:
             return dict(_looks(stats, internal, WHOLE, at))
-        found: dict[tuple[int, str], Look] = {}
+        found: dict[tuple[int, str], SubscriptionLook] = {}
         inner = _Parts.model_validate(internal).partitions if internal is not None else {}
         for name, content in _Parts.model_validate(stats).partitions.items():
             if (number := partition_of(name)) >= 0:
@@ -190,20 +190,24 @@ def looks_of(
     return found
 
 
-def _looks(stats: object, internal: object, partition: int, at: float) -> Iterator[tuple[tuple[int, str], Look]]:
+def _looks(
+    stats: object, internal: object, partition: int, at: float
+) -> Iterator[tuple[tuple[int, str], SubscriptionLook]]:
     topic = _Topic.model_validate(stats)
     ledgers = _Internal.model_validate(internal) if internal is not None else None
     for name, told in topic.subscriptions.items():
         yield (partition, name), _look(topic, told, ledgers, ledgers.cursors.get(name) if ledgers else None, at)
 
 
-def _look(topic: _Topic, told: Mapping[str, Any], ledgers: _Internal | None, cursor: _Cursor | None, at: float) -> Look:
+def _look(
+    topic: _Topic, told: Mapping[str, Any], ledgers: _Internal | None, cursor: _Cursor | None, at: float
+) -> SubscriptionLook:
     it = _Subscription.model_validate({**told, "throttled": _throttled(told)})
     one_by_one = it.type in ("Shared", "Key_Shared")
     # A delay holds for types that acknowledge one by one; to others an entry is sent at once.
     delayed = it.msgDelayed if one_by_one else 0
     since = cursor.numberOfEntriesSinceFirstNotAckedMessage if cursor is not None else None
-    return Look(
+    return SubscriptionLook(
         at=at,
         kind=it.type.lower() if it.type not in (None, "None") else None,
         entries=it.msgBacklog,

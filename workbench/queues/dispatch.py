@@ -14,7 +14,7 @@ from typing import Protocol
 
 from workbench.settings import Cluster
 
-_ROOMS = {"pulsar": "workbench.pulsar"}  # each has `dispatching.read` and `tools.dispatch_tools`
+_ROOMS = {"pulsar": "workbench.pulsar"}  # each has `dispatching.read` and `admin_tools.dispatch_tools`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,5 +207,5 @@ def read_dispatched(
 
 def dispatch_tools_of(system: str = "pulsar") -> DispatchTools:
     """Commands for a queue of this kind."""
-    found: DispatchTools = import_module(f"{_ROOMS[system]}.tools").dispatch_tools()
+    found: DispatchTools = import_module(f"{_ROOMS[system]}.admin_tools").dispatch_tools()
     return found

@@ -1,1 +1,1 @@
-"""Why a subscription of Pulsar lags: questions about one partition after two looks at it. Begin with `order`."""
+"""Why a subscription of Pulsar lags: questions about one partition after two looks at it. Begin with `pulsar_order`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.triage.order import TREE
-from workbench.triage.pulsar.order import BY_ID
+from workbench.triage.pulsar.pulsar_order import BY_ID
 
 
 def short_of(question: str) -> str:

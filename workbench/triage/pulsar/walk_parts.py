@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.triage.pulsar.known import Known
-from workbench.triage.pulsar.order import LEAVES, QUESTIONS
+from workbench.triage.pulsar.pulsar_order import LEAVES, QUESTIONS
 from workbench.triage.pulsar.question import DispatchLeaf, DispatchQuestion, DispatchRule
 from workbench.triage.verdict import Answer, AnyVerdict, State, Verdict
 
