@@ -17,11 +17,9 @@ from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.triage.engine import Triage, rank
-from workbench.triage.judge import judged
 from workbench.triage.pulsar.known import Known
 from workbench.triage.pulsar.report import pulsar_finding
 from workbench.triage.pulsar.walk_parts import judged_part
-from workbench.triage.rows import measured_from
 from workbench.triage.settle import with_settings
 from workbench.window import Window, parse_duration
 
@@ -90,15 +88,11 @@ def judge_reading(
         limits = expected.limits(thresholds, group)
         # Not late before what the group is allowed to hold back.
         objective = limits.time_lag_objective_seconds + limits.commit_every_seconds
-        features = judged(
-            measured_from({"cluster": cluster.name, "group": group, "topic": parts[0].topic}), thresholds, expected
-        )
         finding = pulsar_finding(
             cluster.name,
             group,
             [judged_part(Known(part, objective)) for part in parts],
             tools=tools,
-            features=features,
         )
         findings.append(with_settings(finding, expected.of(group), window, now=window.end))
     findings.sort(key=lambda it: (rank(it.state, it.muted), -(it.time_lag.seconds or 0.0), it.group))

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     " (default 10s).",
 )
 @click.option(
+    "--save", type=click.Path(path_type=Path), help="Save the analysed measurements as a capture in this folder."
+)
+@click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as one offline HTML file."
 )
 @click.option("--watch", is_flag=True, help="Repeat the triage, and report when the check of an action passes.")

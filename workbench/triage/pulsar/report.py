@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import fields
 
 from workbench.humanize import listed, plural
 from workbench.queues.dispatch import DispatchTools
+from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
 from workbench.triage.pulsar.known import Known
 from workbench.triage.pulsar.status import behind
 from workbench.triage.pulsar.walk_parts import DispatchStep, JudgedPart, worst_first
+from workbench.triage.rows import measured_from
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 
 
-def pulsar_finding(
-    cluster: str, group: str, parts: Sequence[JudgedPart], *, tools: DispatchTools, features: SubscriptionFeatures
-) -> Finding:
+def pulsar_finding(cluster: str, group: str, parts: Sequence[JudgedPart], *, tools: DispatchTools) -> Finding:
     """Build the finding of one subscription.
 
     Args:
         parts: its partitions, at least one.
-        features: of the tree for Kafka: nothing of it is known of this subscription.
     """
     ordered = worst_first(parts)
     worst = ordered[0]
@@ -68,7 +68,21 @@ def pulsar_finding(
             if worst.verdict is not Verdict.CANNOT_TELL
         ),
         also_seen=(*_besides(worst), *_others(ordered, worst)),
-        features=features,
+        features=_nothing_measured(cluster, group, known.part.topic),
+    )
+
+
+def _nothing_measured(cluster: str, group: str, topic: str) -> SubscriptionFeatures:
+    """Features of the tree for Kafka's groups: none of them is known of such a subscription."""
+    measured = measured_from({"cluster": cluster, "group": group, "topic": topic})
+    return SubscriptionFeatures(
+        **{it.name: getattr(measured, it.name) for it in fields(measured)},
+        limits=Thresholds(),
+        schedule=None,
+        at=None,
+        answers={},
+        reasons={},
+        verdict=Verdict.CANNOT_TELL,
     )
 
 

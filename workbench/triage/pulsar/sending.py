@@ -33,6 +33,7 @@ THROTTLED = DispatchQuestion(
             Test("throttled_events", ">", 0),
             Test("most_permits", ">", 0),
         ),
+        says_no("not_kept_back", "no rate limit kept anything back", Test("throttled_events", "=", 0)),
         says_yes(
             "at_limit",
             "it gets what the limit allows, and its consumers would take more",
@@ -40,7 +41,6 @@ THROTTLED = DispatchQuestion(
             Test("sent_per_second", ">=", LESS, "limit_per_second"),
             Test("most_permits", ">", 0),
         ),
-        says_no("not_kept_back", "no rate limit kept anything back", Test("throttled_events", "=", 0)),
         says_no("consumers_full", "its consumers take nothing more, limit or not", Test("most_permits", "<=", 0)),
         says_no(
             "no_limit",
@@ -96,7 +96,7 @@ PERMITS = DispatchQuestion(
     short="consumers full?",
     rules=(
         proof_of("full", "no consumer takes anything more at either look", Test("most_permits", "<=", 0)),
-        proof_of("holds_all", "everything was sent to consumers, and waits there", Test("waiting_entries", "=", 0)),
+        says_yes("holds_all", "everything was sent to consumers, and waits there", Test("waiting_entries", "=", 0)),
         stays_open(
             "takes_more",
             "consumers take what is sent, and less is sent than waits: the storage or the broker may be slow",
