@@ -41,8 +41,9 @@ def read(
     topics: Sequence[str],
     apart_seconds: float,
     pause: Callable[[float], None],
+    clock: Callable[[], float] = time.time,
 ) -> DispatchReading:
-    """See `queues.dispatch.read_dispatched`."""
+    """See `queues.dispatch.read_dispatched`; `clock` tells the time that ages are counted to, in seconds since the epoch."""
     started, missing = datetime.now(UTC), list[str]()
     found = survey(PulsarAdmin(cluster), namespaces=cluster.pulsar.namespaces)
     missing += found.incomplete
@@ -65,11 +66,11 @@ def read(
         dict[tuple[TopicName, str], tuple[float | None, float | None]](),
     )
     if asked:
-        first = _look_at(PulsarAdmin(cluster), asked, missing)
+        first = _look_at(PulsarAdmin(cluster), asked, missing, clock)
         seen = time.monotonic()
         policies, limits = _policies_of(PulsarAdmin(cluster), asked)
         pause(max(0.0, apart_seconds - (time.monotonic() - seen)))
-        second = _look_at(PulsarAdmin(cluster), asked, missing)
+        second = _look_at(PulsarAdmin(cluster), asked, missing, clock)
     parts_of = {
         name: tuple(
             _part(
@@ -127,14 +128,16 @@ def _by_topic(parts: Iterable[SubscriptionPart]) -> dict[TopicName, list[Subscri
     return found
 
 
-def _look_at(admin: PulsarAdmin, asked: Sequence[_Asked], missing: list[str]) -> dict[TopicName, _Looks]:
+def _look_at(
+    admin: PulsarAdmin, asked: Sequence[_Asked], missing: list[str], clock: Callable[[], float]
+) -> dict[TopicName, _Looks]:
     """One look at each topic. What is missing is told, and is then missing of its subscriptions alone."""
 
     def look(it: _Asked) -> tuple[_Looks, list[str]]:
         kind, flags = ("partitioned-", {**_FLAGS, "perPartition": "true"}) if it.partitioned else ("", _FLAGS)
         lacking, internal = list[str](), None
         try:
-            stats, at = admin.get(f"{it.topic.path}/{kind}stats", flags), time.time()
+            stats, at = admin.get(f"{it.topic.path}/{kind}stats", flags), clock()
             try:
                 inner = "partitioned-internalStats" if it.partitioned else "internalStats"
                 internal = admin.get(f"{it.topic.path}/{inner}")
