@@ -14,7 +14,7 @@ from workbench.runbooks.book import SECTIONS, Book, read_books
 from workbench.runbooks.rules import FILE, is_ours, verdict_rules
 from workbench.triage.leaves import leaf_of
 from workbench.triage.pulsar.pulsar_order import LEAVES
-from workbench.triage.verdict import PulsarVerdict, Verdict
+from workbench.triage.verdict import AnyVerdict, PulsarVerdict, Verdict
 
 SEVERITIES = ("page", "ticket")
 
@@ -75,8 +75,9 @@ def problems(folder: Path) -> list[str]:
     found += [f"{name}.md belongs to no alert." for name in sorted(names) if name not in by_alert]
     found += [f"A runbook names the alert {name}, and no rule defines it." for name in sorted(more - by_alert.keys())]
     verdicts = Counter(book.front.verdict for book in books if book.front.verdict is not None)
-    for verdict, leaf in {**{it: leaf_of(it) for it in Verdict}, **{it: LEAVES[it] for it in PulsarVerdict}}.items():
-        expected = leaf.runbook
+    every: tuple[AnyVerdict, ...] = (*Verdict, *PulsarVerdict)
+    for verdict in every:
+        expected = leaf_of(verdict).runbook if isinstance(verdict, Verdict) else LEAVES[verdict].runbook
         if expected is None:
             continue
         if verdicts[verdict] != 1:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.humanize import significant
 from workbench.triage.pulsar.known import FACTS
 from workbench.triage.pulsar.pulsar_order import QUESTIONS
-from workbench.triage.pulsar.question import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
+from workbench.triage.pulsar.pulsar_reference import compared_words
+from workbench.triage.pulsar.question import DispatchQuestion, DispatchRule
 from workbench.triage.verdict import Answer, AnyVerdict
 
 Asked = tuple[DispatchQuestion, Answer]
@@ -48,18 +48,4 @@ def _step(number: int, question: DispatchQuestion, answer: Answer, *, last: bool
 
 
 def _reason(rule: DispatchRule) -> str:
-    return rule.because[0].upper() + rule.because[1:] + ": " + ", ".join(map(_compared, rule.tests))
-
-
-def _compared(test: Test) -> str:
-    name = FACTS[test.fact][0]
-    if test.relation == NOT_KNOWN:
-        return f"{name} not told"
-    if test.is_flag:
-        return f"{name}: {'yes' if test.limit else 'no'}"
-    if test.of is None:
-        limit = significant(float(test.limit))
-    else:
-        of = "the objective" if test.of == "objective_seconds" else FACTS[test.of][0]
-        limit = of if test.limit == 1 else f"{significant(float(test.limit))} × {of}"
-    return f"{name} {test.relation} {limit}"
+    return rule.because[0].upper() + rule.because[1:] + ": " + ", ".join(map(compared_words, rule.tests))
