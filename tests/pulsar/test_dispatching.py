@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.pulsar.pages import FakeAdmin, consumer, partitioned, serving, subscription, topic
+from tests.reference.valid import valid
 from workbench.api.dispatch_look import judge_reading, look_twice
 from workbench.api.requests import Measurements, Times
 from workbench.cli.triage import command
@@ -306,6 +307,7 @@ def test_the_command_speaks_as_of_kafka(tmp_path: Path) -> None:
     found = run(tmp_path, dead(), "--all", "--observe", "1ms", "--json")
     assert found.return_value == ExitCode.FINDINGS
     document = json.loads(found.stdout)
+    valid("triage", document)
     assert document["schema"] == "workbench.triage/1"
     assert document["source"] == {"kind": "pulsar", "cluster": "events", "profiles": []}
     first, second = document["findings"]

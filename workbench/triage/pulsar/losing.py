@@ -5,13 +5,12 @@ from __future__ import annotations
 from workbench.humanize import counted, duration, size
 from workbench.numbers import LESS
 from workbench.queues.dispatch import DispatchTools
+from workbench.triage.actions import WEEK_MS
 from workbench.triage.finding import Action
 from workbench.triage.pulsar.known import Known
 from workbench.triage.pulsar.question import DispatchLeaf, DispatchQuestion, Test, proof_of, says_no, stays_open
 from workbench.triage.pulsar.status import behind
 from workbench.triage.verdict import PulsarVerdict, State
-
-_WEEK_SECONDS = 604_800
 
 EXPIRING = DispatchQuestion(
     id="expiring",
@@ -109,7 +108,7 @@ def _keep(tools: DispatchTools, it: Known) -> list[Action]:
     return [
         Action(
             title="Keep what is unread: raise the time to live until the subscription has caught up",
-            command=tools.set_ttl(topic, max(_WEEK_SECONDS, 2 * (it.part.ttl_seconds or 0))),
+            command=tools.set_ttl(topic, max(WEEK_MS // 1000, 2 * (it.part.ttl_seconds or 0))),
             verify="totalMsgExpired of the subscription no longer grows (the broker checks every 5 min by default)",
         ),
         *_look_who(tools, it),
