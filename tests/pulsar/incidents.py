@@ -201,6 +201,10 @@ def make_all(at: Incidents) -> dict[str, str]:
     consumer = at.subscribe(topic, "KeyShared", "joins")
     at.produce(topic, 10, keys=10)
     at.read(consumer, acknowledge)
+    topic = at.topic("hot-key")
+    for name in ("busy", "idle"):
+        at.read(at.subscribe(topic, "KeyShared", name, receiver_queue_size=5), slowly)
+    at.produce(topic, 10, keys=1)
     limited = at.topic("throttled", subscriptionDispatchRate={"dispatchThrottlingRateInMsg": 5, **rate})
     consumer = at.subscribe(limited, "Shared")
     at.produce(limited, 20)
@@ -230,7 +234,7 @@ def make_all(at: Incidents) -> dict[str, str]:
     at.produce(topic, 20, keys=1)
     return {
         "dead": "dead_subscription", "blocked": "blocked_on_unacked", "blocked-each": "blocked_on_unacked", "hole": "ack_hole",
-        "hole-in-one": "ack_hole", "slow": "no_permits", "slow-shared": "no_permits", "hangs": "no_permits",
+        "hole-in-one": "ack_hole", "slow": "no_permits", "slow-shared": "no_permits", "hangs": "no_permits", "hot-key": "no_permits",
         "keys": "key_shared_blocked", "throttled": "dispatch_throttled", "expiring": "expiring", "refused": "redelivering",
         "delayed": "delayed_messages", "healthy": "healthy", "batches": "healthy", "some-refused": "healthy", "skew": "healthy",
     }  # fmt: skip

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from tests.pulsar.pages import FakeAdmin, consumer, partitioned, serving, subscription, topic
 from tests.reference.valid import valid
 from workbench.api.dispatch_look import judge_reading, look_twice
+from workbench.api.look import triage
 from workbench.api.requests import Measurements, Times
 from workbench.cli.triage import command
 from workbench.errors import EvidenceError, ExitCode, UnknownGroupError, UsageError, WorkbenchError
@@ -62,8 +63,8 @@ def test_recorded_incidents_have_their_verdicts() -> None:
     """All seventeen, by the answers of a real broker; by an objective of 20 s."""
     expected, reading, found = recorded()
     limits = Thresholds(time_lag_objective_seconds=20.0)
-    triage = judge_reading(reading, found, limits, request=Measurements(cluster="events")).triage
-    assert {it.topic.split("/")[1]: str(it.verdict) for it in triage.findings} == expected
+    judged = judge_reading(reading, found, limits, request=Measurements(cluster="events")).triage
+    assert {it.topic.split("/")[1]: str(it.verdict) for it in judged.findings} == expected
     assert reading.incomplete == ()
 
 
@@ -259,9 +260,9 @@ def test_a_topic_loaded_anew_between_the_looks_is_not_judged() -> None:
     with serving(lambda name, query: next_answer(replayed, name, query, seen)) as (found, _):
         seen: Counter[str] = Counter()
         reading = read(found, groups=(), topics=(), apart_seconds=0.0, pause=lambda _: None)
-        triage = judge_reading(reading, found, Thresholds(), request=Measurements(cluster="events")).triage
-    assert [str(it.verdict) for it in triage.findings] == ["unusable_data"]
-    assert "loaded anew" in triage.findings[0].headline
+        judged = judge_reading(reading, found, Thresholds(), request=Measurements(cluster="events")).triage
+    assert [str(it.verdict) for it in judged.findings] == ["unusable_data"]
+    assert "loaded anew" in judged.findings[0].headline
 
 
 def next_answer(answers: Mapping[str, list[Any]], path: str, _query: object, seen: Counter[str]) -> bytes:
@@ -325,6 +326,20 @@ def test_the_command_speaks_as_of_kafka(tmp_path: Path) -> None:
     assert (calm.return_value, "HEALTHY healthy" in calm.stdout) == (ExitCode.OK, True)
     rows = run(tmp_path, dead(), "--observe", "1ms", "-o", "csv")
     assert "lag_entries" in rows.stdout and "dead_subscription" in rows.stdout
+
+
+def test_a_notebook_shows_it_without_the_picture_of_the_other_tree(tmp_path: Path) -> None:
+    """The same door as for a triage of Kafka: verdict, path and actions."""
+    with serving(dead()) as (found, _):
+        file = tmp_path / "workbench.toml"
+        file.write_text(
+            f'[clusters.events]\nsystem = "pulsar"\n[clusters.events.pulsar]\nadmin_url = "{found.pulsar.admin_url}"\n'
+        )
+        result = triage(cluster="events", groups=["billing"], observe="1ms", config=file)
+    page = result._repr_html_()
+    assert result.exit_code is ExitCode.FINDINGS
+    assert "Nobody is connected" in page and "pulsar-admin topics stats" in page
+    assert "Is the broker throttling this client?" not in page
 
 
 @pytest.mark.parametrize(

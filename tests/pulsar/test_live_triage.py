@@ -81,7 +81,7 @@ def finding(triage: Triage, namespace: str) -> Finding:
 
 
 def test_every_incident_has_its_verdict_and_nothing_else_has_one(triage: Triage, expected: dict[str, str]) -> None:
-    """Twelve incidents, and five subscriptions on which nothing is wrong."""
+    """Thirteen incidents, and five subscriptions on which nothing is wrong."""
     assert {it.topic.split("/")[1]: str(it.verdict) for it in triage.findings} == expected
     assert triage.incomplete == ()
     assert exit_code(triage) is ExitCode.FINDINGS
@@ -97,6 +97,7 @@ def test_the_partition_and_its_numbers_are_named(triage: Triage) -> None:
     assert "2 partitions healthy." in hole.also_seen
     assert "(the limit is 20)" in finding(triage, "blocked").headline
     assert "holds (" in finding(triage, "keys").headline
+    assert finding(triage, "hot-key").headline.startswith("Keys of ")
     assert "a limit of 5 messages/s" in finding(triage, "throttled").headline
     assert finding(triage, "expiring").also_seen[0].startswith("It lags, too. Nobody is connected")
 

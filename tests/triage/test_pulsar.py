@@ -79,6 +79,10 @@ KEYS = {
 BLOCKED = {**STANDS, "blocked": True, "unacked_messages": 50_001, "sent_messages": 0}
 THROTTLED = {"throttled_events": 20, "limit_per_second": 10.0, "limit_bytes_per_second": 0.0, "arrived_entries": 300}
 AGAIN = {**STANDS, "resent_messages": 80.0, "redelivered_per_second": 8.0}
+HOT_KEY = {
+    "kind": "key_shared", "replay_entries": 900, "unread_entries": 0,
+    "consumers": (consumer(permits=0, permits_before=0), consumer(name="idle", unacked=0)),
+}  # fmt: skip
 
 CAUSES: list[tuple[str, dict[str, Any]]] = [
     ("unusable_data", {"entries": None}),
@@ -108,6 +112,7 @@ CAUSES: list[tuple[str, dict[str, Any]]] = [
     ("dispatcher_stuck", STUCK),
     ("no_permits", FULL),
     ("no_permits", {"unread_entries": 0, "span_entries": 1000}),
+    ("no_permits", HOT_KEY),
     ("cannot_tell", {}),
 ]
 
@@ -163,6 +168,9 @@ def test_every_verdict_is_among_the_cases() -> None:
         ({"consumers": (consumer(permits=0, permits_before=1),)}, "no_permits"),
         ({"consumers": (consumer(permits=0, permits_before=0), consumer(name="c2"))}, "no_permits"),
         ({"unread_entries": 1}, "no_permits"),
+        ({**HOT_KEY, "replay_entries": 0, "unread_entries": 900}, "no_permits"),
+        ({**HOT_KEY, "consumers": (consumer(permits=0, permits_before=1), consumer(name="idle"))}, "no_permits"),
+        ({**HOT_KEY, "kind": "shared"}, "no_permits"),
     ],
 )  # fmt: skip
 def test_the_other_side_of_each_limit_is_another_verdict(changes: dict[str, Any], not_it: str) -> None:
@@ -264,6 +272,13 @@ def test_a_failover_is_judged_by_its_active_consumer() -> None:
     reserve = consumer(name="reserve", gets_entries=False, unacked=None, blocked=None)
     active = consumer(permits=0, permits_before=0, unacked=None, blocked=None)
     assert verdict(kind="failover", blocked=None, unacked_messages=None, consumers=(active, reserve)) == "no_permits"
+
+
+def test_who_has_the_busy_key_is_named() -> None:
+    """The others have room, and more consumers would have, too."""
+    found = finding(part(**HOT_KEY))
+    assert found.headline.startswith("Keys of c1 wait, while other consumers have room: ")
+    assert found.actions[1].parameters == {"members": ["c1"]}
 
 
 def test_the_partition_with_the_trouble_is_named() -> None:

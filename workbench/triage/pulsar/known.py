@@ -49,6 +49,8 @@ FACTS: dict[str, tuple[str, str]] = {
     "redelivered_per_second": ("redelivered, by the broker's average", "messages/s"),
     "least_permits": ("permits of the freest consumer, at the worse look", "permits"),
     "most_permits": ("permits of the freest consumer, at the better look", "permits"),
+    "full_readers": ("consumers without permits at both looks", "consumers"),
+    "replay_entries": ("entries that were read and are kept back", "entries"),
     "waiting_entries": ("entries that wait to be sent", "entries"),
     "read_moved": ("read position moved", "yes is 1"),
     "reads": ("reads under way", "yes is 1"),
@@ -192,6 +194,20 @@ class Known:
     def most_permits(self) -> int | None:
         """At the look at which they were more."""
         return max(found) if (found := self._permits()) is not None else None
+
+    @property
+    def full(self) -> tuple[DispatchedConsumer, ...]:
+        """Readers without permits at both looks."""
+        return tuple(
+            it
+            for it in self.reading or ()
+            if it.permits is not None and it.permits <= 0 and it.permits_before is not None and it.permits_before <= 0
+        )
+
+    @property
+    def full_readers(self) -> int | None:
+        """Number of `full`; None unless each reader told its permits twice."""
+        return None if self._permits() is None else len(self.full)
 
     def _permits(self) -> tuple[int, int] | None:
         """Of the freest reader, at both looks; None unless each reader told them twice."""

@@ -96,6 +96,13 @@ PERMITS = DispatchQuestion(
     short="consumers full?",
     rules=(
         proof_of("full", "no consumer takes anything more at either look", Test("most_permits", "<=", 0)),
+        says_yes(
+            "keys_full",
+            "entries are kept back for the keys of consumers that take nothing more at either look; others have room",
+            Test("key_shared", "=", 1),
+            Test("full_readers", ">", 0),
+            Test("replay_entries", ">", 0),
+        ),
         says_yes("holds_all", "everything was sent to consumers, and waits there", Test("waiting_entries", "=", 0)),
         stays_open(
             "takes_more",
@@ -137,6 +144,11 @@ def _lift(tools: DispatchTools, it: Known) -> list[Action]:
 
 def _full(it: Known) -> str:
     acked, arriving = entries_a_second(it.acked_per_second), entries_a_second(it.arrived_per_second)
+    if it.full and (it.most_permits or 0) > 0:
+        return (
+            f"Keys of {listed([c.name for c in it.full])} wait, while other consumers have room: {acked} are acknowledged,"
+            f" {arriving} arrive; {behind(it)}."
+        )
     if it.part.unread_entries == 0 and (it.most_permits or 0) > 0:
         return f"The consumers hold everything: {behind(it)}; they acknowledge {acked}, {arriving} arrive."
     return f"The consumers take nothing more: they acknowledge {acked}, {arriving} arrive; {behind(it)}."
@@ -144,7 +156,7 @@ def _full(it: Known) -> str:
 
 def _help_consumers(tools: DispatchTools, it: Known) -> list[Action]:
     part = it.part
-    names = [c.name for c in it.reading or ()]
+    names = [c.name for c in it.full or it.reading or ()]
     more = (
         "Add consumers: each of a Shared or Key_Shared subscription gets its part (of Key_Shared as many as there are busy keys)"
         if it.one_by_one
