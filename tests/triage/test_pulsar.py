@@ -10,14 +10,17 @@ import pytest
 from workbench.humanize import shell_word
 from workbench.numbers import DRAIN_SECONDS, LESS, MORE, MOST, PAUSE_SECONDS, SEVERAL
 from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart, dispatch_tools_of
+from workbench.runbooks.pulsar_steps import way_to_pulsar
 from workbench.triage.finding import Finding
 from workbench.triage.order import TREE
 from workbench.triage.pulsar.known import FACTS, Known
 from workbench.triage.pulsar.names import short_of
 from workbench.triage.pulsar.pulsar_order import LEAVES, QUESTIONS
+from workbench.triage.pulsar.pulsar_reference import pulsar_document, pulsar_questions, pulsar_text
 from workbench.triage.pulsar.question import NOT_KNOWN
 from workbench.triage.pulsar.report import pulsar_finding
 from workbench.triage.pulsar.walk_parts import JudgedPart, judged_part
+from workbench.triage.reference import as_markdown
 from workbench.triage.verdict import Answer, PulsarVerdict, State, Verdict
 
 OBJECTIVE = 120.0
@@ -358,3 +361,29 @@ def test_questions_and_leaves_are_whole() -> None:
         actions = leaf.actions(dispatch_tools_of(), found.known)
         assert bool(actions) == (leaf.state in (State.LAGGING, State.CANNOT_TELL)), leaf.verdict
         assert all(it.verify for it in actions)
+
+
+def test_the_tree_prints_its_questions_by_verdict_and_by_name() -> None:
+    """As text, as a document, and on the page; names of Kafka's verdicts stay with the other tree."""
+    for verdict in PulsarVerdict:
+        [found] = pulsar_questions(str(verdict))
+        assert verdict in found.verdicts
+        assert found.question in pulsar_text([found])
+    assert [it.id for it in pulsar_questions("hole in the acks")] == ["hole_in_acks"]
+    assert pulsar_questions("throttled") == pulsar_questions("healthy") == []
+    document = pulsar_document(list(QUESTIONS))
+    assert [it["number"] for it in document["questions"]] == list(range(1, len(QUESTIONS) + 1))
+    rules = sum(len(it[kind]) for it in document["questions"] for kind in ("proves", "contradicts", "leaves_open"))
+    assert rules == sum(len(it.rules) for it in QUESTIONS)
+    page = as_markdown()
+    assert all(f"`{it.id}` · yes →" in page for it in QUESTIONS)
+
+
+def test_a_runbook_asks_what_the_triage_asks() -> None:
+    """The way to each verdict is the one that the walk takes, answer by answer."""
+    for name, changes in CAUSES:
+        it = judge(part(**changes))
+        if it.verdict in (Verdict.CANNOT_TELL, Verdict.UNUSABLE_DATA, Verdict.HEALTHY) or it.passed:
+            continue
+        asked = [(question.id, rule.answer) for question, rule in it.path]
+        assert [(question.id, answer) for question, answer in way_to_pulsar(it.verdict)] == asked, name

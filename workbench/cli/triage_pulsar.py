@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from workbench.cli.options import wrote_rows
-from workbench.errors import UsageError
+from workbench.errors import UsageError, WorkbenchError
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
@@ -65,4 +65,7 @@ def _is_pulsar(given: Mapping[str, Any]) -> bool:
     from workbench.queues.dispatch import is_dispatched
     from workbench.settings import load_settings
 
-    return is_dispatched(load_settings(given["config"]).cluster(given["cluster"]))
+    try:
+        return is_dispatched(load_settings(given["config"]).cluster(given["cluster"]))
+    except WorkbenchError:  # said where the options have been checked
+        return False
