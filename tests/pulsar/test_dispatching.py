@@ -322,6 +322,8 @@ def test_the_command_speaks_as_of_kafka(tmp_path: Path) -> None:
     shown = run(tmp_path, dead(), "--group", "billing", "--observe", "1ms")
     assert "LAGGING dead_subscription" in shown.stdout and "10 entries" in shown.stdout
     assert "workbench runbooks show DeadSubscription" in shown.stdout
+    several = run(tmp_path, admin(a=subscription(msgBacklog=0), b=subscription(msgBacklog=0)), "--all")
+    assert "2 subscriptions healthy" in several.stdout and "0 entries" in several.stdout
     calm = run(tmp_path, dead(), "--group", "done")
     assert (calm.return_value, "HEALTHY healthy" in calm.stdout) == (ExitCode.OK, True)
     rows = run(tmp_path, dead(), "--observe", "1ms", "-o", "csv")

@@ -72,7 +72,7 @@ def _overview(findings: Sequence[Finding], title: str) -> FittingTable:
             Text(printable(it.topic)),
             Text(str(it.verdict), style=STATE_STYLE[it.state]),
             it.time_lag.words,
-            count(it.lag_messages),
+            count(it.lag_messages) if it.lag_entries is None else counted(it.lag_entries, "entry", "entries"),
         )
     return table
 

@@ -40,7 +40,7 @@ BLOCKED = DispatchQuestion(
             "not_blocked",
             "neither the subscription nor all of its consumers are blocked",
             Test("blocked", "=", 0),
-            Test("blocked_readers", ">=", 0),
+            Test("blocked_readers", "<", 1, "readers"),
         ),
         stays_open(
             "not_told",
