@@ -42,7 +42,7 @@ def part(**changes: Any) -> DispatchedPart:
         "topic": TOPIC, "partition": -1, "subscription": "billing", "kind": "shared", "look_seconds": 10.0, "counters_back": False,
         "entries": 1000, "delayed_entries": 0, "replay_entries": 0, "unread_entries": 900, "span_entries": 100,
         "oldest_seconds": 600.0, "arrived_entries": 100, "acked_entries": 100, "sent_messages": 100, "resent_messages": 0.0,
-        "redelivered_per_second": 0.0, "expired_messages": 0, "expired_seconds": None, "expired_ever": 0, "unacked_messages": 100,
+        "redelivered_per_second": 0.0, "expired_messages": 0, "expired_ever": 0, "unacked_messages": 100,
         "unacked_limit": 50_000, "consumer_unacked_limit": 50_000, "blocked": False, "consumers": (consumer(),),
         "mark_delete": "7:99", "read_position": "7:200", "mark_delete_moved": True, "read_moved": True, "mark_delete_seconds": 1.0,
         "acked_seconds": 1.0, "ack_ranges": 0, "reads": True, "hash_blocks": 0, "blocking_hashes": 0, "joined_behind": 0,

@@ -198,7 +198,6 @@ def _part(
         resent_messages=_resent(before, now),
         redelivered_per_second=now.redelivered_per_second,
         expired_messages=_more(before, now, "expired"),
-        expired_seconds=_since(now, now.expired_ms),
         expired_ever=now.expired,
         unacked_messages=now.unacked,
         unacked_limit=policies.unacked_limit,

@@ -77,7 +77,6 @@ class _Subscription(_Told):
     msgOutCounter: Known = None  # noqa: N815
     msgRateRedeliver: Annotated[float | None, BeforeValidator(_rate)] = None  # noqa: N815
     totalMsgExpired: Known = None  # noqa: N815
-    lastExpireTimestamp: Known = None  # noqa: N815
     lastAckedTimestamp: Known = None  # noqa: N815
     lastMarkDeleteAdvancedTimestamp: Known = None  # noqa: N815
     consumersAfterMarkDeletePosition: dict[str, Any] | None = None  # noqa: N815
@@ -143,7 +142,6 @@ class SubscriptionLook:
     sent: int | None
     redelivered_per_second: float | None
     expired: int | None
-    expired_ms: int | None
     acked_ms: int | None
     mark_delete_ms: int | None
     throttled: int | None
@@ -219,7 +217,6 @@ def _look(
         sent=it.msgOutCounter,
         redelivered_per_second=it.msgRateRedeliver,
         expired=it.totalMsgExpired,
-        expired_ms=it.lastExpireTimestamp or None,
         acked_ms=it.lastAckedTimestamp or None,
         mark_delete_ms=it.lastMarkDeleteAdvancedTimestamp or None,
         throttled=it.throttled,

@@ -56,8 +56,7 @@ class DispatchedPart:
         arrived_entries, acked_entries: between the looks; what expires counts as acknowledged.
         sent_messages, resent_messages: between the looks; resent: these had been sent before.
         redelivered_per_second: the broker's own average of its last interval, a minute by default: it has no counter.
-        expired_messages: between the looks. expired_seconds: since the last time that some expired.
-        expired_ever: messages since the topic was loaded.
+        expired_messages, expired_ever: between the looks; since the topic was loaded.
         unacked_messages, unacked_limit, consumer_unacked_limit: sent and not acknowledged, and from when on nothing is sent.
         blocked: whether that limit keeps the whole subscription back.
         mark_delete, read_position: all before the first is acknowledged; the second is read next.
@@ -93,7 +92,6 @@ class DispatchedPart:
     resent_messages: float | None = None
     redelivered_per_second: float | None = None
     expired_messages: int | None = None
-    expired_seconds: float | None = None
     expired_ever: int | None = None
     unacked_messages: int | None = None
     unacked_limit: int | None = None
