@@ -116,6 +116,7 @@ CAUSES: list[tuple[str, dict[str, Any]]] = [
     ("no_permits", FULL),
     ("no_permits", {"unread_entries": 0, "span_entries": 1000}),
     ("no_permits", HOT_KEY),
+    ("no_permits", {"consumers": (consumer(permits=0, permits_before=1),)}),
     ("cannot_tell", {}),
 ]
 
@@ -168,11 +169,12 @@ def test_every_verdict_is_among_the_cases() -> None:
         ({**STUCK, "throttled_events": 1, "consumers": (consumer(permits_before=0),)}, "dispatcher_stuck"),
         ({**STUCK, "consumers": (consumer(permits_before=0),)}, "dispatcher_stuck"),
         ({**STUCK, "unread_entries": 0}, "dispatcher_stuck"),
-        ({"consumers": (consumer(permits=0, permits_before=1),)}, "no_permits"),
+        ({"consumers": (consumer(permits=1, permits_before=1),)}, "no_permits"),
         ({"consumers": (consumer(permits=0, permits_before=0), consumer(name="c2"))}, "no_permits"),
+        ({"consumers": (consumer(permits=0, permits_before=1),), "blocked": None}, "no_permits"),  # no proof
         ({"unread_entries": 1}, "no_permits"),
         ({**HOT_KEY, "replay_entries": 0, "unread_entries": 900}, "no_permits"),
-        ({**HOT_KEY, "consumers": (consumer(permits=0, permits_before=1), consumer(name="idle"))}, "no_permits"),
+        ({**HOT_KEY, "consumers": (consumer(permits=1, permits_before=1), consumer(name="idle"))}, "no_permits"),
         ({**HOT_KEY, "kind": "shared"}, "no_permits"),
     ],
 )  # fmt: skip

@@ -49,7 +49,7 @@ FACTS: dict[str, tuple[str, str]] = {
     "redelivered_per_second": ("redelivered, by the broker's average", "messages/s"),
     "least_permits": ("permits of the freest consumer, at the worse look", "permits"),
     "most_permits": ("permits of the freest consumer, at the better look", "permits"),
-    "full_readers": ("consumers without permits at both looks", "consumers"),
+    "full_readers": ("consumers without permits at a look", "consumers"),
     "replay_entries": ("entries that were read and are kept back", "entries"),
     "waiting_entries": ("entries that wait to be sent", "entries"),
     "read_moved": ("read position moved", "yes is 1"),
@@ -197,12 +197,8 @@ class Known:
 
     @property
     def full(self) -> tuple[DispatchedConsumer, ...]:
-        """Readers without permits at both looks."""
-        return tuple(
-            it
-            for it in self.reading or ()
-            if it.permits is not None and it.permits <= 0 and it.permits_before is not None and it.permits_before <= 0
-        )
+        """Readers without permits at a look: one that waits for the broker has them all the time."""
+        return tuple(it for it in self.reading or () if min(_told(it.permits), _told(it.permits_before)) <= 0)
 
     @property
     def full_readers(self) -> int | None:
@@ -219,3 +215,7 @@ class Known:
     def _per_second(self, number: int | None) -> float | None:
         seconds = self.part.look_seconds
         return None if number is None or not seconds else number / seconds
+
+
+def _told(permits: int | None) -> float:
+    return float("inf") if permits is None else permits

@@ -97,8 +97,13 @@ PERMITS = DispatchQuestion(
     rules=(
         proof_of("full", "no consumer takes anything more at either look", Test("most_permits", "<=", 0)),
         says_yes(
+            "full_at_a_look",
+            "no consumer takes anything more at one of the looks: one that waits for the broker has permits all the time",
+            Test("least_permits", "<=", 0),
+        ),
+        says_yes(
             "keys_full",
-            "entries are kept back for the keys of consumers that take nothing more at either look; others have room",
+            "entries are kept back for the keys of consumers that take nothing more; others have room",
             Test("key_shared", "=", 1),
             Test("full_readers", ">", 0),
             Test("replay_entries", ">", 0),
@@ -144,7 +149,7 @@ def _lift(tools: DispatchTools, it: Known) -> list[Action]:
 
 def _full(it: Known) -> str:
     acked, arriving = entries_a_second(it.acked_per_second), entries_a_second(it.arrived_per_second)
-    if it.full and (it.most_permits or 0) > 0:
+    if it.key_shared and 0 < len(it.full) < (it.readers or 0):
         return (
             f"Keys of {listed([c.name for c in it.full])} wait, while other consumers have room: {acked} are acknowledged,"
             f" {arriving} arrive; {behind(it)}."
