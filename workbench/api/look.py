@@ -89,7 +89,7 @@ def triage(
         groups, topics: only these; empty: all.
         since, until: timestamps with a time zone, or `15m ago`; default: the last 15 minutes.
         baseline: length of the baseline before it, such as `1h` (default).
-        observe: without a Prometheus: record the cluster for this time first, such as `60s`.
+        observe: without a Prometheus: record the cluster for this time first, such as `60s`; of a Pulsar, the time between two looks.
         config: the settings file; None: `$WORKBENCH_CONFIG`, `./workbench.toml`, or the user's.
         progress: receives the steps.
 
@@ -108,7 +108,30 @@ def triage(
         observe=observe,
         config=config,
     )
-    return judge(measure(request, progress=progress), request, progress=progress)
+    return dispatched(request, progress=progress) or judge(
+        measure(request, progress=progress), request, progress=progress
+    )
+
+
+def dispatched(request: Measurements, *, progress: Progress = SILENT) -> TriageResult | None:
+    """Run triage of a cluster whose brokers send entries (Pulsar); None if the request is about another one, or a capture.
+
+    Raises:
+        WorkbenchError: as `dispatch_look.look_twice`, and as `load_settings`.
+    """
+    from workbench.queues.dispatch import is_dispatched
+    from workbench.settings import load_settings
+
+    if request.cluster is None:
+        return None
+    settings = load_settings(request.config)
+    cluster = settings.cluster(request.cluster)
+    if not is_dispatched(cluster):
+        return None
+    from workbench.api.dispatch_look import look_twice
+
+    found = look_twice(request, cluster, settings.thresholds_of(cluster), progress=progress)
+    return TriageResult(triage=found.triage, capture=found.capture)
 
 
 def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT) -> TriageResult:

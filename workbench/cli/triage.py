@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 @click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a capture; needs no network.")
 @selection_options
 @window_options
-@click.option("--observe", help="Without a Prometheus: record the cluster for this long first, for example 60s.")
+@click.option(
+    "--observe",
+    help="Without a Prometheus: record the cluster for this long first, for example 60s. Of a Pulsar: time between the two looks"
+    " (default 10s).",
+)
 @click.option(
     "--save", type=click.Path(path_type=Path), help="Save the analysed measurements as a capture in this folder."
 )
@@ -92,6 +96,10 @@ def command(**given: Any) -> int:
 
     Exit codes: 0 healthy (or draining), 3 a subscription lags, 4 data is missing, or a source's answer is incomplete.
     """
+    from workbench.cli.triage_pulsar import triage_pulsar
+
+    if (code := triage_pulsar(given, row_of)) is not None:
+        return code
     if given["everything"]:
         from workbench.cli.triage_all import triage_all
 

@@ -44,6 +44,7 @@ managedLedgerStatsPeriodSeconds=10
 preciseTimeBasedBacklogQuotaCheck=true
 loadBalancerAutoBundleSplitEnabled=false
 brokerDeleteInactiveTopicsEnabled=false
+messageExpiryCheckIntervalInMinutes=1
 defaultRetentionTimeInMinutes=60
 defaultRetentionSizeInMB=512
 journalSyncData=false

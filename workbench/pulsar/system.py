@@ -52,7 +52,7 @@ class PulsarSystem:
 def _not_yet(cluster: Cluster, what: str) -> NoReturn:
     raise UsageError(
         f"{what} not work on a Pulsar yet: {cluster.name!r} is one.",
-        hint="What works: workbench snapshot --cluster CLUSTER, and workbench pulsar --help",
+        hint="What works: workbench triage --cluster CLUSTER, workbench snapshot --cluster CLUSTER, and workbench pulsar --help",
     )
 
 

@@ -43,7 +43,9 @@ _WHY_NOT = {
     ),
     HIDDEN: "the client cannot describe it with these security settings",
     REDRIVE: "new dead letters are not its lag, and nobody has to read them for it; see `workbench dlq list`",
-    **dict.fromkeys(PULSAR, "the tree's questions are about Kafka's groups; see `workbench pulsar subscriptions`"),
+    **dict.fromkeys(
+        PULSAR, "the questions about Kafka's groups do not fit it; `workbench triage --cluster CLUSTER` asks others"
+    ),
 }
 
 

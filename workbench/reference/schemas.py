@@ -124,8 +124,11 @@ def schema(name: str) -> dict[str, Any]:
 def _finding() -> type[BaseModel]:
     """The finding of a triage as it is printed: all fields but the features behind it."""
     hints = get_type_hints(Finding, localns={"SubscriptionFeatures": Any})
-    names = [it.name for it in fields(Finding) if it.name not in ("features", "record")]
-    given: dict[str, Any] = {name: (hints[name], ...) for name in names} | {"record": (hints["record"], None)}
+    at_times = ("record", "lag_entries")
+    names = [it.name for it in fields(Finding) if it.name not in ("features", *at_times)]
+    given: dict[str, Any] = {name: (hints[name], ...) for name in names} | {
+        name: (hints[name], None) for name in at_times
+    }
     made: type[BaseModel] = create_model("Finding", __config__=ConfigDict(hide_input_in_errors=True), **given)
     made.__doc__ = "The triage of one subscription."
     return made

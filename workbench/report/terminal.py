@@ -15,10 +15,11 @@ from rich.text import Text
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import clock, count, counted, duration, one_line, percent, plural, printable, rate
+from workbench.queues.kinds import PULSAR
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep, Shortfall, missing_words
-from workbench.triage.order import TREE
+from workbench.triage.pulsar.names import short_of
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.window import Window
 
@@ -71,7 +72,7 @@ def _overview(findings: Sequence[Finding], title: str) -> FittingTable:
             Text(printable(it.topic)),
             Text(str(it.verdict), style=STATE_STYLE[it.state]),
             it.time_lag.words,
-            count(it.lag_messages),
+            count(it.lag_messages) if it.lag_entries is None else counted(it.lag_entries, "entry", "entries"),
         )
     return table
 
@@ -117,7 +118,10 @@ def _title(finding: Finding) -> Hanging:
     lag = finding.time_lag
     if lag.seconds is not None:
         facts.append(Text(f"{lag.words} behind ({_method(finding)})"))
-    facts.append(Text(f"{counted(finding.lag_messages, 'message')}"))
+    if finding.lag_entries is not None or finding.kind in PULSAR:
+        facts.append(Text(counted(finding.lag_entries, "entry", "entries")))
+    else:
+        facts.append(Text(f"{counted(finding.lag_messages, 'message')}"))
     if finding.since is not None:
         facts.append(Text(f"since {clock(finding.since)}"))
     if finding.eta_drain_seconds and finding.state is not State.HEALTHY:
@@ -157,7 +161,7 @@ def _path(finding: Finding, series: Series, *, pictures: bool) -> Table:
         answer = str(step.answer).replace("_", " ")
         table.add_row(
             Text(" ▸" if decisive else "  ", style="bold red"),
-            Text(TREE[step.node].short, style="bold" if decisive else ""),
+            Text(short_of(step.node), style="bold" if decisive else ""),
             Text(answer.upper() if decisive else answer, style=_ANSWER_STYLE[step.answer]),
             Text(step.words),
             Text(_spark(step, series) if pictures else ""),

@@ -26,8 +26,10 @@ _LEAF_WIDTH = round(max(_CHARACTER_WIDTH * max(len(_label(node)) for node in TRE
 
 
 def tree_svg(finding: Finding) -> Markup:
-    """The picture of one finding as inline SVG; its style comes from the page."""
+    """The picture of one finding as inline SVG; its style comes from the page. None of a finding with other questions (Pulsar)."""
     steps = {step.node: step for step in finding.path}
+    if steps and not steps.keys() & TREE.keys():
+        return Markup("")
     rows = {node_id: index for index, node_id in enumerate(TREE)}
     height = _ROW * len(TREE) + 8
     parts = [

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbench.errors import UsageError
 from workbench.inputs import first_problem
+from workbench.runbooks import pulsar_steps
 from workbench.runbooks.steps import diagnosis, picture
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict import PulsarVerdict, Verdict
 
 SECTIONS = ("Meaning", "Impact", "Diagnosis", "Mitigation", "Verify", "Rollback")
 _FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
@@ -28,7 +29,7 @@ class FrontMatter(BaseModel):
     alert: str
     severity: str
     also: tuple[str, ...] = ()
-    verdict: Verdict | None = None
+    verdict: Verdict | PulsarVerdict | None = None
     owner: str
 
 
@@ -68,7 +69,10 @@ class Book:
         verdict = self.front.verdict
         if verdict is None:
             return self.text
-        parts = {"diagnosis": diagnosis(verdict), "picture": picture(verdict)}
+        if isinstance(verdict, PulsarVerdict):
+            parts = {"diagnosis": pulsar_steps.diagnosis(verdict), "picture": pulsar_steps.picture(verdict)}
+        else:
+            parts = {"diagnosis": diagnosis(verdict), "picture": picture(verdict)}
         return _BLOCK.sub(lambda it: it[1] + parts[it[2]] + it[3] if it[2] in parts else it[0], self.text)
 
 

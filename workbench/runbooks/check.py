@@ -13,7 +13,8 @@ from workbench.humanize import plural
 from workbench.runbooks.book import SECTIONS, Book, read_books
 from workbench.runbooks.rules import FILE, is_ours, verdict_rules
 from workbench.triage.leaves import leaf_of
-from workbench.triage.verdict import Verdict
+from workbench.triage.pulsar.pulsar_order import LEAVES
+from workbench.triage.verdict import AnyVerdict, PulsarVerdict, Verdict
 
 SEVERITIES = ("page", "ticket")
 
@@ -74,8 +75,9 @@ def problems(folder: Path) -> list[str]:
     found += [f"{name}.md belongs to no alert." for name in sorted(names) if name not in by_alert]
     found += [f"A runbook names the alert {name}, and no rule defines it." for name in sorted(more - by_alert.keys())]
     verdicts = Counter(book.front.verdict for book in books if book.front.verdict is not None)
-    for verdict in Verdict:
-        expected = leaf_of(verdict).runbook
+    every: tuple[AnyVerdict, ...] = (*Verdict, *PulsarVerdict)
+    for verdict in every:
+        expected = leaf_of(verdict).runbook if isinstance(verdict, Verdict) else LEAVES[verdict].runbook
         if expected is None:
             continue
         if verdicts[verdict] != 1:

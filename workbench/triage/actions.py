@@ -17,7 +17,7 @@ from workbench.triage.subscription import SubscriptionFeatures
 
 # What a process does at this moment, in each language.
 DUMPS = "py-spy dump, jstack, Go: /debug/pprof/goroutine?debug=2, Node: node inspect -p"
-_WEEK_MS = 604_800_000
+WEEK_MS = 604_800_000
 
 # The lag shrinks. (When it is gone depends on the backlog; `--watch` reports it.)
 SHRINKS = Check("lag_slope", "<", 0.0)
@@ -50,10 +50,10 @@ def keep_longer(it: Subject, title: str, verify: str, *checks: Check) -> Action:
     """Raise the topic's retention to a week."""
     return Action(
         title=title,
-        command=it.tools.set_retention(it.topic, _WEEK_MS),
+        command=it.tools.set_retention(it.topic, WEEK_MS),
         verify=verify,
         kind="raise_retention",
-        parameters={"retention_ms": _WEEK_MS},
+        parameters={"retention_ms": WEEK_MS},
         checks=checks,
     )
 

@@ -11,7 +11,7 @@ from workbench.features.measured import OldestMessage
 from workbench.humanize import duration, moment, plural, rate, size
 from workbench.triage.checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer, State, Verdict
+from workbench.triage.verdict import Answer, AnyVerdict, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,12 +260,13 @@ class Finding:
         shortfall: how much of what is not read each cause explains; None if the lag does not grow, or nothing explains it.
         not_ruled_out: open questions that what is proven stands over, in sentences.
         also_seen: what open side questions leave possible, and beside a loss or a reset, why the group lags.
+        lag_entries: backlog in entries, each a batch of messages, where the queue counts these (Pulsar).
     """
 
     cluster: str
     group: str
     topic: str
-    verdict: Verdict
+    verdict: AnyVerdict
     state: State
     headline: str
     scope: Scope = Scope()
@@ -277,7 +278,7 @@ class Finding:
     eta_loss_seconds: float | None = None
     path: tuple[PathStep, ...] = ()
     partitions: tuple[PartitionLag, ...] = ()
-    candidates: tuple[Verdict, ...] = ()
+    candidates: tuple[AnyVerdict, ...] = ()
     contributing: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     actions: tuple[Action, ...] = ()
@@ -295,14 +296,16 @@ class Finding:
     shortfall: Shortfall | None = None
     not_ruled_out: tuple[str, ...] = ()
     also_seen: tuple[str, ...] = ()
+    lag_entries: int | None = None
     # The features behind it, for checks and for the lab; not part of the JSON.
     features: SubscriptionFeatures = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """The finding under the contract `workbench.triage/1`."""
         values = {it.name: _plain(getattr(self, it.name)) for it in fields(self) if it.name != "features"}
-        if self.record is None:
-            del values["record"]
+        for name in ("record", "lag_entries"):
+            if values[name] is None:
+                del values[name]
         for step in values["path"]:
             step["answer"] = str(step["answer"])
         return {

@@ -11,6 +11,7 @@ from workbench.numbers import all_numbers
 from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Node, Operand, Outcome, Rule
 from workbench.triage.order import TREE
+from workbench.triage.pulsar.pulsar_reference import pulsar_markdown
 from workbench.triage.terms import CAUSES_WITHIN, TERMS, Term, named_in, term_of, terms_in
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.walk import ways
@@ -243,6 +244,7 @@ def as_markdown() -> str:
             look = f" To decide: {rule.look}." if rule.look is not None else ""
             compares = (" **or**<br>" if rule.either else "<br>").join(f"`{compared(it)}`" for it in rule.operands)
             lines.append(f"| {_said(rule)} | {rule.because}.{look} | {compares} |")
+    lines += pulsar_markdown()
     lines += ["", "## Words", "", "| word | means |", "|---|---|"]
     lines += [f"| {it.name} | {it.means} |" for it in TERMS]
     lines += ["", "## Settings", "", "| name | default | why |", "|---|---|---|"]

@@ -51,3 +51,22 @@ class Answer(StrEnum):
     YES = "yes"
     NO = "no"
     CANNOT_TELL = "cannot_tell"
+
+
+class PulsarVerdict(StrEnum):
+    """Why a subscription of Pulsar lags; `Verdict` has those that say the same of both: healthy, unusable data, cannot tell."""
+
+    DELAYED_MESSAGES = "delayed_messages"
+    CATCHING_UP = "catching_up"
+    EXPIRING = "expiring"
+    DEAD_SUBSCRIPTION = "dead_subscription"
+    BLOCKED_ON_UNACKED = "blocked_on_unacked"
+    KEY_SHARED_BLOCKED = "key_shared_blocked"
+    ACK_HOLE = "ack_hole"
+    DISPATCH_THROTTLED = "dispatch_throttled"
+    REDELIVERING = "redelivering"
+    DISPATCHER_STUCK = "dispatcher_stuck"
+    NO_PERMITS = "no_permits"
+
+
+AnyVerdict = Verdict | PulsarVerdict

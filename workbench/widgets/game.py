@@ -17,7 +17,7 @@ from workbench.errors import UsageError
 from workbench.lab.scenarios import SCENARIOS, make_scenario
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict import AnyVerdict, Verdict
 from workbench.widgets.work import PanelWork
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class GameRound:
     truth: GameTruth
     guess: Verdict
     where: frozenset[str]
-    tree: Verdict
+    tree: AnyVerdict
     seconds: float
     hints: int
 

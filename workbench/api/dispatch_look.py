@@ -1,0 +1,118 @@
+"""Triage of a cluster whose brokers send entries (Pulsar): two looks at its subscriptions, and the questions about each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from workbench.api.requests import Measurements
+from workbench.api.run_progress import SILENT, Progress
+from workbench.collect.capture import Capture, new_info
+from workbench.errors import NoSeriesError, UsageError
+from workbench.expectations import Expectations
+from workbench.humanize import duration, plural
+from workbench.queues.dispatch import DispatchReading, dispatch_tools_of, read_dispatched
+from workbench.samples import SAMPLES_SCHEMA
+from workbench.settings import Cluster
+from workbench.thresholds import Thresholds
+from workbench.triage.engine import Triage, rank
+from workbench.triage.pulsar.known import Known
+from workbench.triage.pulsar.report import pulsar_finding
+from workbench.triage.pulsar.walk_parts import judged_part
+from workbench.triage.settle import with_settings
+from workbench.window import Window, parse_duration
+
+APART_SECONDS = 10.0  # consumers that work acknowledge something meanwhile; slower ones are late before they are judged
+_SCHEME = "persistent://"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchLook:
+    """What was found, and the capture of no samples that goes with it: nothing of a Pulsar is recorded yet."""
+
+    triage: Triage
+    capture: Capture
+
+
+def look_twice(
+    request: Measurements,
+    cluster: Cluster,
+    thresholds: Thresholds,
+    *,
+    progress: Progress = SILENT,
+    pause: Callable[[float], None] = time.sleep,
+) -> DispatchLook:
+    """Judge the subscriptions of a cluster.
+
+    Args:
+        request: groups and topics; `observe` is the time between the two looks, 10 s by default.
+        cluster: whose brokers send entries (`queues.dispatch.is_dispatched`).
+        pause: waits so many seconds.
+
+    Raises:
+        UsageError: if it asks for a time in the past. SourceUnreachableError, UnknownGroupError: as `read_dispatched`.
+        NoSeriesError: if it has no subscription.
+    """
+    if request.times:
+        raise UsageError(
+            f"{cluster.name!r} is judged as it is now: --since, --until and --baseline need a history, which is not read of it.",
+            hint="--observe 60s sets the time between the two looks.",
+        )
+    apart = parse_duration(request.observe).total_seconds() if request.observe is not None else APART_SECONDS
+    with progress.step(f"Looking twice at the subscriptions of {cluster.name}") as step:
+        step.limit = f"{duration(apart)} apart, at most {duration(cluster.timeout_seconds)} for each look"
+        found = read_dispatched(
+            cluster,
+            groups=request.groups,
+            topics=[it.removeprefix(_SCHEME) for it in request.topics],
+            apart_seconds=apart,
+            pause=pause,
+        )
+        step.note = plural(len(found.groups), "subscription")
+    if not found.groups and not found.incomplete:
+        raise NoSeriesError(
+            f"The cluster {cluster.name!r} has no subscription.", hint="Are its namespaces those of the settings?"
+        )
+    return judge_reading(found, cluster, thresholds, request=request)
+
+
+def judge_reading(
+    found: DispatchReading, cluster: Cluster, thresholds: Thresholds, *, request: Measurements
+) -> DispatchLook:
+    """Judge what was read."""
+    window = Window(baseline_start=found.started_at, start=found.started_at, end=found.ended_at)
+    expected, tools = Expectations(cluster.groups), dispatch_tools_of(cluster.system)
+    findings = []
+    for group, parts in found.groups.items():
+        limits = expected.limits(thresholds, group)
+        # Not late before what the group is allowed to hold back.
+        objective = limits.time_lag_objective_seconds + limits.commit_every_seconds
+        finding = pulsar_finding(
+            cluster.name,
+            group,
+            [judged_part(Known(part, objective)) for part in parts],
+            tools=tools,
+        )
+        findings.append(with_settings(finding, expected.of(group), window, now=window.end))
+    findings.sort(key=lambda it: (rank(it.state, it.muted), -(it.time_lag.seconds or 0.0), it.group))
+    triage = Triage(
+        window=window,
+        source={"kind": cluster.system, "cluster": cluster.name, "profiles": []},
+        findings=tuple(findings),
+        incomplete=found.incomplete,
+    )
+    info = new_info(
+        cluster=cluster.name,
+        source=cluster.system,
+        profiles=[],
+        window=window,
+        groups=list(request.groups) or None,
+        topics=list(request.topics) or None,
+        incomplete=list(found.incomplete),
+        thresholds=thresholds,
+        expected=cluster.groups,
+    )
+    return DispatchLook(
+        triage=triage, capture=Capture(info=info, samples=SAMPLES_SCHEMA.empty_table(), own=cluster.groups)
+    )

@@ -1,0 +1,82 @@
+"""Policies that apply to a topic, whoever has set them: topic, namespace or broker. Read by the admin's REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from workbench.errors import SourceUnreachableError
+from workbench.pulsar.admin import PulsarAdmin
+from workbench.pulsar.topics import TopicName
+
+_EVICTS = "consumer_backlog_eviction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPolicies:
+    """What is not told is None; 0 is no limit. Names as in `queues.dispatch.DispatchedPart`."""
+
+    unacked_limit: int | None = None
+    consumer_unacked_limit: int | None = None
+    ttl_seconds: int | None = None
+    retention_minutes: int | None = None
+    quota_evicts: bool | None = None
+    limit_per_second: float | None = None
+    limit_bytes_per_second: float | None = None
+
+
+def read_policies(admin: PulsarAdmin, topic: TopicName) -> TopicPolicies:
+    """Ask for each policy by itself: a token may read some of them, and an older broker has not all."""
+    retention, quotas = _told(admin, f"{topic.path}/retention"), _told(admin, f"{topic.path}/backlogQuotaMap")
+    rate = _told(admin, f"{topic.path}/dispatchRate")
+    return TopicPolicies(
+        unacked_limit=_number(_told(admin, f"{topic.path}/maxUnackedMessagesOnSubscription")),
+        consumer_unacked_limit=_number(_told(admin, f"{topic.path}/maxUnackedMessagesOnConsumer")),
+        ttl_seconds=_number(_told(admin, f"{topic.path}/messageTTL")),
+        retention_minutes=_number(retention.get("retentionTimeInMinutes")) if isinstance(retention, Mapping) else None,
+        quota_evicts=_evicts(quotas),
+        limit_per_second=_limit(rate, "dispatchThrottlingRateInMsg"),
+        limit_bytes_per_second=_limit(rate, "dispatchThrottlingRateInByte"),
+    )
+
+
+def read_limits(admin: PulsarAdmin, topic: TopicName, subscription: str) -> tuple[float | None, float | None]:
+    """Dispatch rate limit of one subscription, in messages and in bytes per second; see `TopicPolicies`."""
+    rate = _told(admin, f"{topic.path}/{quote(subscription, safe='')}/dispatchRate")
+    return _limit(rate, "dispatchThrottlingRateInMsg"), _limit(rate, "dispatchThrottlingRateInByte")
+
+
+def lower(one: float | None, other: float | None) -> float | None:
+    """The limit of two that counts; 0 is none. None if one of them is not known."""
+    if one is None or other is None:
+        return None
+    return min((it for it in (one, other) if it), default=0.0)
+
+
+def _told(admin: PulsarAdmin, path: str) -> Any:
+    try:
+        return admin.get(path, {"applied": "true"})
+    except SourceUnreachableError:
+        return None
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 1 << 53 else None
+
+
+def _limit(rate: object, name: str) -> float | None:
+    """Per second; a limit relative to what is published has no number."""
+    if not isinstance(rate, Mapping) or rate.get("relativeToPublishRate") is not False:
+        return None
+    most, period = _number(rate.get(name)), _number(rate.get("ratePeriodInSecond"))
+    if most is None or period is None:
+        return None
+    return max(0, most) / max(1, period)
+
+
+def _evicts(quotas: object) -> bool | None:
+    if not isinstance(quotas, Mapping) or not all(isinstance(it, Mapping) for it in quotas.values()):
+        return None
+    return any(it.get("policy") == _EVICTS for it in quotas.values())

@@ -1,0 +1,221 @@
+"""What is known of a subscription on one partition: the numbers that the rules compare, and their names. None is not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart
+
+# What a rule compares: its name in words, and its unit (as `humanize.quantity` takes it).
+FACTS: dict[str, tuple[str, str]] = {
+    "entries": ("entries waiting", "entries"),
+    "ready_entries": ("of these not delayed", "entries"),
+    "delayed_entries": ("delayed", "entries"),
+    "counters_back": ("counters that went back", "counters"),
+    "age_seconds": ("age of the first entry that is not acknowledged", "s"),
+    "oldest_seconds": ("age of the oldest entry", "s"),
+    "acked_seconds": ("last acknowledgement", "s ago"),
+    "acked_per_second": ("acknowledged", "entries/s"),
+    "arrived_per_second": ("arriving", "entries/s"),
+    "drain_seconds": ("drained at this pace in", "s"),
+    "ready_seconds": ("what is not delayed is acknowledged at this pace in", "s"),
+    "consumers": ("consumers connected", "consumers"),
+    "connected_seconds": ("longest connection of a consumer", "s"),
+    "expired_messages": ("expired between the looks", "messages"),
+    "expired_ever": ("expired since the topic was loaded", "messages"),
+    "ttl_seconds": ("time to live", "s"),
+    "quota_evicts": ("the backlog quota drops entries", "yes is 1"),
+    "quota_bytes": ("backlog quota", "bytes"),
+    "quota_seconds": ("backlog quota by age", "s"),
+    "topic_bytes": ("backlog of the topic", "bytes"),
+    "one_by_one": ("a type that acknowledges one by one", "yes is 1"),
+    "blocked": ("subscription blocked on unacknowledged messages", "yes is 1"),
+    "readers": ("consumers that get entries", "consumers"),
+    "blocked_readers": ("of these blocked on unacknowledged messages", "consumers"),
+    "key_shared": ("type Key_Shared", "yes is 1"),
+    "blocking_hashes": ("hashes that keep entries back", "hashes"),
+    "hash_blocks": ("entries kept back for them between the looks", "times"),
+    "joined_behind": ("consumers that wait for the mark-delete position", "consumers"),
+    "ack_ranges": ("acknowledged ranges beyond the mark-delete position", "ranges"),
+    "mark_delete_moved": ("mark-delete position moved", "yes is 1"),
+    "mark_delete_seconds": ("the mark-delete position stands", "s"),
+    "held_share": ("of what was sent since then not acknowledged", "of it"),
+    "throttled_events": ("kept back by a dispatch rate limit between the looks", "times"),
+    "limit_per_second": ("dispatch rate limit", "messages/s"),
+    "limit_bytes_per_second": ("dispatch rate limit", "bytes/s"),
+    "sent_per_second": ("sent", "messages/s"),
+    "sent_messages": ("sent between the looks", "messages"),
+    "resent_share": ("of what is sent was sent before", "of it"),
+    "redelivered_per_second": ("redelivered, by the broker's average", "messages/s"),
+    "least_permits": ("permits of the freest consumer, at the worse look", "permits"),
+    "most_permits": ("permits of the freest consumer, at the better look", "permits"),
+    "full_readers": ("consumers without permits at a look", "consumers"),
+    "replay_entries": ("entries that were read and are kept back", "entries"),
+    "waiting_entries": ("entries that wait to be sent", "entries"),
+    "read_moved": ("read position moved", "yes is 1"),
+    "reads": ("reads under way", "yes is 1"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Numbers of one partition.
+
+    Attributes:
+        part: after two looks.
+        objective_seconds: older than this is late.
+    """
+
+    part: DispatchedPart
+    objective_seconds: float
+
+    def fact(self, name: str) -> float | None:
+        """A number by its name in `FACTS`; true is 1, false is 0."""
+        value = getattr(self, name) if hasattr(type(self), name) else getattr(self.part, name)
+        return None if value is None else float(value)
+
+    @property
+    def reading(self) -> tuple[DispatchedConsumer, ...] | None:
+        """Consumers that get entries: all, or the active one of a failover."""
+        consumers = self.part.consumers
+        return None if consumers is None else tuple(it for it in consumers if it.gets_entries)
+
+    @property
+    def consumers(self) -> int | None:
+        """Connected now."""
+        return None if self.part.consumers is None else len(self.part.consumers)
+
+    @property
+    def readers(self) -> int | None:
+        """Number of `reading`."""
+        return None if self.reading is None else len(self.reading)
+
+    @property
+    def one_by_one(self) -> bool | None:
+        """Whether messages are acknowledged one by one, so that the broker keeps and limits what is not."""
+        return None if self.part.kind is None else self.part.kind in ("shared", "key_shared")
+
+    @property
+    def key_shared(self) -> bool | None:
+        """Whether the broker holds keys to consumers."""
+        return None if self.part.kind is None else self.part.kind == "key_shared"
+
+    @property
+    def ready_entries(self) -> int | None:
+        """Entries that no producer has asked to delay."""
+        if self.part.entries is None or self.part.delayed_entries is None:
+            return None
+        return max(0, self.part.entries - self.part.delayed_entries)
+
+    @property
+    def age_seconds(self) -> float | None:
+        """Age of the first entry that is not acknowledged; not known where it may be a delayed one."""
+        return self.part.oldest_seconds if self.part.delayed_entries == 0 else None
+
+    @property
+    def acked_per_second(self) -> float | None:
+        """Entries that left the backlog."""
+        return self._per_second(self.part.acked_entries)
+
+    @property
+    def arrived_per_second(self) -> float | None:
+        """Entries that producers wrote."""
+        return self._per_second(self.part.arrived_entries)
+
+    @property
+    def sent_per_second(self) -> float | None:
+        """Messages, with those that were sent again."""
+        return self._per_second(self.part.sent_messages)
+
+    @property
+    def drain_seconds(self) -> float | None:
+        """Until the backlog is gone; None if it does not shrink."""
+        acked, arrived, ready = self.acked_per_second, self.arrived_per_second, self.ready_entries
+        if acked is None or arrived is None or ready is None or acked <= arrived:
+            return None
+        return ready / (acked - arrived)
+
+    @property
+    def ready_seconds(self) -> float | None:
+        """Until what is not delayed now is acknowledged; None if nothing is acknowledged."""
+        if self.ready_entries is None or not self.acked_per_second:
+            return None
+        return self.ready_entries / self.acked_per_second
+
+    @property
+    def connected_seconds(self) -> float | None:
+        """Of the reader that has been there longest."""
+        return max(
+            (it.connected_seconds for it in self.reading or () if it.connected_seconds is not None), default=None
+        )
+
+    @property
+    def blocked_readers(self) -> int | None:
+        """Readers that get nothing because of what they have not acknowledged."""
+        told = [it.blocked for it in self.reading or ()]
+        return sum(it is True for it in told) if told and None not in told else None
+
+    @property
+    def mark_delete_seconds(self) -> float | None:
+        """Since the mark-delete position moved; if not since the topic was loaded, for as long as a consumer is connected."""
+        if self.part.mark_delete_moved:
+            return 0.0
+        known = self.part.mark_delete_seconds
+        return known if known is not None else self.connected_seconds
+
+    @property
+    def held_share(self) -> float | None:
+        """Of the entries from the first that is not acknowledged up to the last that was read: those not acknowledged."""
+        it = self.part
+        if not it.span_entries or it.entries is None or it.unread_entries is None:
+            return None
+        return min(1.0, max(0, it.entries - it.unread_entries) / it.span_entries)
+
+    @property
+    def waiting_entries(self) -> int | None:
+        """Entries that were not read yet, and of those read the ones that the broker has kept."""
+        it = self.part
+        return None if it.unread_entries is None or it.replay_entries is None else it.unread_entries + it.replay_entries
+
+    @property
+    def resent_share(self) -> float | None:
+        """Of the messages sent between the looks."""
+        it = self.part
+        if it.resent_messages is None or not it.sent_messages:
+            return None
+        return min(1.0, it.resent_messages / it.sent_messages)
+
+    @property
+    def least_permits(self) -> int | None:
+        """At the look at which they were fewer."""
+        return min(found) if (found := self._permits()) is not None else None
+
+    @property
+    def most_permits(self) -> int | None:
+        """At the look at which they were more."""
+        return max(found) if (found := self._permits()) is not None else None
+
+    @property
+    def full(self) -> tuple[DispatchedConsumer, ...]:
+        """Readers without permits at a look: one that waits for the broker has them all the time."""
+        return tuple(it for it in self.reading or () if min(_told(it.permits), _told(it.permits_before)) <= 0)
+
+    @property
+    def full_readers(self) -> int | None:
+        """Number of `full`; None unless each reader told its permits twice."""
+        return None if self._permits() is None else len(self.full)
+
+    def _permits(self) -> tuple[int, int] | None:
+        """Of the freest reader, at both looks; None unless each reader told them twice."""
+        now = [it.permits for it in self.reading or ()]
+        before = [it.permits_before for it in self.reading or ()]
+        known, earlier = [it for it in now if it is not None], [it for it in before if it is not None]
+        return (max(known), max(earlier)) if now and len(known) == len(earlier) == len(now) else None
+
+    def _per_second(self, number: int | None) -> float | None:
+        seconds = self.part.look_seconds
+        return None if number is None or not seconds else number / seconds
+
+
+def _told(permits: int | None) -> float:
+    return float("inf") if permits is None else permits

@@ -1,0 +1,130 @@
+"""The questions about subscriptions of Pulsar as a document: for `workbench tree`, and as a part of docs/tree.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.humanize import significant
+from workbench.triage.pulsar.known import FACTS
+from workbench.triage.pulsar.pulsar_order import QUESTIONS
+from workbench.triage.pulsar.question import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
+from workbench.triage.verdict import Answer, PulsarVerdict
+
+_SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
+_BY = {
+    "gate": "if it cannot be answered: cannot_tell",
+    "proof": "if it cannot be answered: cannot_tell, unless a later cause is proven",
+    "side": "a side question: if it cannot be answered, go on, but nothing is then called healthy",
+}
+
+
+def pulsar_questions(name: str) -> list[DispatchQuestion]:
+    """Questions with this id or short name, and those that lead to the verdict about Pulsar of this name."""
+    wanted = name.strip().lower()
+    verdicts = {str(it) for it in PulsarVerdict}
+    return [
+        it
+        for it in QUESTIONS
+        if wanted in (it.id, it.short.rstrip("?"))
+        or (wanted.replace(" ", "_") in verdicts and wanted.replace(" ", "_") in map(str, it.verdicts))
+    ]
+
+
+def pulsar_document(questions: list[DispatchQuestion]) -> dict[str, Any]:
+    """The questions in the form of `workbench.tree/1`."""
+
+    def rules(it: DispatchQuestion, answer: Answer) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": rule.id,
+                "because": rule.because,
+                "proof": rule.proof,
+                "compares": [compared_words(test) for test in rule.tests],
+                "look": rule.look,
+            }
+            for rule in it.rules
+            if rule.answer is answer
+        ]
+
+    return {
+        "schema": "workbench.tree/1",
+        "questions": [
+            {
+                "id": it.id,
+                "number": QUESTIONS.index(it) + 1,
+                "question": it.question,
+                "by": it.by,
+                "proves": rules(it, Answer.YES),
+                "contradicts": rules(it, Answer.NO),
+                "leaves_open": rules(it, Answer.CANNOT_TELL),
+                "order": [rule.id for rule in it.rules],
+                "yes": _outcome(it, Answer.YES),
+                "no": _outcome(it, Answer.NO),
+            }
+            for it in questions
+        ],
+    }
+
+
+def pulsar_text(questions: list[DispatchQuestion]) -> str:
+    """For a terminal."""
+    lines = []
+    for it in questions:
+        lines += [
+            f"{QUESTIONS.index(it) + 1:>2}  {it.question} (Pulsar)",
+            f"    {it.id}: yes → {_outcome(it, Answer.YES)}; no → {_outcome(it, Answer.NO)}",
+            f"    {_BY[it.by]}",
+        ]
+        for rule in it.rules:
+            lines.append(f"    {_said(rule):<12}{rule.because}")
+            lines += [f"                {compared_words(test)}" for test in rule.tests]
+            if rule.look is not None:
+                lines.append(f"                to decide: {rule.look}")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def pulsar_markdown() -> list[str]:
+    """Lines of docs/tree.md."""
+    lines = [
+        "",
+        "## Subscriptions of Pulsar",
+        "",
+        "Of a [Pulsar](pulsar.md) other questions are asked, about each partition, after two looks at it some seconds apart. The first"
+        " rule that holds answers; all of its comparisons hold, and what is not told does not hold.",
+    ]
+    for number, it in enumerate(QUESTIONS, 1):
+        lines += ["", f"### {number}. {it.question}", ""]
+        lines.append(f"`{it.id}` · yes → {_outcome(it, Answer.YES)} · no → {_outcome(it, Answer.NO)} · {_BY[it.by]}")
+        lines += ["", "| answer | because | compares |", "|---|---|---|"]
+        for rule in it.rules:
+            look = f" To decide: {rule.look}." if rule.look is not None else ""
+            lines.append(f"| {_said(rule)} | {rule.because}.{look} | {'<br>'.join(map(compared_words, rule.tests))} |")
+    return lines
+
+
+def compared_words(test: Test) -> str:
+    """A comparison: "age of the oldest entry >= time to live"; of a flag yes or no."""
+    name = FACTS[test.fact][0]
+    if test.relation == NOT_KNOWN:
+        return f"{name}: not told"
+    if test.is_flag:
+        return f"{name}: {'yes' if test.limit and test.relation == '=' else 'no' if test.relation == '=' else 'told'}"
+    if test.of is None:
+        return f"{name} {test.relation} {significant(float(test.limit))}"
+    of = "the objective" if test.of == "objective_seconds" else FACTS[test.of][0]
+    return f"{name} {test.relation} " + (of if test.limit == 1 else f"{significant(float(test.limit))} × {of}")
+
+
+def _said(rule: DispatchRule) -> str:
+    return "proof" if rule.proof else _SAID[rule.answer]
+
+
+def _outcome(it: DispatchQuestion, answer: Answer) -> str:
+    verdict = it.yes if answer is Answer.YES else it.no
+    if verdict is not None:
+        return str(verdict)
+    after = QUESTIONS.index(it) + 1
+    if not any(rule.answer is answer for rule in it.rules):
+        return "never"
+    return f"question {QUESTIONS[after].id}" if after < len(QUESTIONS) else "cannot_tell"
