@@ -158,7 +158,7 @@ def test_the_ledger_is_the_truth_of_three_killed_processes(broker: Broker, tmp_p
                 made.kill(victim)
                 made.start(victim)
             made.look_after()
-        wait_for(lambda: (made.look_after(), made.is_through())[1], seconds=90)
+        wait_for(lambda: (made.look_after(), made.is_through())[1], seconds=240)
         time.sleep(8)  # the group misses who was killed after 6 s; then each partition shows signs of life
     finally:
         for name in list(made.running):
