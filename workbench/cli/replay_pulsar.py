@@ -32,20 +32,13 @@ def plan_on_pulsar(
     out: Path | None,
     force: bool,
     as_json: bool,
-    refused: dict[str, bool],
 ) -> int:
-    """`replay plan`.
-
-    Args:
-        refused: options of a plan on Kafka, and whether they were given.
-    """
+    """`replay plan`."""
     from workbench.cli.progress import Steps
     from workbench.plans.document import write_file
     from workbench.pulsar.replay_apply import undo_path
     from workbench.pulsar.replays import plan_pulsar_replay
 
-    if given := [name for name, is_given in refused.items() if is_given]:
-        raise UsageError(f"{given[0]} is not for a Pulsar.", hint="There a plan has one topic and --since.")
     _, _, topic = from_group.partition("@")
     if len(topics) > 1 or not (topics or topic):
         raise UsageError("A replay on Pulsar is of one topic.", hint="Give it with --topic tenant/namespace/topic.")

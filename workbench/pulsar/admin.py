@@ -30,7 +30,7 @@ class PulsarAdmin:
     """Requests to one cluster, all of them within one deadline.
 
     Args:
-        seconds: total time for all requests of this object; None: the cluster's `timeout_seconds`. Infinite: so much for each request, for what
+        seconds: total time for all requests of this object; None: the cluster's `timeout_seconds`. Infinite: so much for each, for what
             must not end half-way because a topic has many partitions.
 
     Raises:

@@ -13,11 +13,11 @@ from pydantic import ConfigDict, Field
 from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
 from workbench.humanize import plural
 from workbench.plans.confirm import Confirmation
-from workbench.plans.document import StrictDocument, canonical_hash, read_document, validated, write_file
+from workbench.plans.document import StrictDocument, canonical_hash, write_file
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
 from workbench.pulsar.log import PulsarCursor, part_name, partitions_of, place, read_log
-from workbench.pulsar.replay_plan import Place, PulsarReplayPlan, PulsarWindow, names_of, topic_of
+from workbench.pulsar.replay_plan import Place, PulsarReplayPlan, PulsarWindow, names_of, read_sealed, topic_of
 
 
 class Made(StrEnum):
@@ -68,6 +68,9 @@ class PulsarApplied:
         }
 
 
+UNDO_SCHEMA = "workbench.pulsar-replay-rollback/1"
+
+
 class PulsarUndo(StrictDocument):
     """What `apply` writes before its first change: the subscriptions that the plan makes."""
 
@@ -102,13 +105,9 @@ def read_undo(path: Path) -> PulsarUndo:
     """Read a rollback file that nobody has changed.
 
     Raises:
-        UsageError: if it cannot be read. GuardError: if it is none, or was changed.
+        UsageError: if it cannot be read, or is none. GuardError: if it was changed.
     """
-    document = read_document(path, "rollback file")
-    undo = validated(PulsarUndo, document, path, "rollback file")
-    if undo.hash != canonical_hash(document):
-        raise GuardError(f"The rollback file {path} was changed: its hash does not fit.")
-    return undo
+    return read_sealed(PulsarUndo, UNDO_SCHEMA, path, "rollback file")
 
 
 def check_cluster(admin: PulsarAdmin, clusters: list[str]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -32,6 +32,7 @@ def _is_place(text: str) -> str:
     return text
 
 
+M = TypeVar("M", bound=StrictDocument)
 Place = Annotated[str, AfterValidator(_is_place)]
 
 
@@ -217,13 +218,27 @@ def read_plan(path: Path) -> PulsarReplayPlan:
     """Read a plan that nobody has changed.
 
     Raises:
-        UsageError: if the file cannot be read. GuardError: if it is no such plan, or was changed.
+        UsageError: if the file cannot be read, or is no such plan. GuardError: if it was changed.
     """
-    document = read_document(path, "plan")
-    plan = validated(PulsarReplayPlan, document, path, "plan")
-    if plan.hash != canonical_hash(document):
-        raise GuardError(f"The plan {path} was changed: its hash does not fit.", hint="Make a new plan.")
-    return plan
+    return read_sealed(PulsarReplayPlan, SCHEMA, path, "plan")
+
+
+def read_sealed(model: type[M], schema: str, path: Path, what: str) -> M:
+    """Read a file with a hash that nobody has changed.
+
+    Raises:
+        UsageError: if it cannot be read, or is another file. GuardError: if it was changed.
+    """
+    document = read_document(path, what)
+    if not isinstance(document, dict) or document.get("schema") != schema:
+        raise UsageError(
+            f"{path} is not a {what} of a replay on Pulsar.",
+            hint="`workbench replay --help` says which file is for what.",
+        )
+    found = validated(model, document, path, what)
+    if document.get("hash") != canonical_hash(document):
+        raise GuardError(f"The {what} {path} was changed: its hash does not fit.", hint="Make a new plan.")
+    return found
 
 
 def names_of(admin: PulsarAdmin) -> list[str]:
