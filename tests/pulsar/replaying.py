@@ -23,6 +23,7 @@ class Part:
 
     ledgers: dict[int, list[int]]
     cursors: dict[str, Place] = field(default_factory=dict)
+    properties: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def entries(self) -> list[tuple[Place, int]]:
@@ -52,7 +53,8 @@ class InMemoryPulsar:
     retention: str = '{"retentionTimeInMinutes":60,"retentionSizeInMB":-1}'
     ignores_position: bool = False
     consumers: int = 0
-    expired: int = 0
+    expired: int | None = 0
+    keeps_properties: bool = True
     kill_before: int | None = None
     kill_after: int | None = None
     changes: int = 0
@@ -72,7 +74,11 @@ class InMemoryPulsar:
             return self._internal(part)
         if path.endswith("/stats"):
             them = {
-                name: pages.subscription(consumers=self._consumers(), totalMsgExpired=self.expired)
+                name: pages.subscription(
+                    consumers=self._consumers(),
+                    totalMsgExpired=self.expired,
+                    subscriptionProperties=part.properties.get(name, {}),
+                )
                 for name in part.cursors
             }
             return pages.topic(**them)
@@ -93,17 +99,25 @@ class InMemoryPulsar:
         at = dict(self._part(path).entries)[int(found[1]), int(found[2])]
         return {"X-Pulsar-publish-time": datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")}
 
-    def create_subscription(self, path: str, begin: Mapping[str, int] | str) -> bool:
+    def create_subscription(self, path: str, begin: Mapping[str, Any]) -> bool:
         """At a place, unless it is there."""
         part, name = self._part(path), unquote(path.rsplit("/", 1)[1])
         self._before()
         if name in part.cursors:
             return False
-        assert not isinstance(begin, str)
         before = [it for it, _ in part.entries if it < (begin["ledgerId"], begin["entryId"])]
         part.cursors[name] = part.last if self.ignores_position else max(before, default=(begin["ledgerId"], -1))
+        part.properties[name] = dict(begin["properties"]) if self.keeps_properties else {}
         self._after()
         return True
+
+    def set_properties(self, path: str, properties: Mapping[str, str]) -> None:
+        """Of a subscription that is there."""
+        part, name = self._part(path), unquote(path.rsplit("/", 1)[1])
+        if name not in part.cursors:
+            raise NotThereError("There is none.")
+        if self.keeps_properties:
+            part.properties[name] = dict(properties)
 
     def delete_subscription(self, path: str) -> None:
         """If nobody is connected."""
@@ -114,6 +128,7 @@ class InMemoryPulsar:
         if name not in part.cursors:
             raise NotThereError("There is none.")
         del part.cursors[name]
+        part.properties.pop(name, None)
         self._after()
 
     def _before(self) -> None:

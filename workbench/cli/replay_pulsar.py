@@ -84,9 +84,11 @@ def apply_on_pulsar(
         found = replay.apply(None if dry_run else plan.hash)
     if as_json:
         write_json(found.document())
-    for it in found.failed:
-        say(f"{_part(it.partition)}: {it.error}")
-    if not as_json and not found.failed:
+    _say_each({it.partition: it.error or "" for it in found.failed})
+    if found.failed:
+        say("What is missing is made, or named, by the same command again.")
+        say(f"The way back: workbench replay rollback {shell_word(str(found.undo))}")
+    elif not as_json:
         say(
             f"Done: {plan.new_subscription} begins as planned on {plural(len(found.partitions), 'partition')}, read back from each."
             if found.undo is not None
@@ -116,12 +118,9 @@ def roll_back_on_pulsar(
     confirmed(undo.confirmation, confirm, f"Delete the subscription {undo.subscription!r} on {partitions}.")
     found = roll_back_pulsar(undo, undo.hash, cluster=cluster, config=config, discard_progress=discard_progress)
     if as_json:
-        failed = [{"partition": number, "error": words} for number, words in sorted(found.failed.items())]
-        write_json(
-            {"schema": "workbench.pulsar-replay-rolled-back/1", "deleted": list(found.deleted), "failed": failed}
-        )
-    for number, words in sorted(found.failed.items()):
-        say(f"{_part(number)}: {words}")
+        write_json(found.document())
+    _say_each(found.failed)
+    _say_each(dict.fromkeys(found.others, "this plan has not made the subscription that is there; it stays."))
     if not found.failed and not as_json:
         say(f"Rolled back: {undo.subscription} is gone from {plural(len(found.deleted), 'partition')}.")
     return ExitCode.GUARD if found.failed else ExitCode.OK
@@ -156,9 +155,11 @@ def follow_on_pulsar(
             say(_words(look))
     if not look.complete:
         hint = f"Check again with: workbench replay follow {shell_word(str(plan_file))}"
-        if look.missing:
+        if look.unplanned:
+            number, words = next(iter(look.unplanned.items()))
+            where = plural(len(look.unplanned), "partition")
             raise DeadlineError(
-                f"The subscription {replay.plan.new_subscription!r} is not there.",
+                f"{replay.plan.new_subscription!r} is not as planned on {where}. {_part(number).capitalize()}: {words}.",
                 hint=f"Make it with: workbench replay apply {shell_word(str(plan_file))}",
             )
         if look.consumers == 0:
@@ -176,11 +177,12 @@ def verify_on_pulsar(plan_file: Path, *, cluster: str | None, as_json: bool, con
         write_json(look.document())
     else:
         say(_words(look))
-        for number, left in sorted(look.left.items()):
-            if left is None:
-                say(f"{_part(number)}: there is no subscription")
-            elif left:
-                say(f"{_part(number)}: {plural(left, 'entry', 'entries')} not acknowledged")
+        open_ones = {
+            number: look.unplanned.get(number) or f"{plural(left or 0, 'entry', 'entries')} not acknowledged"
+            for number, left in look.left.items()
+            if left != 0
+        }
+        _say_each(open_ones)
     return _sure(look) if look.complete else ExitCode.FINDINGS
 
 
@@ -193,6 +195,14 @@ def _sure(look: PulsarProgress) -> int:
 def _words(look: PulsarProgress) -> str:
     consumers = "consumers not known" if look.consumers is None else plural(look.consumers, "consumer")
     return f"{look.done:,} of {plural(look.plan.entries, 'entry', 'entries')} acknowledged   {consumers}"
+
+
+def _say_each(words: dict[int, str]) -> None:
+    """A line for each partition, or for the first of thousands."""
+    for number, told in sorted(words.items())[:_MOST_ROWS]:
+        say(f"{_part(number)}: {told}")
+    if len(words) > _MOST_ROWS:
+        say(f"… and {plural(len(words) - _MOST_ROWS, 'partition')} more. All of them: --json.")
 
 
 def _part(number: int) -> str:

@@ -94,13 +94,21 @@ class PulsarAdmin:
         except (ValueError, RecursionError):
             raise self._untold(path, "it answers, but not with JSON that can be read") from None
 
-    def create_subscription(self, path: str, begin: Mapping[str, int] | str) -> bool:
-        """Make a subscription that begins at a message id, or at "latest"; False if there is one of that name.
+    def create_subscription(self, path: str, begin: Mapping[str, Any]) -> bool:
+        """Make a subscription that begins at a message id, with properties; False if there is one of that name.
 
         Raises:
             SourceUnreachableError: if the admin does not answer, or refuses.
         """
         return self._asked("PUT", path, None, document=begin, allowed=(409,)).status_code != 409
+
+    def set_properties(self, path: str, properties: Mapping[str, str]) -> None:
+        """Replace the properties of a subscription.
+
+        Raises:
+            SourceUnreachableError: as `create_subscription`.
+        """
+        self._asked("PUT", f"{path}/properties", None, document=properties)
 
     def delete_subscription(self, path: str) -> None:
         """Delete one that nobody is connected to.
@@ -116,7 +124,7 @@ class PulsarAdmin:
         path: str,
         params: Mapping[str, str] | None,
         *,
-        document: Mapping[str, int] | str | None = None,
+        document: Mapping[str, Any] | None = None,
         allowed: tuple[int, ...] = (),
     ) -> requests.Response:
         if not {"", ".", ".."}.isdisjoint(path.split("/")):
@@ -146,7 +154,7 @@ class PulsarAdmin:
         )
 
     def _answer(
-        self, method: str, url: str, params: Mapping[str, str] | None, document: Mapping[str, int] | str | None
+        self, method: str, url: str, params: Mapping[str, str] | None, document: Mapping[str, Any] | None
     ) -> requests.Response:
         """A broker that has not the topic redirects to the one that has it."""
         for _ in range(1 + _MOST_REDIRECTS):

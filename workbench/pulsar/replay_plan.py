@@ -6,7 +6,7 @@ says, so what a plan can reach is what is still there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
+from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError, UsageError
 from workbench.humanize import did_you_mean, plural, printable
 from workbench.plans.confirm import Confirmation
 from workbench.plans.document import Offset, StrictDocument, canonical_hash, read_document, validated
@@ -32,6 +32,8 @@ def _is_place(text: str) -> str:
     return text
 
 
+T = TypeVar("T")
+R = TypeVar("R")
 M = TypeVar("M", bound=StrictDocument)
 Place = Annotated[str, AfterValidator(_is_place)]
 
@@ -178,7 +180,7 @@ def make_pulsar_plan(
             f"There is no topic {name} on {cluster!r}.",
             hint="See the topics with: workbench snapshot --cluster CLUSTER",
         ) from None
-    logs = dict(zip(numbers, _each(numbers, lambda number: read_log(admin, name, number)), strict=True))
+    logs = dict(zip(numbers, each(numbers, lambda number: read_log(admin, name, number)), strict=True))
     if not any(old in log.cursors for log in logs.values()):
         others = sorted({subscription for log in logs.values() for subscription in log.cursors})
         raise UnknownGroupError(f"There is no subscription {old!r} on {name}.{did_you_mean(old, others)}")
@@ -209,7 +211,7 @@ def make_pulsar_plan(
         written=written,
         retention=_retention(admin, name),
         reason=reason,
-        windows=_each(numbers, window),
+        windows=each(numbers, window),
     )
     return plan.model_copy(update={"hash": canonical_hash(plan.document())})
 
@@ -245,15 +247,22 @@ def names_of(admin: PulsarAdmin) -> list[str]:
     """Names of the clusters that an admin knows.
 
     Raises:
-        SourceUnreachableError: if it does not answer.
+        SourceUnreachableError: if it does not answer. EvidenceError: if it names none: one could not be told from another.
     """
     found = admin.get("clusters")
-    return sorted(str(it) for it in found) if isinstance(found, list) else []
+    if not isinstance(found, list) or not found or not all(isinstance(it, str) for it in found):
+        raise EvidenceError("The names of the clusters that the admin knows cannot be read.")
+    return sorted(found)
 
 
-def _each(numbers: list[int], ask: Callable[[int], Any]) -> list[Any]:
+def each(items: Sequence[T], ask: Callable[[T], R]) -> list[R]:
+    """Ask for each, some at once; in order."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(ask, numbers))
+        asked = [pool.submit(ask, it) for it in items]
+        try:
+            return [it.result() for it in asked]
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error, thousands would still be asked
 
 
 def _retention(admin: PulsarAdmin, topic: TopicName) -> str:

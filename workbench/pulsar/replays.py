@@ -77,20 +77,20 @@ class PulsarReplay:
         """
         from workbench.plans.journal import Journal
         from workbench.pulsar.admin import PulsarAdmin
+        from workbench.pulsar.ownership import Ownership
         from workbench.pulsar.replay_apply import Made, PartitionMade, PulsarApplied, apply_pulsar_plan, check_plan
 
         admin, journal = PulsarAdmin(self.cluster, seconds=math.inf), Journal.of_user()
         if confirm is not None:
             self.plan.confirmation.check(confirm)
             return apply_pulsar_plan(self.plan, self.path, admin, journal)
-        there = check_plan(self.plan, admin, journal)
         made = tuple(
             PartitionMade(
-                partition=it.partition,
-                outcome=Made.THERE if it.partition in there else Made.WOULD_CREATE,
-                found=it.start,
+                partition=it.window.partition,
+                outcome=Made.THERE if it.whose is Ownership.PROVEN else Made.WOULD_CREATE,
+                found=str(it.begin),
             )
-            for it in self.plan.windows
+            for it in check_plan(self.plan, admin)
         )
         return PulsarApplied(plan=self.plan, partitions=made, undo=None)
 
