@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,6 +52,8 @@ class InMemoryPulsar:
     parts: list[Part]
     names: list[str] = field(default_factory=lambda: ["one"])
     retention: str = '{"retentionTimeInMinutes":60,"retentionSizeInMB":-1}'
+    ttl: int | None = 0
+    has_topic_policies: bool = True
     ignores_position: bool = False
     consumers: int = 0
     expired: int | None = 0
@@ -63,10 +66,20 @@ class InMemoryPulsar:
         """Documents of the paths that a replay reads."""
         if path == "clusters":
             return self.names
-        if path.endswith("/retention"):
-            return {"retentionTimeInMinutes": 60, "retentionSizeInMB": -1}
+        if path.startswith(f"persistent/{TOPIC}/") and path.endswith(("/retention", "/messageTTL")):
+            if not self.has_topic_policies:
+                raise SourceUnreachableError("status 405")
+            return (
+                self.ttl
+                if path.endswith("/messageTTL")
+                else json.loads(self.retention or '{"retentionTimeInMinutes":0}')
+            )
         if path == "brokers/configuration/runtime":
-            return {"defaultRetentionTimeInMinutes": "0", "defaultRetentionSizeInMB": "0"}
+            return {
+                "defaultRetentionTimeInMinutes": "0",
+                "defaultRetentionSizeInMB": "0",
+                "ttlDurationDefaultInSeconds": "0",
+            }
         if path == f"persistent/{TOPIC}/partitions":
             return {"partitions": len(self.parts)}
         part = self._part(path)
@@ -88,8 +101,10 @@ class InMemoryPulsar:
         place = next((it for it, at in part.entries if at >= int(found[1])), (part.last[0], part.last[1] + 1))
         return {"ledgerId": place[0], "entryId": place[1], "partitionIndex": 0, "batchIndex": -1, "batchSize": 0}
 
-    def get_text(self, _path: str) -> str:
-        """Of a policy: empty if there is none."""
+    def get_text(self, path: str) -> str:
+        """Of a namespace's policy: empty if there is none."""
+        if path.endswith("/messageTTL"):
+            return "" if self.ttl is None else str(self.ttl)
         return self.retention
 
     def headers(self, path: str) -> Mapping[str, str]:

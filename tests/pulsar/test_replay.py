@@ -252,7 +252,7 @@ def test_a_wrong_time_zone_is_noticed() -> None:
     assert planned(pulsar, BEGIN).warnings() == [
         "1 partition keeps nothing as old as the start: what was acknowledged there may be gone."
     ]
-    pulsar.retention = ""
+    pulsar.retention, pulsar.has_topic_policies = "", False
     assert planned(pulsar, BEGIN).retention.startswith("none: ")
 
 
@@ -364,3 +364,30 @@ def test_the_reason_is_in_the_journal(place: tuple[Path, Journal]) -> None:
     pulsar, plan = two()
     applied(plan.model_copy(update={"reason": "bug 7"}), pulsar, place)
     assert "bug 7" in (place[1].read()[0][0].detail or "")
+
+
+@pytest.mark.parametrize("has_topic_policies", [True, False])
+def test_a_window_older_than_the_time_to_live_is_refused(has_topic_policies: bool, place: tuple[Path, Journal]) -> None:
+    """Brokers would acknowledge it within minutes, and nobody would get it."""
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    times = [now - 7_200_000, now - 60_000]
+    pulsar = InMemoryPulsar([Part({3: times}, {OLD: (3, 1)})], ttl=3600, has_topic_policies=has_topic_policies)
+    plan = planned(pulsar, times[0])
+    assert plan.ttl_seconds == 3600
+    assert [it for it in plan.warnings() if "brokers acknowledge its entries unread. `apply` will refuse" in it]
+    with pytest.raises(GuardError, match="time-to-live is 1 h"):
+        applied(plan, pulsar, place)
+    assert pulsar.changes == 0
+    later = planned(pulsar, now - 600_000)
+    assert applied(later, pulsar, place).failed == ()
+    pulsar.parts[0].acknowledge_through(NEW, (3, 1))
+    assert look_at(later, pulsar).doubt is None  # type: ignore[arg-type]
+    pulsar.ttl = 30  # what brokers have taken since is counted anew whenever a topic is loaded
+    assert "Before the topic was loaded last" in (look_at(later, pulsar).doubt or "")  # type: ignore[arg-type]
+
+
+def test_a_time_to_live_that_is_not_told_is_said() -> None:
+    """Not taken for none."""
+    pulsar, _ = two(ttl=-1)
+    assert planned(pulsar, BEGIN).ttl_seconds is None
+    assert [it for it in planned(pulsar, BEGIN).warnings() if "time-to-live is not known" in it]

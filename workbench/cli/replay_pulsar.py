@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from workbench.cli.replay_options import confirmed, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode, UsageError
-from workbench.humanize import one_line, plural, shell_word
+from workbench.humanize import duration, one_line, plural, shell_word
 from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
@@ -219,6 +219,8 @@ def _head(plan: PulsarReplayPlan) -> None:
         f"{plural(plan.entries, 'entry', 'entries')} on {plural(len(plan.windows), 'partition')}; an entry is a batch of messages."
     )
     say(f"Retention: {one_line(plan.retention)}.")
+    if plan.ttl_seconds:
+        say(f"Time-to-live: {duration(plan.ttl_seconds)}; brokers acknowledge what is older, whoever has read it.")
     for warning in plan.warnings():
         say(f"! {one_line(warning)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,7 @@ from workbench.plans.journal import Change, Journal, only_one
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
 from workbench.pulsar.log import part_name, partitions_of, place, read_log
 from workbench.pulsar.ownership import Ownership, ownership_of, properties_of, read_part
+from workbench.pulsar.policies import ttl_seconds
 from workbench.pulsar.replay_plan import Place, PulsarReplayPlan, PulsarWindow, each, names_of, read_sealed, topic_of
 from workbench.queues.position import Position
 
@@ -200,6 +202,10 @@ def check_plan(plan: PulsarReplayPlan, admin: PulsarAdmin) -> list[CheckedWindow
         raise GuardError(f"The topic {plan.topic} is gone.", hint="Make a new plan.") from None
     if numbers != [it.partition for it in plan.windows]:
         raise GuardError(f"{plan.topic} has other partitions than when it was planned.", hint="Make a new plan.")
+    if (words := plan.outlived(ttl_seconds(admin, plan.name), now_ms=time.time() * 1000)) is not None:
+        raise GuardError(
+            words, hint="Raise messageTTL of the topic or of its namespace first, or plan with a later --since."
+        )
     found = each(plan.windows, lambda it: _checked(plan, it, admin))
     if others := [it.window.partition for it in found if it.whose is Ownership.OTHER]:
         told = ", ".join("the topic" if it < 0 else str(it) for it in others)

@@ -11,16 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import quote
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError, UsageError
-from workbench.humanize import did_you_mean, plural, printable
+from workbench.errors import EvidenceError, GuardError, UnknownGroupError, UsageError
+from workbench.humanize import did_you_mean, duration, plural, printable
 from workbench.plans.confirm import Confirmation
 from workbench.plans.document import Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
 from workbench.pulsar.log import partitions_of, place, position_at, published_ms, read_log
+from workbench.pulsar.policies import NOT_TOLD, retention_words, ttl_seconds
 from workbench.pulsar.topics import TopicName
 from workbench.queues.position import Position
 
@@ -71,7 +71,8 @@ class PulsarReplayPlan(StrictDocument):
     Attributes:
         clusters: names that its admin knows: another Pulsar is refused.
         since_ms, until_ms: the window of publish times; None: up to the last entry when the plan was made.
-        retention: what the namespace's policy says, in words.
+        retention: of what every subscription has acknowledged, in words.
+        ttl_seconds: age at which brokers acknowledge an entry that nobody has read; 0 without one, None if not told.
     """
 
     schema_: Literal["workbench.pulsar-replay/1"] = Field(alias="schema", default="workbench.pulsar-replay/1")
@@ -85,6 +86,7 @@ class PulsarReplayPlan(StrictDocument):
     until_ms: Offset | None
     written: str
     retention: str
+    ttl_seconds: Offset | None
     reason: str | None
     windows: list[PulsarWindow]
     hash: str = ""
@@ -102,6 +104,18 @@ class PulsarReplayPlan(StrictDocument):
     def entries(self) -> int:
         """Of all partitions."""
         return sum(it.entries for it in self.windows)
+
+    @property
+    def begins_ms(self) -> int | None:
+        """No entry of the window was published before this, ms since the epoch; None if there is none."""
+        times = (max(self.since_ms, it.oldest_ms or 0) for it in self.windows if it.entries)
+        return min(times, default=None)
+
+    def outlived(self, ttl: int | None, *, now_ms: float) -> str | None:
+        """Whether a time-to-live (seconds) takes entries of the window unread, in a sentence."""
+        if not ttl or self.begins_ms is None or self.begins_ms + ttl * 1000 > now_ms:
+            return None
+        return f"The topic's time-to-live is {duration(ttl)}, and the window begins before: brokers acknowledge its entries unread."
 
     @property
     def confirmation(self) -> Confirmation:
@@ -127,6 +141,13 @@ class PulsarReplayPlan(StrictDocument):
             found.append(
                 f"{plural(len(late), 'partition keeps', 'partitions keep')} nothing as old as the start: "
                 "what was acknowledged there may be gone."
+            )
+        made_ms = datetime.fromisoformat(self.made_at).timestamp() * 1000
+        if (words := self.outlived(self.ttl_seconds, now_ms=made_ms)) is not None:
+            found.append(f"{words} `apply` will refuse this.")
+        if self.ttl_seconds is None:
+            found.append(
+                f"The topic's time-to-live is {NOT_TOLD}. Brokers acknowledge what is older, and nobody reads it."
             )
         if not self.entries:
             found.append("There is no entry in this window.")
@@ -209,7 +230,8 @@ def make_pulsar_plan(
         since_ms=since_ms,
         until_ms=until_ms,
         written=written,
-        retention=_retention(admin, name),
+        retention=retention_words(admin, name),
+        ttl_seconds=ttl_seconds(admin, name),
         reason=reason,
         windows=each(numbers, window),
     )
@@ -263,27 +285,6 @@ def each(items: Sequence[T], ask: Callable[[T], R]) -> list[R]:
             return [it.result() for it in asked]
         finally:
             pool.shutdown(cancel_futures=True)  # after an error, thousands would still be asked
-
-
-def _retention(admin: PulsarAdmin, topic: TopicName) -> str:
-    """Retention of acknowledged entries: the namespace's policy, else the broker's default."""
-    try:
-        told = admin.get_text(f"namespaces/{quote(topic.namespace)}/retention")
-        policy = admin.get(f"namespaces/{quote(topic.namespace)}/retention") if told else None
-        if policy is None:
-            broker = admin.get("brokers/configuration/runtime")
-            minutes, megabytes = (
-                int(broker[it]) for it in ("defaultRetentionTimeInMinutes", "defaultRetentionSizeInMB")
-            )
-        else:
-            minutes, megabytes = int(policy["retentionTimeInMinutes"]), int(policy["retentionSizeInMB"])
-    except (SourceUnreachableError, KeyError, TypeError, ValueError):
-        return "not known: the admin does not tell it"
-    if minutes == 0 or megabytes == 0:
-        return "none: an entry that every subscription has acknowledged may go at once"
-    words = ["without a limit of time" if minutes < 0 else f"for {plural(minutes, 'minute')}"]
-    words.append("without a limit of size" if megabytes < 0 else f"up to {megabytes:,} MB")
-    return f"acknowledged entries are kept {', '.join(words)}"
 
 
 def _ms(instant: datetime) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.log import read_log
 from workbench.pulsar.ownership import Ownership, ownership_of, read_part
+from workbench.pulsar.policies import ttl_seconds
 from workbench.pulsar.replay_plan import PulsarReplayPlan, PulsarWindow, each
 from workbench.pulsar.stats import SubscriptionPart
 
@@ -21,6 +23,7 @@ class PulsarProgress:
         unplanned: what is there instead, in words.
         consumers: connected; None if not told.
         expired_messages: that a time-to-live took since the topic was loaded, unread; None if not told.
+        outlived: why it may have taken more before, in a sentence.
     """
 
     plan: PulsarReplayPlan
@@ -28,6 +31,7 @@ class PulsarProgress:
     unplanned: dict[int, str]
     consumers: int | None
     expired_messages: int | None
+    outlived: str | None
 
     @property
     def done(self) -> int:
@@ -46,6 +50,8 @@ class PulsarProgress:
             return "Whether a time-to-live took messages from it unread is not told."
         if self.expired_messages:
             return f"The time-to-live took {self.expired_messages:,} messages from it unread: it may be that nobody has handled them."
+        if self.outlived is not None:
+            return f"{self.outlived} Before the topic was loaded last, nobody counted them."
         return None
 
     def _left(self, number: int, entries: int) -> int:
@@ -91,6 +97,7 @@ def look_at(plan: PulsarReplayPlan, admin: PulsarAdmin) -> PulsarProgress:
         },
         consumers=len(names) if len(known) == len(consumers) else None,
         expired_messages=sum(told) if len(told) == len(expired) else None,
+        outlived=plan.outlived(ttl_seconds(admin, plan.name), now_ms=time.time() * 1000),
     )
 
 
