@@ -14,6 +14,7 @@ from tests.pulsar.test_replay import BEGIN, planned
 from workbench.cli.replay import command
 from workbench.plans.document import canonical_hash, is_of
 from workbench.pulsar import admin as pulsar_admin
+from workbench.pulsar.topics import split_group
 
 
 @pytest.fixture
@@ -109,3 +110,40 @@ def test_one_file_for_the_other(config: Path, plan: Path, words: tuple[str, str]
     found = run(config, words[0], plan.parent / words[1], "--confirm", f"{NEW} 2")
     assert "of a replay on Pulsar" in str(found.exception)
     assert "is not a" in str(found.exception)
+
+
+def test_no_plan_that_was_applied_and_no_other_file_is_replaced(config: Path, plan: Path, tmp_path: Path) -> None:
+    """Its rollback needs the plan; with `--force`, too."""
+    assert run(config, *WORDS, "--since", "3h", "-o", plan).exit_code == 1
+    assert run(config, *WORDS, "--since", "3h", "-o", plan, "--force").exit_code == 0
+    assert run(config, "apply", plan, "--confirm", f"{NEW} 0").exit_code == 0
+    (tmp_path / "plan.rollback.json").rename(tmp_path / "elsewhere.json")
+    found = run(config, *WORDS, "--since", "3h", "-o", plan, "--force")
+    assert "was applied, according to the journal" in str(found.exception)
+    other = tmp_path / "workbench.toml"
+    assert "not a valid plan" in str(run(config, *WORDS, "--since", "3h", "-o", other, "--force").exception)
+    assert "folder of" in str(run(config, *WORDS, "--since", "3h", "-o", tmp_path / "none" / "plan.json").exception)
+
+
+@pytest.mark.parametrize(
+    ("group", "split"),
+    [
+        ("billing", ("billing", None)),
+        ("billing@shop/orders/created", ("billing", "shop/orders/created")),
+        ("a@b@shop/orders/created", ("a@b", "shop/orders/created")),
+        ("billing@shop/orders/cre@ted/x", ("billing", "shop/orders/cre@ted/x")),
+        ("billing@eu", ("billing@eu", None)),
+    ],
+)
+def test_a_group_is_a_subscription_and_a_topic(group: str, split: tuple[str, str | None]) -> None:
+    """Whatever else has an @ in its name."""
+    assert split_group(group) == split
+
+
+def test_the_new_group_may_be_written_like_the_old_one(pulsar: InMemoryPulsar, config: Path) -> None:
+    """With its topic, which is no part of the name."""
+    words = ("plan", "--cluster", "events", "--from-group", f"{OLD}@{TOPIC}", "--since", "3h", "--json", "--new-group")
+    assert pulsar.changes == 0
+    assert json.loads(run(config, *words, f"{NEW}@{TOPIC}").output)["new_subscription"] == NEW
+    assert "needs a new subscription" in str(run(config, *words, f"{OLD}@{TOPIC}").exception)
+    assert "no name for a subscription" in str(run(config, *words, "..").exception)

@@ -36,22 +36,23 @@ def plan_on_pulsar(
     """`replay plan`."""
     from workbench.cli.progress import Steps
     from workbench.plans.document import write_file
-    from workbench.pulsar.replay_apply import undo_path
+    from workbench.plans.journal import Journal
+    from workbench.pulsar.replay_plan import read_plan
     from workbench.pulsar.replays import plan_pulsar_replay
+    from workbench.pulsar.topics import split_group
+    from workbench.replay.keep import check_place
 
-    _, _, topic = from_group.partition("@")
+    _, topic = split_group(from_group)
     if len(topics) > 1 or not (topics or topic):
         raise UsageError("A replay on Pulsar is of one topic.", hint="Give it with --topic tenant/namespace/topic.")
     if since is None:
         raise UsageError("Give the start with --since.")
-    if out is not None and out.exists() and not force:
-        raise UsageError(f"{out} exists.", hint="Choose another path, or replace it with --force.")
-    if out is not None and undo_path(out).exists():
-        raise UsageError(f"The plan {out} was applied: {undo_path(out)} takes it back.", hint="Choose another path.")
+    if out is not None:
+        check_place(out, Journal.of_user(), replace=force, read=read_plan)
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading positions of {cluster.name} from Pulsar"):
         plan = plan_pulsar_replay(
             cluster,
-            topic=topics[0] if topics else topic,
+            topic=topics[0] if topics else topic or "",
             from_subscription=from_group,
             new_subscription=new_group,
             since=since,

@@ -188,8 +188,10 @@ def make_pulsar_plan(
         SourceUnreachableError: if the admin does not answer. EvidenceError: if nobody can read its answer.
     """
     name = topic_of(topic)
-    old = from_subscription.removesuffix(f"@{name}")
-    if old == new_subscription:
+    old, new = (it.removesuffix(f"@{name}") for it in (from_subscription, new_subscription))
+    if new in ("", ".", ".."):
+        raise UsageError(f"{new!r} is no name for a subscription: in a URL it means something else.")
+    if old == new:
         raise UsageError("A replay needs a new subscription: the old one is never changed.", hint="Give another name.")
     since_ms, until_ms = _ms(since), None if until is None else _ms(until)
     if until_ms is not None and until_ms <= since_ms:
@@ -226,7 +228,7 @@ def make_pulsar_plan(
         clusters=names_of(admin),
         topic=str(name),
         from_subscription=old,
-        new_subscription=new_subscription,
+        new_subscription=new,
         since_ms=since_ms,
         until_ms=until_ms,
         written=written,
