@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.pulsar.pages import FakeAdmin, serving, subscription, topic
 from tests.pulsar.replaying import NEW, OLD, TOPIC, InMemoryPulsar, Part
 from tests.pulsar.test_replay import BEGIN, planned
+from tests.reference.valid import valid
+from workbench.cli.pulsar import command as operators
 from workbench.cli.replay import command
 from workbench.plans.document import canonical_hash, is_of
 from workbench.pulsar import admin as pulsar_admin
@@ -147,3 +150,30 @@ def test_the_new_group_may_be_written_like_the_old_one(pulsar: InMemoryPulsar, c
     assert json.loads(run(config, *words, f"{NEW}@{TOPIC}").output)["new_subscription"] == NEW
     assert "needs a new subscription" in str(run(config, *words, f"{OLD}@{TOPIC}").exception)
     assert "no name for a subscription" in str(run(config, *words, "..").exception)
+
+
+def test_what_is_printed_has_a_schema(config: Path, plan: Path) -> None:
+    """Each step of a replay."""
+    valid("pulsar-plan", json.loads(run(config, *WORDS, "--since", "3h", "--json").stdout))
+    valid("pulsar-receipt", json.loads(run(config, "apply", plan, "--dry-run", "--json").stdout))
+    valid("pulsar-receipt", json.loads(run(config, "apply", plan, "--confirm", f"{NEW} 2", "--json").stdout))
+    valid("pulsar-rollback", json.loads(plan.with_suffix(".rollback.json").read_text()))
+    valid("pulsar-progress", json.loads(run(config, "follow", plan, "--once", "--json").stdout))
+    valid("pulsar-progress", json.loads(run(config, "verify", plan, "--json").stdout))
+    undo = run(config, "rollback", plan.with_suffix(".rollback.json"), "--confirm", f"{NEW} 1", "--json")
+    assert valid("pulsar-rolled-back", json.loads(undo.stdout))["deleted"] == [0]
+
+
+def test_what_the_other_commands_print_has_a_schema(tmp_path: Path) -> None:
+    """Subscriptions, a split, and settings."""
+    hot = ("--bundle", "0x00000000_0x40000000", "--hot", "0x25000000=1", "--hot", "0x32000000=2")
+    valid("pulsar-split-plan", json.loads(CliRunner().invoke(operators, ["split-plan", *hot, "--json"]).stdout))
+    (tmp_path / "broker.conf").write_text("cacheEvictionByMarkDeletedPositio=true\n")
+    checked = CliRunner().invoke(operators, ["config-check", str(tmp_path / "broker.conf"), "--json"])
+    assert len(valid("pulsar-config-check", json.loads(checked.stdout))["misspelt"]) == 1
+    with serving(FakeAdmin({"public/default/orders": topic(billing=subscription(), old={})})) as (_, script):
+        config = tmp_path / "workbench.toml"
+        config.write_text(f'[clusters.events]\nsystem = "pulsar"\npulsar.admin_url = "{script.url}"\n')
+        words = ["subscriptions", "--cluster", "events", "--config", str(config), "--json"]
+        found = valid("pulsar-subscriptions", json.loads(CliRunner().invoke(operators, words).stdout))
+    assert sorted(it["subscription"] for it in found["subscriptions"]) == ["billing", "old"]
