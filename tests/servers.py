@@ -22,6 +22,7 @@ class Script:
     trickle_seconds: float = 0.0
     answer: Callable[[str, dict[str, list[str]]], bytes] | None = None  # by path and query; instead of the body
     requests: list[tuple[str, dict[str, list[str]], dict[str, str]]] = field(default_factory=list)
+    methods: list[str] = field(default_factory=list)  # of these, in the same order
     url: str = ""
 
 
@@ -32,9 +33,14 @@ def scripted(script: Script) -> Iterator[Script]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
-            sent = self.rfile.read(int(self.headers.get("Content-Length") or 0)) if self.command == "POST" else b""
+            sent = (
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if self.command in ("POST", "PUT")
+                else b""
+            )
             query = parse_qs(parts.query or sent.decode("latin-1"))
             body = script.body if script.answer is None else script.answer(parts.path, query)
+            script.methods.append(self.command)
             script.requests.append((parts.path, parse_qs(parts.query), dict(self.headers)))
             time.sleep(script.delay_seconds)
             self.send_response(script.status)
@@ -53,7 +59,7 @@ def scripted(script: Script) -> Iterator[Script]:
             except OSError:
                 return  # the client has given up, as it should
 
-        do_POST = do_GET  # noqa: N815
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:
             return

@@ -141,7 +141,7 @@ def test_data_flows_one_way() -> None:
         "runbooks": set(order[: order.index("triage") + 1]),
         "lab": {"runtime", "kafka", *order},
         "serve": {"api", *order},
-        "reference": {"api", "serve", "runtime", "plans", "replay", "redrive", "runbooks", *order},
+        "reference": {"api", "serve", "runtime", "plans", "pulsar", "replay", "redrive", "runbooks", *order},
         "cli": {
             "api",
             "serve",

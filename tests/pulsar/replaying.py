@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ class Part:
 
     ledgers: dict[int, list[int]]
     cursors: dict[str, Place] = field(default_factory=dict)
+    properties: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def entries(self) -> list[tuple[Place, int]]:
@@ -50,9 +52,12 @@ class InMemoryPulsar:
     parts: list[Part]
     names: list[str] = field(default_factory=lambda: ["one"])
     retention: str = '{"retentionTimeInMinutes":60,"retentionSizeInMB":-1}'
+    ttl: int | None = 0
+    has_topic_policies: bool = True
     ignores_position: bool = False
     consumers: int = 0
-    expired: int = 0
+    expired: int | None = 0
+    keeps_properties: bool = True
     kill_before: int | None = None
     kill_after: int | None = None
     changes: int = 0
@@ -61,10 +66,20 @@ class InMemoryPulsar:
         """Documents of the paths that a replay reads."""
         if path == "clusters":
             return self.names
-        if path.endswith("/retention"):
-            return {"retentionTimeInMinutes": 60, "retentionSizeInMB": -1}
+        if path.startswith(f"persistent/{TOPIC}/") and path.endswith(("/retention", "/messageTTL")):
+            if not self.has_topic_policies:
+                raise SourceUnreachableError("status 405")
+            return (
+                self.ttl
+                if path.endswith("/messageTTL")
+                else json.loads(self.retention or '{"retentionTimeInMinutes":0}')
+            )
         if path == "brokers/configuration/runtime":
-            return {"defaultRetentionTimeInMinutes": "0", "defaultRetentionSizeInMB": "0"}
+            return {
+                "defaultRetentionTimeInMinutes": "0",
+                "defaultRetentionSizeInMB": "0",
+                "ttlDurationDefaultInSeconds": "0",
+            }
         if path == f"persistent/{TOPIC}/partitions":
             return {"partitions": len(self.parts)}
         part = self._part(path)
@@ -72,7 +87,11 @@ class InMemoryPulsar:
             return self._internal(part)
         if path.endswith("/stats"):
             them = {
-                name: pages.subscription(consumers=self._consumers(), totalMsgExpired=self.expired)
+                name: pages.subscription(
+                    consumers=self._consumers(),
+                    totalMsgExpired=self.expired,
+                    subscriptionProperties=part.properties.get(name, {}),
+                )
                 for name in part.cursors
             }
             return pages.topic(**them)
@@ -82,8 +101,10 @@ class InMemoryPulsar:
         place = next((it for it, at in part.entries if at >= int(found[1])), (part.last[0], part.last[1] + 1))
         return {"ledgerId": place[0], "entryId": place[1], "partitionIndex": 0, "batchIndex": -1, "batchSize": 0}
 
-    def get_text(self, _path: str) -> str:
-        """Of a policy: empty if there is none."""
+    def get_text(self, path: str) -> str:
+        """Of a namespace's policy: empty if there is none."""
+        if path.endswith("/messageTTL"):
+            return "" if self.ttl is None else str(self.ttl)
         return self.retention
 
     def headers(self, path: str) -> Mapping[str, str]:
@@ -93,17 +114,25 @@ class InMemoryPulsar:
         at = dict(self._part(path).entries)[int(found[1]), int(found[2])]
         return {"X-Pulsar-publish-time": datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")}
 
-    def create_subscription(self, path: str, begin: Mapping[str, int] | str) -> bool:
+    def create_subscription(self, path: str, begin: Mapping[str, Any]) -> bool:
         """At a place, unless it is there."""
         part, name = self._part(path), unquote(path.rsplit("/", 1)[1])
         self._before()
         if name in part.cursors:
             return False
-        assert not isinstance(begin, str)
         before = [it for it, _ in part.entries if it < (begin["ledgerId"], begin["entryId"])]
         part.cursors[name] = part.last if self.ignores_position else max(before, default=(begin["ledgerId"], -1))
+        part.properties[name] = dict(begin["properties"]) if self.keeps_properties else {}
         self._after()
         return True
+
+    def set_properties(self, path: str, properties: Mapping[str, str]) -> None:
+        """Of a subscription that is there."""
+        part, name = self._part(path), unquote(path.rsplit("/", 1)[1])
+        if name not in part.cursors:
+            raise NotThereError("There is none.")
+        if self.keeps_properties:
+            part.properties[name] = dict(properties)
 
     def delete_subscription(self, path: str) -> None:
         """If nobody is connected."""
@@ -114,6 +143,7 @@ class InMemoryPulsar:
         if name not in part.cursors:
             raise NotThereError("There is none.")
         del part.cursors[name]
+        part.properties.pop(name, None)
         self._after()
 
     def _before(self) -> None:

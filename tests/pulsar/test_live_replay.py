@@ -84,7 +84,7 @@ def test_the_last_third_and_only_that(
     admin(standalone, "PUT", f"{last}/subscription/again", json="latest")
     refused = workbench("replay", "apply", str(plan), "--confirm", document["hash"], *place)
     assert refused.returncode == 6
-    assert "exists already on 1 partition" in refused.stderr
+    assert "that this plan has not made exists on 1 partition" in refused.stderr
     admin(standalone, "DELETE", f"{last}/subscription/again")
     done = workbench("replay", "apply", str(plan), "--confirm", document["hash"], *place)
     assert done.returncode == 0, done.stderr

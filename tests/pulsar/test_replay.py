@@ -6,11 +6,12 @@ import json
 import random
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.pulsar.replaying import NEW, OLD, TOPIC, InMemoryPulsar, Killed, Part
-from workbench.errors import GuardError, UnknownGroupError, UsageError
+from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError, UsageError
 from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
 from workbench.pulsar.replay_apply import (
@@ -143,7 +144,7 @@ def test_who_comes_between_is_named_and_never_taken_for_ours(place: tuple[Path, 
     found = applied(plan, pulsar, place)
     assert [(it.partition, it.error) for it in found.failed] == [(1, "somebody else has made it meanwhile")]
     assert place[1].read()[0][-1].outcome == "partial"
-    with pytest.raises(GuardError, match="exists already on 1 partition"):
+    with pytest.raises(GuardError, match="not made exists on 1 partition"):
         applied(plan, pulsar, place)
 
 
@@ -162,7 +163,7 @@ def test_a_broker_that_ignores_the_position_is_found_out(place: tuple[Path, Jour
         (lambda it: it.names.append("two"), "another Pulsar"),
         (lambda it: it.parts.append(Part({4: []})), "other partitions"),
         (lambda it: it.parts.clear(), "is gone|other partitions"),
-        (lambda it: it.parts[0].ledgers.pop(3), "were deleted from .*-partition-0 since"),
+        (lambda it: it.parts[0].ledgers.pop(3), "partition-0 had 3 entries when it was planned, and has 1 now"),
         (lambda it: it.parts[0].ledgers.update({3: [], 9: []}) or it.parts[0].ledgers.pop(9), "ends before the window"),
     ],
 )  # fmt: skip
@@ -204,7 +205,7 @@ def test_a_hole_is_not_done_and_what_expired_is_no_proof(place: tuple[Path, Jour
     """Only what is acknowledged without a gap counts; a time-to-live acknowledges without anybody."""
     pulsar = InMemoryPulsar([Part({3: [BEGIN, BEGIN + 5, BEGIN + 9]}, {OLD: (3, 2)})])
     plan = planned(pulsar, BEGIN)
-    assert look_at(plan, pulsar).missing == [0]  # type: ignore[arg-type]
+    assert look_at(plan, pulsar).unplanned == {0: "there is no subscription"}  # type: ignore[arg-type]
     applied(plan, pulsar, place)
     pulsar.parts[0].acknowledge_through(NEW, (3, 1))
     look = look_at(plan, pulsar)  # type: ignore[arg-type]
@@ -214,6 +215,8 @@ def test_a_hole_is_not_done_and_what_expired_is_no_proof(place: tuple[Path, Jour
     look = look_at(plan, pulsar)  # type: ignore[arg-type]
     assert look.complete
     assert "time-to-live took 1 message" in (look.doubt or "")
+    pulsar.expired = None
+    assert "is not told" in (look_at(plan, pulsar).doubt or "")  # type: ignore[arg-type]
 
 
 def test_a_changed_plan_is_refused(place: tuple[Path, Journal]) -> None:
@@ -249,5 +252,142 @@ def test_a_wrong_time_zone_is_noticed() -> None:
     assert planned(pulsar, BEGIN).warnings() == [
         "1 partition keeps nothing as old as the start: what was acknowledged there may be gone."
     ]
-    pulsar.retention = ""
+    pulsar.retention, pulsar.has_topic_policies = "", False
     assert planned(pulsar, BEGIN).retention.startswith("none: ")
+
+
+def two(**options: Any) -> tuple[InMemoryPulsar, PulsarReplayPlan]:
+    """Two partitions with two entries each, and a plan of all of them."""
+    parts = [Part({3: [BEGIN, BEGIN + 5]}, {OLD: (3, 1)}), Part({4: [BEGIN, BEGIN + 5]}, {OLD: (4, 1)})]
+    pulsar = InMemoryPulsar(parts, **options)
+    return pulsar, planned(pulsar, BEGIN)
+
+
+def test_a_consumer_that_came_first_is_no_replay(place: tuple[Path, Journal]) -> None:
+    """It makes a subscription of that name at the end of the topic, where nothing is left to acknowledge."""
+    pulsar, plan = two()
+    for part in pulsar.parts:
+        part.cursors[NEW] = part.last
+    look = look_at(plan, pulsar)  # type: ignore[arg-type]
+    assert not look.complete
+    assert look.unplanned == dict.fromkeys((0, 1), "this plan has not made the subscription that is there")
+    del pulsar.parts[0].cursors[NEW], pulsar.parts[1].cursors[NEW]
+    applied(plan, pulsar, place)
+    for part in pulsar.parts:  # the topic is made anew, and a consumer comes
+        part.properties.clear()
+        part.cursors[NEW] = part.last
+    assert not look_at(plan, pulsar).complete  # type: ignore[arg-type]
+    with pytest.raises(GuardError, match="not made exists on 2 partitions"):
+        applied(plan, pulsar, place)
+
+
+def test_the_way_back_deletes_nobody_else_s(place: tuple[Path, Journal]) -> None:
+    """Wherever it begins, and with `--discard-progress`, too."""
+    pulsar, plan = two()
+    make = pulsar.create_subscription
+
+    def late(path: str, begin: Any) -> bool:
+        pulsar.parts[1].cursors.setdefault(NEW, (4, -1))
+        return make(path, begin)
+
+    pulsar.create_subscription = late  # type: ignore[method-assign]
+    assert [it.partition for it in applied(plan, pulsar, place).failed] == [1]
+    undo = read_undo(undo_path(place[0]))
+    found = undo_pulsar_plan(undo, pulsar, place[1], discard_progress=True)  # type: ignore[arg-type]
+    assert (found.deleted, found.failed, found.others) == ((0,), {}, (1,))
+    assert [NEW in part.cursors for part in pulsar.parts] == [False, True]
+
+
+def test_no_answer_to_a_change(place: tuple[Path, Journal]) -> None:
+    """Pulsar makes it at the end of the topic first, and moves it then: a run that is cut off between has skipped all, and is found."""
+    pulsar, plan = two()
+    make, cut = pulsar.create_subscription, [True]
+
+    def at_the_end(path: str, begin: Any) -> bool:
+        pulsar.ignores_position = cut[0]
+        made = make(path, begin)
+        if cut.pop(0):
+            raise SourceUnreachableError("no answer in time")
+        return made
+
+    pulsar.create_subscription = at_the_end  # type: ignore[method-assign]
+    found = applied(plan, pulsar, place)
+    assert [it.error for it in found.partitions] == ["no answer in time", "not tried, after partition 0"]
+    assert look_at(plan, pulsar).unplanned[0] == "the subscription was made, and not read back"  # type: ignore[arg-type]
+    with pytest.raises(GuardError, match=r"does not begin at 3:0: it was interrupted"):
+        applied(plan, pulsar, place)
+    undo = read_undo(undo_path(place[0]))
+    assert undo_pulsar_plan(undo, pulsar, place[1]).deleted == (0,)  # type: ignore[arg-type]
+    cut.extend([False, False])
+    assert applied(plan, pulsar, place).failed == ()
+
+
+def test_a_broker_that_keeps_no_properties_is_refused(place: tuple[Path, Journal]) -> None:
+    """Before 2.11: nobody could tell later whose it is."""
+    pulsar, plan = two(keeps_properties=False)
+    assert "takes Pulsar 2.11" in (applied(plan, pulsar, place).failed[0].error or "")
+
+
+def test_a_pulsar_that_knows_the_same_names_is_another(place: tuple[Path, Journal]) -> None:
+    """Clusters that replicate to each other know each other; their logs have other ledgers."""
+    pulsar, plan = two()
+    pulsar.parts[1].ledgers = {3: [BEGIN], 9: [BEGIN, BEGIN + 1]}
+    with pytest.raises(GuardError, match=r"had 2 entries when it was planned, and has 0 now: .*another log"):
+        applied(plan, pulsar, place)
+    pulsar.names = []
+    with pytest.raises(EvidenceError, match="names of the clusters"):
+        applied(plan, pulsar, place)
+
+
+def test_what_goes_before_an_empty_window_does_not_matter(place: tuple[Path, Journal]) -> None:
+    """A partition without an entry of the window: its ledger has rolled over and is deleted, and new entries have come."""
+    pulsar = InMemoryPulsar([Part({3: [BEGIN]}, {OLD: (3, 0)}), Part({4: [BEGIN + 90]}, {OLD: (4, 0)})])
+    plan = planned(pulsar, BEGIN + 50)
+    pulsar.parts[0].ledgers = {7: [BEGIN + 99]}
+    assert [(it.found, it.error) for it in applied(plan, pulsar, place).partitions] == [("7:0", None), ("4:0", None)]
+    assert gets(pulsar.parts[0], NEW) == [BEGIN + 99]
+    assert applied(plan, pulsar, place).failed == ()
+
+
+def test_a_rollback_file_of_another_plan_is_kept(place: tuple[Path, Journal]) -> None:
+    """It is the only way back of that one."""
+    pulsar, plan = two()
+    applied(plan, pulsar, place)
+    other = planned(pulsar, BEGIN + 5)
+    with pytest.raises(GuardError, match="belongs to another plan"):
+        apply_pulsar_plan(other.model_copy(update={"new_subscription": "x"}), place[0], pulsar, place[1])  # type: ignore[arg-type]
+    assert read_undo(undo_path(place[0])).plan == plan.hash
+
+
+def test_the_reason_is_in_the_journal(place: tuple[Path, Journal]) -> None:
+    """As the option's help says."""
+    pulsar, plan = two()
+    applied(plan.model_copy(update={"reason": "bug 7"}), pulsar, place)
+    assert "bug 7" in (place[1].read()[0][0].detail or "")
+
+
+@pytest.mark.parametrize("has_topic_policies", [True, False])
+def test_a_window_older_than_the_time_to_live_is_refused(has_topic_policies: bool, place: tuple[Path, Journal]) -> None:
+    """Brokers would acknowledge it within minutes, and nobody would get it."""
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    times = [now - 7_200_000, now - 60_000]
+    pulsar = InMemoryPulsar([Part({3: times}, {OLD: (3, 1)})], ttl=3600, has_topic_policies=has_topic_policies)
+    plan = planned(pulsar, times[0])
+    assert plan.ttl_seconds == 3600
+    assert [it for it in plan.warnings() if "brokers acknowledge its entries unread. `apply` will refuse" in it]
+    with pytest.raises(GuardError, match="time-to-live is 1 h"):
+        applied(plan, pulsar, place)
+    assert pulsar.changes == 0
+    later = planned(pulsar, now - 600_000)
+    assert applied(later, pulsar, place).failed == ()
+    pulsar.parts[0].acknowledge_through(NEW, (3, 1))
+    assert look_at(later, pulsar).doubt is None  # type: ignore[arg-type]
+    pulsar.ttl = 30  # what brokers have taken since is counted anew whenever a topic is loaded
+    assert "Before the topic was loaded last" in (look_at(later, pulsar).doubt or "")  # type: ignore[arg-type]
+
+
+def test_a_time_to_live_that_is_not_told_is_said() -> None:
+    """Not taken for none."""
+    pulsar, _ = two(ttl=-1)
+    assert planned(pulsar, BEGIN).ttl_seconds is None
+    assert [it for it in planned(pulsar, BEGIN).warnings() if "time-to-live is not known" in it]

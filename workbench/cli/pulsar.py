@@ -138,6 +138,7 @@ def config_check(
     if as_json:
         write_json(
             {
+                "schema": "workbench.pulsar-config-check/1",
                 "checks": [{name: getattr(it, name) for name in it.__dataclass_fields__} for it in checked],
                 "misspelt": [{"name": name, "meant": meant} for name, meant in wrong],
             }
@@ -193,7 +194,11 @@ def subscriptions(
         found = read_subscriptions(chosen, seconds=seconds, dead=dead, top=top, count_messages=count_messages)
     rows = [asdict(it) for it in found.rows]
     if as_json:
-        head = {"cluster": cluster, "taken_at": iso_instant(found.taken_at * 1000)}
+        head = {
+            "schema": "workbench.pulsar-subscriptions/1",
+            "cluster": cluster,
+            "taken_at": iso_instant(found.taken_at * 1000),
+        }
         write_json({**head, "subscriptions": rows, "incomplete": list(found.incomplete)})
     elif not wrote_rows(lambda: rows):
         _show_subscriptions(found.rows, dead=dead)
@@ -275,6 +280,7 @@ def _plan_document(plan: SplitPlan) -> dict[str, Any]:
         }
 
     return {
+        "schema": "workbench.pulsar-split-plan/1",
         "bundle": str(plan.bundle),
         "total": plan.total,
         "heaviest_hash": plan.least,

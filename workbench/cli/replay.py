@@ -9,7 +9,14 @@ import click
 from workbench.cli.help import Group
 from workbench.cli.options import A_TIME, cluster_option, completing, config_option, json_option, renamed
 from workbench.cli.replay_cutover import cutover_command, retire_command
-from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_option, confirmed, seconds_of
+from workbench.cli.replay_options import (
+    PLAN_FILE,
+    collect_no_garbage,
+    confirm_option,
+    confirmed,
+    refuse_on_pulsar,
+    seconds_of,
+)
 from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
@@ -115,7 +122,7 @@ def plan_command(
     if chosen.system == "pulsar":
         from workbench.cli.replay_pulsar import plan_on_pulsar
 
-        refused = {"--partition": partitions, "--range": ranges, "--window": windows, "--from-audit": from_audit}
+        refuse_on_pulsar("from_group", "new_group", "topics", "since", "until", "reason", "out", "force")
         return plan_on_pulsar(
             chosen,
             from_group=from_group,
@@ -127,7 +134,6 @@ def plan_command(
             out=out,
             force=force,
             as_json=as_json,
-            refused={name: bool(given) for name, given in {**refused, "--csv": csv_file}.items()},
         )
     missing = read_missing(from_audit).ranges() if from_audit is not None else {}
     if (since is None) == (not ranges and not windows and not missing) or (until is not None and since is None):
@@ -229,6 +235,7 @@ def apply_command(
     if is_of(plan_file, "workbench.pulsar-"):
         from workbench.cli.replay_pulsar import apply_on_pulsar
 
+        refuse_on_pulsar("confirm", "dry_run")
         return apply_on_pulsar(
             plan_file, cluster=cluster, confirm=confirm, dry_run=dry_run, as_json=as_json, config=config
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from workbench.cli.typed import PlanFile
 from workbench.errors import UsageError
@@ -74,3 +75,20 @@ def seconds_of(text: str) -> float:
     from workbench.window import parse_duration
 
     return 0.0 if text.strip() in ("0", "0s", "0m") else parse_duration(text).total_seconds()
+
+
+def refuse_on_pulsar(*known: str) -> None:
+    """Refuse every option of this command that was given and that a replay on Pulsar would not heed.
+
+    Args:
+        known: names of the parameters that it heeds, beside cluster, settings and JSON.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    context = click.get_current_context()
+    for it in context.command.params:
+        if not isinstance(it, click.Option) or it.name is None or it.name in ("cluster", "config", "as_json", *known):
+            continue
+        if context.get_parameter_source(it.name) not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
+            raise UsageError(f"{it.opts[0]} does not work on a Pulsar yet.", hint="See docs/pulsar.md, Replay.")

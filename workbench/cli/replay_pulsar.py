@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from workbench.cli.replay_options import confirmed, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode, UsageError
-from workbench.humanize import one_line, plural, shell_word
+from workbench.humanize import duration, one_line, plural, shell_word
 from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
@@ -32,33 +32,27 @@ def plan_on_pulsar(
     out: Path | None,
     force: bool,
     as_json: bool,
-    refused: dict[str, bool],
 ) -> int:
-    """`replay plan`.
-
-    Args:
-        refused: options of a plan on Kafka, and whether they were given.
-    """
+    """`replay plan`."""
     from workbench.cli.progress import Steps
     from workbench.plans.document import write_file
-    from workbench.pulsar.replay_apply import undo_path
+    from workbench.plans.journal import Journal
+    from workbench.pulsar.replay_plan import read_plan
     from workbench.pulsar.replays import plan_pulsar_replay
+    from workbench.pulsar.topics import split_group
+    from workbench.replay.keep import check_place
 
-    if given := [name for name, is_given in refused.items() if is_given]:
-        raise UsageError(f"{given[0]} is not for a Pulsar.", hint="There a plan has one topic and --since.")
-    _, _, topic = from_group.partition("@")
+    _, topic = split_group(from_group)
     if len(topics) > 1 or not (topics or topic):
         raise UsageError("A replay on Pulsar is of one topic.", hint="Give it with --topic tenant/namespace/topic.")
     if since is None:
         raise UsageError("Give the start with --since.")
-    if out is not None and out.exists() and not force:
-        raise UsageError(f"{out} exists.", hint="Choose another path, or replace it with --force.")
-    if out is not None and undo_path(out).exists():
-        raise UsageError(f"The plan {out} was applied: {undo_path(out)} takes it back.", hint="Choose another path.")
+    if out is not None:
+        check_place(out, Journal.of_user(), replace=force, read=read_plan)
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading positions of {cluster.name} from Pulsar"):
         plan = plan_pulsar_replay(
             cluster,
-            topic=topics[0] if topics else topic,
+            topic=topics[0] if topics else topic or "",
             from_subscription=from_group,
             new_subscription=new_group,
             since=since,
@@ -91,9 +85,11 @@ def apply_on_pulsar(
         found = replay.apply(None if dry_run else plan.hash)
     if as_json:
         write_json(found.document())
-    for it in found.failed:
-        say(f"{_part(it.partition)}: {it.error}")
-    if not as_json and not found.failed:
+    _say_each({it.partition: it.error or "" for it in found.failed})
+    if found.failed:
+        say("What is missing is made, or named, by the same command again.")
+        say(f"The way back: workbench replay rollback {shell_word(str(found.undo))}")
+    elif not as_json:
         say(
             f"Done: {plan.new_subscription} begins as planned on {plural(len(found.partitions), 'partition')}, read back from each."
             if found.undo is not None
@@ -123,12 +119,9 @@ def roll_back_on_pulsar(
     confirmed(undo.confirmation, confirm, f"Delete the subscription {undo.subscription!r} on {partitions}.")
     found = roll_back_pulsar(undo, undo.hash, cluster=cluster, config=config, discard_progress=discard_progress)
     if as_json:
-        failed = [{"partition": number, "error": words} for number, words in sorted(found.failed.items())]
-        write_json(
-            {"schema": "workbench.pulsar-replay-rolled-back/1", "deleted": list(found.deleted), "failed": failed}
-        )
-    for number, words in sorted(found.failed.items()):
-        say(f"{_part(number)}: {words}")
+        write_json(found.document())
+    _say_each(found.failed)
+    _say_each(dict.fromkeys(found.others, "this plan has not made the subscription that is there; it stays."))
     if not found.failed and not as_json:
         say(f"Rolled back: {undo.subscription} is gone from {plural(len(found.deleted), 'partition')}.")
     return ExitCode.GUARD if found.failed else ExitCode.OK
@@ -163,9 +156,11 @@ def follow_on_pulsar(
             say(_words(look))
     if not look.complete:
         hint = f"Check again with: workbench replay follow {shell_word(str(plan_file))}"
-        if look.missing:
+        if look.unplanned:
+            number, words = next(iter(look.unplanned.items()))
+            where = plural(len(look.unplanned), "partition")
             raise DeadlineError(
-                f"The subscription {replay.plan.new_subscription!r} is not there.",
+                f"{replay.plan.new_subscription!r} is not as planned on {where}. {_part(number).capitalize()}: {words}.",
                 hint=f"Make it with: workbench replay apply {shell_word(str(plan_file))}",
             )
         if look.consumers == 0:
@@ -183,11 +178,12 @@ def verify_on_pulsar(plan_file: Path, *, cluster: str | None, as_json: bool, con
         write_json(look.document())
     else:
         say(_words(look))
-        for number, left in sorted(look.left.items()):
-            if left is None:
-                say(f"{_part(number)}: there is no subscription")
-            elif left:
-                say(f"{_part(number)}: {plural(left, 'entry', 'entries')} not acknowledged")
+        open_ones = {
+            number: look.unplanned.get(number) or f"{plural(left or 0, 'entry', 'entries')} not acknowledged"
+            for number, left in look.left.items()
+            if left != 0
+        }
+        _say_each(open_ones)
     return _sure(look) if look.complete else ExitCode.FINDINGS
 
 
@@ -200,6 +196,14 @@ def _sure(look: PulsarProgress) -> int:
 def _words(look: PulsarProgress) -> str:
     consumers = "consumers not known" if look.consumers is None else plural(look.consumers, "consumer")
     return f"{look.done:,} of {plural(look.plan.entries, 'entry', 'entries')} acknowledged   {consumers}"
+
+
+def _say_each(words: dict[int, str]) -> None:
+    """A line for each partition, or for the first of thousands."""
+    for number, told in sorted(words.items())[:_MOST_ROWS]:
+        say(f"{_part(number)}: {told}")
+    if len(words) > _MOST_ROWS:
+        say(f"… and {plural(len(words) - _MOST_ROWS, 'partition')} more. All of them: --json.")
 
 
 def _part(number: int) -> str:
@@ -216,6 +220,8 @@ def _head(plan: PulsarReplayPlan) -> None:
         f"{plural(plan.entries, 'entry', 'entries')} on {plural(len(plan.windows), 'partition')}; an entry is a batch of messages."
     )
     say(f"Retention: {one_line(plan.retention)}.")
+    if plan.ttl_seconds:
+        say(f"Time-to-live: {duration(plan.ttl_seconds)}; brokers acknowledge what is older, whoever has read it.")
     for warning in plan.warnings():
         say(f"! {one_line(warning)}")
 

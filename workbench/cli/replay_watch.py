@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, renamed
-from workbench.cli.replay_options import PLAN_FILE, seconds_of
+from workbench.cli.replay_options import PLAN_FILE, refuse_on_pulsar, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode
 from workbench.humanize import plural
 from workbench.screen import say, write_json
@@ -203,6 +203,7 @@ def verify_command(
     if is_of(plan_file, "workbench.pulsar-"):
         from workbench.cli.replay_pulsar import verify_on_pulsar
 
+        refuse_on_pulsar()
         return verify_on_pulsar(plan_file, cluster=cluster, as_json=as_json, config=config)
     replay = open_replay(plan_file, cluster=cluster, config=config)
     what = "records" if records or processed is not None else "commits"

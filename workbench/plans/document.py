@@ -82,12 +82,13 @@ def read_document(path: Path, what: str, *, most_bytes: int = _MOST_BYTES) -> An
 
 
 def is_of(path: Path, schema: str) -> bool:
-    """Whether a file says in its first lines that its schema begins so. Who reads it next says what is wrong with it."""
+    """Whether a file is JSON whose schema begins so. Who reads it next says what is wrong with others; a pipe is read only once."""
     try:
-        with path.open("rb") as file:
-            return f'"{schema}'.encode() in file.read(1024)
-    except OSError:
+        content = read_within(path, _MOST_BYTES) if path.is_file() else b""
+        document = json.loads(content) if f'"{schema}'.encode() in content else None
+    except (OSError, ValueError, RecursionError):
         return False
+    return isinstance(document, dict) and str(document.get("schema", "")).startswith(schema)
 
 
 def validated(model: type[M], document: Any, path: Path, what: str) -> M:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,8 @@ from workbench.web import WebSession, cause
 _MOST_BYTES = 64 << 20  # a subscription takes 2 kB: thirty thousand on one topic
 AT_ONCE = 8  # requests: a broker has 8 web threads for each core, and other people ask it, too
 _REDIRECTS = (301, 302, 303, 307, 308)
+_MOST_REDIRECTS = 3  # to the leader, which says whose the topic is, and to that one, as long as no broker has it
+_DOES_NOT = {"PUT": "make", "DELETE": "delete"}
 
 
 class NotThereError(SourceUnreachableError):
@@ -27,7 +30,8 @@ class PulsarAdmin:
     """Requests to one cluster, all of them within one deadline.
 
     Args:
-        seconds: total time for all requests of this object; None: the cluster's `timeout_seconds`.
+        seconds: total time for all requests of this object; None: the cluster's `timeout_seconds`. Infinite: so much for each, for what
+            must not end half-way because a topic has many partitions.
 
     Raises:
         UsageError: if it is no Pulsar, or has no `admin_url`.
@@ -44,7 +48,9 @@ class PulsarAdmin:
             )
         self._name, self._base = cluster.name, f"{settings.admin_url}/admin/v2/"
         self._others = {_origin(url) for url in settings.broker_urls}
-        self._until = time.monotonic() + (seconds or cluster.timeout_seconds)
+        whole = cluster.timeout_seconds if seconds is None else seconds
+        self._each = whole if math.isfinite(whole) else cluster.timeout_seconds
+        self._until = time.monotonic() + whole
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         self._session = WebSession(deadline_seconds=cluster.timeout_seconds, max_bytes=_MOST_BYTES, headers=headers)
         if settings.ca_file is not None:
@@ -88,13 +94,21 @@ class PulsarAdmin:
         except (ValueError, RecursionError):
             raise self._untold(path, "it answers, but not with JSON that can be read") from None
 
-    def create_subscription(self, path: str, begin: Mapping[str, int] | str) -> bool:
-        """Make a subscription that begins at a message id, or at "latest"; False if there is one of that name.
+    def create_subscription(self, path: str, begin: Mapping[str, Any]) -> bool:
+        """Make a subscription that begins at a message id, with properties; False if there is one of that name.
 
         Raises:
             SourceUnreachableError: if the admin does not answer, or refuses.
         """
         return self._asked("PUT", path, None, document=begin, allowed=(409,)).status_code != 409
+
+    def set_properties(self, path: str, properties: Mapping[str, str]) -> None:
+        """Replace the properties of a subscription.
+
+        Raises:
+            SourceUnreachableError: as `create_subscription`.
+        """
+        self._asked("PUT", f"{path}/properties", None, document=properties)
 
     def delete_subscription(self, path: str) -> None:
         """Delete one that nobody is connected to.
@@ -110,9 +124,15 @@ class PulsarAdmin:
         path: str,
         params: Mapping[str, str] | None,
         *,
-        document: Mapping[str, int] | str | None = None,
+        document: Mapping[str, Any] | None = None,
         allowed: tuple[int, ...] = (),
     ) -> requests.Response:
+        if not {"", ".", ".."}.isdisjoint(path.split("/")):
+            # What it is resolved to is another thing: of a subscription "..", the topic.
+            raise SourceUnreachableError(
+                f"{path} cannot be asked for: in a URL, a name that is empty, `.` or `..` means something else.",
+                hint="Use Pulsar's own client for it.",
+            )
         try:
             response = self._answer(method, urljoin(self._base, path), params, document)
             if response.status_code in allowed:
@@ -121,22 +141,24 @@ class PulsarAdmin:
                 raise NotThereError(f"The Pulsar {self._name!r} has no {path}.")
             response.raise_for_status()
         except (requests.RequestException, OSError) as error:
-            raise self._untold(path, cause(error)) from None
+            raise self._untold(path, cause(error), does_not=_DOES_NOT.get(method, "tell")) from None
         return response
 
-    def _untold(self, path: str, reason: str) -> SourceUnreachableError:
-        hint = "Is the token there, and may it read this?" if reason.endswith(("401", "403")) else None
+    def _untold(self, path: str, reason: str, *, does_not: str = "tell") -> SourceUnreachableError:
+        hint = "Is the token there, and may it do this?" if reason.endswith(("401", "403")) else None
+        if does_not == "delete" and reason.endswith("412"):
+            hint = "Is a consumer connected to it?"
         return SourceUnreachableError(
-            f"The admin of the Pulsar {self._name!r} does not tell {path}: {reason}.",
+            f"The admin of the Pulsar {self._name!r} does not {does_not} {path}: {reason}.",
             hint=hint or f"Is this the admin URL of a proxy or of a broker: {self._base}?",
         )
 
     def _answer(
-        self, method: str, url: str, params: Mapping[str, str] | None, document: Mapping[str, int] | str | None
+        self, method: str, url: str, params: Mapping[str, str] | None, document: Mapping[str, Any] | None
     ) -> requests.Response:
         """A broker that has not the topic redirects to the one that has it."""
-        for _ in range(2):
-            left = self._until - time.monotonic()
+        for _ in range(1 + _MOST_REDIRECTS):
+            left = min(self._each, self._until - time.monotonic())
             if left <= 0:
                 raise requests.Timeout("the deadline is over")
             response = self._session.request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,11 +14,14 @@ from pydantic import ConfigDict, Field
 from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
 from workbench.humanize import plural
 from workbench.plans.confirm import Confirmation
-from workbench.plans.document import StrictDocument, canonical_hash, read_document, validated, write_file
+from workbench.plans.document import StrictDocument, canonical_hash, write_file
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
-from workbench.pulsar.log import PulsarCursor, part_name, partitions_of, place, read_log
-from workbench.pulsar.replay_plan import Place, PulsarReplayPlan, PulsarWindow, names_of, topic_of
+from workbench.pulsar.keeping import ttl_seconds
+from workbench.pulsar.log import part_name, partitions_of, place, read_log
+from workbench.pulsar.ownership import Ownership, ownership_of, properties_of, read_part
+from workbench.pulsar.replay_plan import Place, PulsarReplayPlan, PulsarWindow, each, names_of, read_sealed, topic_of
+from workbench.queues.position import Position
 
 
 class Made(StrEnum):
@@ -68,6 +72,9 @@ class PulsarApplied:
         }
 
 
+UNDO_SCHEMA = "workbench.pulsar-replay-rollback/1"
+
+
 class PulsarUndo(StrictDocument):
     """What `apply` writes before its first change: the subscriptions that the plan makes."""
 
@@ -102,13 +109,9 @@ def read_undo(path: Path) -> PulsarUndo:
     """Read a rollback file that nobody has changed.
 
     Raises:
-        UsageError: if it cannot be read. GuardError: if it is none, or was changed.
+        UsageError: if it cannot be read, or is none. GuardError: if it was changed.
     """
-    document = read_document(path, "rollback file")
-    undo = validated(PulsarUndo, document, path, "rollback file")
-    if undo.hash != canonical_hash(document):
-        raise GuardError(f"The rollback file {path} was changed: its hash does not fit.")
-    return undo
+    return read_sealed(PulsarUndo, UNDO_SCHEMA, path, "rollback file")
 
 
 def check_cluster(admin: PulsarAdmin, clusters: list[str]) -> None:
@@ -126,7 +129,7 @@ def check_cluster(admin: PulsarAdmin, clusters: list[str]) -> None:
 
 
 def apply_pulsar_plan(plan: PulsarReplayPlan, path: Path, admin: PulsarAdmin, journal: Journal) -> PulsarApplied:
-    """Make the new subscription on every partition, and read it back. Safe to repeat after any failure.
+    """Make the new subscription on every partition, and read it back. Safe to repeat after any failure; ends at the first.
 
     Raises:
         GuardError: if a check fails, before anything is changed. SourceUnreachableError: if the admin does not answer a check.
@@ -134,7 +137,7 @@ def apply_pulsar_plan(plan: PulsarReplayPlan, path: Path, admin: PulsarAdmin, jo
     """
     group = f"{plan.new_subscription}@{plan.topic}"
     with only_one(group):
-        there = check_plan(plan, admin, journal)
+        checked = check_plan(plan, admin)
         undo = PulsarUndo(
             plan=plan.hash,
             cluster=plan.cluster,
@@ -143,13 +146,18 @@ def apply_pulsar_plan(plan: PulsarReplayPlan, path: Path, admin: PulsarAdmin, jo
             subscription=plan.new_subscription,
             starts=[(it.partition, it.start) for it in plan.windows],
         )
-        document = undo.model_dump(mode="json", by_alias=True)
-        write_file(undo_path(path), document | {"hash": canonical_hash(document)})
+        _write_undo(undo, undo_path(path))
         about: dict[str, Any] = {"plan": plan.hash, "cluster_id": ",".join(plan.clusters), "group": group}
-        journal.append(**about, action="apply", phase="begin", detail=f"{plan.topic}: {plan.written}")
-        made = []
-        for it in plan.windows:
-            made.append(_made(plan, it, admin, there.get(it.partition)))
+        why = f" ({plan.reason})" if plan.reason else ""
+        journal.append(**about, action="apply", phase="begin", detail=f"{plan.topic}: {plan.written}{why}")
+        made: list[PartitionMade] = []
+        for it in checked:
+            failed = next((before for before in made if before.error), None)
+            if failed is not None:
+                words = f"not tried, after partition {failed.partition}"
+                made.append(PartitionMade(partition=it.window.partition, outcome=Made.FAILED, error=words))
+            else:
+                made.append(_made(plan, it, admin))
         changes: list[Change] = [(plan.topic, it.partition, None, None, it.error) for it in made]
         outcome = "partial" if any(it.error for it in made) else "done"
         starts = ", ".join(f"{it.partition}: {it.found}" for it in made if it.found)
@@ -157,8 +165,32 @@ def apply_pulsar_plan(plan: PulsarReplayPlan, path: Path, admin: PulsarAdmin, jo
     return PulsarApplied(plan=plan, partitions=tuple(made), undo=undo_path(path))
 
 
-def check_plan(plan: PulsarReplayPlan, admin: PulsarAdmin, journal: Journal) -> dict[int, PulsarCursor]:
-    """All checks before the first change; the cursors that an earlier run of this plan has made.
+def _write_undo(undo: PulsarUndo, path: Path) -> None:
+    if path.exists() and read_undo(path).plan != undo.plan:
+        raise GuardError(
+            f"{path} belongs to another plan.",
+            hint="Keep it, and save this plan under another name. Nothing was changed.",
+        )
+    document = undo.model_dump(mode="json", by_alias=True)
+    write_file(path, document | {"hash": canonical_hash(document)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedWindow:
+    """A window before the first change.
+
+    Attributes:
+        begin: where the subscription begins now. Its start, unless that has gone with entries before the window.
+        whose: of the subscription that is there; None if there is none.
+    """
+
+    window: PulsarWindow
+    begin: Position
+    whose: Ownership | None
+
+
+def check_plan(plan: PulsarReplayPlan, admin: PulsarAdmin) -> list[CheckedWindow]:
+    """All checks before the first change.
 
     Raises:
         GuardError: naming the partition that is not as it was planned. SourceUnreachableError: if the admin does not answer.
@@ -170,106 +202,121 @@ def check_plan(plan: PulsarReplayPlan, admin: PulsarAdmin, journal: Journal) -> 
         raise GuardError(f"The topic {plan.topic} is gone.", hint="Make a new plan.") from None
     if numbers != [it.partition for it in plan.windows]:
         raise GuardError(f"{plan.topic} has other partitions than when it was planned.", hint="Make a new plan.")
-    made = _made_before(plan, journal)
-    found: dict[int, PulsarCursor] = {}
-    others: list[int] = []
-    for it in plan.windows:
-        log = read_log(admin, plan.name, it.partition)
-        name = part_name(plan.name, it.partition)
-        cursor = log.cursors.get(plan.new_subscription)
-        at_start = log.begins_at(plan.new_subscription, it.begin)
-        if cursor is not None and made is not None and (at_start or it.partition in made):
-            found[it.partition] = cursor
-            continue
-        if cursor is not None:
-            others.append(it.partition)
-        if log.stop < it.end:
-            raise GuardError(f"The log of {name} ends before the window: it was made anew.", hint="Make a new plan.")
-        if log.first > it.begin and log.stop > it.begin:
-            raise GuardError(
-                f"Entries of the window were deleted from {name} since the plan was made: it now begins at {log.first}.",
-                hint="Make a new plan, which says what is left.",
-            )
-    if others:
+    if (words := plan.outlived(ttl_seconds(admin, plan.name), now_ms=time.time() * 1000)) is not None:
+        raise GuardError(
+            words, hint="Raise messageTTL of the topic or of its namespace first, or plan with a later --since."
+        )
+    found = each(plan.windows, lambda it: _checked(plan, it, admin))
+    if others := [it.window.partition for it in found if it.whose is Ownership.OTHER]:
         told = ", ".join("the topic" if it < 0 else str(it) for it in others)
         raise GuardError(
-            f"A subscription {plan.new_subscription!r} exists already on {plural(len(others), 'partition')} of {plan.topic}: {told}. "
-            "Nothing was changed.",
+            f"A subscription {plan.new_subscription!r} that this plan has not made exists on "
+            f"{plural(len(others), 'partition')} of {plan.topic}: {told}. Nothing was changed.",
             hint="Plan with another --new-group, or delete that one if nobody needs it.",
         )
     return found
 
 
-def _made_before(plan: PulsarReplayPlan, journal: Journal) -> set[int] | None:
-    """Partitions on which an earlier run read its subscription back; None if no run has begun, or the last one was taken back."""
-    found: set[int] | None = None
-    for entry in journal.read()[0]:
-        if entry.plan != plan.hash:
-            continue
-        if entry.action == "rollback":
-            found = None
-        elif entry.action == "apply":
-            found = found or set()
-            found |= {number for _, number, _, _, error in entry.changes if error is None}
-    return found
+def _checked(plan: PulsarReplayPlan, it: PulsarWindow, admin: PulsarAdmin) -> CheckedWindow:
+    log, name = read_log(admin, plan.name, it.partition), part_name(plan.name, it.partition)
+    begin = max(it.begin, log.first)
+    if plan.new_subscription in log.cursors:
+        whose = ownership_of(read_part(admin, plan.name, it.partition, plan.new_subscription), plan.hash)
+        if whose is Ownership.MADE and not log.begins_at(plan.new_subscription, begin):
+            raise GuardError(
+                f"An earlier run has made {plan.new_subscription!r} on {name}, and it does not begin at {begin}: it was interrupted.",
+                hint="Take it back first: workbench replay rollback, with the file next to the plan.",
+            )
+        return CheckedWindow(window=it, begin=begin, whose=whose)
+    if log.stop < it.end:
+        raise GuardError(f"The log of {name} ends before the window: it was made anew.", hint="Make a new plan.")
+    if (kept := log.entries_between(it.begin, it.end)) != it.entries:
+        raise GuardError(
+            f"The window on {name} had {plural(it.entries, 'entry', 'entries')} when it was planned, and has {kept:,} now: "
+            "some were deleted, or this is another log.",
+            hint="Make a new plan, which says what is left.",
+        )
+    return CheckedWindow(window=it, begin=begin, whose=None)
 
 
-def _made(plan: PulsarReplayPlan, it: PulsarWindow, admin: PulsarAdmin, there: PulsarCursor | None) -> PartitionMade:
-    name = part_name(plan.name, it.partition)
-    if there is not None:
-        return PartitionMade(partition=it.partition, outcome=Made.THERE, found=str(there.read))
-    ledger, entry = it.begin.numbers
+def _made(plan: PulsarReplayPlan, it: CheckedWindow, admin: PulsarAdmin) -> PartitionMade:
+    number, begin = it.window.partition, it.begin
+
+    def failed(words: str) -> PartitionMade:
+        return PartitionMade(partition=number, outcome=Made.FAILED, error=words)
+
+    if it.whose is Ownership.PROVEN:
+        return PartitionMade(partition=number, outcome=Made.THERE, found=it.window.start)
+    path = f"{part_name(plan.name, number).path}/subscription/{quote(plan.new_subscription, safe='')}"
+    ledger, entry = begin.numbers
     try:
-        path = f"{name.path}/subscription/{quote(plan.new_subscription, safe='')}"
-        is_new = admin.create_subscription(path, {"ledgerId": ledger, "entryId": entry})
-        log = read_log(admin, plan.name, it.partition)
+        position = {"ledgerId": ledger, "entryId": entry, "properties": properties_of(plan.hash)}
+        if it.whose is None and not admin.create_subscription(path, position):
+            return failed("somebody else has made it meanwhile")
+        log = read_log(admin, plan.name, number)
+        cursor = log.cursors.get(plan.new_subscription)
+        if cursor is None:
+            return failed("it was made, and is not there")
+        if not log.begins_at(plan.new_subscription, begin):
+            return failed(f"it was made, and begins at {cursor.read} instead of {begin}")
+        admin.set_properties(path, properties_of(plan.hash, began_at=str(begin)))
+        if ownership_of(read_part(admin, plan.name, number, plan.new_subscription), plan.hash) is not Ownership.PROVEN:
+            return failed("it was made, and its broker does not keep whose it is: that takes Pulsar 2.11 or later")
     except WorkbenchError as error:
-        return PartitionMade(partition=it.partition, outcome=Made.FAILED, error=error.message)
-    cursor = log.cursors.get(plan.new_subscription)
-    if not is_new:
-        words = "somebody else has made it meanwhile"
-    elif cursor is None:
-        words = "it was made, and is not there"
-    elif not log.begins_at(plan.new_subscription, it.begin):
-        words = f"it was made, and begins at {cursor.read} instead of {it.begin}"
-    else:
-        return PartitionMade(partition=it.partition, outcome=Made.CREATED, found=str(cursor.read))
-    return PartitionMade(partition=it.partition, outcome=Made.FAILED, error=words)
+        return failed(error.message)
+    outcome = Made.CREATED if it.whose is None else Made.THERE
+    return PartitionMade(partition=number, outcome=outcome, found=str(cursor.read))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PulsarUndone:
-    """Partitions whose subscription is deleted, and those where it is not, with the reason."""
+    """Partitions whose subscription is deleted, those where it is not, with the reason, and those where one of others stays."""
 
     deleted: tuple[int, ...]
     failed: dict[int, str]
+    others: tuple[int, ...]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "schema": "workbench.pulsar-replay-rolled-back/1",
+            "deleted": list(self.deleted),
+            "failed": [{"partition": number, "error": words} for number, words in sorted(self.failed.items())],
+            "others": list(self.others),
+        }
 
 
 def undo_pulsar_plan(
     undo: PulsarUndo, admin: PulsarAdmin, journal: Journal, *, discard_progress: bool = False
 ) -> PulsarUndone:
-    """Delete the new subscription on every partition.
+    """Delete the new subscription on every partition where the plan has made it.
 
     Raises:
         GuardError: if it has acknowledged something, unless `discard_progress`; nothing is deleted then.
         SourceUnreachableError: if the admin does not answer a check.
     """
     name, group = topic_of(undo.topic), f"{undo.subscription}@{undo.topic}"
+
+    def look(item: tuple[int, str]) -> tuple[int, Ownership | None, bool]:
+        number, start = item
+        cursor = read_log(admin, name, number).cursors.get(undo.subscription)
+        if cursor is None:
+            return number, None, False
+        whose = ownership_of(read_part(admin, name, number, undo.subscription), undo.plan)
+        return number, whose, whose is Ownership.PROVEN and cursor.acknowledged >= place(start)
+
     with only_one(group):
         check_cluster(admin, undo.clusters)
-        cursors = {number: read_log(admin, name, number).cursors.get(undo.subscription) for number, _ in undo.starts}
-        moved = [number for number, start in undo.starts if _has_moved(cursors[number], start)]
-        if moved and not discard_progress:
+        found = each(undo.starts, look)
+        if (moved := sum(has_moved for _, _, has_moved in found)) and not discard_progress:
             raise GuardError(
-                f"{undo.subscription!r} has acknowledged entries on {plural(len(moved), 'partition')}. Nothing was changed.",
+                f"{undo.subscription!r} has acknowledged entries on {plural(moved, 'partition')}. Nothing was changed.",
                 hint="To delete it all the same: --discard-progress.",
             )
         about: dict[str, Any] = {"plan": undo.plan, "cluster_id": ",".join(undo.clusters), "group": group}
         journal.append(**about, action="rollback", phase="begin")
         deleted, failed = [], {}
-        for number, cursor in cursors.items():
-            if cursor is None:
-                continue
+        for number in (number for number, whose, _ in found if whose in (Ownership.MADE, Ownership.PROVEN)):
             try:
                 path = part_name(name, number).path
                 admin.delete_subscription(f"{path}/subscription/{quote(undo.subscription, safe='')}")
@@ -279,8 +326,5 @@ def undo_pulsar_plan(
             except SourceUnreachableError as error:
                 failed[number] = error.message
         journal.append(**about, action="rollback", phase="end", outcome="partial" if failed else "done")
-    return PulsarUndone(deleted=tuple(deleted), failed=failed)
-
-
-def _has_moved(cursor: PulsarCursor | None, start: str) -> bool:
-    return cursor is not None and cursor.acknowledged >= place(start)
+    others = tuple(number for number, whose, _ in found if whose is Ownership.OTHER)
+    return PulsarUndone(deleted=tuple(deleted), failed=failed, others=others)

@@ -6,20 +6,20 @@ says, so what a plan can reach is what is still there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError, UsageError
-from workbench.humanize import did_you_mean, plural, printable
+from workbench.errors import EvidenceError, GuardError, UnknownGroupError, UsageError
+from workbench.humanize import did_you_mean, duration, plural, printable
 from workbench.plans.confirm import Confirmation
 from workbench.plans.document import Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
+from workbench.pulsar.keeping import NOT_TOLD, retention_words, ttl_seconds
 from workbench.pulsar.log import partitions_of, place, position_at, published_ms, read_log
 from workbench.pulsar.topics import TopicName
 from workbench.queues.position import Position
@@ -32,6 +32,9 @@ def _is_place(text: str) -> str:
     return text
 
 
+T = TypeVar("T")
+R = TypeVar("R")
+M = TypeVar("M", bound=StrictDocument)
 Place = Annotated[str, AfterValidator(_is_place)]
 
 
@@ -68,7 +71,8 @@ class PulsarReplayPlan(StrictDocument):
     Attributes:
         clusters: names that its admin knows: another Pulsar is refused.
         since_ms, until_ms: the window of publish times; None: up to the last entry when the plan was made.
-        retention: what the namespace's policy says, in words.
+        retention: of what every subscription has acknowledged, in words.
+        ttl_seconds: age at which brokers acknowledge an entry that nobody has read; 0 without one, None if not told.
     """
 
     schema_: Literal["workbench.pulsar-replay/1"] = Field(alias="schema", default="workbench.pulsar-replay/1")
@@ -82,6 +86,7 @@ class PulsarReplayPlan(StrictDocument):
     until_ms: Offset | None
     written: str
     retention: str
+    ttl_seconds: Offset | None
     reason: str | None
     windows: list[PulsarWindow]
     hash: str = ""
@@ -99,6 +104,18 @@ class PulsarReplayPlan(StrictDocument):
     def entries(self) -> int:
         """Of all partitions."""
         return sum(it.entries for it in self.windows)
+
+    @property
+    def begins_ms(self) -> int | None:
+        """No entry of the window was published before this, ms since the epoch; None if there is none."""
+        times = (max(self.since_ms, it.oldest_ms or 0) for it in self.windows if it.entries)
+        return min(times, default=None)
+
+    def outlived(self, ttl: int | None, *, now_ms: float) -> str | None:
+        """Whether a time-to-live (seconds) takes entries of the window unread, in a sentence."""
+        if not ttl or self.begins_ms is None or self.begins_ms + ttl * 1000 > now_ms:
+            return None
+        return f"The topic's time-to-live is {duration(ttl)}, and the window begins before: brokers acknowledge its entries unread."
 
     @property
     def confirmation(self) -> Confirmation:
@@ -124,6 +141,13 @@ class PulsarReplayPlan(StrictDocument):
             found.append(
                 f"{plural(len(late), 'partition keeps', 'partitions keep')} nothing as old as the start: "
                 "what was acknowledged there may be gone."
+            )
+        made_ms = datetime.fromisoformat(self.made_at).timestamp() * 1000
+        if (words := self.outlived(self.ttl_seconds, now_ms=made_ms)) is not None:
+            found.append(f"{words} `apply` will refuse this.")
+        if self.ttl_seconds is None:
+            found.append(
+                f"The topic's time-to-live is {NOT_TOLD}. Brokers acknowledge what is older, and nobody reads it."
             )
         if not self.entries:
             found.append("There is no entry in this window.")
@@ -164,8 +188,10 @@ def make_pulsar_plan(
         SourceUnreachableError: if the admin does not answer. EvidenceError: if nobody can read its answer.
     """
     name = topic_of(topic)
-    old = from_subscription.removesuffix(f"@{name}")
-    if old == new_subscription:
+    old, new = (it.removesuffix(f"@{name}") for it in (from_subscription, new_subscription))
+    if new in ("", ".", ".."):
+        raise UsageError(f"{new!r} is no name for a subscription: in a URL it means something else.")
+    if old == new:
         raise UsageError("A replay needs a new subscription: the old one is never changed.", hint="Give another name.")
     since_ms, until_ms = _ms(since), None if until is None else _ms(until)
     if until_ms is not None and until_ms <= since_ms:
@@ -177,7 +203,7 @@ def make_pulsar_plan(
             f"There is no topic {name} on {cluster!r}.",
             hint="See the topics with: workbench snapshot --cluster CLUSTER",
         ) from None
-    logs = dict(zip(numbers, _each(numbers, lambda number: read_log(admin, name, number)), strict=True))
+    logs = dict(zip(numbers, each(numbers, lambda number: read_log(admin, name, number)), strict=True))
     if not any(old in log.cursors for log in logs.values()):
         others = sorted({subscription for log in logs.values() for subscription in log.cursors})
         raise UnknownGroupError(f"There is no subscription {old!r} on {name}.{did_you_mean(old, others)}")
@@ -202,13 +228,14 @@ def make_pulsar_plan(
         clusters=names_of(admin),
         topic=str(name),
         from_subscription=old,
-        new_subscription=new_subscription,
+        new_subscription=new,
         since_ms=since_ms,
         until_ms=until_ms,
         written=written,
-        retention=_retention(admin, name),
+        retention=retention_words(admin, name),
+        ttl_seconds=ttl_seconds(admin, name),
         reason=reason,
-        windows=_each(numbers, window),
+        windows=each(numbers, window),
     )
     return plan.model_copy(update={"hash": canonical_hash(plan.document())})
 
@@ -217,49 +244,49 @@ def read_plan(path: Path) -> PulsarReplayPlan:
     """Read a plan that nobody has changed.
 
     Raises:
-        UsageError: if the file cannot be read. GuardError: if it is no such plan, or was changed.
+        UsageError: if the file cannot be read, or is no such plan. GuardError: if it was changed.
     """
-    document = read_document(path, "plan")
-    plan = validated(PulsarReplayPlan, document, path, "plan")
-    if plan.hash != canonical_hash(document):
-        raise GuardError(f"The plan {path} was changed: its hash does not fit.", hint="Make a new plan.")
-    return plan
+    return read_sealed(PulsarReplayPlan, SCHEMA, path, "plan")
+
+
+def read_sealed(model: type[M], schema: str, path: Path, what: str) -> M:
+    """Read a file with a hash that nobody has changed.
+
+    Raises:
+        UsageError: if it cannot be read, or is another file. GuardError: if it was changed.
+    """
+    document = read_document(path, what)
+    if not isinstance(document, dict) or document.get("schema") != schema:
+        raise UsageError(
+            f"{path} is not a {what} of a replay on Pulsar.",
+            hint="`workbench replay --help` says which file is for what.",
+        )
+    found = validated(model, document, path, what)
+    if document.get("hash") != canonical_hash(document):
+        raise GuardError(f"The {what} {path} was changed: its hash does not fit.", hint="Make a new plan.")
+    return found
 
 
 def names_of(admin: PulsarAdmin) -> list[str]:
     """Names of the clusters that an admin knows.
 
     Raises:
-        SourceUnreachableError: if it does not answer.
+        SourceUnreachableError: if it does not answer. EvidenceError: if it names none: one could not be told from another.
     """
     found = admin.get("clusters")
-    return sorted(str(it) for it in found) if isinstance(found, list) else []
+    if not isinstance(found, list) or not found or not all(isinstance(it, str) for it in found):
+        raise EvidenceError("The names of the clusters that the admin knows cannot be read.")
+    return sorted(found)
 
 
-def _each(numbers: list[int], ask: Callable[[int], Any]) -> list[Any]:
+def each(items: Sequence[T], ask: Callable[[T], R]) -> list[R]:
+    """Ask for each, some at once; in order."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(ask, numbers))
-
-
-def _retention(admin: PulsarAdmin, topic: TopicName) -> str:
-    """Retention of acknowledged entries: the namespace's policy, else the broker's default."""
-    try:
-        told = admin.get_text(f"namespaces/{quote(topic.namespace)}/retention")
-        policy = admin.get(f"namespaces/{quote(topic.namespace)}/retention") if told else None
-        if policy is None:
-            broker = admin.get("brokers/configuration/runtime")
-            minutes, megabytes = (
-                int(broker[it]) for it in ("defaultRetentionTimeInMinutes", "defaultRetentionSizeInMB")
-            )
-        else:
-            minutes, megabytes = int(policy["retentionTimeInMinutes"]), int(policy["retentionSizeInMB"])
-    except (SourceUnreachableError, KeyError, TypeError, ValueError):
-        return "not known: the admin does not tell it"
-    if minutes == 0 or megabytes == 0:
-        return "none: an entry that every subscription has acknowledged may go at once"
-    words = ["without a limit of time" if minutes < 0 else f"for {plural(minutes, 'minute')}"]
-    words.append("without a limit of size" if megabytes < 0 else f"up to {megabytes:,} MB")
-    return f"acknowledged entries are kept {', '.join(words)}"
+        asked = [pool.submit(ask, it) for it in items]
+        try:
+            return [it.result() for it in asked]
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error, thousands would still be asked
 
 
 def _ms(instant: datetime) -> int:

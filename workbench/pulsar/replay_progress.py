@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.log import part_name, read_log
-from workbench.pulsar.replay_plan import PulsarReplayPlan
-from workbench.pulsar.stats import parse_topic
+from workbench.pulsar.keeping import ttl_seconds
+from workbench.pulsar.log import read_log
+from workbench.pulsar.ownership import Ownership, ownership_of, read_part
+from workbench.pulsar.replay_plan import PulsarReplayPlan, PulsarWindow, each
+from workbench.pulsar.stats import SubscriptionPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,20 +19,19 @@ class PulsarProgress:
     """One look.
 
     Attributes:
-        left: entries of the window that are not acknowledged, by partition; None where the subscription is not there.
+        left: entries of the window that are not acknowledged, by partition; None where there is no subscription of this plan.
+        unplanned: what is there instead, in words.
         consumers: connected; None if not told.
         expired_messages: that a time-to-live took since the topic was loaded, unread; None if not told.
+        outlived: why it may have taken more before, in a sentence.
     """
 
     plan: PulsarReplayPlan
     left: dict[int, int | None]
+    unplanned: dict[int, str]
     consumers: int | None
     expired_messages: int | None
-
-    @property
-    def missing(self) -> list[int]:
-        """Partitions without the subscription."""
-        return [number for number, left in self.left.items() if left is None]
+    outlived: str | None
 
     @property
     def done(self) -> int:
@@ -44,8 +46,12 @@ class PulsarProgress:
     @property
     def doubt(self) -> str | None:
         """Why that does not prove that everything was handled."""
+        if self.expired_messages is None:
+            return "Whether a time-to-live took messages from it unread is not told."
         if self.expired_messages:
             return f"The time-to-live took {self.expired_messages:,} messages from it unread: it may be that nobody has handled them."
+        if self.outlived is not None:
+            return f"{self.outlived} Before the topic was loaded last, nobody counted them."
         return None
 
     def _left(self, number: int, entries: int) -> int:
@@ -64,7 +70,10 @@ class PulsarProgress:
             "complete": self.complete,
             "doubt": self.doubt,
             "consumers": self.consumers,
-            "partitions": [{"partition": number, "left_entries": left} for number, left in self.left.items()],
+            "partitions": [
+                {"partition": number, "left_entries": left, "problem": self.unplanned.get(number)}
+                for number, left in self.left.items()
+            ],
         }
 
 
@@ -74,22 +83,40 @@ def look_at(plan: PulsarReplayPlan, admin: PulsarAdmin) -> PulsarProgress:
     Raises:
         SourceUnreachableError: if the admin does not answer. EvidenceError: if nobody can read its answer.
     """
-    left: dict[int, int | None] = {}
-    names: set[tuple[str, str]] | None = set()
-    expired: int | None = 0
-    for it in plan.windows:
-        log = read_log(admin, plan.name, it.partition)
-        cursor = log.cursors.get(plan.new_subscription)
-        left[it.partition] = None if cursor is None else log.entries_after(cursor.acknowledged, it.end)
-        if cursor is None:
-            continue
-        stats = admin.get(f"{part_name(plan.name, it.partition).path}/stats")
-        own = next((part for part in parse_topic(stats, plan.name) if part.subscription == plan.new_subscription), None)
-        known = own.consumers if own is not None else None
-        names = None if known is None or names is None else names | {(who.consumerName, who.address) for who in known}
-        expired = (
-            None if own is None or own.expired_messages is None or expired is None else expired + own.expired_messages
-        )
+    looks = each(plan.windows, lambda it: _look(plan, it, admin))
+    consumers = [None if it.part is None else it.part.consumers for it in looks if it.part is not None]
+    known = [it for it in consumers if it is not None]
+    names = {(who.consumerName, who.address) for some in known for who in some}
+    expired = [it.part.expired_messages for it in looks if it.part is not None]
+    told = [it for it in expired if it is not None]
     return PulsarProgress(
-        plan=plan, left=left, consumers=None if names is None else len(names), expired_messages=expired
+        plan=plan,
+        left={it.partition: look.left for it, look in zip(plan.windows, looks, strict=True)},
+        unplanned={
+            it.partition: look.unplanned for it, look in zip(plan.windows, looks, strict=True) if look.unplanned
+        },
+        consumers=len(names) if len(known) == len(consumers) else None,
+        expired_messages=sum(told) if len(told) == len(expired) else None,
+        outlived=plan.outlived(ttl_seconds(admin, plan.name), now_ms=time.time() * 1000),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    part: SubscriptionPart | None = None
+    left: int | None = None
+    unplanned: str | None = None
+
+
+def _look(plan: PulsarReplayPlan, it: PulsarWindow, admin: PulsarAdmin) -> _Look:
+    log = read_log(admin, plan.name, it.partition)
+    cursor = log.cursors.get(plan.new_subscription)
+    part = read_part(admin, plan.name, it.partition, plan.new_subscription) if cursor is not None else None
+    if cursor is None or part is None:
+        return _Look(unplanned="there is no subscription")
+    match ownership_of(part, plan.hash):
+        case Ownership.OTHER:
+            return _Look(part=part, unplanned="this plan has not made the subscription that is there")
+        case Ownership.MADE:
+            return _Look(part=part, unplanned="the subscription was made, and not read back")
+    return _Look(part=part, left=log.entries_after(cursor.acknowledged, it.end))

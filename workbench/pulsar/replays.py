@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -45,7 +46,7 @@ def plan_pulsar_replay(
 
     now = datetime.now(UTC)
     return make_pulsar_plan(
-        PulsarAdmin(cluster),
+        PulsarAdmin(cluster, seconds=math.inf),
         cluster=cluster.name,
         topic=topic,
         from_subscription=from_subscription,
@@ -76,20 +77,20 @@ class PulsarReplay:
         """
         from workbench.plans.journal import Journal
         from workbench.pulsar.admin import PulsarAdmin
+        from workbench.pulsar.ownership import Ownership
         from workbench.pulsar.replay_apply import Made, PartitionMade, PulsarApplied, apply_pulsar_plan, check_plan
 
-        admin, journal = PulsarAdmin(self.cluster), Journal.of_user()
+        admin, journal = PulsarAdmin(self.cluster, seconds=math.inf), Journal.of_user()
         if confirm is not None:
             self.plan.confirmation.check(confirm)
             return apply_pulsar_plan(self.plan, self.path, admin, journal)
-        there = check_plan(self.plan, admin, journal)
         made = tuple(
             PartitionMade(
-                partition=it.partition,
-                outcome=Made.THERE if it.partition in there else Made.WOULD_CREATE,
-                found=it.start,
+                partition=it.window.partition,
+                outcome=Made.THERE if it.whose is Ownership.PROVEN else Made.WOULD_CREATE,
+                found=str(it.begin),
             )
-            for it in self.plan.windows
+            for it in check_plan(self.plan, admin)
         )
         return PulsarApplied(plan=self.plan, partitions=made, undo=None)
 
@@ -103,7 +104,7 @@ class PulsarReplay:
         from workbench.pulsar.replay_apply import check_cluster
         from workbench.pulsar.replay_progress import look_at
 
-        admin = PulsarAdmin(self.cluster)
+        admin = PulsarAdmin(self.cluster, seconds=math.inf)
         check_cluster(admin, self.plan.clusters)
         return look_at(self.plan, admin)
 
@@ -159,5 +160,5 @@ def roll_back_pulsar(
     from workbench.settings import load_settings
 
     undo.confirmation.check(confirm)
-    admin = PulsarAdmin(load_settings(config).cluster(cluster or undo.cluster))
+    admin = PulsarAdmin(load_settings(config).cluster(cluster or undo.cluster), seconds=math.inf)
     return undo_pulsar_plan(undo, admin, Journal.of_user(), discard_progress=discard_progress)

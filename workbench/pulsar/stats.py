@@ -6,7 +6,7 @@ A backlog is counted in entries; an entry is a batch of one or more messages, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -54,6 +54,7 @@ class _Subscription(PulsarAnswer):
     isDurable: bool | None = None  # noqa: N815
     consumers: list[ConsumerStats] | None = None
     activeConsumerName: str | None = None  # noqa: N815
+    subscriptionProperties: dict[str, Any] | None = None  # noqa: N815
 
 
 class _Topic(PulsarAnswer):
@@ -83,6 +84,7 @@ class SubscriptionPart:
         last_consumed_ms: when an entry was sent last, since the topic was loaded.
         expired_messages: that a time-to-live took, since then.
         consumers: None if not told. active: the one that gets the entries (failover).
+        properties: that were given to it when it was made.
     """
 
     topic: TopicName
@@ -100,6 +102,7 @@ class SubscriptionPart:
     durable: bool | None
     consumers: tuple[ConsumerStats, ...] | None
     active: str | None
+    properties: Mapping[str, Any] | None = None
 
 
 def age_seconds(part: SubscriptionPart, now: float) -> float | None:
@@ -173,6 +176,7 @@ def _part(topic: TopicName, partition: int, name: str, it: _Subscription) -> Sub
         durable=it.isDurable,
         consumers=tuple(it.consumers) if it.consumers is not None else None,
         active=it.activeConsumerName,
+        properties=it.subscriptionProperties,
     )
 
 

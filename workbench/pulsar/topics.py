@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 _NAME = re.compile(r"(persistent|non-persistent)://([^/]+)/([^/]+)/(.+)", re.DOTALL)
+_GROUP = re.compile(
+    r"(.+?)@([^/@]+/[^/@]+/.+)", re.DOTALL
+)  # no tenant and no namespace has an @; the names beside them may
 _PARTITION = re.compile(r"(.+)-partition-(\d{1,9})", re.DOTALL)
 WHOLE = -1  # partition of a topic that has none, as Pulsar's metrics write it
 
@@ -53,3 +56,9 @@ def without_partitions(names: Iterable[str], partitioned: Collection[TopicName])
 def group_name(subscription: str, topic: TopicName) -> str:
     """What a subscription is called where Kafka's groups are: `billing@public/default/orders`."""
     return f"{subscription}@{topic}"
+
+
+def split_group(group: str) -> tuple[str, str | None]:
+    """Subscription and topic of `group_name`; a name without a topic is a subscription."""
+    found = _GROUP.fullmatch(group)
+    return (found[1], found[2]) if found else (group, None)

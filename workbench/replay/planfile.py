@@ -277,7 +277,12 @@ def read_plan(path: Path) -> Plan:
         GuardError: if a field or the hash of the plan was changed.
     """
     document = read_document(path, "plan")
-    if not isinstance(document, dict) or not str(document.get("schema", "")).startswith("workbench.replay-plan/"):
+    schema = str(document.get("schema", "")) if isinstance(document, dict) else ""
+    if schema.startswith("workbench.pulsar-replay"):
+        raise UsageError(
+            f"{path} is of a replay on Pulsar, where this does not work yet.", hint="See docs/pulsar.md, Replay."
+        )
+    if not schema.startswith("workbench.replay-plan/"):
         raise UsageError(f"{path} is not a replay plan.", hint="`workbench replay plan` makes one.")
     plan = validated(Plan, document, path, "plan")
     expected = canonical_hash(document)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count, listed
+from workbench.humanize import count, counted, listed
 from workbench.numbers import LESS
 from workbench.queues.dispatch import DispatchTools
 from workbench.triage.actions import DUMPS
@@ -207,8 +207,8 @@ LEAVES = (
         verdict=PulsarVerdict.DISPATCHER_STUCK,
         state=State.LAGGING,
         headline=lambda it: (
-            f"The broker stands: {behind(it)} at {it.part.read_position}, consumers take {count(it.least_permits)}"
-            " messages more, and it neither reads nor sends."
+            f"The broker stands: {behind(it)} at {it.part.read_position}, consumers take {counted(it.least_permits, 'message')}"
+            " more, and it neither reads nor sends."
         ),
         actions=_unload,
     ),
