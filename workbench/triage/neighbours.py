@@ -7,7 +7,7 @@ where they are measured. A reader that is busy all the time, or elsewhere, or wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -41,7 +41,7 @@ class _Suspect:
     kind: Literal["group", "client", "writer"]
     name: str
     clients: tuple[str, ...]
-    lines: Mapping[int, FloatArray]  # by broker, bytes/s
+    lines: Mapping[int, FloatArray]  # by broker, bytes/s; NaN where its page is not there
     measured_by: str
 
     @property
@@ -95,8 +95,8 @@ def blame(all_of: Neighbourhood, limits: Thresholds) -> Impact:
     for group, broker in held.at(Span(all_of.first, len(all_of.times), False)):
         if (group, broker) not in explained and group not in accused:
             rest[group] = (*rest.get(group, ()), broker)
-    missing = tuple(_missing(all_of))
-    answer, sentence = _answer(causes, rest, unsure, missing, bool(all_of.groups))
+    missing = tuple(_missing(all_of, suspects, {broker for brokers in rest.values() for broker in brokers}))
+    answer, sentence = _answer(causes, rest, unsure, missing, held.is_known)
     return replace(
         _plain(all_of, answer, sentence),
         causes=tuple(causes),
@@ -111,14 +111,31 @@ def _plain(all_of: Neighbourhood, answer: Answer, sentence: str) -> Impact:
     return Impact(answer=answer, sentence=sentence, start=start, end=end, step=all_of.step, brokers=all_of.brokers)
 
 
-def _missing(all_of: Neighbourhood) -> Iterator[str]:
+def _missing(all_of: Neighbourhood, suspects: Sequence[_Suspect], brokers: Collection[int]) -> Iterator[str]:
+    """Signals that nothing measures in the window; and those that a broker on which groups wait does not tell for most of the time."""
     yield from (name for name in _NEEDED if name in all_of.absent)
     if "server_start_time" in all_of.absent and "broker_traffic" not in all_of.absent:
         yield "server_start_time"  # which page is which broker's
+    reads = "client_reads or topic_reads"
     if {"client_reads", "topic_reads"} <= all_of.absent:
-        yield "client_reads or topic_reads"
+        yield reads
     if {"committed_offset", "log_end_offset"} <= all_of.absent:
         yield "committed_offset or log_end_offset"
+    for broker in sorted(brokers):
+        traffic = all_of.servers.get(broker, {}).get(("broker_traffic", "BytesOutPerSec"))
+        readers = [it.lines[broker] for it in suspects if it.kind != "writer" and broker in it.lines]
+        if "broker_traffic" not in all_of.absent and (traffic is None or not _is_told(traffic, all_of.first)):
+            yield f"broker_traffic of broker {broker}"
+        elif not {"client_reads", "topic_reads"} <= all_of.absent and not any(
+            _is_told(line, all_of.first) for line in readers
+        ):
+            yield f"{reads} of broker {broker}"
+
+
+def _is_told(line: FloatArray, first: int) -> bool:
+    """Whether it is known for most of the time, before the window and in it."""
+    known = ~np.isnan(line)
+    return bool(known[:first].mean() > MOST and known[first:].mean() > MOST)
 
 
 def _answer(
@@ -126,13 +143,13 @@ def _answer(
     rest: Mapping[str, tuple[int, ...]],
     unsure: Sequence[str],
     missing: Sequence[str],
-    has_groups: bool,
+    is_judged: bool,
 ) -> tuple[Answer, str]:
     if causes:
         more = f" And {len(causes) - 1} more." if len(causes) > 1 else ""
         return Answer.YES, f"{causes[0].headline}{more}"
-    if missing and (rest or not has_groups):
-        return Answer.CANNOT_TELL, f"Cannot tell: nothing measures {listed(missing)}."
+    if not is_judged or (missing and rest):
+        return Answer.CANNOT_TELL, f"Cannot tell: nothing measures {listed(missing or ['consumer_lag'])}."
     if not rest:
         return Answer.NO, "No group is held up on a broker."
     words = f"{plural(len(rest), 'group')} {'is' if len(rest) == 1 else 'are'} held up"
@@ -160,9 +177,8 @@ def _suspects(all_of: Neighbourhood) -> Iterator[_Suspect]:
         if own and len(own) == len(clients):
             of_groups |= set(own)
             brokers = {broker for client in own for broker in by_client[client]}
-            zero = np.zeros(len(all_of.times))
             lines = {
-                broker: np.sum([np.nan_to_num(by_client[client].get(broker, zero)) for client in own], axis=0)
+                broker: np.sum([by_client[client][broker] for client in own if broker in by_client[client]], axis=0)
                 for broker in brokers
             }
             yield _Suspect("group", group, clients, lines, "client_reads")
@@ -205,10 +221,13 @@ class _Moved:
 
 
 def _moved(it: _Suspect, suspects: Sequence[_Suspect], all_of: Neighbourhood) -> _Moved | _NotAccused:
-    span = _rise(np.sum([np.nan_to_num(line) for line in it.lines.values()], axis=0), all_of.first)
+    told = {broker: line for broker, line in it.lines.items() if not np.isnan(line[: all_of.first]).all()}
+    if not told:
+        return _NotAccused("what it took before is not known", is_open=True)
+    span = _rise(np.sum([_filled(line) for line in told.values()], axis=0), all_of.first)
     if span is None:
         return _NotAccused("it takes no more than before")
-    rises = {broker: _risen(line, span) for broker, line in it.lines.items()}
+    rises = {broker: _risen(line, span) for broker, line in told.items()}
     whole = sum(max(0.0, rise) for rise in rises.values())
     brokers = tuple(sorted(broker for broker, rise in rises.items() if rise > 0 and rise >= TENTH * whole))
     before = sum(_mean(it.lines[broker][: span.begin]) for broker in brokers)
@@ -239,7 +258,7 @@ def _judged(
     strains = tuple(
         found for broker in brokers for found in strains_of(all_of, broker, span.begin, span.end, peers=elsewhere)
     )
-    if not strains and all(is_watched(all_of, broker) for broker in brokers):
+    if not strains and all(is_watched(all_of, broker, span.begin, span.end) for broker in brokers):
         return _NotAccused("its brokers show no strain", now)
     if share <= MOST:
         return _NotAccused(f"it is {percent(share)} of the rise on its brokers, and others rise, too", now, True)
@@ -291,9 +310,15 @@ def _rise(line: FloatArray, first: int) -> Span | None:
     return Span(begin, end, end < len(line) - _FEW)
 
 
+def _filled(line: FloatArray) -> FloatArray:
+    """A line that goes on where it is not known: a page that is not there is neither a beginning nor an end."""
+    known = np.flatnonzero(~np.isnan(line))
+    return np.asarray(np.interp(np.arange(len(line)), known, line[known]), np.float64)
+
+
 def _mean(line: FloatArray) -> float:
-    """Mean of a reader's line; a broker that does not name a client gives it nothing."""
-    return float(np.nan_to_num(line).mean()) if len(line) else 0.0
+    """Mean of what is known of a reader's line; nothing if nothing is."""
+    return mean_of(line) or 0.0
 
 
 def _risen(line: FloatArray, span: Span) -> float:
