@@ -114,7 +114,8 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
     pairs = groups.select(["group", "client_id"]).filter(pc.is_valid(groups["client_id"]))
     clients_of: dict[str, set[str]] = defaultdict(set)
     for group, client in zip(pairs["group"].to_pylist(), pairs["client_id"].to_pylist(), strict=True):
-        clients_of[group].add(client)
+        if client:  # Kafka's tools take an empty id for the default of all clients
+            clients_of[group].add(client)
     behind: dict[str, FloatArray] = {}
     for (group,), line in grid.highest("time_lag", "group"):
         behind[group] = line

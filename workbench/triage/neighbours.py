@@ -43,6 +43,7 @@ class _Suspect:
     clients: tuple[str, ...]
     lines: Mapping[int, FloatArray]  # by broker, bytes/s; NaN where its page is not there
     measured_by: str
+    shared: tuple[str, ...] = ()  # those of its client ids that several groups have
 
     @property
     def group(self) -> str | None:
@@ -173,8 +174,11 @@ def _suspects(all_of: Neighbourhood) -> Iterator[_Suspect]:
     of_groups: set[str] = set()
     for group in sorted(brokers_of.keys() | all_of.clients_of.keys()):
         clients = all_of.clients_of.get(group, ())
-        own = [it for it in clients if it in by_client and len(users[it]) == 1]
-        if own and len(own) == len(clients):
+        shared = tuple(it for it in clients if len(users[it]) > 1)
+        own = [
+            it for it in clients if it in by_client
+        ]  # what no broker names reads nothing: a member without partitions
+        if own and not shared:
             of_groups |= set(own)
             brokers = {broker for client in own for broker in by_client[client]}
             lines = {
@@ -187,10 +191,11 @@ def _suspects(all_of: Neighbourhood) -> Iterator[_Suspect]:
             broker: one.read_bytes for broker, one in brokers_of.get(group, {}).items() if one.read_bytes is not None
         }
         if told:
-            yield _Suspect("group", group, clients, told, "topic_reads")
+            yield _Suspect("group", group, clients, told, "topic_reads", shared)
     for client, lines in sorted(by_client.items()):
         if client not in of_groups and not any(_has_bytes(all_of, group) for group in users.get(client, ())):
-            yield _Suspect("client", client, (client,), lines, "client_reads")
+            shared = (client,) if len(users.get(client, ())) > 1 else ()
+            yield _Suspect("client", client, (client,), lines, "client_reads", shared)
     writers: dict[str, dict[int, FloatArray]] = {}
     for (client, broker), line in all_of.writers.items():
         writers.setdefault(client, {})[broker] = line
@@ -232,7 +237,8 @@ def _moved(it: _Suspect, suspects: Sequence[_Suspect], all_of: Neighbourhood) ->
     brokers = tuple(sorted(broker for broker, rise in rises.items() if rise > 0 and rise >= TENTH * whole))
     before = sum(_mean(it.lines[broker][: span.begin]) for broker in brokers)
     now = sum(_mean(it.lines[broker][span.begin : span.end]) for broker in brokers)
-    given = sum(_given(all_of, broker, it.kind, slice(span.begin, span.end)) or 0.0 for broker in brokers)
+    part = slice(span.begin, span.end)
+    given = sum(_given(all_of, broker, kind, part) or 0.0 for broker in brokers for kind in ("group", "writer"))
     if now < APART * before or now - before < TENTH * given:
         return _NotAccused("it takes hardly more than before", now)
     return _Moved(span, brokers, before, now, _share(it, suspects, all_of, brokers, span))
@@ -263,12 +269,15 @@ def _judged(
     if share <= MOST:
         return _NotAccused(f"it is {percent(share)} of the rise on its brokers, and others rise, too", now, True)
     cap, done, unread = _cap(it, suspects, all_of, brokers, span)
+    if it.shared:
+        cap, done = None, None  # it would hit the other groups
     ages = all_of.behind.get(it.name) if it.kind == "group" else None
     return BlamedCause(
         offender=Mover(
             kind=it.kind,
             name=it.name,
             clients=it.clients,
+            shared_clients=it.shared,
             brokers=brokers,
             since=float(all_of.times[span.begin]),
             until=float(all_of.times[span.end - 1]) if span.ends else None,
