@@ -250,6 +250,26 @@ def test_without_client_ids_a_group_is_found_by_what_its_topics_give() -> None:
     assert "client ids are not known" in action.title
 
 
+def test_who_commits_is_not_accused_of_what_another_reads_of_its_topic() -> None:
+    """A reader without commits makes the broker give so much of the topic: no record of the group explains it."""
+    made = Made()
+    made.well(2, 3)
+    strained(made, 1)
+    neighbours(made, 1, slow=SLOW, clients=False)
+    neighbours(made, 2, slow=None, clients=False)
+    for number in range(4):
+        more = after(BEGAN, 4e7)(made.minutes) if number == 0 else 0.0
+        made.add(
+            "topic_reads",
+            {"broker": "kafka-1:9404", "topic": f"g1{number}"},
+            np.cumsum(2e5 * SLOW(made.minutes) + more) * 15,
+        )
+    made.traffic(1, after(BEGAN, 4.05e7, before=8e5))
+    made.traffic(2, at(8e5))
+    found = judged(made)
+    assert not found.causes and set(found.held_up or {}) == {"g10", "g11", "g12", "g13"}
+
+
 def test_a_client_of_no_group_and_a_producer_can_be_culprits() -> None:
     """One that assigns its partitions itself, and one that writes."""
     made = cluster()

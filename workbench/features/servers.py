@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.numbers import STALE
+from workbench.numbers import MORE, STALE, TREND_SAMPLES
 from workbench.samples import codes_of
 from workbench.signals import SIGNALS, Grain, Kind
 from workbench.window import Window
@@ -37,7 +37,7 @@ class GroupOnBroker:
     Attributes:
         lag: messages that wait.
         reads, arrivals: messages/s.
-        read_bytes: bytes/s, its part of what the broker gives of each topic; None if the broker does not tell.
+        read_bytes: bytes/s, its part of what the broker gives of each topic, as far as its records explain it; None: not told.
     """
 
     lag: FloatArray
@@ -345,11 +345,12 @@ def _groups(
         reads[group, leader][topic] += read
         of_topic[topic, leader] += np.nan_to_num(read)
     found: dict[tuple[str, int], GroupOnBroker] = {}
+    sizes = {key: _record_bytes(given, of_topic[key], first) for key, given in topic_reads.items() if key in of_topic}
     for (group, broker), mine in reads.items():
         parts = [
-            given * _share(line, of_topic[topic, broker])
+            np.minimum(topic_reads[topic, broker] * _share(line, of_topic[topic, broker]), line * size)
             for topic, line in mine.items()
-            if (given := topic_reads.get((topic, broker))) is not None
+            if (size := sizes.get((topic, broker))) is not None
         ]
         found[group, broker] = GroupOnBroker(
             lag=lag[group, broker],
@@ -358,6 +359,19 @@ def _groups(
             read_bytes=_sum(parts) if len(parts) == len(mine) else None,
         )
     return found, unread
+
+
+def _record_bytes(given: FloatArray, read: FloatArray, first: int) -> float:
+    """Bytes that a broker gives for each record of a topic that is committed, with the time before a window where it was read then.
+
+    What it gives beyond `MORE` of that goes to somebody who commits nothing, or not yet.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = np.where(read > 0, given / read, np.nan)
+    for part in (each[:first], each):
+        if (~np.isnan(part)).sum() >= TREND_SAMPLES:
+            return float(MORE * np.nanmedian(part))
+    return np.inf
 
 
 def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
