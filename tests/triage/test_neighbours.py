@@ -268,6 +268,7 @@ def test_who_commits_is_not_accused_of_what_another_reads_of_its_topic() -> None
     made.traffic(2, at(8e5))
     found = judged(made)
     assert not found.causes and set(found.held_up or {}) == {"g10", "g11", "g12", "g13"}
+    assert found.answer is Answer.CANNOT_TELL and "somebody whose reads no source tells" in found.sentence
 
 
 def test_a_client_of_no_group_and_a_producer_can_be_culprits() -> None:

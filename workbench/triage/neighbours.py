@@ -45,6 +45,14 @@ class _Suspect:
     measured_by: str
     shared: tuple[str, ...] = ()  # those of its client ids that several groups have
 
+    is_named: bool = True  # else all that is moved beside the others: nobody can be accused of it
+
+    @property
+    def words(self) -> str:
+        """`group "backfill"`."""
+        who = "writes" if self.kind == "writer" else "reads"
+        return named(self.kind, self.name) if self.is_named else f"somebody whose {who} no source tells"
+
     @property
     def group(self) -> str | None:
         """Its name, if it is a group."""
@@ -61,6 +69,7 @@ def blame(all_of: Neighbourhood, limits: Thresholds) -> Impact:
     if all_of.first < _TREND:
         return _plain(all_of, Answer.CANNOT_TELL, "Cannot tell: there is no time before the window to compare with.")
     suspects = list(_suspects(all_of))
+    suspects += list(_unnamed(all_of, suspects))
     held = HeldUp(all_of, limits)
     moved = {it: _moved(it, suspects, all_of) for it in suspects}
     # Brokers where somebody else's reads explain the waiting say nothing about this one.
@@ -80,15 +89,17 @@ def blame(all_of: Neighbourhood, limits: Thresholds) -> Impact:
             theirs = set[int]().union(*(brokers for other, brokers in blamed.items() if other is not it))
             elsewhere = set(all_of.brokers) - set(one.brokers) - theirs
             found = _judged(it, one, sorted(elsewhere), suspects, all_of, held)
+        if not it.is_named:
+            if isinstance(found, BlamedCause) or (found.is_open and found.moved):
+                unsure.append(it.words)
+            continue
         if isinstance(found, BlamedCause):
             causes.append(found)
             continue
         now = sum(_mean(line[-_TREND:]) for line in it.lines.values())
-        cleared.append(
-            (max(now, found.moved), Cleared(who=named(it.kind, it.name), bytes_per_second=now, because=found.because))
-        )
+        cleared.append((max(now, found.moved), Cleared(who=it.words, bytes_per_second=now, because=found.because)))
         if found.is_open:
-            unsure.append(named(it.kind, it.name))
+            unsure.append(it.words)
     causes.sort(key=lambda it: (-len(it.victims), it.offender.name))
     explained = {(one.group, broker) for it in causes for one in it.victims for broker in one.brokers}
     accused = {it.offender.name for it in causes if it.offender.kind == "group"}
@@ -124,7 +135,7 @@ def _missing(all_of: Neighbourhood, suspects: Sequence[_Suspect], brokers: Colle
         yield "committed_offset or log_end_offset"
     for broker in sorted(brokers):
         traffic = all_of.servers.get(broker, {}).get(("broker_traffic", "BytesOutPerSec"))
-        readers = [it.lines[broker] for it in suspects if it.kind != "writer" and broker in it.lines]
+        readers = [it.lines[broker] for it in suspects if it.is_named and it.kind != "writer" and broker in it.lines]
         if "broker_traffic" not in all_of.absent and (traffic is None or not _is_told(traffic, all_of.first)):
             yield f"broker_traffic of broker {broker}"
         elif not {"client_reads", "topic_reads"} <= all_of.absent and not any(
@@ -203,6 +214,22 @@ def _suspects(all_of: Neighbourhood) -> Iterator[_Suspect]:
         yield _Suspect("writer", client, (client,), lines, "client_writes")
 
 
+def _unnamed(all_of: Neighbourhood, suspects: Sequence[_Suspect]) -> Iterator[_Suspect]:
+    """What brokers give and take beside all that is told of anybody."""
+    for kind in ("client", "writer"):
+        lines: dict[int, FloatArray] = {}
+        for broker, own in all_of.servers.items():
+            if (whole := own.get(("broker_traffic", _TRAFFIC[kind]))) is not None:
+                same = [
+                    it.lines[broker]
+                    for it in suspects
+                    if (it.kind == "writer") == (kind == "writer") and broker in it.lines
+                ]
+                lines[broker] = whole - np.sum([np.nan_to_num(it) for it in same], axis=0) if same else whole
+        if lines:
+            yield _Suspect(kind, "", (), lines, "broker_traffic", is_named=False)
+
+
 def _has_bytes(all_of: Neighbourhood, group: str) -> bool:
     return any(one.read_bytes is not None for (of, _), one in all_of.groups.items() if of == group)
 
@@ -241,7 +268,7 @@ def _moved(it: _Suspect, suspects: Sequence[_Suspect], all_of: Neighbourhood) ->
     given = sum(_given(all_of, broker, kind, part) or 0.0 for broker in brokers for kind in ("group", "writer"))
     if now < APART * before or now - before < TENTH * given:
         return _NotAccused("it takes hardly more than before", now)
-    return _Moved(span, brokers, before, now, _share(it, suspects, all_of, brokers, span))
+    return _Moved(span, brokers, before, now, _share(it, suspects, brokers, span))
 
 
 def _judged(
@@ -340,18 +367,11 @@ def _given(all_of: Neighbourhood, broker: int, kind: str, part: slice) -> float 
     return None if line is None else mean_of(line[part])
 
 
-def _share(
-    it: _Suspect, suspects: Sequence[_Suspect], all_of: Neighbourhood, brokers: Sequence[int], span: Span
-) -> float:
-    """A suspect's part of all that is moved more than before on its brokers, what nobody explains among it."""
+def _share(it: _Suspect, suspects: Sequence[_Suspect], brokers: Sequence[int], span: Span) -> float:
+    """A suspect's part of all that is moved more than before on its brokers."""
     mine = sum(_risen(it.lines[broker], span) for broker in brokers)
     same = [one for one in suspects if (one.kind == "writer") == (it.kind == "writer")]
-    whole = 0.0
-    for broker in brokers:
-        rises = [_risen(one.lines[broker], span) for one in same if broker in one.lines]
-        was, told = (_given(all_of, broker, it.kind, part) for part in (slice(span.begin), slice(span.begin, span.end)))
-        unexplained = max(0.0, told - was - sum(rises)) if was is not None and told is not None else 0.0
-        whole += sum(max(0.0, rise) for rise in rises) + unexplained
+    whole = sum(max(0.0, _risen(one.lines[broker], span)) for broker in brokers for one in same if broker in one.lines)
     return mine / whole if whole > 0 else 0.0
 
 
