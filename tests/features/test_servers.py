@@ -58,15 +58,96 @@ def test_a_counter_is_a_rate_and_one_that_begins_anew_is_no_fall() -> None:
 
 
 def test_a_gap_is_not_known_and_not_the_last_value() -> None:
-    """After three missing samples."""
+    """After three missing samples of its own: a page that is asked for every three minutes has no gaps."""
+    for every in (0.25, 3.0):
+        when = [it for it in np.arange(25, -0.1, -every) if not 4 * every < it < 4 * every + 9.5 * every]
+        batch = SampleBatch("c", "p")
+        batch.add("server_start_time", {"broker": "b"}, [micros(it) for it in when], [1.0] * len(when), stat="7")
+        batch.add("network_idle", {"broker": "b"}, [micros(it) for it in when], [0.8] * len(when))
+        batch.add(
+            "consumer_lag",
+            {"group": "g", "topic": "t", "partition": 0},
+            [micros(0.25 * it) for it in range(100)],
+            [0.0] * 100,
+        )
+        found = neighbourhood(batch.to_arrow(), NOBODY, WINDOW)
+        line = found.servers[7]["network_idle", "value"]
+        at_minutes = (END.timestamp() - found.times) / 60
+        is_gap = (at_minutes > every * 7.7) & (at_minutes < min(25, every * 9.8))
+        is_known = at_minutes < every * 4
+        assert is_gap.any() and np.isnan(line[is_gap]).all(), every
+        assert line[is_known] == pytest.approx(0.8), every
+
+
+def test_a_broker_that_comes_back_at_another_address_is_the_same() -> None:
+    """Its lines go on; and a page that is there and does not name a client gives it nothing, one that is not there is not known."""
     batch = SampleBatch("c", "p")
-    batch.add("server_start_time", {"broker": "b"}, [micros(0)], [1.0], stat="7")
-    batch.add("network_idle", {"broker": "b"}, [micros(20), micros(10), micros(9.75), micros(0)], [0.9, 0.8, 0.8, 0.2])
+    for address, start, begin, end in (("b:1", 1.0, 25.0, 12.0), ("b:2", 900.0, 10.0, 0.0)):
+        when = np.arange(begin, end - 0.1, -0.25)
+        for signal, labels, value, stat in (
+            ("server_start_time", {}, start, "7"),
+            ("network_idle", {}, 0.5, "value"),
+            ("client_reads", {"member": "all"}, 5.0, "value"),
+        ):
+            batch.add(
+                signal, {"broker": address, **labels}, [micros(it) for it in when], [value] * len(when), stat=stat
+            )
+    late = np.arange(5, -0.1, -0.25)
+    batch.add("client_reads", {"broker": "b:2", "member": "late"}, [micros(it) for it in late], [9.0] * len(late))
+    batch.add(
+        "consumer_lag",
+        {"group": "g", "topic": "t", "partition": 0},
+        [micros(0.25 * it) for it in range(100)],
+        [0.0] * 100,
+    )
     found = neighbourhood(batch.to_arrow(), NOBODY, WINDOW)
-    line = found.servers[7]["network_idle", "value"]
-    at_minutes = (found.times - END.timestamp()) / 60
-    assert np.isnan(line[np.argmin(np.abs(at_minutes + 15))])
-    assert line[np.argmin(np.abs(at_minutes + 9.9))] == pytest.approx(0.8)
+    assert dict(found.addresses) == {7: "b:2"}
+    minutes = (END.timestamp() - found.times) / 60
+    is_gone = (minutes > 10.95) & (minutes < 11.05)
+    idle, everybody, late_one = (
+        found.servers[7]["network_idle", "value"],
+        found.clients["all", 7],
+        found.clients["late", 7],
+    )
+    assert np.isnan(idle[is_gone]).all() and idle[minutes > 12] == pytest.approx(0.5) and idle[-1] == pytest.approx(0.5)
+    assert np.isnan(everybody[is_gone]).all() and everybody[minutes < 9] == pytest.approx(5)
+    assert np.isnan(late_one[is_gone]).all() and late_one[(minutes > 7) & (minutes < 9)] == pytest.approx(0)
+
+
+@pytest.mark.parametrize(("start", "is_known"), [(1.0, True), (5000.0, False)])
+def test_two_processes_with_one_id_are_of_two_clusters(start: float, *, is_known: bool) -> None:
+    """Whose is this cluster's nobody knows; one process that is asked twice is one."""
+    made = Made(0)
+    for address, began in (("a:1", 1.0), ("b:1", start)):
+        made.add("server_start_time", {"broker": address}, np.full(len(made.at), began), stat="1")
+        made.add("network_idle", {"broker": address}, np.full(len(made.at), 0.9))
+    line = made.seen().servers[1]["network_idle", "value"]
+    assert np.isnan(line).all() != is_known
+
+
+def test_what_happened_is_of_the_broker_that_led_most_of_the_window() -> None:
+    """Leaders that move at the end do not take the past along; who leads now is told beside."""
+    made = Made(2)
+    made.group("g", 1, at(100.0))
+    made.batch.add("leader", {"topic": "g", "partition": 1}, [micros(it) for it in (9, 6, 3)], [1, 1, 1])
+    made.batch.add("leader", {"topic": "g", "partition": 1}, [micros(-0.1)], [2])
+    found = made.seen()
+    assert set(found.groups) == {("g", 1)} and found.leaders["g", 1] == 2
+
+
+def test_a_partition_that_a_group_has_left_does_not_hide_the_others() -> None:
+    """Its lag is told no more since before the window."""
+    made = Made(1)
+    made.group("g", 1, at(100.0))
+    when = made.at[made.minutes < -14]
+    made.batch.add(
+        "consumer_lag",
+        {"group": "g", "topic": "old", "partition": 1},
+        np.round(when * 1e6).astype(np.int64),
+        [5.0] * len(when),
+    )
+    made.batch.add("leader", {"topic": "old", "partition": 1}, [micros(0)], [1])
+    assert not np.isnan(made.seen().groups["g", 1].lag).any()
 
 
 def test_the_last_leader_counts_and_none_is_none() -> None:

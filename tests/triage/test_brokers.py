@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -208,3 +210,46 @@ def test_groups_that_change_their_coordinator_together_are_one_finding(groups: i
     assert [it.verdict for it in found] == ([V.COORDINATOR_MOVING] if moves else [])
     if moves:
         assert found[0].brokers == (2,) and found[0].groups == ("g0", "g1", "g2")
+
+
+def test_one_group_elsewhere_does_not_hide_a_slow_broker() -> None:
+    """Somebody is always late somewhere; a tenth as many as here are too many."""
+    for lame, is_slow in ((1, True), (6, False)):
+        made = fresh(V.SLOW_BROKER)
+        made.own(1, "request_local_time", after(-10, 0.5, before=0.001), kind="Produce")
+        neighbours(made, 1, slow=after(-9.5, 0.6, before=1.0), groups=8)
+        for number in range(40):
+            made.group(f"far{number}", 3, at(200.0), after(-9.5, 0.6, before=1.0) if number < lame else None)
+        assert (one(made, V.SLOW_BROKER) is not None) == is_slow
+
+
+def test_a_partition_is_short_as_kafka_says_where_its_leader_has_no_page() -> None:
+    """The other brokers tell of theirs alone; a leader that tells of none is believed."""
+    for silent, expected in ((True, (1,)), (False, None)):
+        made = fresh(V.UNDER_REPLICATED)
+        for broker in (2, 3) if silent else (1, 2, 3):
+            made.own(broker, "under_replicated", at(0.0))
+        made.batch.add("missing_replicas", {"topic": "g10", "partition": 1}, [round(made.at[-1] * 1e6)], [1])
+        found = one(made, V.UNDER_REPLICATED)
+        assert (found.brokers if found else None) == expected
+
+
+def test_coordinators_that_came_back_before_the_window_have_not_moved() -> None:
+    """A restart in the baseline."""
+    made = fresh(V.COORDINATOR_MOVING)
+    made.own(1, "coordinator_partitions", lambda it: np.where((it < -14) & (it > -20), 0.0, 25.0), kind="active")
+    assert one(made, V.COORDINATOR_MOVING) is None
+
+
+def test_failures_are_counted_where_the_page_is_there_and_not_in_its_gaps() -> None:
+    """Two of them in a third of the window are two."""
+    made = fresh(V.REMOTE_STORAGE_FAILING)
+    fails(made, 2)
+    samples = made.samples()
+    is_gone = [
+        name == "remote_failures" and -9.9 < (at_us.timestamp() - END.timestamp()) / 60 < -5.6
+        for name, at_us in zip(samples["signal"].to_pylist(), samples["ts"].to_pylist(), strict=True)
+    ]
+    seen = neighbourhood(samples.filter(pa.array([not it for it in is_gone])), made.groups(), WINDOW)
+    found = judge_brokers(seen, blame(seen, LIMITS), LIMITS, tools_of("b:1")).findings
+    assert V.REMOTE_STORAGE_FAILING not in [it.verdict for it in found]

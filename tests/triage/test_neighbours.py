@@ -250,6 +250,27 @@ def test_without_client_ids_a_group_is_found_by_what_its_topics_give() -> None:
     assert "client ids are not known" in action.title
 
 
+def test_who_commits_is_not_accused_of_what_another_reads_of_its_topic() -> None:
+    """A reader without commits makes the broker give so much of the topic: no record of the group explains it."""
+    made = Made()
+    made.well(2, 3)
+    strained(made, 1)
+    neighbours(made, 1, slow=SLOW, clients=False)
+    neighbours(made, 2, slow=None, clients=False)
+    for number in range(4):
+        more = after(BEGAN, 4e7)(made.minutes) if number == 0 else 0.0
+        made.add(
+            "topic_reads",
+            {"broker": "kafka-1:9404", "topic": f"g1{number}"},
+            np.cumsum(2e5 * SLOW(made.minutes) + more) * 15,
+        )
+    made.traffic(1, after(BEGAN, 4.05e7, before=8e5))
+    made.traffic(2, at(8e5))
+    found = judged(made)
+    assert not found.causes and set(found.held_up or {}) == {"g10", "g11", "g12", "g13"}
+    assert found.answer is Answer.CANNOT_TELL and "somebody whose reads no source tells" in found.sentence
+
+
 def test_a_client_of_no_group_and_a_producer_can_be_culprits() -> None:
     """One that assigns its partitions itself, and one that writes."""
     made = cluster()
@@ -307,7 +328,7 @@ def test_the_cap_has_its_command_and_its_way_back() -> None:
         (None, "note it first", "--delete-config consumer_byte_rate"),
         ({}, "it has none now", "--delete-config consumer_byte_rate"),
         ({("hog-0", True): 5.0}, "it has none now", "--delete-config consumer_byte_rate"),
-        ({("hog-0", False): 9e6}, "set the former cap", "--add-config consumer_byte_rate=9000000"),
+        ({("hog-0", False): 9e7}, "set the former cap", "--add-config consumer_byte_rate=90000000"),
     ],
 )
 def test_the_way_back_is_to_what_was_there(
@@ -319,6 +340,80 @@ def test_the_way_back_is_to_what_was_there(
     [cause] = judged(made).causes
     back = actions_of(cause, tools_of("b:1"), quotas)[1]
     assert words in back.title and (back.command or "").endswith(change)
+
+
+def test_every_client_id_is_capped_at_once() -> None:
+    """One that is left out would read on; a member that no broker names reads nothing, and hides nothing."""
+    made = cluster()
+    made.group("hog", 1, at(100), after(BEGAN, 0.9), clients=11)
+    for number in range(10):
+        made.reads(f"hog-{number}", 1, after(BEGAN, 5e6))
+    [cause] = judged(made).causes
+    assert (cause.offender.name, cause.offender.bytes_per_second) == ("hog", pytest.approx(5e7))
+    limit, back = actions_of(cause, tools_of("b:1"), {})
+    assert (limit.command or "").startswith("for id in hog-0 hog-1 hog-10 hog-2 hog-3")
+    assert '--entity-name "$id" --alter --add-config' in (limit.command or "")
+    assert "--delete-config" in (back.command or "") and len(limit.parameters["clients"]) == 11
+
+
+def test_a_cap_never_gives_more_than_is_set() -> None:
+    """Client ids of one group may have quotas of their own."""
+    made = cluster()
+    made.group("hog", 1, at(100), after(BEGAN, 0.9), clients=2)
+    for number in range(2):
+        made.reads(f"hog-{number}", 1, after(BEGAN, 2.5e7))
+    [cause] = judged(made).causes
+    limit, back = actions_of(cause, tools_of("b:1"), {("hog-0", False): 1e6})
+    assert limit.parameters["clients"] == back.parameters["clients"] == ["hog-1"]
+    [action] = actions_of(cause, tools_of("b:1"), {("hog-0", False): 1e6, ("hog-1", False): 1e6})
+    assert action.title.startswith('Pause group "hog"') and "--alter" not in (action.command or "")
+
+
+@pytest.mark.parametrize("by_topic", [True, False])
+def test_a_client_id_that_several_groups_have_is_not_capped(*, by_topic: bool) -> None:
+    """Clients' defaults ("rdkafka", "sarama") are of everybody: a cap would hit the victims."""
+    made = Made()
+    made.well(2, 3)
+    strained(made, 1)
+    neighbours(made, 1, slow=SLOW, clients=False)
+    neighbours(made, 2, slow=None, clients=False)
+    made.group("hog", 1, at(100), after(BEGAN, 0.9), clients=1)
+    made.views = [
+        replace(it, members=tuple(replace(member, client_id="rdkafka") for member in it.members)) for it in made.views
+    ]
+    made.reads("rdkafka", 1, after(BEGAN, 5e7, before=8e5))
+    if by_topic:
+        for name, line in ((f"g1{it}", lambda minutes: 2e5 * SLOW(minutes)) for it in range(4)):
+            made.add("topic_reads", {"broker": "kafka-1:9404", "topic": name}, np.cumsum(line(made.minutes)) * 15)
+        made.add(
+            "topic_reads", {"broker": "kafka-1:9404", "topic": "hog"}, np.cumsum(after(BEGAN, 5e7)(made.minutes)) * 15
+        )
+    made.traffic(1, after(BEGAN, 5e7, before=8e5))
+    [cause] = judged(made).causes
+    assert (cause.offender.kind, cause.offender.name) == (("group", "hog") if by_topic else ("client", "rdkafka"))
+    [action] = actions_of(cause, tools_of("b:1"), {})
+    assert "--alter" not in (action.command or "") and "other groups use client id rdkafka" in action.title
+    assert cause.cap_bytes_per_second is None and cause.offender.shared_clients == ("rdkafka",)
+
+
+def test_an_empty_client_id_is_none() -> None:
+    """Kafka's tools would set the default of all clients."""
+    made = cluster()
+    made.group("hog", 1, at(100), clients=1)
+    made.views = [replace(it, members=tuple(replace(one, client_id="") for one in it.members)) for it in made.views]
+    assert not made.seen().clients_of
+
+
+def test_a_small_writer_is_not_accused_beside_a_large_reader() -> None:
+    """It is all that is written more, and next to nothing of what the broker moves."""
+    made = cluster()
+    hog(made, 1)
+    for broker in (1, 2, 3):
+        made.traffic(broker, at(1e7), kind="BytesInPerSec")
+    made.add("client_writes", {"broker": "kafka-1:9404", "member": "etl"}, after(BEGAN, 1.5e6)(made.minutes))
+    found = judged(made)
+    assert [it.offender.name for it in found.causes] == ["hog"]
+    assert reasons(found)['producer "etl"'] == "it takes hardly more than before"
 
 
 def test_the_others_keep_what_they_need_under_the_cap() -> None:
@@ -358,4 +453,4 @@ def test_the_document_says_what_was_compared() -> None:
     found = judged(made)
     [cause] = document(found, "c", [actions_of(it, tools_of("b:1")) for it in found.causes])["causes"]
     assert cause["offender"]["clients"] == ["hog-0"]
-    assert cause["strains"][0]["before"] is not None and cause["actions"][0]["parameters"]["client"] == "hog-0"
+    assert cause["strains"][0]["before"] is not None and cause["actions"][0]["parameters"]["clients"] == ["hog-0"]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.numbers import STALE
+from workbench.numbers import MORE, STALE, TREND_SAMPLES
 from workbench.samples import codes_of
 from workbench.signals import SIGNALS, Grain, Kind
 from workbench.window import Window
@@ -26,6 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 _GRAINS = (Grain.SERVER, Grain.SERVER_TOPIC, Grain.SERVER_CLIENT)
 OF_SERVERS = tuple(it.name for it in SIGNALS.values() if it.grain in _GRAINS)
 _OF_GROUPS = ("consumer_lag", "committed_offset", "log_end_offset")
+_SAME_START_SECONDS = 1.0  # two pages of one process tell the same start
 _BINS = 240  # of a line: a day becomes steps of six minutes
 
 
@@ -36,7 +37,7 @@ class GroupOnBroker:
     Attributes:
         lag: messages that wait.
         reads, arrivals: messages/s.
-        read_bytes: bytes/s, its part of what the broker gives of each topic; None if the broker does not tell.
+        read_bytes: bytes/s, its part of what the broker gives of each topic, as far as its records explain it; None: not told.
     """
 
     lag: FloatArray
@@ -103,10 +104,9 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
     times = np.arange(first, end + step / 2, step)
     grid = _Grid(samples, times, step)
     leaders = {key: None if np.isnan(value) else int(value) for key, value in grid.last("leader", "topic", "partition")}
-    servers, addresses = _servers(grid)
-    ids = {address: broker for broker, address in addresses.items()}
-    topic_reads = _by_broker(grid, "topic_reads", "topic", ids)
-    on_brokers, unread = _groups(grid, leaders, topic_reads)
+    pages = _Pages(grid)
+    begins = int(np.searchsorted(times, start))
+    on_brokers, unread = _groups(grid, _led_most(grid, start), pages.of_each("topic_reads", "topic"), begins)
     readers: dict[tuple[str, int], set[str]] = defaultdict(set)
     for signal in ("committed_offset", "consumer_lag"):
         for (group, topic, partition), _ in grid.last(signal, "group", "topic", "partition"):
@@ -114,18 +114,19 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
     pairs = groups.select(["group", "client_id"]).filter(pc.is_valid(groups["client_id"]))
     clients_of: dict[str, set[str]] = defaultdict(set)
     for group, client in zip(pairs["group"].to_pylist(), pairs["client_id"].to_pylist(), strict=True):
-        clients_of[group].add(client)
+        if client:  # Kafka's tools take an empty id for the default of all clients
+            clients_of[group].add(client)
     behind: dict[str, FloatArray] = {}
     for (group,), line in grid.highest("time_lag", "group"):
         behind[group] = line
     return Neighbourhood(
         times=times,
         step=step,
-        first=int(np.searchsorted(times, start)),
-        addresses=addresses,
-        servers=servers,
-        clients=_by_broker(grid, "client_reads", "member", ids),
-        writers=_by_broker(grid, "client_writes", "member", ids),
+        first=begins,
+        addresses=pages.addresses,
+        servers=pages.signals(),
+        clients=pages.of_each("client_reads", "member", unnamed=0.0),
+        writers=pages.of_each("client_writes", "member", unnamed=0.0),
         groups=on_brokers,
         clients_of={group: tuple(sorted(found)) for group, found in clients_of.items()},
         leaders=leaders,
@@ -134,8 +135,19 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
         readers={part: tuple(sorted(names)) for part, names in readers.items()},
         behind=behind,
         coordinators=_coordinators(groups, start),
-        absent=frozenset({*OF_SERVERS, *_OF_GROUPS, "leader", "missing_replicas"} - grid.signals),
+        absent=frozenset({*OF_SERVERS, *_OF_GROUPS, "leader", "missing_replicas"} - grid.signals_since(start)),
     )
+
+
+def _led_most(grid: _Grid, start: float) -> dict[tuple[str, int], int]:
+    """Who led each partition for most of the window, as far as it is told: what happened there is of that broker."""
+    found = {}
+    for key, at, values in grid.each("leader", "topic", "partition"):
+        lately = values[at >= start] if at[-1] >= start else values[-1:]
+        ids, times = np.unique(lately[~np.isnan(lately)], return_counts=True)
+        if len(ids):
+            found[key] = int(ids[np.argmax(times)])
+    return found
 
 
 def _coordinators(groups: pa.Table, start: float) -> dict[str, tuple[int, ...]]:
@@ -172,10 +184,14 @@ class _Grid:
         self._places = codes.indices.to_numpy()
         self._codes = {str(it): number for number, it in enumerate(codes.dictionary.to_pylist())}
 
-    @property
-    def signals(self) -> set[str]:
-        """Those of which there is a value."""
-        seen = set(np.unique(self._places[pc.is_valid(self._samples["value"]).to_numpy(zero_copy_only=False)]).tolist())
+    def signals_since(self, start: float) -> set[str]:
+        """Those of which there is a value since then, in seconds since the epoch."""
+        lately = pc.cast(self._samples["ts"], pa.int64()).to_numpy() >= start * 1e6
+        seen = set(
+            np.unique(
+                self._places[pc.is_valid(self._samples["value"]).to_numpy(zero_copy_only=False) & lately]
+            ).tolist()
+        )
         return {name for name, code in self._codes.items() if code in seen or name == "leader"}
 
     def each(self, signal: str, *labels: str) -> Iterator[tuple[tuple[Any, ...], FloatArray, FloatArray]]:
@@ -224,12 +240,13 @@ class _Grid:
             yield key, np.where(np.isinf(found), np.nan, found)
 
     def on(self, at: FloatArray, values: FloatArray) -> FloatArray:
-        """Values on the grid, between two samples on the straight line; NaN where no sample is near."""
+        """Values on the grid, between two samples on the straight line; NaN where several of the series' own samples are missing."""
         found = np.interp(self.times, at, values)
         bounds = np.concatenate([[-np.inf], at, [np.inf]])
         after = np.searchsorted(at, self.times)
         distance = np.minimum(self.times - bounds[after], bounds[after + 1] - self.times)
-        found[distance > STALE * self.step] = np.nan
+        usual = float(np.median(np.diff(at))) if len(at) > 1 else 0.0
+        found[distance > STALE * max(self.step, usual)] = np.nan
         return found
 
     def rate(self, at: FloatArray, grown: FloatArray) -> FloatArray:
@@ -244,28 +261,60 @@ def counted(values: FloatArray) -> FloatArray:
     return np.asarray(np.cumsum(np.where(steps < 0, values, steps)), np.float64)
 
 
-def _servers(grid: _Grid) -> tuple[dict[int, dict[tuple[str, str], FloatArray]], dict[int, str]]:
-    """Each broker's own signals, and its address, by its id; a page that does not tell its id is nobody's."""
-    ids: dict[str, int] = {}
-    for (address, told), _ in grid.last("server_start_time", "broker", "stat"):
-        if str(told).isascii() and str(told).isdigit():
-            ids[address] = int(told)
-    found: dict[int, dict[tuple[str, str], FloatArray]] = {broker: {} for broker in ids.values()}
-    for signal in (it.name for it in SIGNALS.values() if it.grain is Grain.SERVER):
-        for (address, stat), line in grid.lines(signal, "broker", "stat"):
-            if address in ids:
-                found[ids[address]][signal, stat] = line
-    return found, {broker: address for address, broker in ids.items()}
+class _Pages:
+    """What pages tell, under the id of the broker whose page each was at that moment.
 
+    A broker that restarts may come back at another address, and another one may get its own. Two processes that tell the same id at the
+    same time are of two clusters: what is this one's is not known.
+    """
 
-def _by_broker(grid: _Grid, signal: str, label: str, ids: Mapping[str, int]) -> dict[tuple[str, int], FloatArray]:
-    return {
-        (name, ids[address]): line for (name, address), line in grid.lines(signal, label, "broker") if address in ids
-    }
+    def __init__(self, grid: _Grid) -> None:
+        self._grid = grid
+        began: dict[int, dict[str, FloatArray]] = defaultdict(dict)
+        for (address, told), line in grid.lines("server_start_time", "broker", "stat"):
+            if str(told).isascii() and str(told).isdigit():
+                began[int(told)][address] = line
+        self._there: dict[str, dict[int, npt.NDArray[np.bool_]]] = defaultdict(dict)
+        for broker, lines in began.items():
+            starts = np.stack(list(lines.values()))
+            latest = np.where(np.isnan(starts), -np.inf, starts).max(axis=0)
+            is_one = ~(starts < latest - _SAME_START_SECONDS).any(axis=0)
+            for address, line in lines.items():
+                self._there[address][broker] = ~np.isnan(line) & is_one
+        # The one that was there last.
+        self.addresses = {
+            broker: max(lines, key=lambda it: float(np.max(np.flatnonzero(~np.isnan(lines[it])), initial=-1)))
+            for broker, lines in sorted(began.items())
+        }
+
+    def signals(self) -> dict[int, dict[tuple[str, str], FloatArray]]:
+        """Each broker's own signals."""
+        found: dict[int, dict[tuple[str, str], FloatArray]] = {broker: {} for broker in self.addresses}
+        for signal in (it.name for it in SIGNALS.values() if it.grain is Grain.SERVER):
+            for (kind, broker), line in self.of_each(signal, "stat").items():
+                found[broker][signal, kind] = line
+        return found
+
+    def of_each(self, signal: str, label: str, *, unnamed: float = np.nan) -> dict[tuple[str, int], FloatArray]:
+        """(Label, broker) to a line; `unnamed` is the value where its page is there and does not name it."""
+        found: dict[tuple[str, int], FloatArray] = {}
+        for (name, address), line in self._grid.lines(signal, label, "broker"):
+            for broker, is_there in self._there.get(address, {}).items():
+                other = found.get((name, broker))
+                mine = np.where(is_there, line, np.nan)
+                found[name, broker] = mine if other is None else np.where(np.isnan(other), mine, other)
+        if not np.isnan(unnamed):
+            paged: dict[int, npt.NDArray[np.bool_]] = {}
+            for of in self._there.values():
+                for broker, is_there in of.items():
+                    paged[broker] = paged.get(broker, False) | is_there
+            for (_, broker), line in found.items():
+                line[np.isnan(line) & paged[broker]] = unnamed
+        return found
 
 
 def _groups(
-    grid: _Grid, leaders: Mapping[tuple[str, int], int | None], topic_reads: Mapping[tuple[str, int], FloatArray]
+    grid: _Grid, leaders: Mapping[tuple[str, int], int], topic_reads: Mapping[tuple[str, int], FloatArray], first: int
 ) -> tuple[dict[tuple[str, int], GroupOnBroker], dict[tuple[str, str, int], float]]:
     ends = {key: grid.rate(at, values) for key, at, values in grid.each("log_end_offset", "topic", "partition")}
     commits = {
@@ -281,9 +330,9 @@ def _groups(
         group, topic, partition = key
         unread[key] = float(values[-1])
         leader = leaders.get((topic, partition))
-        if leader is None:
-            continue
         waits = grid.on(at, values)
+        if leader is None or np.isnan(waits[first:]).all():  # the group has left a partition that is no longer told of
+            continue
         growth = np.append(np.nan, np.diff(waits)) / grid.step
         read, arriving = commits.get(key), ends.get((topic, partition))
         if read is None:
@@ -296,11 +345,12 @@ def _groups(
         reads[group, leader][topic] += read
         of_topic[topic, leader] += np.nan_to_num(read)
     found: dict[tuple[str, int], GroupOnBroker] = {}
+    sizes = {key: _record_bytes(given, of_topic[key], first) for key, given in topic_reads.items() if key in of_topic}
     for (group, broker), mine in reads.items():
         parts = [
-            given * _share(line, of_topic[topic, broker])
+            np.minimum(topic_reads[topic, broker] * _share(line, of_topic[topic, broker]), line * size)
             for topic, line in mine.items()
-            if (given := topic_reads.get((topic, broker))) is not None
+            if (size := sizes.get((topic, broker))) is not None
         ]
         found[group, broker] = GroupOnBroker(
             lag=lag[group, broker],
@@ -309,6 +359,19 @@ def _groups(
             read_bytes=_sum(parts) if len(parts) == len(mine) else None,
         )
     return found, unread
+
+
+def _record_bytes(given: FloatArray, read: FloatArray, first: int) -> float:
+    """Bytes that a broker gives for each record of a topic that is committed, with the time before a window where it was read then.
+
+    What it gives beyond `MORE` of that goes to somebody who commits nothing, or not yet.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = np.where(read > 0, given / read, np.nan)
+    for part in (each[:first], each):
+        if (~np.isnan(part)).sum() >= TREND_SAMPLES:
+            return float(MORE * np.nanmedian(part))
+    return np.inf
 
 
 def _share(part: FloatArray, whole: FloatArray) -> FloatArray:

@@ -24,6 +24,7 @@ class ImpactReader(Answered):
     bytes_per_second: float
     share_of_rise: float
     measured_by: str
+    shared_clients: list[str]
     behind_seconds: float | None
     unread_bytes: float | None
 
@@ -54,7 +55,7 @@ class ImpactStrain(Answered):
 
 
 class ImpactAction(Answered):
-    """What to do, and what shows that it works; `parameters`: of a cap, the client id and its bytes/s."""
+    """What to do, and what shows that it works; `parameters`: of a cap, the client ids and the bytes/s of each."""
 
     title: str
     command: str | None

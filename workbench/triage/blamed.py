@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from workbench.humanize import numbered, plural, printable, quantity, shell_word, size
+from workbench.humanize import listed, numbered, plural, printable, quantity, shell_word, size
 from workbench.numbers import SEVERAL
 from workbench.queues.tools import Tools
 from workbench.triage.finding import Action, Evidence
@@ -37,6 +37,7 @@ class Mover:
     Attributes:
         kind: a group, a client id of no known group, or a client id that writes.
         clients: its client ids, as far as they are known.
+        shared_clients: those of them that several groups have: a cap would hit the others, too.
         brokers: those on which it moves more than before.
         since, until: when it did, in seconds since the epoch; `until` is None if it still does.
         bytes_per_second_before, bytes_per_second: on these brokers together, before that and during it.
@@ -56,6 +57,7 @@ class Mover:
     bytes_per_second: float
     share_of_rise: float
     measured_by: str
+    shared_clients: tuple[str, ...] = ()
     behind_seconds: float | None = None
     unread_bytes: float | None = None
 
@@ -172,45 +174,67 @@ def actions_of(
     """
     it, cap = cause.offender, cause.cap_bytes_per_second
     if cap is None or not it.clients:
-        why = "its client ids are not known" if not it.clients else "what the brokers give in all is not known"
         return [
             Action(
-                title=f"Find what {it.words} is, and pause it or let it read less: no cap can be computed, because {why}",
+                title=f"Find what {it.words} is, and pause it or let it read less: no cap can be computed, because {_why_none(it)}",
                 command=tools.list_quotas(),
                 verify="the groups that are held up catch up",
             )
         ]
-    writes = it.kind == "writer"
-    found = []
-    for client in it.clients[: int(SEVERAL)]:
-        word, was = shell_word(client), (quotas or {}).get((client, writes))
-        found.append(
-            Action(
-                title=f"Cap client id {printable(client)} at {size(cap)}/s on each broker: quotas of its user, if there are any,"
-                " count before it",
-                command=tools.limit_client(word, round(cap), writes=writes),
-                verify=f"it moves at most {size(cap)}/s from each broker, and the groups that are held up catch up",
-                parameters={"client": client, "bytes_per_second": round(cap), "writes": writes},
-            )
+    writes, rate = it.kind == "writer", round(cap)
+    before = {client: (quotas or {}).get((client, writes)) for client in it.clients}
+    # A cap above what is set already would only give it more.
+    looser = {client: was for client, was in before.items() if was is None or was > rate}
+    if not looser:
+        title = f"Pause {it.words}: {_ids(it.clients)} may have no more than {size(cap)}/s from each broker already"
+        return [Action(title=title, command=tools.list_quotas(), verify="the groups that are held up catch up")]
+
+    def action(
+        clients: Collection[str], title: str, verify: str, command: Callable[[str], str], to: float | None
+    ) -> Action:
+        words = [shell_word(it) for it in clients]
+        variable = '"$id"'
+        each = command(words[0]) if len(words) == 1 else f"for id in {' '.join(words)}; do {command(variable)}; done"
+        parameters = {"clients": list(clients), "writes": writes, "bytes_per_second": to}
+        return Action(title=title, command=each, verify=verify, parameters=parameters)
+
+    found = [
+        action(
+            looser,
+            f"Cap {_ids(looser)} at {size(cap)}/s{' each' if len(looser) > 1 else ''} on each broker, whoever uses it:"
+            " quotas of its user, if there are any, count before it",
+            f"it moves at most {size(cap)}/s from each broker, and the groups that are held up catch up",
+            lambda word: tools.limit_client(word, rate, writes=writes),
+            rate,
+        )
+    ]
+    if free := [client for client, was in looser.items() if was is None]:
+        had = (
+            "it has none now" if quotas is not None else "if it has one now, note it first, and set that again instead"
+        )
+        title = f"The way back: take the cap of {_ids(free)} away ({had})"
+        verify = "no quota of it is listed"
+        found.append(action(free, title, verify, lambda word: tools.lift_quota(word, writes=writes), None))
+    for was in sorted({was for was in looser.values() if was is not None}):
+        same = [client for client, its in looser.items() if its == was]
+        title, verify = (
+            f"The way back: set the former cap of {_ids(same)} again ({size(was)}/s)",
+            "its former quota is listed",
         )
         found.append(
-            Action(
-                title=f"The way back: {_back(client, was, is_known=quotas is not None)}",
-                command=tools.lift_quota(word, writes=writes)
-                if was is None
-                else tools.limit_client(word, round(was), writes=writes),
-                verify="its former quota is listed" if was is not None else "no quota of it is listed",
-                parameters={"client": client, "writes": writes, "bytes_per_second": was},
-            )
+            action(same, title, verify, lambda word, was=was: tools.limit_client(word, round(was), writes=writes), was)  # type: ignore[misc]
         )
     return found
 
 
-def _back(client: str, was: float | None, *, is_known: bool) -> str:
-    if was is not None:
-        return f"set the former cap of client id {printable(client)} again ({size(was)}/s)"
-    had = "it has none now" if is_known else "if it has one now, note it first, and set that again instead"
-    return f"take the cap of client id {printable(client)} away ({had})"
+def _why_none(it: Mover) -> str:
+    if it.shared_clients:
+        return f"other groups use {_ids(it.shared_clients)}, too, and would be capped with it: give it an id of its own"
+    return "its client ids are not known" if not it.clients else "what the brokers give in all is not known"
+
+
+def _ids(clients: Collection[str]) -> str:
+    return f"client id{'s' if len(clients) > 1 else ''} {listed([printable(it) for it in clients], most=int(SEVERAL))}"
 
 
 def rate_of(bytes_per_second: float) -> str:

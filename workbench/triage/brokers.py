@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.features.servers import Neighbourhood
 from workbench.humanize import counted, duration, listed, numbered, percent, plural, quantity
-from workbench.numbers import ANSWER_SECONDS, FAR, FLUSH_SECONDS, MOST, PART, RECENT, SEVERAL
+from workbench.numbers import ANSWER_SECONDS, FAR, FLUSH_SECONDS, MOST, PART, RECENT, SEVERAL, TENTH
 from workbench.queues.tools import Tools
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import Impact, Strain, action_json, strain_json
@@ -167,9 +167,11 @@ class _Brokers:
 
     def _under_replicated(self) -> Iterator[BrokerFinding]:
         # Short for most of the recent time: a restart of one broker takes less.
-        leading = {broker: now for broker, now in self._now("under_replicated").items() if now > MOST}
-        short = self._all.short
-        if not leading and not (short and "under_replicated" in self._all.absent):
+        told = self._now("under_replicated")
+        leading = {broker: now for broker, now in told.items() if now > MOST}
+        # Of those whose leader says nothing of it, what Kafka's metadata say counts.
+        short = {part: it for part, it in self._all.short.items() if leading or self._all.leaders.get(part) not in told}
+        if not leading and not short:
             return
         number = max(len(short), round(sum(leading.values())))
         at_risk: dict[str, int] = {}
@@ -243,12 +245,11 @@ class _Brokers:
     def _remote_failing(self) -> Iterator[BrokerFinding]:
         strains: list[Strain] = []
         first = self._all.first
-        seconds = (len(self._all.times) - first) * self._all.step
         for broker in self._ids:
             for (signal, kind), line in sorted(self._all.servers[broker].items()):
-                rate = mean_of(line[first:]) if signal == "remote_failures" else None
-                if rate is not None and round(rate * seconds) >= SEVERAL:
-                    strains.append(_strain(broker, signal, rate * seconds, "in the window", SEVERAL, kind))
+                times = float(np.nansum(line[first:])) * self._all.step if signal == "remote_failures" else 0.0
+                if round(times) >= SEVERAL:
+                    strains.append(_strain(broker, signal, times, "in the window", SEVERAL, kind))
         if strains:
             brokers = _of(strains)
             reads = any(it.kind.startswith("RemoteFetch") for it in strains)
@@ -269,15 +270,17 @@ class _Brokers:
         for broker in (it for it in self._ids if it not in accused):
             others = [it for it in self._all.brokers if it != broker]
             here, there = ({group for group, on in held if (on == broker) is same} for same in (True, False))
-            served = self._on((broker,))
+            here -= there  # these are slow by themselves
+            served, elsewhere = self._on((broker,)), self._on(others)
             signals = strains_of(self._all, broker, span.begin, span.end, peers=others)
             strains = [it for it in signals if it.evidence.unit == "s"]
-            # Everybody on this broker and nobody elsewhere: one group's network would hold up that group, on every broker.
-            if strains and others and len(served) > 1 and len(here) > MOST * len(served) and not there:
+            # Most on this broker, and few elsewhere: a slow network would hold groups up on every broker.
+            is_here = len(served) > 1 and len(here) > MOST * len(served)
+            if strains and elsewhere and is_here and len(there) / len(elsewhere) <= TENTH * len(here) / len(served):
                 yield _finding(
                     BrokerVerdict.SLOW_BROKER,
-                    f"Broker {broker} is slow for everybody: {len(here)} of {plural(len(served), 'group')} on it wait, none on the"
-                    f" others ({_first(strains)}).",
+                    f"Broker {broker} is slow for everybody: {len(here)} of {plural(len(served), 'group')} on it wait,"
+                    f" {len(there) or 'none'} of {len(elsewhere)} on the others ({_first(strains)}).",
                     strains,
                     sorted(here),
                     f"Look at disk, processor, memory and network of broker {broker}; move its leaders away until it is well",
@@ -291,7 +294,9 @@ class _Brokers:
             line, loading = (self._all.servers[broker].get((signal, kind)) for kind in ("active", "loading"))
             if loading is not None and np.nansum(loading[first:]) > 0:
                 strains.append(_strain(broker, signal, float(np.nanmax(loading)), "partitions", 0, "loading"))
-            before, now = (None, None) if line is None else (mean_of(line[:first]), mean_of(line[-1:]))
+            # As it was when the window began: what moved long before says nothing of now.
+            known = [None if line is None else line[part] for part in (slice(first + 1), slice(first, None))]
+            before, now = (None if it is None else mean_of(it[~np.isnan(it)][-1:]) for it in known)
             if before is not None and now is not None and round(now) != round(before):
                 strains.append(_strain(broker, signal, now, "partitions", before, "active", before=before))
         moved = {group: ids for group, ids in self._all.coordinators.items() if len(ids) > 1}

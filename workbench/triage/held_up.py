@@ -42,6 +42,12 @@ class HeldUp:
         self._lag, self._reads, self._arrivals = stack("lag"), stack("reads"), stack("arrivals")
         self._memo: dict[tuple[int, int], npt.NDArray[np.bool_]] = {}
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the lag of any group is known in the last third of the window."""
+        recent = max(1, int((len(self._all.times) - self._all.first) * RECENT))
+        return not np.isnan(self._lag[:, -recent:]).all()
+
     def at(self, span: Span) -> list[tuple[str, int]]:
         """(group, broker) that is held up."""
         return [key for key, is_held in zip(self.keys, self._mask(span), strict=True) if is_held]

@@ -7,7 +7,7 @@ where they are measured. A reader that is busy all the time, or elsewhere, or wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -41,8 +41,17 @@ class _Suspect:
     kind: Literal["group", "client", "writer"]
     name: str
     clients: tuple[str, ...]
-    lines: Mapping[int, FloatArray]  # by broker, bytes/s
+    lines: Mapping[int, FloatArray]  # by broker, bytes/s; NaN where its page is not there
     measured_by: str
+    shared: tuple[str, ...] = ()  # those of its client ids that several groups have
+
+    is_named: bool = True  # else all that is moved beside the others: nobody can be accused of it
+
+    @property
+    def words(self) -> str:
+        """`group "backfill"`."""
+        who = "writes" if self.kind == "writer" else "reads"
+        return named(self.kind, self.name) if self.is_named else f"somebody whose {who} no source tells"
 
     @property
     def group(self) -> str | None:
@@ -60,6 +69,7 @@ def blame(all_of: Neighbourhood, limits: Thresholds) -> Impact:
     if all_of.first < _TREND:
         return _plain(all_of, Answer.CANNOT_TELL, "Cannot tell: there is no time before the window to compare with.")
     suspects = list(_suspects(all_of))
+    suspects += list(_unnamed(all_of, suspects))
     held = HeldUp(all_of, limits)
     moved = {it: _moved(it, suspects, all_of) for it in suspects}
     # Brokers where somebody else's reads explain the waiting say nothing about this one.
@@ -79,15 +89,17 @@ def blame(all_of: Neighbourhood, limits: Thresholds) -> Impact:
             theirs = set[int]().union(*(brokers for other, brokers in blamed.items() if other is not it))
             elsewhere = set(all_of.brokers) - set(one.brokers) - theirs
             found = _judged(it, one, sorted(elsewhere), suspects, all_of, held)
+        if not it.is_named:
+            if isinstance(found, BlamedCause) or (found.is_open and found.moved):
+                unsure.append(it.words)
+            continue
         if isinstance(found, BlamedCause):
             causes.append(found)
             continue
         now = sum(_mean(line[-_TREND:]) for line in it.lines.values())
-        cleared.append(
-            (max(now, found.moved), Cleared(who=named(it.kind, it.name), bytes_per_second=now, because=found.because))
-        )
+        cleared.append((max(now, found.moved), Cleared(who=it.words, bytes_per_second=now, because=found.because)))
         if found.is_open:
-            unsure.append(named(it.kind, it.name))
+            unsure.append(it.words)
     causes.sort(key=lambda it: (-len(it.victims), it.offender.name))
     explained = {(one.group, broker) for it in causes for one in it.victims for broker in one.brokers}
     accused = {it.offender.name for it in causes if it.offender.kind == "group"}
@@ -95,8 +107,8 @@ def blame(all_of: Neighbourhood, limits: Thresholds) -> Impact:
     for group, broker in held.at(Span(all_of.first, len(all_of.times), False)):
         if (group, broker) not in explained and group not in accused:
             rest[group] = (*rest.get(group, ()), broker)
-    missing = tuple(_missing(all_of))
-    answer, sentence = _answer(causes, rest, unsure, missing, bool(all_of.groups))
+    missing = tuple(_missing(all_of, suspects, {broker for brokers in rest.values() for broker in brokers}))
+    answer, sentence = _answer(causes, rest, unsure, missing, held.is_known)
     return replace(
         _plain(all_of, answer, sentence),
         causes=tuple(causes),
@@ -111,14 +123,31 @@ def _plain(all_of: Neighbourhood, answer: Answer, sentence: str) -> Impact:
     return Impact(answer=answer, sentence=sentence, start=start, end=end, step=all_of.step, brokers=all_of.brokers)
 
 
-def _missing(all_of: Neighbourhood) -> Iterator[str]:
+def _missing(all_of: Neighbourhood, suspects: Sequence[_Suspect], brokers: Collection[int]) -> Iterator[str]:
+    """Signals that nothing measures in the window; and those that a broker on which groups wait does not tell for most of the time."""
     yield from (name for name in _NEEDED if name in all_of.absent)
     if "server_start_time" in all_of.absent and "broker_traffic" not in all_of.absent:
         yield "server_start_time"  # which page is which broker's
+    reads = "client_reads or topic_reads"
     if {"client_reads", "topic_reads"} <= all_of.absent:
-        yield "client_reads or topic_reads"
+        yield reads
     if {"committed_offset", "log_end_offset"} <= all_of.absent:
         yield "committed_offset or log_end_offset"
+    for broker in sorted(brokers):
+        traffic = all_of.servers.get(broker, {}).get(("broker_traffic", "BytesOutPerSec"))
+        readers = [it.lines[broker] for it in suspects if it.is_named and it.kind != "writer" and broker in it.lines]
+        if "broker_traffic" not in all_of.absent and (traffic is None or not _is_told(traffic, all_of.first)):
+            yield f"broker_traffic of broker {broker}"
+        elif not {"client_reads", "topic_reads"} <= all_of.absent and not any(
+            _is_told(line, all_of.first) for line in readers
+        ):
+            yield f"{reads} of broker {broker}"
+
+
+def _is_told(line: FloatArray, first: int) -> bool:
+    """Whether it is known for most of the time, before the window and in it."""
+    known = ~np.isnan(line)
+    return bool(known[:first].mean() > MOST and known[first:].mean() > MOST)
 
 
 def _answer(
@@ -126,13 +155,13 @@ def _answer(
     rest: Mapping[str, tuple[int, ...]],
     unsure: Sequence[str],
     missing: Sequence[str],
-    has_groups: bool,
+    is_judged: bool,
 ) -> tuple[Answer, str]:
     if causes:
         more = f" And {len(causes) - 1} more." if len(causes) > 1 else ""
         return Answer.YES, f"{causes[0].headline}{more}"
-    if missing and (rest or not has_groups):
-        return Answer.CANNOT_TELL, f"Cannot tell: nothing measures {listed(missing)}."
+    if not is_judged or (missing and rest):
+        return Answer.CANNOT_TELL, f"Cannot tell: nothing measures {listed(missing or ['consumer_lag'])}."
     if not rest:
         return Answer.NO, "No group is held up on a broker."
     words = f"{plural(len(rest), 'group')} {'is' if len(rest) == 1 else 'are'} held up"
@@ -156,13 +185,15 @@ def _suspects(all_of: Neighbourhood) -> Iterator[_Suspect]:
     of_groups: set[str] = set()
     for group in sorted(brokers_of.keys() | all_of.clients_of.keys()):
         clients = all_of.clients_of.get(group, ())
-        own = [it for it in clients if it in by_client and len(users[it]) == 1]
-        if own and len(own) == len(clients):
+        shared = tuple(it for it in clients if len(users[it]) > 1)
+        own = [
+            it for it in clients if it in by_client
+        ]  # what no broker names reads nothing: a member without partitions
+        if own and not shared:
             of_groups |= set(own)
             brokers = {broker for client in own for broker in by_client[client]}
-            zero = np.zeros(len(all_of.times))
             lines = {
-                broker: np.sum([np.nan_to_num(by_client[client].get(broker, zero)) for client in own], axis=0)
+                broker: np.sum([by_client[client][broker] for client in own if broker in by_client[client]], axis=0)
                 for broker in brokers
             }
             yield _Suspect("group", group, clients, lines, "client_reads")
@@ -171,15 +202,32 @@ def _suspects(all_of: Neighbourhood) -> Iterator[_Suspect]:
             broker: one.read_bytes for broker, one in brokers_of.get(group, {}).items() if one.read_bytes is not None
         }
         if told:
-            yield _Suspect("group", group, clients, told, "topic_reads")
+            yield _Suspect("group", group, clients, told, "topic_reads", shared)
     for client, lines in sorted(by_client.items()):
         if client not in of_groups and not any(_has_bytes(all_of, group) for group in users.get(client, ())):
-            yield _Suspect("client", client, (client,), lines, "client_reads")
+            shared = (client,) if len(users.get(client, ())) > 1 else ()
+            yield _Suspect("client", client, (client,), lines, "client_reads", shared)
     writers: dict[str, dict[int, FloatArray]] = {}
     for (client, broker), line in all_of.writers.items():
         writers.setdefault(client, {})[broker] = line
     for client, lines in sorted(writers.items()):
         yield _Suspect("writer", client, (client,), lines, "client_writes")
+
+
+def _unnamed(all_of: Neighbourhood, suspects: Sequence[_Suspect]) -> Iterator[_Suspect]:
+    """What brokers give and take beside all that is told of anybody."""
+    for kind in ("client", "writer"):
+        lines: dict[int, FloatArray] = {}
+        for broker, own in all_of.servers.items():
+            if (whole := own.get(("broker_traffic", _TRAFFIC[kind]))) is not None:
+                same = [
+                    it.lines[broker]
+                    for it in suspects
+                    if (it.kind == "writer") == (kind == "writer") and broker in it.lines
+                ]
+                lines[broker] = whole - np.sum([np.nan_to_num(it) for it in same], axis=0) if same else whole
+        if lines:
+            yield _Suspect(kind, "", (), lines, "broker_traffic", is_named=False)
 
 
 def _has_bytes(all_of: Neighbourhood, group: str) -> bool:
@@ -205,18 +253,22 @@ class _Moved:
 
 
 def _moved(it: _Suspect, suspects: Sequence[_Suspect], all_of: Neighbourhood) -> _Moved | _NotAccused:
-    span = _rise(np.sum([np.nan_to_num(line) for line in it.lines.values()], axis=0), all_of.first)
+    told = {broker: line for broker, line in it.lines.items() if not np.isnan(line[: all_of.first]).all()}
+    if not told:
+        return _NotAccused("what it took before is not known", is_open=True)
+    span = _rise(np.sum([_filled(line) for line in told.values()], axis=0), all_of.first)
     if span is None:
         return _NotAccused("it takes no more than before")
-    rises = {broker: _risen(line, span) for broker, line in it.lines.items()}
+    rises = {broker: _risen(line, span) for broker, line in told.items()}
     whole = sum(max(0.0, rise) for rise in rises.values())
     brokers = tuple(sorted(broker for broker, rise in rises.items() if rise > 0 and rise >= TENTH * whole))
     before = sum(_mean(it.lines[broker][: span.begin]) for broker in brokers)
     now = sum(_mean(it.lines[broker][span.begin : span.end]) for broker in brokers)
-    given = sum(_given(all_of, broker, it.kind, slice(span.begin, span.end)) or 0.0 for broker in brokers)
+    part = slice(span.begin, span.end)
+    given = sum(_given(all_of, broker, kind, part) or 0.0 for broker in brokers for kind in ("group", "writer"))
     if now < APART * before or now - before < TENTH * given:
         return _NotAccused("it takes hardly more than before", now)
-    return _Moved(span, brokers, before, now, _share(it, suspects, all_of, brokers, span))
+    return _Moved(span, brokers, before, now, _share(it, suspects, brokers, span))
 
 
 def _judged(
@@ -239,17 +291,20 @@ def _judged(
     strains = tuple(
         found for broker in brokers for found in strains_of(all_of, broker, span.begin, span.end, peers=elsewhere)
     )
-    if not strains and all(is_watched(all_of, broker) for broker in brokers):
+    if not strains and all(is_watched(all_of, broker, span.begin, span.end) for broker in brokers):
         return _NotAccused("its brokers show no strain", now)
     if share <= MOST:
         return _NotAccused(f"it is {percent(share)} of the rise on its brokers, and others rise, too", now, True)
     cap, done, unread = _cap(it, suspects, all_of, brokers, span)
+    if it.shared:
+        cap, done = None, None  # it would hit the other groups
     ages = all_of.behind.get(it.name) if it.kind == "group" else None
     return BlamedCause(
         offender=Mover(
             kind=it.kind,
             name=it.name,
             clients=it.clients,
+            shared_clients=it.shared,
             brokers=brokers,
             since=float(all_of.times[span.begin]),
             until=float(all_of.times[span.end - 1]) if span.ends else None,
@@ -291,9 +346,15 @@ def _rise(line: FloatArray, first: int) -> Span | None:
     return Span(begin, end, end < len(line) - _FEW)
 
 
+def _filled(line: FloatArray) -> FloatArray:
+    """A line that goes on where it is not known: a page that is not there is neither a beginning nor an end."""
+    known = np.flatnonzero(~np.isnan(line))
+    return np.asarray(np.interp(np.arange(len(line)), known, line[known]), np.float64)
+
+
 def _mean(line: FloatArray) -> float:
-    """Mean of a reader's line; a broker that does not name a client gives it nothing."""
-    return float(np.nan_to_num(line).mean()) if len(line) else 0.0
+    """Mean of what is known of a reader's line; nothing if nothing is."""
+    return mean_of(line) or 0.0
 
 
 def _risen(line: FloatArray, span: Span) -> float:
@@ -306,18 +367,11 @@ def _given(all_of: Neighbourhood, broker: int, kind: str, part: slice) -> float 
     return None if line is None else mean_of(line[part])
 
 
-def _share(
-    it: _Suspect, suspects: Sequence[_Suspect], all_of: Neighbourhood, brokers: Sequence[int], span: Span
-) -> float:
-    """A suspect's part of all that is moved more than before on its brokers, what nobody explains among it."""
+def _share(it: _Suspect, suspects: Sequence[_Suspect], brokers: Sequence[int], span: Span) -> float:
+    """A suspect's part of all that is moved more than before on its brokers."""
     mine = sum(_risen(it.lines[broker], span) for broker in brokers)
     same = [one for one in suspects if (one.kind == "writer") == (it.kind == "writer")]
-    whole = 0.0
-    for broker in brokers:
-        rises = [_risen(one.lines[broker], span) for one in same if broker in one.lines]
-        was, told = (_given(all_of, broker, it.kind, part) for part in (slice(span.begin), slice(span.begin, span.end)))
-        unexplained = max(0.0, told - was - sum(rises)) if was is not None and told is not None else 0.0
-        whole += sum(max(0.0, rise) for rise in rises) + unexplained
+    whole = sum(max(0.0, _risen(one.lines[broker], span)) for broker in brokers for one in same if broker in one.lines)
     return mine / whole if whole > 0 else 0.0
 
 

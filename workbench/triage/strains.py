@@ -18,9 +18,13 @@ _COUNTS = ("under_replicated", "under_min_isr", "offline", "isr_shrinks")
 WATCHED = frozenset({*_PARTS, "request_handler_idle", "network_idle"})
 
 
-def is_watched(all_of: Neighbourhood, broker: int) -> bool:
-    """Whether a broker tells all that would show a strain."""
-    return {signal for signal, _ in all_of.servers.get(broker, {})} >= WATCHED
+def is_watched(all_of: Neighbourhood, broker: int, begin: int, end: int) -> bool:
+    """Whether a broker tells all that would show a strain in a span of the grid, and what is usual before it."""
+    own = all_of.servers.get(broker, {})
+    told = {
+        signal for (signal, _), line in own.items() if None not in (mean_of(line[:begin]), mean_of(line[begin:end]))
+    }
+    return told >= WATCHED
 
 
 def strains_of(

@@ -1,0 +1,88 @@
+"""Who slows whom where pages or lags are missing: a gap accuses nobody, clears nobody, and is not taken for the end of anything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tests.triage.brokers import END, WINDOW, Made, after, at
+from tests.triage.test_neighbours import LIMITS, SLOW, cluster, hog, neighbours, reasons
+from workbench.features.servers import neighbourhood
+from workbench.triage.blamed import Impact
+from workbench.triage.neighbours import blame
+from workbench.triage.verdict import Answer
+
+
+def without(made: Made, signals: set[str] | None, begin: float, end: float = 1.0) -> Impact:
+    """The answer if these signals (None: all of broker 1's page) are missing from one minute to another."""
+    samples = made.samples()
+    minutes = (pc.cast(samples["ts"], pa.int64()).to_numpy() / 1e6 - END.timestamp()) / 60
+    names, pages = samples["signal"].to_pylist(), samples["broker"].to_pylist()
+    is_meant = [
+        page == "kafka-1:9404" if signals is None else name in signals for name, page in zip(names, pages, strict=True)
+    ]
+    is_gone = np.array(is_meant) & (minutes >= begin) & (minutes < end)
+    return blame(neighbourhood(samples.filter(pa.array(~is_gone)), made.groups(), WINDOW), LIMITS)
+
+
+@pytest.mark.parametrize("lost", [-5.0, -2.5])
+def test_a_page_that_is_lost_ends_nothing(lost: float) -> None:
+    """A broker that is at its limit does not answer the scrape either."""
+    made = cluster()
+    hog(made, 1)
+    [cause] = without(made, None, lost).causes
+    assert cause.offender.name == "hog" and cause.offender.until is None
+    assert cause.offender.bytes_per_second == pytest.approx(5e7)
+
+
+def test_a_broker_without_a_page_clears_nobody() -> None:
+    """The others have theirs; the groups wait on the one that tells nothing."""
+    made = cluster()
+    hog(made, 1)
+    found = without(made, None, -99)
+    assert found.answer is Answer.CANNOT_TELL and found.missing == ("broker_traffic of broker 1",)
+
+
+def test_a_broker_that_tells_no_readers_clears_nobody() -> None:
+    """An agent with rules of its own leaves out clients and topics on one broker."""
+    made = cluster()
+    samples = made.samples()
+    is_gone = pc.and_(pc.equal(samples["signal"], "client_reads"), pc.equal(samples["broker"], "kafka-1:9404"))
+    found = blame(neighbourhood(samples.filter(pc.invert(pc.fill_null(is_gone, False))), made.groups(), WINDOW), LIMITS)
+    assert found.answer is Answer.CANNOT_TELL
+    assert found.missing == ("client_reads or topic_reads of broker 1",)
+
+
+@pytest.mark.parametrize("lost", [-10.0, -5.0])
+def test_a_lag_that_nobody_tells_any_more_is_no_all_clear(lost: float) -> None:
+    """The exporter has stopped, in the window or before it."""
+    found = without(cluster(strain=False), {"consumer_lag", "committed_offset", "log_end_offset"}, lost)
+    assert found.answer is Answer.CANNOT_TELL and "consumer_lag" in found.sentence
+
+
+@pytest.mark.parametrize(("gone", "back"), [(-22.0, -6.5), (-99.0, -6.5)])
+def test_who_is_busy_when_a_page_comes_back_is_not_accused(gone: float, back: float) -> None:
+    """The disk of broker 1 has become slow just then; who reads a lot there has done so all the time."""
+    made = Made()
+    made.well(2, 3)
+    made.own(1, "request_local_time", after(-6, 3, before=0.004), kind="FetchConsumer")
+    for broker in (1, 2):
+        neighbours(made, broker, slow=SLOW if broker == 1 else None)
+    for broker in (1, 2, 3):
+        made.traffic(broker, at(5.1e7))
+    made.group("busy", 1, at(50_000), clients=1)
+    made.reads("busy-0", 1, at(5e7))
+    found = without(made, None, gone, back)
+    assert not found.causes and found.answer is Answer.CANNOT_TELL
+    assert reasons(found)['group "busy"'] in ("it takes no more than before", "what it took before is not known")
+
+
+def test_strains_that_are_not_known_before_do_not_clear() -> None:
+    """Idle and request times are there since its rise only: that they are no worse than before nobody can say."""
+    made = cluster()
+    hog(made, 1)
+    own = {"network_idle", "response_send_time", "request_handler_idle", "request_queue_time", "request_local_time"}
+    [cause] = without(made, own, -99, -5.0).causes
+    assert cause.offender.name == "hog" and not cause.strains
