@@ -225,7 +225,7 @@ def _checked(plan: PulsarReplayPlan, it: PulsarWindow, admin: PulsarAdmin) -> Ch
         if whose is Ownership.MADE and not log.begins_at(plan.new_subscription, begin):
             raise GuardError(
                 f"An earlier run has made {plan.new_subscription!r} on {name}, and it does not begin at {begin}: it was interrupted.",
-                hint="Take it back first: workbench replay rollback, with the file next to the plan.",
+                hint="Take it back first: workbench replay rollback plan.rollback.json, the file next to the plan.",
             )
         return CheckedWindow(window=it, begin=begin, whose=whose)
     if log.stop < it.end:

@@ -259,7 +259,7 @@ def read_sealed(model: type[M], schema: str, path: Path, what: str) -> M:
     if not isinstance(document, dict) or document.get("schema") != schema:
         raise UsageError(
             f"{path} is not a {what} of a replay on Pulsar.",
-            hint="`workbench replay --help` says which file is for what.",
+            hint="`workbench replay plan` makes a plan, and `apply` the rollback file next to it.",
         )
     found = validated(model, document, path, what)
     if document.get("hash") != canonical_hash(document):
