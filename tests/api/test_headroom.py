@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.profiles.pages import PAGES
 from tests.servers import Script, scripted
+from tests.triage.brokers import WINDOW, Made, at
 from workbench.api import headroom as asked
 from workbench.api.headroom import Headroom, headroom
+from workbench.collect.capture import Capture, new_info
 from workbench.settings import load_settings
 
 _IDLE = re.compile(r"^(kafka_server_KafkaRequestHandlerPool_OneMinuteRate\S*) .*$", flags=re.MULTILINE | re.IGNORECASE)
@@ -46,3 +49,18 @@ def test_what_is_not_told_is_not_known(tmp_path: Path, monkeypatch: pytest.Monke
     assert measured(tmp_path, without, monkeypatch).unknown == "no broker tells how idle it is"
     assert measured(tmp_path, "", monkeypatch).unknown is not None
     assert measured(tmp_path, "", monkeypatch, profile="runtime") == Headroom()
+
+
+def test_a_broker_without_a_page_is_not_taken_for_idle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It leads a partition of the group, and only the others tell how idle they are."""
+    made = Made(1)
+    made.well(1)
+    made.group("g", 1, at(100.0))
+    made.group("g", 2, at(100.0))
+    info = new_info(cluster="c", source="watch", profiles=["jmx_kafka_broker"], window=WINDOW)
+    capture = Capture(info=info, samples=made.samples(), groups=made.groups())
+    monkeypatch.setattr(asked, "measure", lambda *_, **__: SimpleNamespace(capture=capture, window=WINDOW))
+    path = tmp_path / "workbench.toml"
+    path.write_text('[clusters.c]\nmetrics = ["http://b:1/metrics"]\nprofiles = ["jmx_kafka_broker"]\n')
+    found = headroom(load_settings(path).cluster("c"), group="g", config=path)
+    assert not found.busy and found.unknown == "broker 2 tells nothing of it"

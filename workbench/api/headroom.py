@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.api.measure import measure
 from workbench.api.requests import Measurements, Times
 from workbench.errors import WorkbenchError
-from workbench.humanize import percent
+from workbench.humanize import numbered, percent
 from workbench.numbers import PART
 
 if TYPE_CHECKING:
@@ -67,12 +67,16 @@ def headroom(cluster: Cluster, *, group: str, config: Path | None = None) -> Hea
         return Headroom(unknown=error.message)
     seen = neighbourhood(found.capture.samples, found.capture.groups, found.window)
     busy: dict[int, str] = {}
-    told = False
+    told: set[int] = set()
     for broker, signals in sorted(seen.servers.items()):
         for signal, who in _IDLE.items():
             lines = [line[seen.first :] for (name, _), line in signals.items() if name == signal]
             idle = [it for it in map(mean_of, lines) if it is not None]
-            told = told or bool(idle)
+            if idle:
+                told.add(broker)
             if idle and min(idle) < PART:
                 busy.setdefault(broker, f"{who} are idle for {percent(min(idle))} of the time")
-    return Headroom(busy=busy, unknown=None if told else "no broker tells how idle it is")
+    silent = [it for it in seen.brokers if it not in told]
+    if not told:
+        return Headroom(busy=busy, unknown="no broker tells how idle it is")
+    return Headroom(busy=busy, unknown=f"{numbered('broker', silent)} tells nothing of it" if silent else None)
