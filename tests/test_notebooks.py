@@ -122,7 +122,8 @@ def test_the_audit_that_ships_shows_what_an_audit_finds(monkeypatch: pytest.Monk
     assert list(opened.edges("payments").arrived) == ["100 %"] * 5
     assert set(opened.worst().stream) == {"orders", "clicks"}
     assert set(opened.gate().gate) == {"breach"}
-    assert opened.ledger.frame.sparkSession.sql("SELECT count(*) AS n FROM windows").first().n == 3 * 5 * 10
+    every = 3 * 5 * 10 - 6  # the collector of clicks has read 4 of 10 windows
+    assert opened.ledger.frame.sparkSession.sql("SELECT count(*) AS n FROM windows").first().n == every
     with pytest.raises(UsageError, match="no stream 'order'"):
         opened.edges("order")
 
