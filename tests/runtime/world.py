@@ -392,7 +392,9 @@ class World:
         for consumer in self.task.consumers:
             if (state := consumer.partitions.get(part)) is not None:
                 assert state.audit is not None
-                self.untold[part[1]] |= set(range(state.audit.meter.start, self.broker.committed.get(part, 0)))
+                _, under_way = (consumer._committer._under_way or {}).get(part, (None, 0))  # may be stored later
+                stop = max(self.broker.committed.get(part, 0), under_way)
+                self.untold[part[1]] |= set(range(state.audit.meter.start, stop))
 
     def _source(self, consumer: int) -> MemorySource:
         source: Any = self.task.consumers[consumer]._source
