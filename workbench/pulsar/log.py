@@ -6,7 +6,7 @@ Positions are those of Pulsar, `ledger:entry`. An entry is a batch of one or mor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from workbench.errors import EvidenceError
 from workbench.inputs import first_problem
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
 from workbench.pulsar.stats import PulsarAnswer
-from workbench.pulsar.topics import WHOLE, TopicName
+from workbench.pulsar.topics import WHOLE, TopicName, part_name
 from workbench.queues.position import Position
 
 
@@ -103,11 +103,6 @@ def place(text: str) -> Position:
     """
     ledger, entry = (int(word) for word in text.split(":"))
     return Position((ledger, entry))
-
-
-def part_name(topic: TopicName, partition: int) -> TopicName:
-    """Topic of one partition."""
-    return topic if partition == WHOLE else replace(topic, local=f"{topic.local}-partition-{partition}")
 
 
 def partitions_of(admin: PulsarAdmin, topic: TopicName) -> list[int]:

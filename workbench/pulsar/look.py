@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from workbench.errors import EvidenceError
 from workbench.inputs import first_problem
-from workbench.pulsar.stats import Known
+from workbench.pulsar.stats import Known, PulsarAnswer
 from workbench.pulsar.topics import WHOLE, TopicName, partition_of
 
 _POSITION = re.compile(r"(-?\d{1,19}):(-?\d{1,19})")
@@ -41,11 +41,7 @@ def _rate(value: object) -> object:
     return float(value) if isinstance(value, int | float) and 0 <= value < float("inf") else None
 
 
-class _Told(BaseModel):
-    model_config = ConfigDict(hide_input_in_errors=True, extra="ignore", frozen=True, strict=True)
-
-
-class DrainingHash(_Told):
+class DrainingHash(PulsarAnswer):
     """A hash of keys that moved to another consumer."""
 
     hash: int
@@ -53,7 +49,7 @@ class DrainingHash(_Told):
     blockedAttempts: Known = None  # noqa: N815
 
 
-class LookedConsumer(_Told):
+class LookedConsumer(PulsarAnswer):
     """A connected consumer."""
 
     consumerName: str = ""  # noqa: N815
@@ -67,7 +63,7 @@ class LookedConsumer(_Told):
     drainingHashesCount: Known = None  # noqa: N815
 
 
-class _Subscription(_Told):
+class _Subscription(PulsarAnswer):
     msgBacklog: Known = None  # noqa: N815
     msgDelayed: Known = None  # noqa: N815
     msgInReplay: Known = None  # noqa: N815
@@ -86,14 +82,14 @@ class _Subscription(_Told):
     throttled: int | None = None
 
 
-class _Topic(_Told):
+class _Topic(PulsarAnswer):
     subscriptions: dict[str, dict[str, Any]]
     backlogSize: Known = None  # noqa: N815
     backlogQuotaLimitSize: int | None = None  # noqa: N815 - -1: none
     backlogQuotaLimitTime: int | None = None  # noqa: N815
 
 
-class _Cursor(_Told):
+class _Cursor(PulsarAnswer):
     markDeletePosition: str | None = None  # noqa: N815
     readPosition: str | None = None  # noqa: N815
     messagesConsumedCounter: Known = None  # noqa: N815
@@ -105,19 +101,19 @@ class _Cursor(_Told):
     subscriptionHavePendingReplayRead: bool | None = None  # noqa: N815
 
 
-class _Ledger(_Told):
+class _Ledger(PulsarAnswer):
     ledgerId: int  # noqa: N815
     entries: Known = None
 
 
-class _Internal(_Told):
+class _Internal(PulsarAnswer):
     entriesAddedCounter: Known = None  # noqa: N815
     lastConfirmedEntry: str | None = None  # noqa: N815
     ledgers: list[_Ledger] = Field(default=[], max_length=_MOST_LEDGERS)
-    cursors: dict[str, _Cursor] = {}
+    cursors: dict[str, _Cursor] = Field(default={})
 
 
-class _Parts(_Told):
+class _Parts(PulsarAnswer):
     partitions: dict[str, Any]
 
 

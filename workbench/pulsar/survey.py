@@ -10,7 +10,7 @@ from urllib.parse import quote
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
 from workbench.pulsar.stats import SubscriptionPart, parse_partitions, parse_topic
-from workbench.pulsar.topics import WHOLE, TopicName, without_partitions
+from workbench.pulsar.topics import TopicName, part_name, without_partitions
 
 _OWN_TENANT = "pulsar"  # of brokers among themselves
 
@@ -81,11 +81,7 @@ def counted(admin: PulsarAdmin, parts: Sequence[SubscriptionPart], incomplete: l
     def count(part: SubscriptionPart) -> SubscriptionPart:
         if part.messages is not None or not part.entries:
             return part
-        topic = (
-            part.topic
-            if part.partition == WHOLE
-            else replace(part.topic, local=f"{part.topic.local}-partition-{part.partition}")
-        )
+        topic = part_name(part.topic, part.partition)
         try:
             found = admin.count_backlog(f"{topic.path}/subscription/{quote(part.subscription, safe='')}/analyzeBacklog")
         except SourceUnreachableError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 _NAME = re.compile(r"(persistent|non-persistent)://([^/]+)/([^/]+)/(.+)", re.DOTALL)
@@ -41,6 +41,11 @@ def partition_of(text: str) -> int:
     """Number of a partition by its topic's name; `WHOLE` if it is none."""
     found = _PARTITION.fullmatch(text)
     return int(found[2]) if found else WHOLE
+
+
+def part_name(topic: TopicName, partition: int) -> TopicName:
+    """Topic of one partition."""
+    return topic if partition == WHOLE else replace(topic, local=f"{topic.local}-partition-{partition}")
 
 
 def without_partitions(names: Iterable[str], partitioned: Collection[TopicName]) -> list[TopicName]:
