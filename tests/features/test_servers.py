@@ -12,7 +12,7 @@ from tests.profiles.pages import PAGES
 from tests.triage.brokers import END, WINDOW, Made, after, at
 from workbench.collect.capture import Capture, new_info, read_capture, write_capture
 from workbench.collect.scrape import Page, page_series
-from workbench.features.servers import OF_SERVERS, counted, neighbourhood
+from workbench.features.servers import OF_SERVERS, _at_most, counted, neighbourhood
 from workbench.profiles import load_profile
 from workbench.queues.views import GROUPS_SCHEMA
 from workbench.samples import SampleBatch
@@ -185,3 +185,10 @@ def test_a_page_that_does_not_tell_its_id_is_nobodys() -> None:
     batch.add("network_idle", {"broker": "b:1"}, [micros(1)], [0.9])
     found = neighbourhood(batch.to_arrow(), NOBODY, WINDOW)
     assert not found.servers and "server_start_time" in found.absent
+
+
+def test_an_unknown_size_of_records_bounds_nothing() -> None:
+    """Also where no record was committed: that is no missing value."""
+    given, records = np.array([0.0, 5.0]), np.array([0.0, 1.0])
+    assert _at_most(given, records, np.inf).tolist() == [0.0, 5.0]
+    assert _at_most(given, records, 2.0).tolist() == [0.0, 2.0]

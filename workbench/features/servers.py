@@ -348,7 +348,7 @@ def _groups(
     sizes = {key: _record_bytes(given, of_topic[key], first) for key, given in topic_reads.items() if key in of_topic}
     for (group, broker), mine in reads.items():
         parts = [
-            np.minimum(topic_reads[topic, broker] * _share(line, of_topic[topic, broker]), line * size)
+            _at_most(topic_reads[topic, broker] * _share(line, of_topic[topic, broker]), line, size)
             for topic, line in mine.items()
             if (size := sizes.get((topic, broker))) is not None
         ]
@@ -359,6 +359,11 @@ def _groups(
             read_bytes=_sum(parts) if len(parts) == len(mine) else None,
         )
     return found, unread
+
+
+def _at_most(given: FloatArray, records: FloatArray, record_bytes: float) -> FloatArray:
+    """Bytes that a group got, as its records bound them; an infinite size bounds nothing, and no record times it is no number."""
+    return given if np.isinf(record_bytes) else np.minimum(given, records * record_bytes)
 
 
 def _record_bytes(given: FloatArray, read: FloatArray, first: int) -> float:
