@@ -94,7 +94,7 @@ class Replay:
 
         Args:
             confirm: name and number, or the hash; None: only the safety checks.
-            busy: brokers without room for more reading, of `headroom`; None: it is asked.
+            busy: brokers without room for more reading, of `headroom`; None: it is asked, unless they are allowed.
             sleep: waits for the time during which the group's commits must not move; from its end on, the run completes.
 
         Raises:
@@ -108,11 +108,13 @@ class Replay:
         if confirm is not None:
             of_plan(self.plan).check(confirm)
         chosen = limits or ReplayLimits()
+        if busy is None:
+            busy = {} if chosen.allow_busy_brokers else self.headroom().busy
         options = ApplyOptions(
             limits=chosen,
             quiet_seconds=quiet_seconds,
             dry_run=confirm is None,
-            busy=self.headroom().busy if busy is None else busy,
+            busy=busy,
         )
         return apply_plan(self.plan, self.path, self.gateway, Journal.of_user(), options, sleep=sleep)
 
