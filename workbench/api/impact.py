@@ -30,7 +30,7 @@ class ImpactResult:
         cluster: its name.
         found: causes, each with its offender, victims and what was compared; readers that are not accused; the answer.
         actions: of each cause, a cap with its command, and the way back.
-        brokers: what is wrong with brokers, whoever reads, with the groups that it hits.
+        brokers: what is wrong with brokers, no matter who reads, with the groups that it hits.
         incomplete: what the sources have left out, a sentence each.
     """
 

@@ -5,7 +5,7 @@
    again; a replay of some ranges covers these. Where only a part of a row is covered, how many of its records lie in that part nobody
    knows, unless each of its positions is a record of one window. Its counts are *bounds* then, never a guess.
 3. Rows that *add* (a replay of what was lost) are a line of their own: what they gave out comes on top. What they took in counts where
-   nobody else has taken it in: a log gives the same records to whoever reads it.
+   nobody else has taken it in: a log gives the same records to every reader.
 4. A position that no row covers, between rows that do, is unknown: a row is missing, not necessarily its records.
 
 A *line* is one point of one partition, without or with what adds. Most lines have one incarnation whose rows lie end to end: a sum over

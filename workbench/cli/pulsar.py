@@ -111,7 +111,7 @@ def config_check(
 ) -> int:
     """Check six settings of a broker that have made incidents. Changes nothing.
 
-    FILES are broker.conf, bookkeeper.conf, or JSON as pulsar-admin prints it; a later one stands over an earlier one. Without them, the
+    FILES are broker.conf, bookkeeper.conf, or JSON as pulsar-admin prints it; a later one overrides an earlier one. Without them, the
     broker behind the cluster's admin URL is asked. What is not set there is "cannot tell".
 
     Exit code 3 if a setting is at risk, 4 if of one it cannot be told.

@@ -221,7 +221,7 @@ def _head(plan: PulsarReplayPlan) -> None:
     )
     say(f"Retention: {one_line(plan.retention)}.")
     if plan.ttl_seconds:
-        say(f"Time-to-live: {duration(plan.ttl_seconds)}; brokers acknowledge what is older, whoever has read it.")
+        say(f"Time-to-live: {duration(plan.ttl_seconds)}; brokers acknowledge what is older, read or not.")
     for warning in plan.warnings():
         say(f"! {one_line(warning)}")
 

@@ -6,7 +6,7 @@ Two series of a profile have the same canonical labels if they differ only in la
   *copies*. The measurement counts once. One source is used as long as it has samples; another one fills its gaps.
 - a label of the metric itself on a counter (an error type): *parts*. They are added up.
 - the same client id on two pods: two *members*.
-- labels of whoever owns the partition (a client id): *owners*, one after the other; a former one's series stands (`collect.owners`).
+- labels of the partition's owner (a client id): *owners*, one after the other; a former one's series stands (`collect.owners`).
 - two clusters. No sum or choice would be right, so this is refused. A label such as `cluster` tells them apart; where only the scrape
   target differs, the offsets do: one log has one end. If that is so for a few groups or topics alone, those have no usable values.
 """
