@@ -199,7 +199,7 @@ class AuditLedger:
 
         Args:
             since_ms, until_ms: windows that begin in [since, until), ms since the epoch; None: all.
-            arrived: file or folder (Parquet or JSON lines) with a column `id` of what came out; needed where more than two of many
+            arrived: file or folder (Parquet or JSON lines) with a column `id` of what came out; needed where more than a few
                 records are missing.
 
         Raises:
@@ -212,15 +212,13 @@ class AuditLedger:
             raise UsageError(f"There is no layer {layer!r}.", hint=f"There are: {', '.join(self.settings.layers)}.")
         with answering(self.settings.rows):
             found = intervals(self.source, stream=stream, layer=layer, since_ms=since_ms, until_ms=until_ms)
-        # Where as many were lost as doubled, only what arrived can tell.
-        lost = [it for it in found if it.lost > 0 or arrived is not None or not it.is_told]
-        if not lost:
+        if not found:
             return []
         if self.cluster is None:
             raise UsageError("The records are on no cluster that is known.", hint="Name it with --cluster.")
         spark = self.source.sparkSession
         spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
-        for it in lost:
+        for it in found:
             spans.setdefault((it.topic, it.partition), []).append((it.start, it.stop))
         records = records_of(spark, self.cluster, spans)
         came = None if arrived is None else ids_in(spark, Path(arrived))
@@ -230,11 +228,11 @@ class AuditLedger:
                 [row for row in records.get((it.topic, it.partition), ()) if it.start <= row["offset"] < it.stop],
                 came,
             )
-            for it in lost
+            for it in found
         )
-        open_or_lost = [it for it in named if it.offsets or it.interval.lost > 0 or not it.interval.is_told]
+        missing = [it for it in named if it.offsets is None or it.offsets]
         with answering(self.settings.rows):
-            return without_repaired(open_or_lost, repaired(self.source, stream=stream, layer=layer))
+            return without_repaired(missing, repaired(self.source, stream=stream, layer=layer))
 
     def write(self, folder: Path) -> dict[str, int]:
         """Write all windows as Parquet into a new folder; return their number by arrival.

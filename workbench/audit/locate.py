@@ -1,15 +1,15 @@
 """Which records are missing inside a layer: the positions of rows that do not add up, and then the very records, read once more.
 
-What a layer took in and gave out of the same positions is in rows with the same borders. Where their counts differ, only that interval
-is read again. Of its records, `k` are missing, and their hashes add up to a known number: if `k` is one or two, or all of them, that
-names them; else what arrived must be at hand (`arrived`).
+What a layer took in and gave out of the same positions is in rows with the same borders. Where their counts or sums differ, only that
+interval is read again. The hashes of what is missing, less those of what came out once too often, add up to a known number: where these
+are few, that names them; else what arrived must be at hand (`arrived`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 from math import comb
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from workbench.spark.columns import columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MOST_TRIED = 20_000
+_MOST_TRIED = 20_000  # sums of one half; or as many as there are records, so that one or two are always found
 _PLACE = ("stream", "layer", "topic", "partition", "start", "stop", "incarnation", "sequence")
 
 
@@ -96,11 +96,21 @@ def intervals(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedInterval:
-    """What an interval has lost: `offsets`, or, if nobody can tell which, None and the number of those that it may be."""
+    """What an interval has lost: `offsets` (none: what is too many, is all that is odd), or, if nobody can tell which, None and the
+    number of those that it may be."""
 
     interval: Interval
     offsets: Sequence[int] | None
     candidates: int
+
+    @property
+    def unnamed(self) -> int:
+        """How many are missing, at least, of which nobody can tell which they are."""
+        if self.offsets is not None:
+            return 0
+        # As many came out as went in, and not the same ones.
+        is_exchanged = self.interval.is_told and self.interval.lost == 0
+        return 1 if is_exchanged else max(0, self.interval.lost)
 
 
 def repaired(rows: DataFrame, *, stream: str, layer: str) -> list[Interval]:
@@ -146,50 +156,77 @@ def name_missing(
         arrived: hashes of ids that came out, and how often; None: not at hand.
     """
     found = [(int(it["offset"]), it["hash"]) for it in records]
-    hashes: dict[int, list[int]] = {}
-    for offset, hashed in found:
-        if hashed is not None:
-            hashes.setdefault(hashed, []).append(offset)
+    hashed = [(offset, value) for offset, value in found if value is not None]
     offsets: list[int] | None = None
     if not interval.is_told:
         pass
-    elif arrived is not None and all(hashed is not None for _, hashed in found):
-        offsets = _not_arrived(interval, [(offset, hashed) for offset, hashed in found if hashed is not None], arrived)
+    elif arrived is not None and len(hashed) == len(found):
+        gone = [it for it in hashed if not arrived.get(it[1])]
+        offsets = [offset for offset, _ in gone] if _is_proven(interval, hashed, gone) else None
     elif interval.lost == len(found):
         offsets = [offset for offset, _ in found]
-    elif interval.sum is not None and interval.lost == 1:
-        offsets = _only(hashes.get(interval.sum, []))
-    elif interval.sum is not None and interval.lost == 2:
-        offsets = _pair(found, hashes, interval.sum)
+    elif interval.sum is not None:
+        offsets = _by_sum(interval.lost, interval.sum, hashed)
     return NamedInterval(interval=interval, offsets=offsets, candidates=len(found))
 
 
-def _not_arrived(interval: Interval, found: Sequence[tuple[int, int]], arrived: Mapping[int, int]) -> list[int] | None:
-    """Those that did not arrive, if they and some that came out more than once make up the interval's number and sum."""
-    gone = [(offset, hashed) for offset, hashed in found if not arrived.get(hashed)]
-    doubled = len(gone) - interval.lost
-    if doubled < 0 or (interval.sum is None and doubled):
+def _is_proven(interval: Interval, hashed: Sequence[tuple[int, int]], gone: Sequence[tuple[int, int]]) -> bool:
+    """Whether these, and some others that came out once too often, make up the interval's number and sum."""
+    more = len(gone) - interval.lost
+    if interval.sum is None or more < 0:
+        return more == 0
+    names = {value for _, value in gone}
+    others = [it for it in hashed if it[1] not in names]
+    rest = interval.sum - sum(value for _, value in gone)
+    return bool(_explained(rest, (), others, 0, more))
+
+
+def _by_sum(lost: int, total: int, hashed: Sequence[tuple[int, int]]) -> list[int] | None:
+    """The smallest set that is missing, beside what came out once too often, of which the hashes make up the sum; None: nobody knows.
+
+    Another set with the same sum of 64 bits would be chance: the next larger ones need not be asked.
+    """
+    for gone in range(max(0, lost), len(hashed) + 1):
+        found = _explained(total, hashed, hashed, gone, gone - lost)
+        if found is None:
+            return None
+        if found:
+            return sorted(found.pop()) if len(found) == 1 else None
+    return None
+
+
+def _explained(
+    total: int, gone: Sequence[tuple[int, int]], more: Sequence[tuple[int, int]], missing: int, doubled: int
+) -> set[frozenset[int]] | None:
+    """Each set of `missing` offsets whose hashes, less those of `doubled` others, add up to `total`; None: too many to try.
+
+    Met in the middle: the sums of one half are looked up among those of the other.
+    """
+    first, second = (missing + 1) // 2, missing // 2
+    above, below = doubled // 2, (doubled + 1) // 2
+    most = max(_MOST_TRIED, len(more))
+    if max(_ways(gone, more, first, above), _ways(gone, more, second, below)) > most:
         return None
-    if interval.sum is not None:
-        rest = signed(sum(hashed for _, hashed in gone) - interval.sum)
-        more = sorted({hashed for _, hashed in found if arrived.get(hashed, 0) > 1})
-        if comb(len(more) + doubled - 1, doubled) > _MOST_TRIED if more else doubled:
-            return None
-        if all(signed(sum(some)) != rest for some in combinations_with_replacement(more, doubled)):
-            return None
-    return [offset for offset, _ in gone]
-
-
-def _only(some: list[int]) -> list[int] | None:
-    return some if len(some) == 1 else None
-
-
-def _pair(found: Sequence[tuple[int, int | None]], hashes: Mapping[int, list[int]], total: int) -> list[int] | None:
-    pairs = {
-        (offset, other)
-        for offset, hashed in found
-        if hashed is not None
-        for other in hashes.get(signed(total - hashed), ())
-        if other > offset
+    halves: dict[int, list[frozenset[int]]] = {}
+    for value, offsets in _sums(gone, more, second, below):
+        halves.setdefault(signed(value), []).append(offsets)
+    return {
+        offsets | other
+        for value, offsets in _sums(gone, more, first, above)
+        for other in halves.get(signed(total - value), ())
+        if not offsets & other
     }
-    return list(pairs.pop()) if len(pairs) == 1 else None
+
+
+def _ways(gone: Sequence[Any], more: Sequence[Any], missing: int, doubled: int) -> int:
+    return comb(len(gone), missing) * (comb(len(more) + doubled - 1, doubled) if doubled else 1)
+
+
+def _sums(
+    gone: Sequence[tuple[int, int]], more: Sequence[tuple[int, int]], missing: int, doubled: int
+) -> Iterator[tuple[int, frozenset[int]]]:
+    extras = [sum(value for _, value in some) for some in combinations_with_replacement(more, doubled)]
+    for lacking in combinations(gone, missing):
+        total, offsets = sum(value for _, value in lacking), frozenset(offset for offset, _ in lacking)
+        for extra in extras:
+            yield total - extra, offsets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural, printable
 from workbench.screen import say, tell, write_json
+
+if TYPE_CHECKING:
+    from workbench.audit.locate import NamedInterval
 
 _COLUMNS = (
     "stream", "window_ms", "edge", "state", "arrival", "from_low", "from_high", "to_low", "to_high", "lost_low", "lost_high",
@@ -136,7 +139,7 @@ def gate_command(source: dict[str, Any], stream: str, since: str, until: str, gr
 @click.option(
     "--arrived",
     type=click.Path(path_type=Path),
-    help="File or folder with a column `id` of what came out (Parquet, JSON lines): needed where more than two records are missing.",
+    help="File or folder with a column `id` of what came out (Parquet, JSON lines): needed where more than a few records are missing.",
 )
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="File for `replay plan --from-audit`.")
 @json_option
@@ -161,7 +164,7 @@ def missing_command(
     found = ledger.missing(stream, layer, since_ms=first, until_ms=last, arrived=arrived)
     named = MissingRecords.of(
         stream, layer, [(it.interval.topic, it.interval.partition, it.offsets or ()) for it in found],
-        unnamed=sum(max(0, it.interval.lost) for it in found if it.offsets is None),
+        unnamed=sum(it.unnamed for it in found),
     )  # fmt: skip
     if out is not None:
         write_missing(out, named)
@@ -175,12 +178,7 @@ def missing_command(
             tell(f"{printable(part.topic)}-{part.partition}: {shown}{' …' if len(part.ranges) > _MOST_SHOWN else ''}")
         for it in (it for it in found if it.offsets is None):
             where = f"{printable(it.interval.topic)}-{it.interval.partition} [{it.interval.start}, {it.interval.stop})"
-            if it.interval.is_told:
-                tell(
-                    f"{where}: {plural(it.interval.lost, 'record')} of {it.candidates}; which, only --arrived can tell, if it has all."
-                )
-            else:
-                tell(f"{where}: rows are missing or cover it in part, so it cannot be told what is missing.")
+            tell(f"{where}: {_why_unnamed(it)}")
         say(
             f"{plural(named.records, 'record')} missing and named"
             + (f", {named.unnamed} not named." if named.unnamed else ".")
@@ -188,6 +186,18 @@ def missing_command(
     if any(it.offsets is None for it in found):
         return ExitCode.EVIDENCE
     return ExitCode.FINDINGS if named.records else ExitCode.OK
+
+
+def _why_unnamed(it: NamedInterval) -> str:
+    lost = it.interval.lost
+    if not it.interval.is_told:
+        return "rows are missing or cover it in part, so it cannot be told what is missing."
+    only = "only --arrived can tell, if it has all."
+    if lost > 0:
+        return f"{plural(lost, 'record')} of {it.candidates} missing, or more, if others came out twice; which, {only}"
+    if lost == 0:
+        return f"at least 1 record of {it.candidates} missing, and as many came out twice; which, {only}"
+    return f"{plural(-lost, 'record')} too many came out; whether any of {it.candidates} is missing too, {only}"
 
 
 command.add_command(compare_command)
