@@ -204,7 +204,7 @@ def test_the_ledger_is_the_truth_of_three_killed_processes(broker: Broker, tmp_p
         for offset in range(start, stop)
     }
     gone = {(number, offset) for number, offset, name in log if name in made.lost}
-    assert (named, found["unnamed"], shown.returncode) == (gone, 0, 3), shown.stderr
+    assert (named, found["unnamed"], shown.returncode) == (gone, 0, 3), shown.stdout + shown.stderr
     repair(made, found, settings, tmp_path)
     after = [row for row in audit(name="orders", config=settings).rows(stream="orders") if row["edge"] == "collector"]
     assert sum(row["lost_high"] for row in after) == 0

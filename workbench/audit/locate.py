@@ -7,6 +7,7 @@ are few, that names them; else what arrived must be at hand (`arrived`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, combinations_with_replacement
@@ -20,7 +21,7 @@ from workbench.spark.columns import columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MOST_TRIED = 20_000  # sums of one half; or as many as there are records, so that one or two are always found
+_MOST_TRIED = 200_000  # sums of one half; or as many as there are records, so that one or two are always found
 _PLACE = ("stream", "layer", "topic", "partition", "start", "stop", "incarnation", "sequence")
 
 
@@ -162,7 +163,7 @@ def name_missing(
         pass
     elif arrived is not None and len(hashed) == len(found):
         gone = [it for it in hashed if not arrived.get(it[1])]
-        offsets = [offset for offset, _ in gone] if _is_proven(interval, hashed, gone) else None
+        offsets = [offset for offset, _ in gone] if _is_proven(interval, hashed, gone, arrived) else None
     elif interval.lost == len(found):
         offsets = [offset for offset, _ in found]
     elif interval.sum is not None:
@@ -170,15 +171,22 @@ def name_missing(
     return NamedInterval(interval=interval, offsets=offsets, candidates=len(found))
 
 
-def _is_proven(interval: Interval, hashed: Sequence[tuple[int, int]], gone: Sequence[tuple[int, int]]) -> bool:
+def _is_proven(
+    interval: Interval,
+    hashed: Sequence[tuple[int, int]],
+    gone: Sequence[tuple[int, int]],
+    arrived: Mapping[int, int],
+) -> bool:
     """Whether these, and some others that came out once too often, make up the interval's number and sum."""
     more = len(gone) - interval.lost
     if interval.sum is None or more < 0:
         return more == 0
-    names = {value for _, value in gone}
-    others = [it for it in hashed if it[1] not in names]
+    stand = Counter(value for _, value in hashed)
+    others = [(0, value) for value in stand if arrived.get(value)]
+    # Those that arrived more often than they stand here are the likely ones; a store that keeps an id once shows none.
+    likely = [it for it in others if arrived[it[1]] > stand[it[1]]]
     rest = interval.sum - sum(value for _, value in gone)
-    return bool(_explained(rest, (), others, 0, more))
+    return any(_explained(rest, (), some, 0, more) for some in (likely, others))
 
 
 def _by_sum(lost: int, total: int, hashed: Sequence[tuple[int, int]]) -> list[int] | None:

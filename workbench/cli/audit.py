@@ -178,7 +178,7 @@ def missing_command(
             tell(f"{printable(part.topic)}-{part.partition}: {shown}{' …' if len(part.ranges) > _MOST_SHOWN else ''}")
         for it in (it for it in found if it.offsets is None):
             where = f"{printable(it.interval.topic)}-{it.interval.partition} [{it.interval.start}, {it.interval.stop})"
-            tell(f"{where}: {_why_unnamed(it)}")
+            tell(f"{where}: {_why_unnamed(it, is_at_hand=arrived is not None)}")
         say(
             f"{plural(named.records, 'record')} missing and named"
             + (f", {named.unnamed} not named." if named.unnamed else ".")
@@ -188,11 +188,11 @@ def missing_command(
     return ExitCode.FINDINGS if named.records else ExitCode.OK
 
 
-def _why_unnamed(it: NamedInterval) -> str:
+def _why_unnamed(it: NamedInterval, *, is_at_hand: bool) -> str:
     lost = it.interval.lost
     if not it.interval.is_told:
         return "rows are missing or cover it in part, so it cannot be told what is missing."
-    only = "only --arrived can tell, if it has all."
+    only = "what arrived does not prove." if is_at_hand else "only --arrived can tell, if it has all."
     if lost > 0:
         return f"{plural(lost, 'record')} of {it.candidates} missing, or more, if others came out twice; which, {only}"
     if lost == 0:
