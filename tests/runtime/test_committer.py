@@ -12,6 +12,7 @@ from tests.runtime.test_runtime import config
 from workbench.runtime.committer import Committer, is_of_another_topic
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.partition import PartitionState
+from workbench.runtime.tracker import OffsetTracker
 
 
 class Made:
@@ -92,7 +93,8 @@ def test_a_commit_that_would_go_back_is_counted_and_not_sent() -> None:
     it = Made()
     it.do(5)
     it.committer.commit_now([it.state])
-    it.state.tracker._committable = 2
+    it.state.tracker = OffsetTracker()
+    it.state.tracker.begin(2)
     it.state.committed = None
     it.committer.commit_now([it.state])
     assert it.source.history == [{("t", 0): 5}]

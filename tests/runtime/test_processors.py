@@ -137,7 +137,7 @@ def test_timeouts_leave_nothing_behind() -> None:
     go, metrics = threading.Semaphore(0), RuntimeMetrics("g", gauges=lambda: ())
 
     def handle(item: Event) -> None:
-        metrics.attempted("t", "m", "x", ProcessingOutcome.OK, 0.0)
+        metrics.attempted("t", "x", ProcessingOutcome.OK, 0.0)
         go.acquire(timeout=20)
 
     it = Pool(handle)

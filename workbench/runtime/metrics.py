@@ -44,12 +44,12 @@ GaugeReading = tuple[str, tuple[str, ...], float]
 class RuntimeMetrics:
     """Counters and histograms that the threads write, and gauges that are computed at a scrape."""
 
-    def __init__(self, group: str, *, gauges: Callable[[], Iterable[GaugeReading]]) -> None:
+    def __init__(self, group: str, *, member: str = "", gauges: Callable[[], Iterable[GaugeReading]]) -> None:
         self.registry = CollectorRegistry()
         self._group = group
         self._types: set[str] = set()
         self._attempts = AttemptBook(PROCESS_TIME_BUCKETS)
-        self._member = ""
+        self._member = member  # of all attempts
         # (topic, partition, member): removed when the partition is revoked; a stale series would look like a stuck partition
         self._enqueue_times: dict[tuple[str, int, str], Tally] = {}
         self._deserialized: dict[tuple[str, str], int] = {}
@@ -106,9 +106,8 @@ class RuntimeMetrics:
         """Remove the series of a revoked partition."""
         self._enqueue_times.pop((topic, partition, member), None)
 
-    def attempted(self, topic: str, member: str, event_type: str, outcome: ProcessingOutcome, seconds: float) -> None:
-        """Count one attempt of a processor, with outcome and duration. All attempts of a runtime have the same member label."""
-        self._member = member
+    def attempted(self, topic: str, event_type: str, outcome: ProcessingOutcome, seconds: float) -> None:
+        """Count one attempt of a processor, with outcome and duration."""
         label = event_type if event_type in self._types else self.type_label(event_type)
         self._attempts.count(topic, label, outcome, seconds)
 

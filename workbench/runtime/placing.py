@@ -14,7 +14,7 @@ from workbench.runtime.delay import DelayQueue
 from workbench.runtime.event import Event
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.partition import EventTarget
-from workbench.runtime.processors import Processors, Slot
+from workbench.runtime.processors import Processors, Slot, queue_index
 
 
 class Placing:
@@ -74,14 +74,18 @@ class Placing:
     def _enqueue(self, events: Iterable[Event], *, are_due: bool) -> None:
         batches: dict[Slot, list[Event]] = {}
         others_are_delayed = self.delayed.is_on_the_way  # read once: every event takes this path
+        pool_for, held = self._processors.pool_for, self._held
         for event in events:
             if not are_due and (event.delay_until_ms is not None or others_are_delayed) and self._is_delayed(event):
                 others_are_delayed = True
                 continue
-            slot = self._slot(event)
-            if slot is None:
+            pool = pool_for(event.type)
+            if pool is None:  # an event type without a processor must not block the partition
+                self._metrics.undecodable.labels(self._group, event.record.topic).inc()
+                self._give_up(event, "no_processor")
                 continue
-            if slot in self._held:
+            slot = pool.slots[queue_index(event.lane, len(pool.slots))]
+            if slot in held:
                 self._hold(slot, event)  # behind the other events without room, or it would overtake one of its key
             elif (batch := batches.get(slot)) is not None:
                 batch.append(event)
@@ -93,21 +97,11 @@ class Placing:
             for event in refused:
                 self._hold(slot, event)
 
-    def _slot(self, event: Event) -> Slot | None:
-        pool = self._processors.pool_for(event.type)
-        if pool is None:  # an event type without a processor must not block the partition
-            self._metrics.undecodable.labels(self._group, event.record.topic).inc()
-            self._give_up(event, "no_processor")
-            return None
-        return pool.slot_for(event.lane)
-
     def _observe_entry(self, batch: Sequence[Event], refused: Sequence[Event]) -> None:
         now = self._clock()
-        if not refused:
-            for event in batch:
-                event.owner.enqueue_time.observe(now - event.decoded_at)
-            return
-        for event in batch[: len(batch) - len(refused)]:  # rejected events are always the end of a batch
+        if refused:
+            batch = batch[: len(batch) - len(refused)]  # rejected events are always the end of a batch
+        for event in batch:
             event.owner.enqueue_time.observe(now - event.decoded_at)
 
     def _place_held(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from workbench.runtime.event import Event, Lane
 
@@ -46,7 +46,7 @@ class KeyedQueue:
         room = self.capacity - self._parked_events - len(self._retries)
         return len(self._waiting) / room if room > 0 else 1.0
 
-    def put(self, events: Iterable[Event]) -> list[Event]:
+    def put(self, events: Sequence[Event]) -> list[Event]:
         """Add events in order while there is room; return the rest, in order.
 
         After the first rejected event all later ones are rejected, to keep the order.
@@ -54,6 +54,9 @@ class KeyedQueue:
         refused: list[Event] = []
         with self._lock:
             room = self.capacity - len(self)
+            if len(events) <= room and not self._parked:
+                self._waiting.extend(events)
+                events = ()  # the usual case
             for event in events:
                 line = self._parked.get(event.lane) if self._parked else None
                 if refused or room <= 0 or (line is not None and len(line) >= self._parked_limit):

@@ -70,7 +70,7 @@ class Task:
         ):  # a switch brings ranges that no settings have checked
             raise ConfigError(f"ranges: {others[0]} is none of the topics, so its ranges would never end.")
         self.config = config
-        self.metrics = RuntimeMetrics(config.group, gauges=self._gauges)
+        self.metrics = RuntimeMetrics(config.group, member=config.client_id, gauges=self._gauges)
         queue = queue_of(config)
         self.processors = Processors(
             _with_own_pools(handlers, config),
@@ -229,8 +229,7 @@ class Task:
 
     def attempted(self, event: Event, seconds: float, outcome: ProcessingOutcome) -> None:
         """See `Reporter`."""
-        topic, member = event.record.topic, self.config.client_id
-        self.metrics.attempted(topic, member, event.type, outcome, seconds)
+        self.metrics.attempted(event.record.topic, event.type, outcome, seconds)
         if outcome is ProcessingOutcome.SKIP and (audit := event.owner.audit) is not None:
             audit.left_out(event.offset, SKIPPED)
 

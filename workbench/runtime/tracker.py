@@ -1,12 +1,11 @@
 """Offset tracker of one partition: which offsets are finished, and which commit is safe.
 
-Two min-heaps hold the offsets in flight and the finished ones; comparing their tops has three cases. A commit never passes an
-unfinished offset, so a crash repeats work but loses none.
+Offsets in flight are kept in the order in which they were read. A commit never passes the first of them, so a crash repeats work but
+loses none.
 """
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, field
 
 
@@ -15,14 +14,21 @@ class OffsetTracker:
     """Tracks one assignment of one partition. Not thread-safe: only its consumer thread calls it.
 
     Only received offsets count, so gaps (compaction, transaction markers) do not block a commit.
+
+    Attributes:
+        anomalies: reports of offsets that were not in flight.
     """
 
-    # (offset, record timestamp in ms, monotonic time at which it was read)
-    _processing: list[tuple[int, int, float]] = field(default_factory=list)
-    _finished: list[int] = field(default_factory=list)
-    _committable: int | None = None
-    _highest: int = -1
+    # By offset: record timestamp in ms, monotonic time at which it was read, the offset behind the record read before it, and how many
+    # were read before it.
+    _open: dict[int, tuple[int, float, int, int]] = field(default_factory=dict)
+    _read: int = 0
+    _next: int = 0  # the offset behind the last one that was read
     _passed: int = 0
+    _below: int = 0  # number of those read below the first in flight
+    _committable: int | None = None
+    _oldest: tuple[int, int, float] | None = None
+    _highest: int = -1  # of those that are finished
     anomalies: int = 0
 
     def begin(self, offset: int) -> None:
@@ -30,17 +36,23 @@ class OffsetTracker:
         self._committable = offset
 
     def started(self, offset: int, timestamp_ms: int, now: float) -> None:
-        """An offset was read and its processing begins."""
-        entry = (offset, timestamp_ms, now)
-        if offset > self._highest:  # behind all others a heap just grows
-            self._highest = offset
-            self._processing.append(entry)
-        else:
-            heapq.heappush(self._processing, entry)
+        """An offset was read and its processing begins.
+
+        Raises:
+            ValueError: if it is not above all others: the log has begun anew, and its offsets need a tracker of their own.
+        """
+        if offset < self._next:
+            raise ValueError(f"offset {offset} was read after {self._next - 1}")
+        self._open[offset] = (timestamp_ms, now, self._next, self._read)
+        self._next = offset + 1
+        self._read += 1
 
     def finished(self, offset: int) -> None:
         """Note that an offset is finished: processed or dead-lettered."""
-        heapq.heappush(self._finished, offset)
+        if self._open.pop(offset, None) is None:  # a second report
+            self.anomalies += 1
+        elif offset > self._highest:
+            self._highest = offset
 
     def passed(self, offset: int) -> None:
         """Everything below `offset` was read: offsets without a record of their own here count as finished."""
@@ -48,24 +60,16 @@ class OffsetTracker:
 
     def committable(self) -> int | None:
         """Offset to commit: one past the last finished offset without a hole before it, or the start offset. None: nothing yet."""
-        processing, finished = self._processing, self._finished
-        while finished:
-            if processing and processing[0][0] < finished[0]:
-                break  # the oldest is still in flight: later offsets must wait
-            if processing and processing[0][0] == finished[0]:
-                offset = heapq.heappop(processing)[0]
-                heapq.heappop(finished)
-                self._committable = offset + 1 if self._committable is None else max(self._committable, offset + 1)
-            else:
-                # Finished, but not in flight: a replay to an earlier state, or a second report. Drop it.
-                heapq.heappop(finished)
-                self.anomalies += 1
-        if (
-            self._passed
-            and self._passed > (self._committable or 0)
-            and (not processing or processing[0][0] >= self._passed)
-        ):
-            self._committable = self._passed
+        safe, first = self._committable or 0, next(iter(self._open), None)
+        if first is None:
+            self._oldest, reach, self._below = None, self._next, self._read
+        else:
+            timestamp_ms, at, reach, self._below = self._open[first]
+            self._oldest = first, timestamp_ms, at
+        if first is None or first >= self._passed:
+            reach = max(reach, self._passed)
+        if reach > safe:
+            self._committable = reach
         return self._committable
 
     @property
@@ -75,14 +79,13 @@ class OffsetTracker:
 
     @property
     def highest_finished(self) -> int:
-        """Highest finished offset, or the one before the start offset; -1 if there is neither."""
-        below = -1 if self._committable is None else self._committable - 1
-        return max(below, max(self._finished, default=-1))
+        """Highest finished offset, or the one before the offset to commit; -1 if there is neither."""
+        return max(self._highest, (self._committable or 0) - 1)
 
     @property
     def uncommitted(self) -> int:
-        """Number of offsets that were read and are not committable."""
-        return len(self._processing)
+        """Number of offsets that were read and are not committable; any thread may read it."""
+        return self._read - self._below
 
     @property
     def oldest(self) -> tuple[int, int, float] | None:
@@ -90,7 +93,4 @@ class OffsetTracker:
 
         Any thread may read it (a scrape does): it is as recent as the last `committable`.
         """
-        try:
-            return self._processing[0]
-        except IndexError:
-            return None
+        return self._oldest
