@@ -300,7 +300,7 @@ def audit(
     chosen, of_cluster = _chosen(
         name, rows=rows, layers=layers, window=window, lateness=lateness, cluster=cluster, topic=topic, config=config
     )
-    spark = session_for_audits()
+    spark = session_for_audits(kept=stream is None)
     if chosen.rows is not None:
         found = read_rows(spark, Path(chosen.rows))
     elif of_cluster is not None and chosen.topic is not None:

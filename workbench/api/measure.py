@@ -217,12 +217,16 @@ def _series(selector: str, name: str, times: Times, labels: Sequence[str], confi
     )
 
 
-def session_for_much_data() -> SparkSession:
-    """Second Spark session, configured for millions of rows, in the same JVM as that of triages."""
+def session_for_much_data(*, kept: bool = True) -> SparkSession:
+    """Second Spark session, configured for millions of rows, in the same JVM as that of triages.
+
+    Args:
+        kept: as of `workbench.spark.session.session`.
+    """
     from workbench.spark.connect import is_remote
     from workbench.spark.session import for_much_data, session
 
-    spark = session(kept=True)
+    spark = session(kept=kept)
     if is_remote(spark):
         return spark
     beside = spark.newSession()
