@@ -25,13 +25,18 @@ settings.load_profile("workbench")
 
 # What runs commands and servers mostly waits for them; it is a part of its own beside what computes (Makefile).
 _DOORS = ("browser", "cli", "report", "runbooks", "serve", "widgets")
+# What Spark judges is half of its tests.
+_JUDGED = ("audit", "evaluation", "features", "history", "triage")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of commands, pages and servers."""
+    """Mark the tests of commands, pages and servers, and those of what is judged."""
     for item in items:
-        if item.path.relative_to(Path(__file__).parent).parts[0] in _DOORS:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in _DOORS:
             item.add_marker("door")
+        if folder in _JUDGED:
+            item.add_marker("judged")
 
 
 @pytest.fixture(scope="session")
