@@ -17,7 +17,7 @@ demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 
 
 # Each part of the tests has a process, and a Spark and a Kafka of its own, if it needs them. Those of doors and on Kafka mostly wait.
 ALONE := not apt and not cluster and not slow and not secured
-PARTS := unit "not door and not jvm and not lab and $(ALONE)" doors "door and not jvm and not lab and $(ALONE)" judged "jvm and judged and $(ALONE)" spark "jvm and not judged and $(ALONE)" kafka "lab and not jvm and $(ALONE)"
+PARTS := unit "not door and not jvm and not lab and $(ALONE)" doors "door and not jvm and not lab and $(ALONE)" judged "jvm and judged and $(ALONE)" spark "jvm and not judged and $(ALONE)" kafka "lab and not jvm and not journey and $(ALONE)" journeys "lab and not jvm and journey and $(ALONE)"
 
 test: $(READY) lint  ## what must hold on every commit: unit tests, and in parallel the tests with Spark and with a real Kafka
 	@$(BIN)/workbench lab setup

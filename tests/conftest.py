@@ -23,20 +23,21 @@ settings.register_profile("workbench", deadline=None, suppress_health_check=[Hea
 settings.load_profile("workbench")
 
 
-# What runs commands and servers mostly waits for them; it is a part of its own beside what computes (Makefile).
-_DOORS = ("browser", "cli", "report", "runbooks", "serve", "widgets")
-# What Spark judges is half of its tests.
-_JUDGED = ("audit", "evaluation", "features", "history", "triage")
+# The parts that run beside each other (Makefile): each is marked by folders, so that none takes much longer than the others.
+_PARTS = {
+    "door": ("browser", "cli", "report", "runbooks", "serve", "widgets"),
+    "judged": ("audit", "evaluation", "features", "history", "triage"),
+    "journey": ("lab",),
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of commands, pages and servers, and those of what is judged."""
+    """Mark each test with its part."""
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        if folder in _DOORS:
-            item.add_marker("door")
-        if folder in _JUDGED:
-            item.add_marker("judged")
+        for part, folders in _PARTS.items():
+            if folder in folders:
+                item.add_marker(part)
 
 
 @pytest.fixture(scope="session")
