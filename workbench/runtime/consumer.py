@@ -219,14 +219,10 @@ class ConsumerThread:
         clock, partitions, decode = self._clock, self.partitions, self._decoding.event
         decoded: dict[str, int] = {}
         placed_at = clock()
-        state: PartitionState | None = None
-        of: TopicPartition | None = None
         for record in records:
             # Unpacked at once: this is the path of every record, and each attribute costs as much as all of this.
             topic, number, offset, key, value, timestamp_ms, headers, epoch = record
-            if of is None or number != of[1] or topic != of[0]:  # most records follow another one of their partition
-                of = topic, number
-                state = partitions.get(of)
+            state = partitions.get((topic, number))
             if state is None or state.draining:
                 continue  # returned just before its partition was revoked; the next owner reads it again
             if state.position is not None and offset < state.position:
