@@ -96,6 +96,7 @@ HOLE = DispatchQuestion(
             "hole",
             "the first position stands, and most of what was sent after it is acknowledged",
             Test("ack_ranges", ">", 0),
+            Test("delayed_entries", "=", 0),
             Test("mark_delete_moved", "=", 0),
             Test("mark_delete_seconds", ">", 1, "objective_seconds"),
             Test("held_share", "<", MOST),
@@ -109,6 +110,12 @@ HOLE = DispatchQuestion(
         ),
         says_no(
             "most_held", "most of what was sent is not acknowledged: no hole of a few", Test("held_share", ">=", MOST)
+        ),
+        stays_open(
+            "delayed",
+            "the first position stands, and the entry after it may be a delayed one",
+            Test("delayed_entries", ">", 0),
+            look="the entry after markDeletePosition, by pulsar-admin topics get-message-by-id",
         ),
         stays_open("not_told", "the broker does not tell the acknowledged ranges", look=_INTERNAL),
     ),
