@@ -288,6 +288,15 @@ def test_a_few_delayed_ones_hide_no_lag() -> None:
     assert verdict(**{**stands, "acked_seconds": OBJECTIVE}, **FULL) == "cannot_tell"
 
 
+def test_which_limit_blocks_is_told() -> None:
+    """Brokers lift the subscription's at half of it: below that, it is the broker's own, which raising the other does not cure."""
+    own = finding(part(**{**BLOCKED, "unacked_messages": 25_000}))
+    assert "(the limit is 50,000)" in own.headline and "raise the limit" in own.actions[-1].title
+    brokers = finding(part(**{**BLOCKED, "unacked_messages": 24_999}))
+    assert "maxUnackedMessagesPerBroker" in brokers.headline
+    assert not any("raise the limit" in it.title for it in brokers.actions)
+
+
 def test_a_failover_is_judged_by_its_active_consumer() -> None:
     """One in reserve has all of its permits."""
     reserve = consumer(name="reserve", gets_entries=False, unacked=None, blocked=None)
