@@ -87,6 +87,10 @@ def test_the_command_writes_both_files_and_leaves_them_when_it_fails(tmp_path: P
         'workbench_audit_lost_records{audit="rows",stream="s",edge="collector"} 5'
         in before["rows.workbench_audit.prom"]
     )
+    published = json.loads(before["rows.workbench_audit.json"])
+    assert published["named"] == [
+        "--rows", str(tmp_path / "rows.jsonl"), "--lateness", "2m", "--layers", "gateway,collector",
+    ]  # fmt: skip
     again = run_here("audit", "publish", *words, cwd=tmp_path)
     assert (again.returncode, "No layer has told" in again.stderr) == (4, True)
     assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == before
