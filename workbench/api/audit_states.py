@@ -94,6 +94,8 @@ def state_of(
     Raises:
         EvidenceError: if no layer has told anything of the period. SourceUnreachableError: if the rows cannot be read.
     """
+    from workbench.audit.gate import LatencyLimit
+
     first, last = instant_ms(since), instant_ms(until)
     mine = ledger.within(since_ms=first, until_ms=last)
     mine.frame.cache()  # several questions, one ledger
@@ -108,11 +110,12 @@ def state_of(
                 hint=f"It is from {iso_instant(first)} to {iso_instant(last)}. See: docs/audit.md",
             )
         silent = _silent(ledger, first, last)
-        times = ledger.times_to_last(since_ms=first, until_ms=last)
+        limit, times = ledger.limit_ms, ledger.times_to_last(since_ms=first, until_ms=last)
         layers, order = set(ledger.settings.layers), [edge for _, _, edge, _ in ledger.shape.sides()]
         streams = []
         for stream in sorted({it for it, _ in sums} | unheard.keys() | silent.keys()):
-            slow = times.get(stream)
+            slow = times.get(stream, None if limit is None else LatencyLimit(limit_ms=limit, p99_ms=None, records=0))
+            too_slow, words = (slow.problem() if slow is not None else None) or (False, None)
             edges = [sums[stream, edge] for edge in dict.fromkeys(order) if (stream, edge) in sums]
             streams.append(
                 StreamState(
@@ -121,9 +124,10 @@ def state_of(
                     edges=tuple(_edge(ledger, row, layers, last) for row in edges),
                     unheard=tuple(unheard.get(stream, ())),
                     silent=tuple(silent.get(stream, ())),
-                    slow=None if slow is None or not slow.is_too_long else SlowStream(
+                    slow=None if slow is None or not too_slow else SlowStream(
                         layer=ledger.settings.layers[-1], seconds=slow.at_least_ms / 1000, limit_seconds=slow.limit_ms / 1000
                     ),
+                    latency_unknown=words if too_slow is None else None,
                 )
             )  # fmt: skip
         streams.sort(key=lambda it: it.badness)

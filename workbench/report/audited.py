@@ -91,7 +91,10 @@ class SlowStream(_Part):
 
 
 class StreamState(_Part):
-    """One stream, its edges in the order of the layers. `unheard`: edges that no row tells of."""
+    """One stream, its edges in the order of the layers. `unheard`: edges that no row tells of.
+
+    `slow`, `latency_unknown`: only where the settings limit the time to the last layer; the latter says why it cannot be told.
+    """
 
     stream: str
     grade: str
@@ -99,6 +102,7 @@ class StreamState(_Part):
     unheard: tuple[str, ...]
     silent: tuple[SilentLayer, ...]
     slow: SlowStream | None
+    latency_unknown: str | None = None
 
     @property
     def lost(self) -> int:
@@ -122,9 +126,10 @@ class StreamState(_Part):
 
     @property
     def is_open(self) -> bool:
-        """Whether something cannot be told: a layer is silent, or windows are overdue or inexact."""
+        """Whether something cannot be told: a layer is silent, windows are overdue or inexact, or times are not known."""
         waits = any(it.unknown or it.overdue_seconds is not None for it in self.edges)
-        return bool(self.unheard or self.silent or waits or not any(it.final or it.amended for it in self.edges))
+        unknown = self.unheard or self.silent or waits or self.latency_unknown
+        return bool(unknown or not any(it.final or it.amended for it in self.edges))
 
     @property
     def is_complete(self) -> bool:
@@ -142,6 +147,7 @@ class StreamState(_Part):
             found.append(
                 f"1 of 100 records takes over {self.slow.seconds:g} s; {self.slow.limit_seconds:g} s are allowed"
             )
+        found += [self.latency_unknown.rstrip(".")] if self.latency_unknown else []
         if not found and any(it.overdue_seconds is not None for it in self.edges):
             found.append("windows are not final for long")
         if not found and self.is_open:
