@@ -304,6 +304,14 @@ def test_a_failover_is_judged_by_its_active_consumer() -> None:
     assert verdict(kind="failover", blocked=None, unacked_messages=None, consumers=(active, reserve)) == "no_permits"
 
 
+def test_of_delayed_ones_it_says_what_is_not_known() -> None:
+    """And not that a token may not read it."""
+    found = finding(part(delayed_entries=1000, acked_entries=0, acked_seconds=None, consumers=()))
+    assert found.verdict is Verdict.CANNOT_TELL
+    assert "since when those are due" in found.headline and "token" not in found.missing[-1].how_to_get_it
+    assert any("nobody is connected to take it" in it.how_to_get_it for it in found.missing)
+
+
 def test_who_has_the_busy_key_is_named() -> None:
     """The others have room, and more consumers would have, too."""
     found = finding(part(**HOT_KEY))

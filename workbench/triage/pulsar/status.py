@@ -119,6 +119,12 @@ BEHIND = DispatchQuestion(
             look="look again, or for longer: --observe 60s",
         ),
         stays_open(
+            "due_since",
+            "since when those are due that are not delayed any more is not known, nor when anything was acknowledged",
+            Test("delayed_entries", ">", 0),
+            look="lastAckedTimestamp, 0 until somebody acknowledges after the topic was loaded; look again, or for longer",
+        ),
+        stays_open(
             "age_not_known",
             "the age of what waits, or its pace, is not known",
             look="getEarliestTimeInBacklog and internalStats of the topic, which the token must be allowed to read",
