@@ -404,6 +404,16 @@ def test_a_partition_that_is_not_told_again_is_not_known() -> None:
     assert [(it.partition, it.entries) for it in reading.groups[f"billing@{ORDERS}"]] == [(0, 10), (1, None)]
 
 
+def test_a_partition_that_is_never_told_is_no_all_clear() -> None:
+    """Nothing waits on the others; of this one nothing is known."""
+    done = topic(billing=subscription(msgBacklog=0))
+    reading = read_all(FakeAdmin({ORDERS: partitioned(ORDERS, {0: done, 2: done}, of=3)}))
+    assert [(it.partition, it.entries) for it in reading.groups[f"billing@{ORDERS}"]] == [(0, 0), (1, None), (2, 0)]
+    judged = judge_reading(reading, cluster("http://x"), Thresholds(), request=Measurements(cluster="events")).triage
+    [it] = judged.findings
+    assert (str(it.verdict), it.scope.partitions) == ("unusable_data", (1,))
+
+
 def run(tmp_path: Path, answers: FakeAdmin, *words: str) -> Any:
     """The command against this admin."""
     with serving(answers) as (found, _):

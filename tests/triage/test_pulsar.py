@@ -183,6 +183,7 @@ def test_every_verdict_is_among_the_cases() -> None:
         ({**STUCK, "consumers": (consumer(permits_before=0),)}, "dispatcher_stuck"),
         ({**STUCK, "unread_entries": 0}, "dispatcher_stuck"),
         ({**STUCK, "consumers": (consumer(blocked=None), consumer(name="c2"))}, "dispatcher_stuck"),
+        ({**STUCK, "blocked": None}, "dispatcher_stuck"),
         ({**STUCK, "kind": "failover", "consumers": (consumer(gets_entries=None),)}, "dispatcher_stuck"),
         ({"consumers": (consumer(permits=1, permits_before=1),)}, "no_permits"),
         ({"consumers": (consumer(permits=0, permits_before=0), consumer(name="c2"))}, "no_permits"),

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 
 from workbench.errors import SourceUnreachableError, UnknownGroupError
 from workbench.humanize import near, printable
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
 from workbench.pulsar.look import LookedConsumer, SubscriptionLook, looks_of
 from workbench.pulsar.policies import TopicPolicies, lower, read_limits, read_policies
-from workbench.pulsar.stats import SubscriptionPart
+from workbench.pulsar.stats import SubscriptionPart, unknown_part
 from workbench.pulsar.survey import survey
 from workbench.pulsar.topics import WHOLE, TopicName, group_name
 from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart, DispatchReading
@@ -51,6 +52,11 @@ def read(
     by_group: dict[str, list[SubscriptionPart]] = defaultdict(list)
     for part in found.parts:
         by_group[group_name(part.subscription, part.topic)].append(part)
+    for parts in by_group.values():
+        if (topic := parts[0].topic) in found.partial:  # the first partition that is missing stands for all of them
+            read = {it.partition for it in parts}
+            absent = next(number for number in count() if number not in read)
+            parts.append(unknown_part(topic, absent, parts[0].subscription))
     chosen = _chosen(cluster, by_group, groups, topics, partial=bool(missing))
     # What has expired is no backlog any more: it is looked at, too.
     busy = [part for parts in chosen.values() for part in parts if part.entries != 0 or part.expired_messages]

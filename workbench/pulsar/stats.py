@@ -181,5 +181,10 @@ def _part(topic: TopicName, partition: int, name: str, it: _Subscription) -> Sub
     )
 
 
+def unknown_part(topic: TopicName, partition: int, subscription: str) -> SubscriptionPart:
+    """Of a partition that was not told."""
+    return _part(topic, partition, subscription, _Subscription())
+
+
 def _unread(topic: TopicName, error: ValidationError) -> EvidenceError:
     return EvidenceError(f"The statistics of {topic} cannot be read: {first_problem(error, whole='the answer')}.")

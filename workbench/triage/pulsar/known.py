@@ -247,10 +247,15 @@ class Known:
         return (now, before) if found and len(now) == len(before) == len(found) else None
 
     def _room(self, it: DispatchedConsumer) -> tuple[int | None, int | None]:
-        """What a reader takes now and took before: nothing of its permits while it is blocked on what it has not acknowledged."""
-        if self.one_by_one is None or (self.one_by_one and it.blocked is None):
-            return None, None
-        return (0, 0) if it.blocked else (it.permits, it.permits_before)
+        """What a reader takes now and took before: nothing of its permits while it or the subscription is blocked."""
+        flags = (it.blocked, self.part.blocked)
+        if self.one_by_one and True in flags:
+            return 0, 0
+        is_known = self.one_by_one is False or (self.one_by_one is True and None not in flags)
+        now, before = (
+            told if is_known or (told is not None and told <= 0) else None for told in (it.permits, it.permits_before)
+        )
+        return now, before
 
     def _share(self, used: float | None, limit: int | None) -> float | None:
         """Of a limit that deletes entries; 0 is none."""
