@@ -454,6 +454,8 @@ def test_the_command_speaks_as_of_kafka(tmp_path: Path) -> None:
     assert "2 subscriptions healthy" in several.stdout and "0 entries" in several.stdout
     calm = run(tmp_path, dead(), "--group", "done")
     assert (calm.return_value, "HEALTHY healthy" in calm.stdout) == (ExitCode.OK, True)
+    short = run(tmp_path, admin(a=subscription(), b=subscription()), "--all", "--limit", "1", "--observe", "1ms").stdout
+    assert short.count("What to do") == 1 and "1 more that are not healthy" in short
     rows = run(tmp_path, dead(), "--observe", "1ms", "-o", "csv")
     assert "lag_entries" in rows.stdout and "dead_subscription" in rows.stdout
 
