@@ -151,6 +151,7 @@ def test_every_verdict_is_among_the_cases() -> None:
         ({"oldest_seconds": 30.0, "expired_ever": 5, "ttl_seconds": None}, "healthy"),
         ({"oldest_seconds": 30.0, "quota_bytes": 10_001, "backlog_bytes": None}, "healthy"),
         ({**HOLE, "delayed_entries": 1}, "ack_hole"),
+        ({**KEYS, "delayed_entries": 1}, "key_shared_blocked"),
         ({"ttl_seconds": 601}, "expiring"),
         ({"expired_ever": 5, "ttl_seconds": 751}, "expiring"),
         ({"expired_ever": 0, "ttl_seconds": 750}, "expiring"),

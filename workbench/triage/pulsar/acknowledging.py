@@ -81,7 +81,9 @@ HASHES = DispatchQuestion(
             "moves_on", "hashes keep entries back, and the first position moves on", Test("mark_delete_moved", "=", 1)
         ),
         stays_open(
-            "not_told", "the broker does not tell which keys wait", look="drainingHashes in the topic's statistics"
+            "not_told",
+            "which keys wait, or whether a delayed entry holds the first position, is not told",
+            look="drainingHashes in the topic's statistics, and the entry after markDeletePosition",
         ),
     ),
     yes=PulsarVerdict.KEY_SHARED_BLOCKED,
@@ -96,7 +98,6 @@ HOLE = DispatchQuestion(
             "hole",
             "the first position stands, and most of what was sent after it is acknowledged",
             Test("ack_ranges", ">", 0),
-            Test("delayed_entries", "=", 0),
             Test("mark_delete_moved", "=", 0),
             Test("mark_delete_seconds", ">", 1, "objective_seconds"),
             Test("held_share", "<", MOST),

@@ -178,6 +178,11 @@ class Known:
         return sum(it is True for it in told) if told and None not in told else None
 
     @property
+    def mark_delete_moved(self) -> bool | None:
+        """Between the looks; not known where a delayed entry, which nobody can acknowledge yet, may hold it."""
+        return self.part.mark_delete_moved or (self.part.mark_delete_moved if self.part.delayed_entries == 0 else None)
+
+    @property
     def mark_delete_seconds(self) -> float | None:
         """Since the mark-delete position moved; if not since the topic was loaded, for as long as a consumer is connected."""
         if self.part.mark_delete_moved:
