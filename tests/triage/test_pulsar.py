@@ -343,6 +343,10 @@ def test_a_loss_leads_and_why_it_lags_is_said_beside_it() -> None:
     assert found.verdict is PulsarVerdict.EXPIRING
     assert found.also_seen[0].startswith("It lags, too. The consumers take nothing more: ")
     assert finding(part(expired_messages=7, oldest_seconds=1.0)).also_seen == ()
+    few = part(partition=1, entries=5, expired_messages=7, expired_ever=7, ttl_seconds=500, oldest_seconds=1.0)
+    several = finding(part(partition=0, **FULL), few)
+    assert several.headline.startswith("Partition 1: Messages are lost")
+    assert any("The consumers take nothing more" in it for it in several.also_seen)
 
 
 def test_the_evidence_is_the_rule() -> None:
