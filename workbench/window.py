@@ -73,10 +73,22 @@ def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
         raise _outside(text) from None
 
 
-def _in_calendar(instant: datetime, text: str) -> datetime:
+def plausible(instant: datetime) -> datetime:
+    """Refuse implausible years in a document: near the ends of the calendar, date arithmetic fails.
+
+    Raises:
+        ValueError: with the year.
+    """
     if not _FIRST <= instant <= _LAST:
-        raise _outside(text)
+        raise ValueError(f"the year {instant.year} is outside {_FIRST.year} to {_LAST.year}")
     return instant
+
+
+def _in_calendar(instant: datetime, text: str) -> datetime:
+    try:
+        return plausible(instant)
+    except ValueError:
+        raise _outside(text) from None
 
 
 def _outside(text: str) -> WindowError:

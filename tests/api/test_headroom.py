@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,9 @@ from tests.servers import Script, scripted
 from tests.triage.brokers import WINDOW, Made, at
 from workbench.api import headroom as asked
 from workbench.api.headroom import Headroom, headroom
+from workbench.api.replay_runs import Replay
 from workbench.collect.capture import Capture, new_info
+from workbench.replay.guard import ReplayLimits
 from workbench.settings import load_settings
 
 _IDLE = re.compile(r"^(kafka_server_KafkaRequestHandlerPool_OneMinuteRate\S*) .*$", flags=re.MULTILINE | re.IGNORECASE)
@@ -49,6 +52,21 @@ def test_what_is_not_told_is_not_known(tmp_path: Path, monkeypatch: pytest.Monke
     assert measured(tmp_path, without, monkeypatch).unknown == "no broker tells how idle it is"
     assert measured(tmp_path, "", monkeypatch).unknown is not None
     assert measured(tmp_path, "", monkeypatch, profile="runtime") == Headroom()
+
+
+def test_whoever_applies_a_plan_is_told_what_is_not_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Commands, panels and programs; nobody is asked where busy brokers are allowed."""
+    told = Headroom(busy={1: "x"}, unknown="broker 2 tells nothing of it")
+    monkeypatch.setattr(Replay, "headroom", lambda _: told)
+    monkeypatch.setattr("workbench.replay.apply.apply_plan", lambda *given, **_: given[4])
+    run: Any = Replay(plan=None, path=tmp_path, cluster=None, gateway=None, count_records=None)  # type: ignore[arg-type]
+    options = run.apply(None)
+    assert (options.busy, options.notes) == (
+        {1: "x"},
+        ("Whether its brokers have room for more reading cannot be told: broker 2 tells nothing of it.",),
+    )
+    allowed = run.apply(None, limits=ReplayLimits(allow_busy_brokers=True))
+    assert (allowed.busy, allowed.notes) == ({}, ())
 
 
 def test_a_broker_without_a_page_is_not_taken_for_idle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

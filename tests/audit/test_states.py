@@ -87,9 +87,26 @@ def test_the_command_writes_both_files_and_leaves_them_when_it_fails(tmp_path: P
         'workbench_audit_lost_records{audit="rows",stream="s",edge="collector"} 5'
         in before["rows.workbench_audit.prom"]
     )
+    published = json.loads(before["rows.workbench_audit.json"])
+    assert published["named"] == [
+        "--rows", str(tmp_path / "rows.jsonl"), "--lateness", "2m", "--layers", "gateway,collector",
+    ]  # fmt: skip
     again = run_here("audit", "publish", *words, cwd=tmp_path)
     assert (again.returncode, "No layer has told" in again.stderr) == (4, True)
     assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == before
+
+
+@pytest.mark.jvm
+def test_a_time_that_is_not_known_is_not_within_its_limit(tmp_path: Path) -> None:
+    """As at the gate: these rows tell no times, and the settings limit them."""
+    (tmp_path / "rows.jsonl").write_text("".join(f"{it.line()}\n" for it in run(12).rows), encoding="utf-8")
+    settings = tmp_path / "workbench.toml"
+    for limit, is_complete in (("", True), ('latency_p99 = "30s"', False)):
+        rows = f'rows = "{tmp_path}/rows.jsonl"\nlayers = ["gateway", "collector"]\nlateness = "2m"'
+        settings.write_text(f"[audits.orders]\n{rows}\n{limit}\n")
+        [it] = api.audit_state("orders", since="1970-01-01T00:00:00Z", until=END, config=settings).streams
+        assert (it.is_complete, it.is_open, it.slow) == (is_complete, not is_complete, None)
+    assert it.words == "No row tells how long records took to the last layer"
 
 
 def test_a_share_is_cut_off_and_not_rounded() -> None:

@@ -45,11 +45,13 @@ class Incidents:
             self.admin("PUT", f"persistent/public/{name}/orders/partitions", json=partitions)
         return f"persistent://public/{name}/orders"
 
-    def subscribe(self, topic: str, kind: str = "Exclusive", name: str = "c1", **options: Any) -> pulsar.Consumer:
+    def subscribe(
+        self, topic: str, kind: str = "Exclusive", name: str = "c1", group: str = GROUP, **options: Any
+    ) -> pulsar.Consumer:
         """A consumer from the first entry on."""
         made = self.client.subscribe(
             topic,
-            GROUP,
+            group,
             consumer_type=getattr(self.api.ConsumerType, kind),
             initial_position=self.api.InitialPosition.Earliest,
             consumer_name=name,
@@ -205,6 +207,25 @@ def make_all(at: Incidents) -> dict[str, str]:
     for name in ("busy", "idle"):
         at.read(at.subscribe(topic, "KeyShared", name, receiver_queue_size=5), slowly)
     at.produce(topic, 10, keys=1)
+    topic = at.topic("hot-key-hangs")
+    for name in ("busy", "idle"):
+        at.subscribe(topic, "KeyShared", name, receiver_queue_size=5)
+    at.produce(topic, 10, keys=1)
+    consumer = at.subscribe(topic := at.topic("function"), "Shared", group="public/default/my fn")
+    at.produce(topic, 10)
+    at.read(consumer, forget_one())
+    topic = at.topic("blocked-and-full", maxUnackedMessagesPerConsumer=10)
+    at.read(at.subscribe(topic, "Shared", "unacking", receiver_queue_size=100), keep)
+    at.subscribe(topic, "Shared", "full", receiver_queue_size=5)
+    at.fill(topic, 300)
+    consumer = at.subscribe(topic := at.topic("delayed-first"), "Shared", receiver_queue_size=5)
+    at.fill(topic, 5, deliver_after=timedelta(hours=1))
+    at.produce(topic, 10)
+    at.read(consumer, slowly)
+    consumer = at.subscribe(topic := at.topic("delayed-unread"), "Shared")
+    at.fill(topic, 20, deliver_after=timedelta(seconds=5))
+    time.sleep(2)
+    consumer.close()
     limited = at.topic("throttled", subscriptionDispatchRate={"dispatchThrottlingRateInMsg": 5, **rate})
     consumer = at.subscribe(limited, "Shared")
     at.produce(limited, 20)
@@ -216,6 +237,12 @@ def make_all(at: Incidents) -> dict[str, str]:
     at.read(consumer, refuse)
 
     # Nothing is wrong.
+    consumer = at.subscribe(topic := at.topic("compacted"))
+    at.read(consumer, acknowledge)
+    at.fill(topic, 5, keys=3)
+    at.admin("PUT", "persistent/public/compacted/orders/compaction")
+    time.sleep(3)
+    at.fill(topic, 5, keys=3)
     consumer = at.subscribe(topic := at.topic("delayed"), "Shared")
     at.fill(topic, 50, deliver_after=timedelta(hours=1))
     at.read(consumer, acknowledge)
@@ -236,5 +263,7 @@ def make_all(at: Incidents) -> dict[str, str]:
         "dead": "dead_subscription", "blocked": "blocked_on_unacked", "blocked-each": "blocked_on_unacked", "hole": "ack_hole",
         "hole-in-one": "ack_hole", "slow": "no_permits", "slow-shared": "no_permits", "hangs": "no_permits", "hot-key": "no_permits",
         "keys": "key_shared_blocked", "throttled": "dispatch_throttled", "expiring": "expiring", "refused": "redelivering",
+        "hot-key-hangs": "no_permits", "function": "ack_hole", "blocked-and-full": "no_permits", "delayed-first": "no_permits",
+        "delayed-unread": "cannot_tell", "compacted": "healthy",
         "delayed": "delayed_messages", "healthy": "healthy", "batches": "healthy", "some-refused": "healthy", "skew": "healthy",
     }  # fmt: skip

@@ -20,7 +20,7 @@ _CONSUMER = {
 }  # fmt: skip
 _SUBSCRIPTION = {
     "msgRateOut": 0.0, "msgBacklog": 10, "backlogSize": 1405, "earliestMsgPublishTimeInBacklog": PUBLISHED_MS,
-    "msgBacklogNoDelayed": 10, "blockedSubscriptionOnUnackedMsgs": False, "msgDelayed": 0, "unackedMessages": 0,
+    "msgBacklogNoDelayed": 10, "blockedSubscriptionOnUnackedMsgs": False, "msgDelayed": 0, "unackedMessages": 0, "totalMsgExpired": 0,
     "type": "Exclusive", "lastConsumedFlowTimestamp": 1795678175452, "lastConsumedTimestamp": 0, "lastAckedTimestamp": 0,
     "lastMarkDeleteAdvancedTimestamp": 0, "consumers": [], "isDurable": True, "isReplicated": False,
     "nonContiguousDeletedMessagesRanges": 0, "subscriptionProperties": {}, "durable": True,

@@ -14,7 +14,7 @@ from tests.pulsar import pages
 from workbench.errors import SourceUnreachableError
 from workbench.pulsar.admin import NotThereError
 
-TOPIC, OLD, NEW = "shop/orders/created", "billing", "billing-2"
+TOPIC, OLD, NEW = "shop/orders/created", "shop/orders/my fn", "again+1~b"  # as functions call theirs, and anybody may
 Place = tuple[int, int]
 
 
@@ -172,7 +172,14 @@ class InMemoryPulsar:
             "lastConfirmedEntry": f"{part.last[0]}:{part.last[1]}",
             "ledgers": [{"ledgerId": ledger, "entries": count, "size": 0} for ledger, count in entries],
             "cursors": {
-                name: {"markDeletePosition": f"{at[0]}:{at[1]}", "readPosition": f"{at[0]}:{at[1] + 1}"}
+                _as_java(name): {"markDeletePosition": f"{at[0]}:{at[1]}", "readPosition": f"{at[0]}:{at[1] + 1}"}
                 for name, at in part.cursors.items()
             },
         }
+
+
+def _as_java(name: str) -> str:
+    """As `URLEncoder` writes it, and a broker the names of cursors."""
+    plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-*_"
+    found = [it if it in plain else "+" if it == " " else "".join(f"%{one:02X}" for one in it.encode()) for it in name]
+    return "".join(found)

@@ -13,19 +13,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.pulsar.pages import FakeAdmin, consumer, partitioned, serving, subscription, topic
+from tests.pulsar.pages import FakeAdmin, cluster, consumer, partitioned, serving, subscription, topic
 from tests.reference.valid import valid
 from workbench.api.dispatch_look import judge_reading, look_twice
 from workbench.api.look import triage
 from workbench.api.requests import Measurements, Times
 from workbench.cli.triage import command
-from workbench.errors import EvidenceError, ExitCode, UnknownGroupError, UsageError, WorkbenchError
+from workbench.errors import ExitCode, UnknownGroupError, UsageError, WorkbenchError
 from workbench.pulsar.dispatching import read
 from workbench.pulsar.look import looks_of, position_of
 from workbench.pulsar.topics import TopicName
 from workbench.queues.dispatch import DispatchedPart, DispatchReading
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
+from workbench.triage.pulsar.known import Known
+from workbench.triage.pulsar.walk_parts import judged_part
 
 RECORDED = Path(__file__).parent / "incidents.json.gz"
 ORDERS = "public/default/orders"
@@ -81,7 +83,7 @@ def test_recorded_numbers_are_read() -> None:
     assert limited.throttled_events is not None and limited.throttled_events >= 10
     assert (blocked.unacked_limit, blocked.consumer_unacked_limit, blocked.unacked_messages) == (20, 50_000, 21)
     assert (blocked.span_entries, blocked.unread_entries, blocked.entries) == (21, 179, 200)
-    assert (blocked.ttl_seconds, blocked.retention_minutes, blocked.quota_evicts) == (0, 60, False)
+    assert (blocked.ttl_seconds, blocked.retention_minutes, blocked.quota_bytes) == (0, 60, 0)
     hole = reading.groups["billing@public/hole-in-one/orders"]
     assert [(it.partition, it.ack_ranges) for it in hole] == [(0, 0), (1, 1), (2, 0)]
     assert hole[1].mark_delete_moved is False
@@ -121,7 +123,7 @@ def test_unread_entries_are_counted_over_ledgers(
     """The ledger that is written to has its length in the last position alone."""
     stats = topic(billing=subscription())
     document = internal(last=last, ledgers=ledgers, readPosition=read_position)
-    [it] = looks_of(stats, document, PAID, partitioned=False, at=0.0).values()
+    [it] = looks_of(stats, document, PAID, partitioned=False, at=0.0, lacking=[]).values()
     assert it.unread == unread
 
 
@@ -134,12 +136,91 @@ def test_what_is_no_position_is_none(text: str | None) -> None:
 @pytest.mark.parametrize(
     "document",
     [[], None, {"subscriptions": []}, {"subscriptions": {"a": "x"}}, {"subscriptions": {"a": {"msgBacklog": "many"}}},
-     {"subscriptions": {}, "backlogSize": "x"}],
+     {"subscriptions": {}, "backlogQuotaLimitSize": "x"}],
 )  # fmt: skip
-def test_statistics_that_cannot_be_read_are_one_clear_error(document: object) -> None:
-    """It names the topic."""
-    with pytest.raises(EvidenceError, match="The statistics of public/default/orders cannot be read"):
-        looks_of(document, None, PAID, partitioned=False, at=0.0)
+def test_statistics_that_cannot_be_read_are_said(document: object) -> None:
+    """In one sentence, which names the topic."""
+    lacking: list[str] = []
+    assert looks_of(document, None, PAID, partitioned=False, at=0.0, lacking=lacking) == {}
+    [said] = lacking
+    assert said.startswith("The statistics of public/default/orders cannot be read: ")
+
+
+def test_one_bad_answer_hides_nothing_else() -> None:
+    """Of a subscription, of a partition, of positions: the rest is read."""
+    lacking: list[str] = []
+    good, bad = subscription(type="Shared"), subscription(type=7)
+    found = looks_of(topic(billing=good, odd=bad), {"cursors": []}, PAID, partitioned=False, at=0.0, lacking=lacking)
+    assert [(key, it.entries, it.mark_delete) for key, it in found.items()] == [((-1, "billing"), 10, None)]
+    assert len(lacking) == 2 and all(ORDERS in it for it in lacking)
+    lacking = []
+    told = partitioned(ORDERS, {0: {"subscriptions": 1}, 1: topic(billing=good)}, of=2)
+    inner = {"partitions": {f"persistent://{ORDERS}-partition-1": internal()}}
+    found = looks_of(told, inner, PAID, partitioned=True, at=0.0, lacking=lacking)
+    assert {key: it.mark_delete for key, it in found.items()} == {(1, "billing"): "5:9"}
+    assert len(lacking) == 1 and "orders-partition-0" in lacking[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "cursor"),
+    [("public/default/my fn", "public%2Fdefault%2Fmy+fn"), ("a+b~c*d%2F", "a%2Bb%7Ec*d%252F"), ("ü:x", "%C3%BC%3Ax"),
+     ("reader-1f@x", "reader-1f@x")],
+)  # fmt: skip
+def test_a_cursor_is_called_as_java_writes_the_name(name: str, cursor: str) -> None:
+    """Recorded from a 4.0.7: of a function, with every odd character; a reader's, which is not durable, is plain."""
+    document = {**internal(), "cursors": {cursor: CURSOR}}
+    [it] = looks_of(topic(**{name: subscription()}), document, PAID, partitioned=False, at=0.0, lacking=[]).values()
+    assert it.mark_delete == "5:9"
+
+
+@pytest.mark.parametrize("position", ["5:²", "5:--5", "5:x", "٥:1", ""])
+def test_a_position_that_is_none_is_not_known(position: str) -> None:
+    """What comes after it would end in an error."""
+    document = internal(markDeletePosition=position, readPosition=position)
+    [it] = looks_of(topic(billing=subscription()), document, PAID, partitioned=False, at=0.0, lacking=[]).values()
+    assert (it.mark_delete, it.read_position) == (None, None)
+
+
+def two_looks(*looks: dict[str, Any], extra: Mapping[str, list[Any]] | None = None) -> DispatchReading:
+    """What is read if the survey and the two looks get these statistics, and the last one from then on."""
+    answers = {name: [it] for name, it in admin(billing=subscription()).answers.items()}
+    answers |= {f"persistent/{ORDERS}/stats": list(looks), **(extra or {})}
+    seen: Counter[str] = Counter()
+    with serving(lambda name, query: next_answer(answers, name, query, seen)) as (found, _):
+        return read(found, groups=(), topics=(), apart_seconds=0.0, pause=lambda _: None)
+
+
+def test_consumers_of_one_name_are_not_taken_for_each_other() -> None:
+    """On one connection each has its own permits; which of them a failover reads by is not told."""
+    first, second = (
+        consumer(consumerName="billing", connectedSince=f"2026-11-26T07:29:35.{number}Z") for number in (1, 2)
+    )
+
+    def of(kind: str, permits: int) -> dict[str, Any]:
+        told = [{**first, "availablePermits": 0}, {**second, "availablePermits": permits}]
+        return topic(billing=subscription(type=kind, activeConsumerName="billing", consumers=told))
+
+    shared = only(two_looks(of("Shared", 900), of("Shared", 900), of("Shared", 800)))
+    assert [(it.permits_before, it.permits, it.gets_entries) for it in shared.consumers or ()] == [
+        (0, 0, True),
+        (900, 800, True),
+    ]
+    failover = only(two_looks(of("Failover", 900)))
+    assert [it.gets_entries for it in failover.consumers or ()] == [None, None]
+    assert Known(failover, 120.0).readers is None
+
+
+def test_what_expired_between_the_looks_is_no_all_clear() -> None:
+    """Nothing waits any more, for it was deleted."""
+    looks = [
+        topic(billing=subscription(msgBacklog=left, totalMsgExpired=lost)) for left, lost in ((9, 1), (9, 1), (0, 10))
+    ]
+    reading = two_looks(*looks)
+    judged = judge_reading(reading, cluster("http://x"), Thresholds(), request=Measurements(cluster="events")).triage
+    assert [str(it.verdict) for it in judged.findings] == ["expiring"]
+    # One that has lost something is looked at again, also without a backlog.
+    empty = [topic(billing=subscription(msgBacklog=0, totalMsgExpired=lost)) for lost in (5, 5, 7)]
+    assert only(two_looks(*empty)).expired_messages == 2
 
 
 def test_numbers_that_are_none_are_not_known() -> None:
@@ -147,7 +228,7 @@ def test_numbers_that_are_none_are_not_known() -> None:
     told = subscription(
         msgRateRedeliver=float("nan"), msgOutCounter=-1, type="Shared", consumers=[consumer(connectedSince="soon")]
     )
-    [it] = looks_of(topic(billing=told), None, PAID, partitioned=False, at=0.0).values()
+    [it] = looks_of(topic(billing=told), None, PAID, partitioned=False, at=0.0, lacking=[]).values()
     assert (it.redelivered_per_second, it.sent, it.throttled, it.unread, it.reads) == (None, None, None, None, None)
     assert it.consumers is not None and it.consumers[0].connectedSince is None
 
@@ -185,16 +266,53 @@ def test_without_the_internal_statistics_the_rest_is_known() -> None:
     assert (part.ttl_seconds, part.unacked_limit, part.limit_per_second) == (None, None, None)
 
 
-def test_no_quota_is_known_by_the_statistics_and_a_quota_needs_its_policy() -> None:
-    """-1 is none; a limit whose policy is not told may delete."""
-    none = topic(billing=subscription()) | {"backlogQuotaLimitSize": -1, "backlogQuotaLimitTime": -1}
-    some = topic(billing=subscription()) | {"backlogQuotaLimitSize": 1000, "backlogQuotaLimitTime": -1}
-    assert only(read_all(FakeAdmin({ORDERS: none}))).quota_evicts is False
-    part = only(read_all(FakeAdmin({ORDERS: some})))
-    assert (part.quota_evicts, part.quota_bytes, part.quota_seconds) == (None, 1000, 0)
-    policy = {"destination_storage": {"limitSize": 1000, "policy": "consumer_backlog_eviction"}}
-    told = FakeAdmin({ORDERS: some}, extra={f"persistent/{ORDERS}/backlogQuotaMap": policy})
-    assert only(read_all(told)).quota_evicts is True
+@pytest.mark.parametrize(
+    ("limits", "policies", "known"),
+    [
+        ((-1, -1), None, (0, 0)),  # -1 is none
+        ((1000, -1), None, (None, 0)),  # a limit whose policy is not told may delete
+        ((1000, 60), ("producer_exception", "consumer_backlog_eviction"), (0, 60)),
+        ((1000, 60), ("consumer_backlog_eviction", "producer_request_hold"), (1000, 0)),
+        ((1000, 60), ("consumer_backlog_eviction", None), (1000, None)),
+        ((None, None), ("producer_exception", "producer_exception"), (0, 0)),
+    ],
+)  # fmt: skip
+def test_a_quota_is_one_that_deletes(
+    limits: tuple[int | None, int | None], policies: tuple[str, str | None] | None, known: tuple[int | None, int | None]
+) -> None:
+    """Each of the two has its own policy: one may hold producers, and the other delete."""
+    stats = topic(billing=subscription()) | dict(
+        zip(("backlogQuotaLimitSize", "backlogQuotaLimitTime"), limits, strict=True)
+    )
+    kinds = dict(zip(("destination_storage", "message_age"), policies or (), strict=policies is not None))
+    told = {kind: {"policy": policy} for kind, policy in kinds.items() if policy is not None}
+    extra = {f"persistent/{ORDERS}/backlogQuotaMap": told} if policies else {}
+    part = only(read_all(FakeAdmin({ORDERS: stats}, extra=extra)))
+    assert (part.quota_bytes, part.quota_seconds) == known
+
+
+def test_a_quota_takes_the_slowest_subscription_and_not_one_that_keeps_up() -> None:
+    """Both are on the topic whose backlog has reached it."""
+    quota = {
+        "destination_storage": {"policy": "consumer_backlog_eviction"},
+        "message_age": {"policy": "producer_exception"},
+    }
+    stats = topic(slow=subscription(backlogSize=5000), fine=subscription(msgBacklog=1, backlogSize=90))
+    stats |= {"backlogSize": 5000, "backlogQuotaLimitSize": 5000, "backlogQuotaLimitTime": -1}
+    reading = read_all(FakeAdmin({ORDERS: stats}, extra={f"persistent/{ORDERS}/backlogQuotaMap": quota}))
+    verdicts = {
+        name.partition("@")[0]: str(judged_part(Known(part, 120.0)).verdict) for name, [part] in reading.groups.items()
+    }
+    assert verdicts == {"slow": "expiring", "fine": "dead_subscription"}
+
+
+def test_policies_of_the_namespace_apply_where_topics_have_none() -> None:
+    """Brokers without policies of topics refuse to tell these."""
+    quota = {"destination_storage": {"policy": "consumer_backlog_eviction"}}
+    extra = {"namespaces/public/default/messageTTL": 60, "namespaces/public/default/backlogQuotaMap": quota}
+    stats = topic(billing=subscription()) | {"backlogQuotaLimitSize": 1000}
+    part = only(read_all(FakeAdmin({ORDERS: stats}, extra=extra)))
+    assert (part.ttl_seconds, part.quota_bytes) == (60, 1000)
 
 
 @pytest.mark.parametrize(
@@ -286,6 +404,16 @@ def test_a_partition_that_is_not_told_again_is_not_known() -> None:
     assert [(it.partition, it.entries) for it in reading.groups[f"billing@{ORDERS}"]] == [(0, 10), (1, None)]
 
 
+def test_a_partition_that_is_never_told_is_no_all_clear() -> None:
+    """Nothing waits on the others; of this one nothing is known."""
+    done = topic(billing=subscription(msgBacklog=0))
+    reading = read_all(FakeAdmin({ORDERS: partitioned(ORDERS, {0: done, 2: done}, of=3)}))
+    assert [(it.partition, it.entries) for it in reading.groups[f"billing@{ORDERS}"]] == [(0, 0), (1, None), (2, 0)]
+    judged = judge_reading(reading, cluster("http://x"), Thresholds(), request=Measurements(cluster="events")).triage
+    [it] = judged.findings
+    assert (str(it.verdict), it.scope.partitions) == ("unusable_data", (1,))
+
+
 def run(tmp_path: Path, answers: FakeAdmin, *words: str) -> Any:
     """The command against this admin."""
     with serving(answers) as (found, _):
@@ -326,6 +454,8 @@ def test_the_command_speaks_as_of_kafka(tmp_path: Path) -> None:
     assert "2 subscriptions healthy" in several.stdout and "0 entries" in several.stdout
     calm = run(tmp_path, dead(), "--group", "done")
     assert (calm.return_value, "HEALTHY healthy" in calm.stdout) == (ExitCode.OK, True)
+    short = run(tmp_path, admin(a=subscription(), b=subscription()), "--all", "--limit", "1", "--observe", "1ms").stdout
+    assert short.count("What to do") == 1 and "1 more that are not healthy" in short
     rows = run(tmp_path, dead(), "--observe", "1ms", "-o", "csv")
     assert "lag_entries" in rows.stdout and "dead_subscription" in rows.stdout
 

@@ -14,8 +14,10 @@ from workbench import api
 from workbench.cli.doctor import command as doctor
 from workbench.cli.pulsar import command
 from workbench.errors import SourceUnreachableError, UnknownGroupError, UsageError
+from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.observing import PulsarObserver
 from workbench.pulsar.subscriptions import PulsarSubscription, read_subscriptions
+from workbench.pulsar.survey import survey
 from workbench.queues.systems import gateway_of, system_of
 from workbench.settings import Cluster, checked_cluster
 
@@ -274,6 +276,28 @@ def test_a_list_that_is_none_is_said() -> None:
     admin = FakeAdmin({}, extra={"tenants": {"a": 1}})
     with serving(admin) as (found, _), pytest.raises(SourceUnreachableError, match="no list of names"):
         PulsarObserver(found).snapshot()
+
+
+def test_a_namespace_that_cannot_be_listed_is_named_and_the_others_are_read() -> None:
+    """A token may not see all of them; if it sees none, that is an error."""
+    spaces = {"namespaces/public": ["public/default", "public/closed"]}
+    with serving(FakeAdmin({ORDERS: topic(billing=subscription())}, extra=spaces)) as (found, _):
+        read = survey(PulsarAdmin(found))
+    assert [it.subscription for it in read.parts] == ["billing"]
+    assert len(read.incomplete) == 1 and "persistent/public/closed" in read.incomplete[0]
+    nothing = FakeAdmin({}, extra={"namespaces/public": ["public/closed"]})
+    with serving(nothing) as (found, _), pytest.raises(SourceUnreachableError, match="persistent/public/closed"):
+        survey(PulsarAdmin(found))
+    with serving(nothing, namespaces=["public/other"]) as (found, _), pytest.raises(SourceUnreachableError):
+        survey(PulsarAdmin(found), namespaces=found.pulsar.namespaces)
+
+
+def test_the_brokers_own_reader_is_nobodys_subscription() -> None:
+    """`__compaction`, of a topic that a 4.0.7 has compacted: nobody is connected until it does so again."""
+    own = subscription(isDurable=True, consumers=[], msgBacklog=5)
+    with serving(FakeAdmin({ORDERS: topic(billing=subscription(), __compaction=own)})) as (found, _):
+        assert [it.subscription for it in read_subscriptions(found, dead=True).rows] == ["billing"]
+        assert [it.group for it in PulsarObserver(found).snapshot().groups] == [f"billing@{ORDERS}"]
 
 
 def test_only_the_namespaces_of_the_settings_are_read() -> None:

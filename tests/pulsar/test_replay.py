@@ -235,8 +235,8 @@ def test_wrong_requests_are_named() -> None:
     pulsar = drawn(11, 2)
     with pytest.raises(UsageError, match="ends before it begins"):
         planned(pulsar, BEGIN, BEGIN - 1)
-    pulsar.parts[0].cursors = pulsar.parts[1].cursors = {"biling": (3, 0)}
-    with pytest.raises(UnknownGroupError, match="Did you mean `biling`"):
+    pulsar.parts[0].cursors = pulsar.parts[1].cursors = {"shop/orders/myfn": (3, 0)}
+    with pytest.raises(UnknownGroupError, match="Did you mean `shop/orders/myfn`"):
         planned(pulsar, BEGIN)
     pulsar.parts = []
     with pytest.raises(UsageError, match="There is no topic"):

@@ -137,9 +137,11 @@ def test_a_live_bundle_carries_what_its_admin_tells(tmp_path: Path) -> None:
             admin.answers["persistent/shop/orders/a/stats"] = wrong
             shown = CliRunner().invoke(command, [*words, "--config", str(config)], standalone_mode=False)
             assert isinstance(shown.exception, EvidenceError)
-        admin.answers[path] = ["x"]
-        shown = CliRunner().invoke(command, [*words, "--config", str(config)], standalone_mode=False)
-        assert isinstance(shown.exception, SourceUnreachableError)
+        for odd in (["x"], {"topicHashPositions": {a: 0x25000000, b: 1 << 32}}, {"topicHashPositions": {a: -1}}):
+            admin.answers[path] = odd  # a topic that is left out would be a load that the plan does not know
+            shown = CliRunner().invoke(command, [*words, "--config", str(config)], standalone_mode=False)
+            assert isinstance(shown.exception, SourceUnreachableError)
+            assert "no list of hashes" in shown.exception.message
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,7 @@ def test_a_broker_without_room_is_refused_by_its_name(place: Place) -> None:
     assert "workbench impact" in receipt.hints[0]
     assert applied(dry_run=True).outcome is ReplayOutcome.REFUSED
     assert applied(limits=ReplayLimits(allow_busy_brokers=True)).outcome is ReplayOutcome.DONE
+    assert applied(busy={}, notes=("Not known.",), dry_run=True).hints == ["Not known."]
 
 
 def test_retention_by_size_is_seen_by_its_speed(place: Place) -> None:

@@ -262,7 +262,8 @@ def test_a_cause_on_a_broker_is_one_line_with_everybody_that_it_hits(spark: Any)
     made = hogged()
     hog(made, 1, name="<b>hog")
     recorded = replace(plain, samples=made.samples(), groups=made.groups())
-    lines = _on_brokers(recorded, BROKERS_WINDOW.baseline_start, BROKERS_WINDOW.end)
+    lines, unsure = _on_brokers(recorded, BROKERS_WINDOW.baseline_start, BROKERS_WINDOW.end)
+    assert unsure is None
     assert [(it.verdict, it.brokers, set(it.groups)) for it in lines] == [
         ("slows_others", (1,), {"g10", "g11", "g12", "g13"})
     ]
@@ -274,7 +275,13 @@ def test_a_cause_on_a_broker_is_one_line_with_everybody_that_it_hits(spark: Any)
     assert (found.exit_code, found.held_up_by("g12"), found.held_up_by("a")) == (3, lines[0].headline, None)
     assert "1 cause on brokers." in found.sentence and "On brokers:" in health.overview(found)
     assert found.to_json()["brokers"][0]["groups"] == list(lines[0].groups)
-    assert _on_brokers(plain, WINDOW.baseline_start, WINDOW.end) == []  # nothing measures a broker
+    assert _on_brokers(plain, WINDOW.baseline_start, WINDOW.end) == ([], None)  # nothing measures a broker
+    short = BROKERS_WINDOW.end - timedelta(seconds=60)
+    nothing, why = _on_brokers(recorded, short, BROKERS_WINDOW.end)
+    assert nothing == [] and why == "Cannot tell: there is no time before the window to compare with."
+    open_one = replace(calm, brokers_unsure=why)
+    assert "Who slows whom: Cannot tell" in render_html(calm.triage, plain, health=open_one)
+    assert why in health.overview(open_one) and open_one.to_json()["brokers_unsure"] == why
 
 
 def test_of_thousands_of_complete_streams_a_few_are_shown() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
@@ -88,6 +89,55 @@ def test_without_a_folder_the_page_says_how_to_set_one(tmp_path: Path) -> None:
     with running(office, threads=False, audits=Shelf(tmp_path)) as server:
         page = Person(server.url).see("/audits")
         assert "bad.workbench_audit.json is no answer of an audit" in told(page)
+    with running(office, threads=False, audits=Shelf(tmp_path / "none")) as server:
+        page = told(Person(server.url).see("/audits"))
+        assert "cannot be read: No such file or directory" in page and "No audit has been published" not in page
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "field"),
+    [
+        (("every_seconds",), float("nan"), "every_seconds"),
+        (("made_at",), "0001-01-01T00:00:00+14:00", "made_at"),
+        (("until",), "9999-12-31T23:59:59-14:00", "until"),
+        (("streams", 0, "edges", 0, "lost"), 10**400, "lost"),
+        (("streams", 0, "edges", 0, "final"), -7, "final"),
+        (("windows", 0, "start"), "0001-01-01T00:00:00Z", "start"),
+    ],
+)
+def test_a_number_that_is_none_spoils_its_own_file_alone(
+    tmp_path: Path, where: tuple[str | int, ...], value: object, field: str
+) -> None:
+    """The page is there, with the other audits; not a number compares as neither old nor new."""
+    office = Office(tmp_path)
+    published(tmp_path, office, stream("pay"), audit="good")
+    document = json.loads(state(stream("pay"), windows=(window("pay"),)).model_dump_json(by_alias=True))
+    at = document
+    for key in where[:-1]:
+        at = at[key]
+    at[where[-1]] = value
+    (tmp_path / "bad.workbench_audit.json").write_text(json.dumps(document))
+    with running(office, threads=False, audits=Shelf(tmp_path)) as server:
+        page = told(Person(server.url).see("/audits"))
+        assert "bad.workbench_audit.json is no answer of an audit" in page and field in page
+        assert "good" in page and "pay S1" in page
+
+
+def test_an_answer_of_a_clock_that_is_ahead_is_no_present(tmp_path: Path) -> None:
+    """It would be new for as long as the clock is ahead."""
+    office = Office(tmp_path)
+    published(tmp_path, office, stream("pay", LOSSY), ago=-2_701.0)
+    with running(office, threads=False, audits=Shelf(tmp_path)) as server:
+        assert "was breach" in told(Person(server.url).see("/audits"))
+
+
+def test_commands_name_rows_where_the_settings_have_no_such_audit() -> None:
+    """By the options that it was published with."""
+    found = state(stream("pay", edge(lost=3)), audit="rows", named=("--rows", "/data/my rows.jsonl", "--layers", "a,b"))
+    shown = dict(commands(found, found.streams[0]))
+    assert shown["Windows"] == "workbench audit show --rows '/data/my rows.jsonl' --layers a,b --stream pay"
+    for command in shown.values():
+        assert problem_of(Said("page", command.removeprefix("workbench "))) is None, command
 
 
 @pytest.mark.parametrize("name", ["pay", HOSTILE, "a b; rm -rf /"])

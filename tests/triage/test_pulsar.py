@@ -46,7 +46,7 @@ def part(**changes: Any) -> DispatchedPart:
         "unacked_limit": 50_000, "consumer_unacked_limit": 50_000, "blocked": False, "consumers": (consumer(),),
         "mark_delete": "7:99", "read_position": "7:200", "mark_delete_moved": True, "read_moved": True, "mark_delete_seconds": 1.0,
         "acked_seconds": 1.0, "ack_ranges": 0, "reads": True, "hash_blocks": 0, "blocking_hashes": 0, "joined_behind": 0,
-        "ttl_seconds": 0, "quota_evicts": False, "quota_bytes": 0, "quota_seconds": 0, "topic_bytes": 10_000,
+        "ttl_seconds": 0, "quota_bytes": 0, "quota_seconds": 0, "backlog_bytes": 10_000,
         "retention_minutes": 60, "limit_per_second": 0.0, "limit_bytes_per_second": 0.0, "throttled_events": 0,
     }  # fmt: skip
     return DispatchedPart(**{**known, **changes})
@@ -96,8 +96,8 @@ CAUSES: list[tuple[str, dict[str, Any]]] = [
     ("expiring", {"expired_messages": 1}),
     ("expiring", {"ttl_seconds": 600}),
     ("expiring", {"expired_ever": 5, "ttl_seconds": 750}),
-    ("expiring", {"quota_evicts": True, "quota_bytes": 10_000}),
-    ("expiring", {"quota_evicts": True, "quota_seconds": 600}),
+    ("expiring", {"quota_bytes": 10_000}),
+    ("expiring", {"quota_seconds": 600}),
     ("dead_subscription", {"consumers": (), "kind": None, "acked_entries": 0, "sent_messages": 0}),
     ("catching_up", {"acked_entries": 200}),
     ("cannot_tell", {"consumers": (consumer(connected_seconds=PAUSE_SECONDS, permits=0, permits_before=0),)}),
@@ -117,6 +117,13 @@ CAUSES: list[tuple[str, dict[str, Any]]] = [
     ("no_permits", {"unread_entries": 0, "span_entries": 1000}),
     ("no_permits", HOT_KEY),
     ("no_permits", {"consumers": (consumer(permits=0, permits_before=1),)}),
+    ("no_permits", {**HOT_KEY, **STUCK}),
+    ("no_permits", {**STUCK, "consumers": (consumer(blocked=True), consumer(name="c2", permits=0, permits_before=0))}),
+    ("expiring", {"entries": 0, "expired_messages": 500, "expired_ever": 500}),
+    (
+        "dead_subscription",
+        {"delayed_entries": 1000, "acked_entries": 0, "acked_seconds": OBJECTIVE + 1, "consumers": ()},
+    ),
     ("cannot_tell", {}),
 ]
 
@@ -138,12 +145,19 @@ def test_every_verdict_is_among_the_cases() -> None:
         ({"oldest_seconds": OBJECTIVE + 0.1}, "healthy"),
         ({"oldest_seconds": OBJECTIVE, "acked_entries": 0}, "healthy"),
         ({"delayed_entries": 999}, "delayed_messages"),
+        ({"delayed_entries": 1000, "acked_entries": 0, "consumers": ()}, "delayed_messages"),
+        ({"delayed_entries": 1000, "acked_entries": 0, "consumers": None}, "delayed_messages"),
+        ({"oldest_seconds": -OBJECTIVE - 0.1}, "healthy"),
+        ({"oldest_seconds": 30.0, "expired_ever": 5, "ttl_seconds": None}, "healthy"),
+        ({"oldest_seconds": 30.0, "quota_bytes": 10_001, "backlog_bytes": None}, "healthy"),
+        ({**HOLE, "delayed_entries": 1}, "ack_hole"),
+        ({**KEYS, "delayed_entries": 1}, "key_shared_blocked"),
         ({"ttl_seconds": 601}, "expiring"),
         ({"expired_ever": 5, "ttl_seconds": 751}, "expiring"),
         ({"expired_ever": 0, "ttl_seconds": 750}, "expiring"),
-        ({"quota_evicts": False, "quota_bytes": 10_000}, "expiring"),
-        ({"quota_evicts": True, "quota_bytes": 10_001}, "expiring"),
-        ({"quota_evicts": True, "quota_seconds": 601}, "expiring"),
+        ({"quota_bytes": 0}, "expiring"),
+        ({"quota_bytes": 10_001}, "expiring"),
+        ({"quota_seconds": 601}, "expiring"),
         ({"acked_entries": round(100 * MORE) - 1, "entries": 10}, "catching_up"),
         ({"acked_entries": 200, "entries": round(10 * DRAIN_SECONDS) + 1}, "catching_up"),
         ({"acked_entries": 200, "mark_delete_moved": False, "mark_delete_seconds": OBJECTIVE + 1}, "catching_up"),
@@ -169,6 +183,9 @@ def test_every_verdict_is_among_the_cases() -> None:
         ({**STUCK, "throttled_events": 1, "consumers": (consumer(permits_before=0),)}, "dispatcher_stuck"),
         ({**STUCK, "consumers": (consumer(permits_before=0),)}, "dispatcher_stuck"),
         ({**STUCK, "unread_entries": 0}, "dispatcher_stuck"),
+        ({**STUCK, "consumers": (consumer(blocked=None), consumer(name="c2"))}, "dispatcher_stuck"),
+        ({**STUCK, "blocked": None}, "dispatcher_stuck"),
+        ({**STUCK, "kind": "failover", "consumers": (consumer(gets_entries=None),)}, "dispatcher_stuck"),
         ({"consumers": (consumer(permits=1, permits_before=1),)}, "no_permits"),
         ({"consumers": (consumer(permits=0, permits_before=0), consumer(name="c2"))}, "no_permits"),
         ({"consumers": (consumer(permits=0, permits_before=1),), "blocked": None}, "no_permits"),  # no proof
@@ -222,8 +239,8 @@ def test_what_a_consumer_does_not_tell_proves_nothing(name: str) -> None:
 
 def test_an_open_question_is_no_all_clear_and_a_proof_stands_over_it() -> None:
     """Whether a quota deletes is not told: a healthy one is not called so, and a cause is, with the question beside it."""
-    assert verdict(quota_evicts=None, oldest_seconds=5.0) == "cannot_tell"
-    found = finding(part(quota_evicts=None, **FULL))
+    assert verdict(quota_bytes=None, oldest_seconds=5.0) == "cannot_tell"
+    found = finding(part(quota_bytes=None, **FULL))
     assert found.verdict is PulsarVerdict.NO_PERMITS
     assert found.not_ruled_out == ("Expiring: whether entries expire, or a backlog quota deletes them, is not told.",)
     # A limit without a proof is the cause only if nothing before it is open.
@@ -243,6 +260,7 @@ CALM: dict[str, tuple[str, dict[str, Any]]] = {
             "consumers": (consumer(permits=0, permits_before=0), consumer(name="idle", unacked=0)),
         },
     ),
+    "a clock that is ahead a little": ("healthy", {"oldest_seconds": -3.0}),
     "a burst": ("healthy", {"oldest_seconds": 20.0, "entries": 50_000, "arrived_entries": 40_000, **FULL}),
     "a restart catches up": (
         "catching_up",
@@ -272,11 +290,28 @@ def test_a_few_delayed_ones_hide_no_lag() -> None:
     assert verdict(**{**stands, "acked_seconds": OBJECTIVE}, **FULL) == "cannot_tell"
 
 
+def test_which_limit_blocks_is_told() -> None:
+    """Brokers lift the subscription's at half of it: below that, it is the broker's own, which raising the other does not cure."""
+    own = finding(part(**{**BLOCKED, "unacked_messages": 25_000}))
+    assert "(the limit is 50,000)" in own.headline and "raise the limit" in own.actions[-1].title
+    brokers = finding(part(**{**BLOCKED, "unacked_messages": 24_999}))
+    assert "maxUnackedMessagesPerBroker" in brokers.headline
+    assert not any("raise the limit" in it.title for it in brokers.actions)
+
+
 def test_a_failover_is_judged_by_its_active_consumer() -> None:
     """One in reserve has all of its permits."""
     reserve = consumer(name="reserve", gets_entries=False, unacked=None, blocked=None)
     active = consumer(permits=0, permits_before=0, unacked=None, blocked=None)
     assert verdict(kind="failover", blocked=None, unacked_messages=None, consumers=(active, reserve)) == "no_permits"
+
+
+def test_of_delayed_ones_it_says_what_is_not_known() -> None:
+    """And not that a token may not read it."""
+    found = finding(part(delayed_entries=1000, acked_entries=0, acked_seconds=None, consumers=()))
+    assert found.verdict is Verdict.CANNOT_TELL
+    assert "since when those are due" in found.headline and "token" not in found.missing[-1].how_to_get_it
+    assert any("nobody is connected to take it" in it.how_to_get_it for it in found.missing)
 
 
 def test_who_has_the_busy_key_is_named() -> None:
@@ -308,6 +343,10 @@ def test_a_loss_leads_and_why_it_lags_is_said_beside_it() -> None:
     assert found.verdict is PulsarVerdict.EXPIRING
     assert found.also_seen[0].startswith("It lags, too. The consumers take nothing more: ")
     assert finding(part(expired_messages=7, oldest_seconds=1.0)).also_seen == ()
+    few = part(partition=1, entries=5, expired_messages=7, expired_ever=7, ttl_seconds=500, oldest_seconds=1.0)
+    several = finding(part(partition=0, **FULL), few)
+    assert several.headline.startswith("Partition 1: Messages are lost")
+    assert any("The consumers take nothing more" in it for it in several.also_seen)
 
 
 def test_the_evidence_is_the_rule() -> None:

@@ -61,16 +61,41 @@ def audited(name: str | None, *, since: str, until: str, every: str, **source: A
         raise WindowError("The windows end before they begin.", hint="Give --until a later time than --since.")
     ledger = audit(name=name, since_ms=instant_ms(first), **source)
     called = name or ledger.settings.topic or Path(str(ledger.settings.rows)).stem
-    state = state_of(ledger, called, since=first, until=last, every=pause)
+    state = state_of(ledger, called, since=first, until=last, every=pause, named=_named(name, **source))
     return ledger.within(since_ms=instant_ms(first), until_ms=instant_ms(last)), state
 
 
-def state_of(ledger: AuditLedger, name: str, *, since: datetime, until: datetime, every: timedelta) -> AuditState:
+def _named(
+    name: str | None, *, layers: Sequence[str] = (), window: str | None = None, config: object = None, **given: object
+) -> tuple[str, ...]:
+    """Words by which commands find the audit; what is given beside a name comes before its settings."""
+    del config  # where it is used is another machine's
+    if (rows := given.get("rows")) is not None:
+        given["rows"] = Path(str(rows)).absolute()  # the pages' reader is in another folder
+    options = {**given, "layers": ",".join(layers) or None, "window-length": window}
+    told = [(f"--{key}", str(value)) for key, value in options.items() if value is not None]
+    return (*([name] if name is not None else []), *(word for pair in told for word in pair))
+
+
+def state_of(
+    ledger: AuditLedger,
+    name: str,
+    *,
+    since: datetime,
+    until: datetime,
+    every: timedelta,
+    named: Sequence[str] = (),
+) -> AuditState:
     """Sum up a ledger.
+
+    Args:
+        named: see `AuditState`.
 
     Raises:
         EvidenceError: if no layer has told anything of the period. SourceUnreachableError: if the rows cannot be read.
     """
+    from workbench.audit.gate import LatencyLimit
+
     first, last = instant_ms(since), instant_ms(until)
     mine = ledger.within(since_ms=first, until_ms=last)
     mine.frame.cache()  # several questions, one ledger
@@ -85,11 +110,12 @@ def state_of(ledger: AuditLedger, name: str, *, since: datetime, until: datetime
                 hint=f"It is from {iso_instant(first)} to {iso_instant(last)}. See: docs/audit.md",
             )
         silent = _silent(ledger, first, last)
-        times = ledger.times_to_last(since_ms=first, until_ms=last)
+        limit, times = ledger.limit_ms, ledger.times_to_last(since_ms=first, until_ms=last)
         layers, order = set(ledger.settings.layers), [edge for _, _, edge, _ in ledger.shape.sides()]
         streams = []
         for stream in sorted({it for it, _ in sums} | unheard.keys() | silent.keys()):
-            slow = times.get(stream)
+            slow = times.get(stream, None if limit is None else LatencyLimit(limit_ms=limit, p99_ms=None, records=0))
+            too_slow, words = (slow.problem() if slow is not None else None) or (False, None)
             edges = [sums[stream, edge] for edge in dict.fromkeys(order) if (stream, edge) in sums]
             streams.append(
                 StreamState(
@@ -98,14 +124,15 @@ def state_of(ledger: AuditLedger, name: str, *, since: datetime, until: datetime
                     edges=tuple(_edge(ledger, row, layers, last) for row in edges),
                     unheard=tuple(unheard.get(stream, ())),
                     silent=tuple(silent.get(stream, ())),
-                    slow=None if slow is None or not slow.is_too_long else SlowStream(
+                    slow=None if slow is None or not too_slow else SlowStream(
                         layer=ledger.settings.layers[-1], seconds=slow.at_least_ms / 1000, limit_seconds=slow.limit_ms / 1000
                     ),
+                    latency_unknown=words if too_slow is None else None,
                 )
             )  # fmt: skip
         streams.sort(key=lambda it: it.badness)
         return AuditState(
-            audit=name, cluster=ledger.settings.cluster, made_at=datetime.now(UTC), since=since, until=until,
+            audit=name, named=tuple(named), cluster=ledger.settings.cluster, made_at=datetime.now(UTC), since=since, until=until,
             window_seconds=ledger.shape.window_ms / 1000, every_seconds=every.total_seconds(), streams=tuple(streams),
             windows=tuple(_window(row) for row in mine.worst(most=_MOST_WINDOWS)),
         )  # fmt: skip

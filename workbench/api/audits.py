@@ -136,14 +136,15 @@ class AuditLedger:
     def _latency(self, stream: str, since_ms: int, until_ms: int) -> LatencyLimit | None:
         from workbench.audit.gate import LatencyLimit
 
-        limit_ms = self._limit_ms
+        limit_ms = self.limit_ms
         if limit_ms is None:
             return None
         found = self.times_to_last(since_ms=since_ms, until_ms=until_ms, stream=stream)
         return found.get(stream, LatencyLimit(limit_ms=limit_ms, p99_ms=None, records=0))
 
     @property
-    def _limit_ms(self) -> int | None:
+    def limit_ms(self) -> int | None:
+        """How long 99 of 100 records may take to the last layer; None: it is not judged."""
         limit = self.settings.latency_p99
         return None if limit is None else round(1000 * limit.total_seconds())
 
@@ -154,7 +155,7 @@ class AuditLedger:
         from workbench.audit.gate import LatencyLimit
         from workbench.audit.latency import latencies
 
-        limit_ms = self._limit_ms
+        limit_ms = self.limit_ms
         if limit_ms is None:
             return {}
         mine = self.source.where(f.col("layer") == f.lit(self.settings.layers[-1]))

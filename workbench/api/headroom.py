@@ -38,6 +38,13 @@ class Headroom:
     busy: Mapping[int, str] = field(default_factory=dict)
     unknown: str | None = None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the receipt should know: an unknown broker refuses nothing."""
+        if self.unknown is None:
+            return ()
+        return (f"Whether its brokers have room for more reading cannot be told: {self.unknown.rstrip('.')}.",)
+
 
 def headroom(cluster: Cluster, *, group: str, config: Path | None = None) -> Headroom:
     """Measure how idle the brokers are: the last five minutes of a Prometheus, or their pages for ten seconds.

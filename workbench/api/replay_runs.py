@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,19 +87,18 @@ class Replay:
         *,
         limits: ReplayLimits | None = None,
         quiet_seconds: float | None = None,
-        busy: Mapping[int, str] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Receipt:
         """Commit the plan's offsets for its new group, after all safety checks; see `apply_plan`.
 
         Args:
             confirm: name and number, or the hash; None: only the safety checks.
-            busy: brokers without room for more reading, of `headroom`; None: it is asked, unless they are allowed.
             sleep: waits for the time during which the group's commits must not move; from its end on, the run completes.
 
         Raises:
             GuardError: if the confirmation is wrong. WorkbenchError: as `apply_plan`.
         """
+        from workbench.api.headroom import Headroom
         from workbench.plans.journal import Journal
         from workbench.replay.apply import ApplyOptions, apply_plan
         from workbench.replay.confirm import of_plan
@@ -108,13 +107,13 @@ class Replay:
         if confirm is not None:
             of_plan(self.plan).check(confirm)
         chosen = limits or ReplayLimits()
-        if busy is None:
-            busy = {} if chosen.allow_busy_brokers else self.headroom().busy
+        room = Headroom() if chosen.allow_busy_brokers else self.headroom()
         options = ApplyOptions(
             limits=chosen,
             quiet_seconds=quiet_seconds,
             dry_run=confirm is None,
-            busy=busy,
+            busy=room.busy,
+            notes=room.notes,
         )
         return apply_plan(self.plan, self.path, self.gateway, Journal.of_user(), options, sleep=sleep)
 

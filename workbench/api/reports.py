@@ -84,6 +84,7 @@ def health(
         objective_seconds=recorded.info.thresholds.time_lag_objective_seconds,
         expectations=recorded.expectations,
     )
+    brokers, brokers_unsure = _on_brokers(recorded, start, end)
     arrivals = [] if capture else _arrivals(cluster, start, end, config, result)
     return assess(
         recorded,
@@ -95,24 +96,30 @@ def health(
         run_id=run_id,
         letter_topics=letter_topics,
         arrivals=arrivals,
-        brokers=_on_brokers(recorded, start, end),
+        brokers=brokers,
+        brokers_unsure=brokers_unsure,
     )
 
 
-def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> list[BrokerLine]:
-    """Causes on brokers in the last quarter of an hour, against the hour before; none if no broker is measured."""
+def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> tuple[list[BrokerLine], str | None]:
+    """Causes on brokers in the last quarter of an hour, against the hour before, and why it cannot be told who slows whom.
+
+    Nothing at all if nothing measures a broker.
+    """
     from workbench.api.impact import impact_of
     from workbench.features.servers import neighbourhood
     from workbench.report.broker_lines import lines_of_brokers
+    from workbench.triage.verdict import Answer
     from workbench.window import Window
 
     now = max(start + (end - start) / 3, end - _NOW)
     window = Window(baseline_start=max(start, now - _BEFORE), start=now, end=end)
     all_of = neighbourhood(recorded.samples, recorded.groups, window)
     if not all_of.brokers:
-        return []
+        return [], None
     found = impact_of(recorded, all_of)
-    return lines_of_brokers(found.found, found.actions, found.brokers.findings)
+    unsure = found.found.sentence if all_of.servers and found.found.answer is Answer.CANNOT_TELL else None
+    return lines_of_brokers(found.found, found.actions, found.brokers.findings), unsure
 
 
 def _arrivals(cluster: str, start: datetime, end: datetime, config: str, result: Triage) -> list[StreamLine]:

@@ -222,7 +222,6 @@ def apply_command(
     Writes a rollback file next to the plan first, and reads the offsets back afterwards. It is safe to repeat after any failure.
     Exit code 6 if a safety check failed, or if an offset was not read back as planned.
     """
-    from workbench.api.headroom import Headroom
     from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_head, show_receipt
@@ -253,10 +252,7 @@ def apply_command(
         summary = f"Commit {plural(len(plan.targets), 'offset')} for the group {plan.new_group!r} ({plural(plan.messages, 'message')})."
         confirmed(of_plan(plan), confirm, summary, show=lambda: show_head(SafeConsole(stderr=True), plan))
     with Steps(quiet=as_json) as steps, steps.waiting(f"Checking and committing for {plan.new_group}"):
-        room = Headroom() if allow_busy_brokers else replay.headroom()
-        receipt = replay.apply(None if dry_run else plan.hash, limits=limits, quiet_seconds=quiet, busy=room.busy)
-    if room.unknown is not None:
-        say(f"Whether its brokers have room for more reading cannot be told: {room.unknown}")
+        receipt = replay.apply(None if dry_run else plan.hash, limits=limits, quiet_seconds=quiet)
     if as_json:
         write_json(receipt.document())
     show_receipt(receipt, plan_file, as_json=as_json)

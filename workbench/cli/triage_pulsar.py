@@ -57,7 +57,8 @@ def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str
         from workbench.console import open_console
         from workbench.report.terminal import show
 
-        show(open_console(), result.triage, result.capture.samples)
+        most = {"most": given["top"]} if given["everything"] else {}
+        show(open_console(), result.triage, result.capture.samples, **most)
     return result.exit_code
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import SourceUnreachableError
+from workbench.inputs import first_problem
 from workbench.pulsar.admin import AT_ONCE, PulsarAdmin
 from workbench.pulsar.split import FULL, Bundle, TopicLoad
 
@@ -15,7 +17,7 @@ from workbench.pulsar.split import FULL, Bundle, TopicLoad
 class _Positions(BaseModel):
     model_config = ConfigDict(hide_input_in_errors=True, extra="ignore", strict=True)
 
-    topicHashPositions: dict[str, int]  # noqa: N815 - the admin's name
+    topicHashPositions: dict[str, Annotated[int, Field(ge=0, le=FULL)]]  # noqa: N815 - the admin's name
 
 
 class _Throughput(BaseModel):
@@ -36,8 +38,11 @@ def read_bundle(admin: PulsarAdmin, namespace: str, bundle: Bundle) -> list[Topi
     path = f"namespaces/{quote(namespace)}/{bundle}/topicHashPositions"
     try:
         positions = _Positions.model_validate(admin.get(path)).topicHashPositions
-    except ValidationError:
-        raise SourceUnreachableError(f"The admin answers to {path} with something that is no list of hashes.") from None
+    except ValidationError as error:
+        reason = first_problem(error, whole="the answer")
+        raise SourceUnreachableError(
+            f"The admin answers to {path} with something that is no list of hashes: {reason}."
+        ) from None
 
     def load(topic: str) -> float | None:
         kind, _, name = topic.partition("://")
@@ -50,9 +55,8 @@ def read_bundle(admin: PulsarAdmin, namespace: str, bundle: Bundle) -> list[Topi
             return None
         return found.msgThroughputIn + found.msgThroughputOut
 
-    names = [name for name, at in positions.items() if 0 <= at <= FULL]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return [
-            TopicLoad(topic=name, position=positions[name], load=it)
-            for name, it in zip(names, pool.map(load, names), strict=True)
+            TopicLoad(topic=name, position=at, load=it)
+            for (name, at), it in zip(positions.items(), pool.map(load, positions), strict=True)
         ]

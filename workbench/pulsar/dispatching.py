@@ -6,24 +6,26 @@ All topics are asked once; those of the chosen subscriptions with a backlog twic
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 
-from workbench.errors import EvidenceError, SourceUnreachableError, UnknownGroupError
+from workbench.errors import SourceUnreachableError, UnknownGroupError
 from workbench.humanize import near, printable
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
 from workbench.pulsar.look import LookedConsumer, SubscriptionLook, looks_of
 from workbench.pulsar.policies import TopicPolicies, lower, read_limits, read_policies
-from workbench.pulsar.stats import SubscriptionPart
+from workbench.pulsar.stats import SubscriptionPart, unknown_part
 from workbench.pulsar.survey import survey
 from workbench.pulsar.topics import WHOLE, TopicName, group_name
 from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart, DispatchReading
 from workbench.settings import Cluster
 
 _Looks = dict[tuple[int, str], SubscriptionLook]
+_Connection = tuple[str, str, float | None]  # name, address, since when
 _FLAGS = {"getPreciseBacklog": "true", "subscriptionBacklogSize": "true", "getEarliestTimeInBacklog": "true"}
 
 
@@ -50,8 +52,14 @@ def read(
     by_group: dict[str, list[SubscriptionPart]] = defaultdict(list)
     for part in found.parts:
         by_group[group_name(part.subscription, part.topic)].append(part)
+    for parts in by_group.values():
+        if (topic := parts[0].topic) in found.partial:  # the first partition that is missing stands for all of them
+            read = {it.partition for it in parts}
+            absent = next(number for number in count() if number not in read)
+            parts.append(unknown_part(topic, absent, parts[0].subscription))
     chosen = _chosen(cluster, by_group, groups, topics, partial=bool(missing))
-    busy = [part for parts in chosen.values() for part in parts if part.entries != 0]
+    # What has expired is no backlog any more: it is looked at, too.
+    busy = [part for parts in chosen.values() for part in parts if part.entries != 0 or part.expired_messages]
     asked = [
         _Asked(
             topic=topic,
@@ -143,10 +151,7 @@ def _look_at(
                 internal = admin.get(f"{it.topic.path}/{inner}")
             except SourceUnreachableError as error:
                 lacking.append(error.message)
-            try:
-                return looks_of(stats, internal, it.topic, partitioned=it.partitioned, at=at), lacking
-            except EvidenceError as error:
-                return {}, [*lacking, error.message]
+            return looks_of(stats, internal, it.topic, partitioned=it.partitioned, at=at, lacking=lacking), lacking
         except NotThereError:
             return {}, [f"{it.topic} was deleted meanwhile."]
         except SourceUnreachableError as error:
@@ -177,8 +182,14 @@ def _part(
 ) -> DispatchedPart:
     name = {"topic": str(it.topic), "partition": it.partition, "subscription": it.subscription}
     if now is None:  # without a backlog when all were asked; or not told any more
-        known = 0 if it.entries == 0 else None
-        return DispatchedPart(**name, kind=it.kind, entries=known, delayed_entries=known, expired_messages=known)  # type: ignore[arg-type]
+        known = 0 if it.entries == 0 and not it.expired_messages else None
+        return DispatchedPart(
+            **name,  # type: ignore[arg-type]
+            kind=it.kind,
+            entries=known,
+            delayed_entries=known,
+            expired_ever=it.expired_messages,
+        )
     before = before if before is not None and before.at < now.at else None
     moved = before is not None and None not in (before.mark_delete, now.mark_delete)
     return DispatchedPart(
@@ -191,7 +202,7 @@ def _part(
         replay_entries=now.replay,
         unread_entries=now.unread,
         span_entries=now.span,
-        oldest_seconds=_since(now, now.oldest_ms),
+        oldest_seconds=now.at - now.oldest_ms / 1000 if now.oldest_ms is not None else None,
         arrived_entries=_more(before, now, "arrived"),
         acked_entries=_more(before, now, "acked"),
         sent_messages=_more(before, now, "sent"),
@@ -218,15 +229,19 @@ def _part(
         blocking_hashes=_hashes(now),
         joined_behind=now.joined_behind,
         ttl_seconds=policies.ttl_seconds,
-        quota_evicts=False if now.quota_bytes == now.quota_seconds == 0 else policies.quota_evicts,
-        quota_bytes=now.quota_bytes,
-        quota_seconds=now.quota_seconds,
-        topic_bytes=now.topic_bytes,
+        quota_bytes=_deleting(now.quota_bytes, policies.size_quota_deletes),
+        quota_seconds=_deleting(now.quota_seconds, policies.age_quota_deletes),
+        backlog_bytes=now.backlog_bytes,
         retention_minutes=policies.retention_minutes,
         limit_per_second=lower(policies.limit_per_second, limits[0]),
         limit_bytes_per_second=lower(policies.limit_bytes_per_second, limits[1]),
         throttled_events=_more(before, now, "throttled"),
     )
+
+
+def _deleting(limit: int | None, deletes: bool | None) -> int | None:
+    """A quota that deletes entries; 0 if there is none, or if it only holds producers."""
+    return 0 if limit == 0 or deletes is False else limit if deletes else None
 
 
 def _since(now: SubscriptionLook, at_ms: int | None) -> float | None:
@@ -279,24 +294,31 @@ def _resent(before: SubscriptionLook | None, now: SubscriptionLook) -> float | N
 def _consumers(before: SubscriptionLook | None, now: SubscriptionLook) -> tuple[DispatchedConsumer, ...] | None:
     if now.consumers is None:
         return None
-    old = {
-        (it.consumerName, it.address): it.availablePermits
-        for it in (before.consumers or () if before is not None else ())
-    }
+    earlier = before.consumers or () if before is not None else ()
+    times = Counter(map(_connection, earlier))
+    old = {_connection(it): it.availablePermits for it in earlier if times[_connection(it)] == 1}
     one_by_one = now.kind in ("shared", "key_shared")
+    # All consumers of an application may have one name; which of them is the active one is then not told.
+    active = [it for it in now.consumers if one_by_one or now.active in (None, it.consumerName)]
+    which = True if one_by_one or len(active) == 1 else None
     return tuple(
         DispatchedConsumer(
             name=it.consumerName,
             permits=it.availablePermits,
-            permits_before=old.get((it.consumerName, it.address)),
+            permits_before=old.get(_connection(it)),
             unacked=it.unackedMessages if one_by_one else None,
             blocked=it.blockedConsumerOnUnackedMsgs if one_by_one else None,
             connected_seconds=max(0.0, now.at - it.connectedSince) if it.connectedSince is not None else None,
             blocking_hashes=_blocking(it),
-            gets_entries=one_by_one or now.active in (None, it.consumerName),
+            gets_entries=which if it in active else False,
         )
         for it in now.consumers
     )
+
+
+def _connection(it: LookedConsumer) -> _Connection:
+    """Several consumers of one name may share a connection."""
+    return it.consumerName, it.address, it.connectedSince
 
 
 def _blocking(it: LookedConsumer) -> int | None:
@@ -308,10 +330,10 @@ def _hashes(look: SubscriptionLook) -> int | None:
     return sum(it for it in counts if it is not None) if counts and None not in counts else None
 
 
-def _attempts(look: SubscriptionLook) -> dict[tuple[str, int], int]:
+def _attempts(look: SubscriptionLook) -> dict[tuple[_Connection, int], int]:
     """Times that each hash has kept entries back."""
     return {
-        (it.consumerName, hashed.hash): hashed.blockedAttempts
+        (_connection(it), hashed.hash): hashed.blockedAttempts
         for it in look.consumers or ()
         for hashed in it.drainingHashes or ()
         if hashed.blockedAttempts is not None

@@ -16,7 +16,7 @@ from workbench.errors import EvidenceError
 from workbench.inputs import first_problem
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
 from workbench.pulsar.stats import PulsarAnswer
-from workbench.pulsar.topics import WHOLE, TopicName, part_name
+from workbench.pulsar.topics import WHOLE, TopicName, part_name, subscription_of
 from workbench.queues.position import Position
 
 
@@ -131,8 +131,10 @@ def read_log(admin: PulsarAdmin, topic: TopicName, partition: int) -> PulsarLog:
         found = _Internal.model_validate(admin.get(f"{name.path}/internalStats"))
         last = place(found.lastConfirmedEntry)
         cursors = {
-            subscription: PulsarCursor(acknowledged=place(it.markDeletePosition), read=place(it.readPosition))
-            for subscription, it in found.cursors.items()
+            subscription_of(cursor): PulsarCursor(
+                acknowledged=place(it.markDeletePosition), read=place(it.readPosition)
+            )
+            for cursor, it in found.cursors.items()
         }
     except ValidationError as error:
         problem = first_problem(error, whole="the answer")

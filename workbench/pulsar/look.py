@@ -10,20 +10,20 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from workbench.errors import EvidenceError
 from workbench.inputs import first_problem
 from workbench.pulsar.stats import Known, PulsarAnswer
-from workbench.pulsar.topics import WHOLE, TopicName, partition_of
+from workbench.pulsar.topics import WHOLE, TopicName, cursor_name, part_name, partition_of
 
-_POSITION = re.compile(r"(-?\d{1,19}):(-?\d{1,19})")
+_POSITION = re.compile(r"(-?\d{1,19}):(-?\d{1,19})", re.ASCII)
 _THROTTLED = tuple(
     f"dispatchThrottled{what}EventsBy{whose}Limit" for what in ("Msg", "Bytes") for whose in ("Subscription", "Topic", "Broker")
 )  # fmt: skip
 _MOST_LEDGERS = 100_000
+_T = TypeVar("_T", bound=PulsarAnswer)
 
 
 def _instant(value: object) -> object:
@@ -31,7 +31,8 @@ def _instant(value: object) -> object:
     if not isinstance(value, str):
         return None
     try:
-        return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value)).timestamp()
+        at = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value))
+        return at.timestamp() if at.tzinfo is not None else None
     except (ValueError, OverflowError, OSError):
         return None
 
@@ -65,6 +66,7 @@ class LookedConsumer(PulsarAnswer):
 
 class _Subscription(PulsarAnswer):
     msgBacklog: Known = None  # noqa: N815
+    backlogSize: Known = None  # noqa: N815
     msgDelayed: Known = None  # noqa: N815
     msgInReplay: Known = None  # noqa: N815
     earliestMsgPublishTimeInBacklog: Known = None  # noqa: N815
@@ -84,7 +86,6 @@ class _Subscription(PulsarAnswer):
 
 class _Topic(PulsarAnswer):
     subscriptions: dict[str, dict[str, Any]]
-    backlogSize: Known = None  # noqa: N815
     backlogQuotaLimitSize: int | None = None  # noqa: N815 - -1: none
     backlogQuotaLimitTime: int | None = None  # noqa: N815
 
@@ -144,7 +145,7 @@ class SubscriptionLook:
     joined_behind: int | None
     consumers: tuple[LookedConsumer, ...] | None
     active: str | None
-    topic_bytes: int | None
+    backlog_bytes: int | None
     quota_bytes: int | None
     quota_seconds: int | None
     arrived: int | None = None
@@ -158,7 +159,7 @@ class SubscriptionLook:
 
 
 def looks_of(
-    stats: object, internal: object, topic: TopicName, *, partitioned: bool, at: float
+    stats: object, internal: object, topic: TopicName, *, partitioned: bool, at: float, lacking: list[str]
 ) -> dict[tuple[int, str], SubscriptionLook]:
     """Subscriptions by partition and name.
 
@@ -166,37 +167,49 @@ def looks_of(
         internal: None if it was not told.
         partitioned: whether both are of a topic with partitions (`partitioned-stats`, `partitioned-internalStats`).
         at: seconds since the epoch.
-
-    Raises:
-        EvidenceError: if the statistics are no such answer.
+        lacking: receives what cannot be read, in words: of a partition, or positions. The rest is read.
     """
-    try:
-        if not partitioned:
-            return dict(_looks(stats, internal, WHOLE, at))
-        found: dict[tuple[int, str], SubscriptionLook] = {}
-        inner = _Parts.model_validate(internal).partitions if internal is not None else {}
-        for name, content in _Parts.model_validate(stats).partitions.items():
-            if (number := partition_of(name)) >= 0:
-                found |= dict(_looks(content, inner.get(name), number, at))
-    except ValidationError as error:
-        reason = first_problem(error, whole="the answer")
-        raise EvidenceError(f"The statistics of {topic} cannot be read: {reason}.") from None
+    told = {WHOLE: (stats, internal)}
+    if partitioned:
+        contents, inner = (_read(_Parts, it, topic, lacking) if it is not None else None for it in (stats, internal))
+        told = {
+            partition_of(name): (content, inner.partitions.get(name) if inner is not None else None)
+            for name, content in (contents.partitions.items() if contents is not None else ())
+            if partition_of(name) != WHOLE
+        }
+    found: dict[tuple[int, str], SubscriptionLook] = {}
+    for partition, (outer, positions) in told.items():
+        name = part_name(topic, partition)
+        if (read := _read(_Topic, outer, name, lacking)) is not None:
+            ledgers = _read(_Internal, positions, name, lacking) if positions is not None else None
+            found |= dict(_looks(read, ledgers, name, partition, at, lacking))
     return found
 
 
+def _read(kind: type[_T], told: object, topic: TopicName, lacking: list[str]) -> _T | None:
+    """None, and why, if it cannot be read."""
+    try:
+        return kind.model_validate(told)
+    except ValidationError as error:
+        reason = first_problem(error, whole="the answer")
+        lacking.append(f"The statistics of {topic} cannot be read: {reason}.")
+        return None
+
+
 def _looks(
-    stats: object, internal: object, partition: int, at: float
+    topic: _Topic, ledgers: _Internal | None, named: TopicName, partition: int, at: float, lacking: list[str]
 ) -> Iterator[tuple[tuple[int, str], SubscriptionLook]]:
-    topic = _Topic.model_validate(stats)
-    ledgers = _Internal.model_validate(internal) if internal is not None else None
+    cursors = ledgers.cursors if ledgers is not None else {}
     for name, told in topic.subscriptions.items():
-        yield (partition, name), _look(topic, told, ledgers, ledgers.cursors.get(name) if ledgers else None, at)
+        # The cursor of a reader, which is not durable, has its plain name.
+        it = _read(_Subscription, {**told, "throttled": _throttled(told)}, named, lacking)
+        if it is not None:
+            yield (partition, name), _look(topic, it, ledgers, cursors.get(cursor_name(name)) or cursors.get(name), at)
 
 
 def _look(
-    topic: _Topic, told: Mapping[str, Any], ledgers: _Internal | None, cursor: _Cursor | None, at: float
+    topic: _Topic, it: _Subscription, ledgers: _Internal | None, cursor: _Cursor | None, at: float
 ) -> SubscriptionLook:
-    it = _Subscription.model_validate({**told, "throttled": _throttled(told)})
     one_by_one = it.type in ("Shared", "Key_Shared")
     # A delay holds for types that acknowledge one by one; to others an entry is sent at once.
     delayed = it.msgDelayed if one_by_one else 0
@@ -221,13 +234,13 @@ def _look(
         else None,
         consumers=tuple(it.consumers) if it.consumers is not None else None,
         active=it.activeConsumerName or None,
-        topic_bytes=topic.backlogSize,
+        backlog_bytes=it.backlogSize,
         quota_bytes=_none_is_zero(topic.backlogQuotaLimitSize),
         quota_seconds=_none_is_zero(topic.backlogQuotaLimitTime),
         arrived=ledgers.entriesAddedCounter if ledgers is not None else None,
         acked=cursor.messagesConsumedCounter if cursor is not None else None,
-        mark_delete=cursor.markDeletePosition if cursor is not None else None,
-        read_position=cursor.readPosition if cursor is not None else None,
+        mark_delete=_printed(cursor.markDeletePosition) if cursor is not None else None,
+        read_position=_printed(cursor.readPosition) if cursor is not None else None,
         unread=_between(cursor.readPosition, ledgers) if cursor is not None and ledgers is not None else None,
         span=max(0, since - 1) if since is not None else None,
         ack_ranges=cursor.totalNonContiguousDeletedMessagesRange if cursor is not None else None,
@@ -258,6 +271,10 @@ def position_of(text: str | None) -> tuple[int, int] | None:
     """Ledger and entry; None if it is no position."""
     found = _POSITION.fullmatch(text or "")
     return (int(found[1]), int(found[2])) if found else None
+
+
+def _printed(text: str | None) -> str | None:
+    return text if position_of(text) is not None else None
 
 
 def _between(read: str | None, topic: _Internal) -> int | None:

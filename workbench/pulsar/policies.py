@@ -13,33 +13,39 @@ from workbench.humanize import plural
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.topics import TopicName
 
-_EVICTS = "consumer_backlog_eviction"
+_DELETES = "consumer_backlog_eviction"
 NOT_TOLD = "not known: the admin does not tell it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPolicies:
-    """What is not told is None; 0 is no limit. Names as in `queues.dispatch.DispatchedPart`."""
+    """What is not told is None; 0 is no limit. Names as in `queues.dispatch.DispatchedPart`.
+
+    Attributes:
+        size_quota_deletes, age_quota_deletes: whether that backlog quota deletes entries, and does not only hold producers.
+    """
 
     unacked_limit: int | None = None
     consumer_unacked_limit: int | None = None
     ttl_seconds: int | None = None
     retention_minutes: int | None = None
-    quota_evicts: bool | None = None
+    size_quota_deletes: bool | None = None
+    age_quota_deletes: bool | None = None
     limit_per_second: float | None = None
     limit_bytes_per_second: float | None = None
 
 
 def read_policies(admin: PulsarAdmin, topic: TopicName) -> TopicPolicies:
     """Ask for each policy by itself: a token may read some of them, and an older broker has not all."""
-    retention, quotas = _told(admin, f"{topic.path}/retention"), _told(admin, f"{topic.path}/backlogQuotaMap")
+    retention, quotas = _told(admin, f"{topic.path}/retention"), _quotas(admin, topic)
     rate = _told(admin, f"{topic.path}/dispatchRate")
     return TopicPolicies(
         unacked_limit=_number(_told(admin, f"{topic.path}/maxUnackedMessagesOnSubscription")),
         consumer_unacked_limit=_number(_told(admin, f"{topic.path}/maxUnackedMessagesOnConsumer")),
-        ttl_seconds=_number(_told(admin, f"{topic.path}/messageTTL")),
+        ttl_seconds=ttl_seconds(admin, topic),
         retention_minutes=_number(retention.get("retentionTimeInMinutes")) if isinstance(retention, Mapping) else None,
-        quota_evicts=_evicts(quotas),
+        size_quota_deletes=_deletes(quotas, "destination_storage"),
+        age_quota_deletes=_deletes(quotas, "message_age"),
         limit_per_second=_limit(rate, "dispatchThrottlingRateInMsg"),
         limit_bytes_per_second=_limit(rate, "dispatchThrottlingRateInByte"),
     )
@@ -123,7 +129,15 @@ def _limit(rate: object, name: str) -> float | None:
     return max(0, most) / max(1, period)
 
 
-def _evicts(quotas: object) -> bool | None:
-    if not isinstance(quotas, Mapping) or not all(isinstance(it, Mapping) for it in quotas.values()):
+def _quotas(admin: PulsarAdmin, topic: TopicName) -> Any:
+    try:
+        return _policy(admin, topic, "backlogQuotaMap")
+    except (SourceUnreachableError, ValueError):
         return None
-    return any(it.get("policy") == _EVICTS for it in quotas.values())
+
+
+def _deletes(quotas: object, kind: str) -> bool | None:
+    """Whether the quota of this kind deletes entries: each kind has a policy of its own."""
+    quota = quotas.get(kind) if isinstance(quotas, Mapping) else None
+    policy = quota.get("policy") if isinstance(quota, Mapping) else None
+    return policy == _DELETES if isinstance(policy, str) else None

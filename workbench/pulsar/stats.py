@@ -17,6 +17,7 @@ from workbench.inputs import first_problem
 from workbench.pulsar.topics import WHOLE, TopicName, partition_of
 
 _ACKNOWLEDGE_ONE_BY_ONE = ("Shared", "Key_Shared")
+_COMPACTION = "__compaction"  # the broker's own: it reads when a topic is compacted, and nobody is connected in between
 _BEYOND = 1 << 63  # Java's largest long; the rest of the program counts in 64 bits
 
 
@@ -113,7 +114,7 @@ def age_seconds(part: SubscriptionPart, now: float) -> float | None:
 
 
 def parse_topic(document: object, topic: TopicName, *, partition: int = WHOLE) -> list[SubscriptionPart]:
-    """Subscriptions of `stats`, of a topic without partitions or of one partition.
+    """Subscriptions of `stats`, of a topic without partitions or of one partition; without that of the broker itself.
 
     Raises:
         EvidenceError: if it is not such an answer.
@@ -122,7 +123,7 @@ def parse_topic(document: object, topic: TopicName, *, partition: int = WHOLE) -
         found = _Topic.model_validate(document)
     except ValidationError as error:
         raise _unread(topic, error) from None
-    return [_part(topic, partition, name, it) for name, it in found.subscriptions.items()]
+    return [_part(topic, partition, name, it) for name, it in found.subscriptions.items() if name != _COMPACTION]
 
 
 def parse_partitions(document: object, topic: TopicName, incomplete: list[str]) -> list[SubscriptionPart]:
@@ -178,6 +179,11 @@ def _part(topic: TopicName, partition: int, name: str, it: _Subscription) -> Sub
         active=it.activeConsumerName,
         properties=it.subscriptionProperties,
     )
+
+
+def unknown_part(topic: TopicName, partition: int, subscription: str) -> SubscriptionPart:
+    """Of a partition that was not told."""
+    return _part(topic, partition, subscription, _Subscription())
 
 
 def _unread(topic: TopicName, error: ValidationError) -> EvidenceError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 from urllib.parse import quote
 
 from workbench.errors import EvidenceError, SourceUnreachableError
@@ -13,6 +14,7 @@ from workbench.pulsar.stats import SubscriptionPart, parse_partitions, parse_top
 from workbench.pulsar.topics import TopicName, part_name, without_partitions
 
 _OWN_TENANT = "pulsar"  # of brokers among themselves
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +33,17 @@ def survey(admin: PulsarAdmin, *, namespaces: Sequence[str] = (), with_ages: boo
         with_ages: also ask for the oldest entry of each backlog, which brokers read from storage.
 
     Raises:
-        SourceUnreachableError: if the topics cannot be listed.
+        SourceUnreachableError: if no topics can be listed.
     """
-    asked = list(namespaces) or _namespaces(admin)
-    topics: list[tuple[TopicName, bool]] = []
-    for namespace in asked:
-        path = f"persistent/{quote(namespace)}"
-        partitioned = {it for it in map(TopicName.parse, _names(admin, f"{path}/partitioned")) if it is not None}
-        topics += [(it, True) for it in sorted(partitioned)]
-        topics += [(it, False) for it in without_partitions(_names(admin, path), partitioned)]
+    if namespaces:
+        asked, unlisted = list(namespaces), list[SourceUnreachableError]()
+    else:
+        tenants = [it for it in _names(admin, "tenants") if it != _OWN_TENANT]
+        asked, unlisted = _each(tenants, lambda it: _names(admin, f"namespaces/{quote(it, safe='')}"))
+    topics, more = _each(asked, lambda it: _topics(admin, it))
+    unlisted += more
+    if unlisted and len(more) == len(asked):
+        raise unlisted[0]
 
     def read(item: tuple[TopicName, bool]) -> tuple[list[SubscriptionPart], list[str]]:
         topic, is_partitioned = item
@@ -66,7 +70,7 @@ def survey(admin: PulsarAdmin, *, namespaces: Sequence[str] = (), with_ages: boo
         answers = list(pool.map(read, topics))
     return SubscriptionSurvey(
         parts=tuple(part for found, _ in answers for part in found),
-        incomplete=tuple(text for _, missing in answers for text in missing),
+        incomplete=(*(it.message for it in unlisted), *(text for _, missing in answers for text in missing)),
         partial=frozenset(topic for (topic, _), (_, missing) in zip(topics, answers, strict=True) if missing),
     )
 
@@ -97,9 +101,29 @@ def counted(admin: PulsarAdmin, parts: Sequence[SubscriptionPart], incomplete: l
         return list(pool.map(count, parts))
 
 
-def _namespaces(admin: PulsarAdmin) -> list[str]:
-    tenants = [it for it in _names(admin, "tenants") if it != _OWN_TENANT]
-    return [name for tenant in tenants for name in _names(admin, f"namespaces/{quote(tenant, safe='')}")]
+def _topics(admin: PulsarAdmin, namespace: str) -> list[tuple[TopicName, bool]]:
+    """Topics of a namespace, each with whether it has partitions."""
+    path = f"persistent/{quote(namespace)}"
+    partitioned = {it for it in map(TopicName.parse, _names(admin, f"{path}/partitioned")) if it is not None}
+    plain = without_partitions(_names(admin, path), partitioned)
+    return [*((it, True) for it in sorted(partitioned)), *((it, False) for it in plain)]
+
+
+def _each(names: Sequence[str], listed: Callable[[str], list[_T]]) -> tuple[list[_T], list[SourceUnreachableError]]:
+    """What these list, and why some cannot be listed."""
+
+    def told(name: str) -> list[_T] | SourceUnreachableError:
+        try:
+            return listed(name)
+        except SourceUnreachableError as error:
+            return error
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = list(pool.map(told, names))
+    return (
+        [it for some in found if isinstance(some, list) for it in some],
+        [it for it in found if isinstance(it, SourceUnreachableError)],
+    )
 
 
 def _names(admin: PulsarAdmin, path: str) -> list[str]:

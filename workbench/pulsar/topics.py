@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus, unquote_plus
 
 _NAME = re.compile(r"(persistent|non-persistent)://([^/]+)/([^/]+)/(.+)", re.DOTALL)
 _GROUP = re.compile(
@@ -61,6 +61,16 @@ def without_partitions(names: Iterable[str], partitioned: Collection[TopicName])
 def group_name(subscription: str, topic: TopicName) -> str:
     """What a subscription is called where Kafka's groups are: `billing@public/default/orders`."""
     return f"{subscription}@{topic}"
+
+
+def cursor_name(subscription: str) -> str:
+    """What the internal statistics call the cursor of a durable subscription: its name as Java's URLEncoder writes it (4.0.7)."""
+    return quote_plus(subscription, safe="*").replace("~", "%7E")
+
+
+def subscription_of(cursor: str) -> str:
+    """The durable subscription of a cursor; see `cursor_name`."""
+    return unquote_plus(cursor)
 
 
 def split_group(group: str) -> tuple[str, str | None]:

@@ -27,7 +27,7 @@ class DispatchedConsumer:
         blocked: whether the broker sends it nothing because of these.
         connected_seconds: since it has connected.
         blocking_hashes: of keys that moved to another consumer, and wait for its acknowledgements.
-        gets_entries: False for one in reserve of a failover.
+        gets_entries: False for one in reserve of a failover; None if it is not told which of several is.
     """
 
     name: str
@@ -37,7 +37,7 @@ class DispatchedConsumer:
     blocked: bool | None
     connected_seconds: float | None
     blocking_hashes: int | None
-    gets_entries: bool
+    gets_entries: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class DispatchedPart:
         entries: that are not acknowledged. delayed_entries: of these, to be sent later on their producers' wish.
         replay_entries: of these, read and not sent: sent once before, or kept back.
         unread_entries: of these, not read from storage yet. span_entries: from the first one that is not acknowledged up to those.
-        oldest_seconds: age of the first entry that is not acknowledged, by its producer's clock.
+        oldest_seconds: age of the first entry that is not acknowledged, by its producer's clock; negative if that is ahead of ours.
         arrived_entries, acked_entries: between the looks; what expires counts as acknowledged.
         sent_messages, resent_messages: between the looks; resent: these had been sent before.
         redelivered_per_second: the broker's own average of its last interval, a minute by default: it has no counter.
@@ -68,8 +68,8 @@ class DispatchedPart:
         hash_blocks: times that an entry was kept back for a hash between the looks. blocking_hashes: hashes that keep entries back.
         joined_behind: consumers that wait for the mark-delete position (brokers before 4.0).
         ttl_seconds: unread entries are dropped at this age; 0: never.
-        quota_evicts: whether the oldest entries are dropped at the quota. quota_bytes, quota_seconds: of the topic's backlog; 0: none.
-        topic_bytes: storage that the topic's backlog holds. retention_minutes: of what is acknowledged; -1: for ever.
+        quota_bytes, quota_seconds: of the topic's backlog, at which the oldest entries are dropped; 0: nothing drops them.
+        backlog_bytes: storage that its backlog holds. retention_minutes: of what is acknowledged; -1: for ever.
         limit_per_second, limit_bytes_per_second: dispatch rate limits of topic and subscription, the lower one; 0: none.
         throttled_events: times that a limit kept entries back between the looks.
     """
@@ -110,10 +110,9 @@ class DispatchedPart:
     blocking_hashes: int | None = None
     joined_behind: int | None = None
     ttl_seconds: int | None = None
-    quota_evicts: bool | None = None
     quota_bytes: int | None = None
     quota_seconds: int | None = None
-    topic_bytes: int | None = None
+    backlog_bytes: int | None = None
     retention_minutes: int | None = None
     limit_per_second: float | None = None
     limit_bytes_per_second: float | None = None

@@ -132,6 +132,7 @@ class HealthDocument(Answered):
     dead_letters: list[LetterLine]
     arrivals: list[ArrivalLine]
     brokers: list[BrokerCause]
+    brokers_unsure: str | None
     lines: list[HealthLineDocument]
     not_judged: list[UnjudgedDocument]
     findings: list[Any]

@@ -48,12 +48,14 @@ class ApplyOptions:
         quiet_seconds: time during which the group's commits must not move; None: 6 s, or 1 s for a group without commits.
         dry_run: run all safety checks, write nothing.
         busy: brokers without room for more reading, and why; those that are not measured are not among them.
+        notes: what its reader should know besides; they are hints of the receipt.
     """
 
     limits: ReplayLimits = field(default_factory=ReplayLimits)
     quiet_seconds: float | None = None
     dry_run: bool = False
     busy: Mapping[int, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def apply_plan(
@@ -79,7 +81,7 @@ def apply_plan(
     began = time.monotonic()
     with only_one(plan.new_group):
         earlier = rollback_of_plan(rollback_path(path), plan)
-        work = _Work(plan, gateway, earlier, began)
+        work = _Work(plan, gateway, earlier, began, options.notes)
         cluster = gateway.cluster(plan.topics)
         refusals = check_cluster(plan, cluster, options.limits)
         if refusals := refusals or check_brokers(plan, cluster, options.busy, options.limits):
@@ -169,6 +171,7 @@ class _Work:
     gateway: Gateway
     earlier: Rollback | None
     began: float
+    notes: tuple[str, ...]
 
     def refused(self, refusals: list[Refusal], commits: Mapping[Partition, int]) -> Receipt:
         """Receipt for a refusal: nothing was written."""
@@ -255,7 +258,7 @@ class _Work:
             outcome=outcome,
             resumed=self.earlier is not None,
             reasons=reasons,
-            hints=hints,
+            hints=[*hints, *self.notes],
             rollback=str(rollback) if rollback is not None else None,
             seconds=round(time.monotonic() - self.began, 3),
             partitions=parts,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import UsageError
 from workbench.humanize import listed, plural, printable
@@ -15,10 +15,15 @@ from workbench.inputs import first_problem, read_within
 from workbench.report.runs.parameters import file_stem
 from workbench.report.runs.record import write_durably
 from workbench.report.runs.run_numbers import head_of, labels_of
+from workbench.window import plausible
 
 _STATE, _NUMBERS = "workbench_audit.json", "workbench_audit.prom"
 _MOST_BYTES = 64 << 20  # of 4,000 streams with five edges each
 STALE_AFTER = 3.0  # of the time between two: the next one failed, and the one after it, too
+
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Instant = Annotated[AwareDatetime, AfterValidator(plausible)]
 
 
 class _Part(BaseModel):
@@ -34,18 +39,18 @@ class EdgeState(_Part):
 
     edge: str
     layer: str | None
-    sent: int
-    lost: int
-    doubled: int
-    others: int
-    missing_at_most: int
-    open: int
-    provisional: int
-    final: int
-    amended: int
-    unknown: int
-    late: int
-    overdue_seconds: float | None
+    sent: Count
+    lost: Count
+    doubled: Count
+    others: Count
+    missing_at_most: Count
+    open: Count
+    provisional: Count
+    final: Count
+    amended: Count
+    unknown: Count
+    late: Count
+    overdue_seconds: Seconds | None
     breach: str | None
 
     @property
@@ -73,20 +78,23 @@ class SilentLayer(_Part):
     """A layer that tells nothing; `seconds`: at least so long. `told` null: not in the period."""
 
     layer: str
-    told: AwareDatetime | None
-    seconds: float
+    told: Instant | None
+    seconds: Seconds
 
 
 class SlowStream(_Part):
     """99 of 100 records take longer to the last layer than the settings allow; `seconds`: at least."""
 
     layer: str
-    seconds: float
-    limit_seconds: float
+    seconds: Seconds
+    limit_seconds: Seconds
 
 
 class StreamState(_Part):
-    """One stream, its edges in the order of the layers. `unheard`: edges that no row tells of."""
+    """One stream, its edges in the order of the layers. `unheard`: edges that no row tells of.
+
+    `slow`, `latency_unknown`: only where the settings limit the time to the last layer; the latter says why it cannot be told.
+    """
 
     stream: str
     grade: str
@@ -94,6 +102,7 @@ class StreamState(_Part):
     unheard: tuple[str, ...]
     silent: tuple[SilentLayer, ...]
     slow: SlowStream | None
+    latency_unknown: str | None = None
 
     @property
     def lost(self) -> int:
@@ -117,9 +126,10 @@ class StreamState(_Part):
 
     @property
     def is_open(self) -> bool:
-        """Whether something cannot be told: a layer is silent, or windows are overdue or inexact."""
+        """Whether something cannot be told: a layer is silent, windows are overdue or inexact, or times are not known."""
         waits = any(it.unknown or it.overdue_seconds is not None for it in self.edges)
-        return bool(self.unheard or self.silent or waits or not any(it.final or it.amended for it in self.edges))
+        unknown = self.unheard or self.silent or waits or self.latency_unknown
+        return bool(unknown or not any(it.final or it.amended for it in self.edges))
 
     @property
     def is_complete(self) -> bool:
@@ -137,6 +147,7 @@ class StreamState(_Part):
             found.append(
                 f"1 of 100 records takes over {self.slow.seconds:g} s; {self.slow.limit_seconds:g} s are allowed"
             )
+        found += [self.latency_unknown.rstrip(".")] if self.latency_unknown else []
         if not found and any(it.overdue_seconds is not None for it in self.edges):
             found.append("windows are not final for long")
         if not found and self.is_open:
@@ -156,32 +167,36 @@ class WindowLine(_Part):
 
     stream: str
     edge: str
-    start: AwareDatetime
+    start: Instant
     state: Literal["open", "provisional", "final", "amended"]
     arrival: str
-    lost_low: int
-    lost_high: int
-    doubled_low: int
-    doubled_high: int
+    lost_low: Count
+    lost_high: Count
+    doubled_low: Count
+    doubled_high: Count
 
 
 class AuditState(_Part):
-    """An audit's answer for a period, worst streams first; of the windows only the worst. `every_seconds`: until the next."""
+    """An audit's answer for a period, worst streams first; of the windows only the worst. `every_seconds`: until the next.
+
+    `named`: words by which commands of `workbench audit` find it: its name in the settings, or options such as `--rows`.
+    """
 
     format: Literal["workbench.audit-state/1"] = Field(default="workbench.audit-state/1", alias="schema")
     audit: str
+    named: tuple[str, ...] = ()
     cluster: str | None
-    made_at: AwareDatetime
-    since: AwareDatetime
-    until: AwareDatetime
-    window_seconds: float
-    every_seconds: float
+    made_at: Instant
+    since: Instant
+    until: Instant
+    window_seconds: Seconds
+    every_seconds: Seconds
     streams: tuple[StreamState, ...]
     windows: tuple[WindowLine, ...]
 
     def is_stale(self, now: datetime) -> bool:
-        """Whether a newer one should be there long since."""
-        return (now - self.made_at).total_seconds() > STALE_AFTER * self.every_seconds
+        """Whether a newer one should be there long since, or it is of a clock that is as far ahead."""
+        return abs((now - self.made_at).total_seconds()) > STALE_AFTER * self.every_seconds
 
 
 def write_state(folder: Path, state: AuditState) -> Path:
@@ -198,11 +213,12 @@ def write_state(folder: Path, state: AuditState) -> Path:
 
 
 def states_in(folder: Path) -> list[Path]:
-    """The answers in a folder; none if it cannot be read."""
-    try:
-        return sorted(path for path in folder.iterdir() if path.name.endswith(f".{_STATE}") and path.is_file())
-    except OSError:
-        return []
+    """The answers in a folder.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    return sorted(path for path in folder.iterdir() if path.name.endswith(f".{_STATE}") and path.is_file())
 
 
 def read_state(path: Path) -> AuditState:

@@ -112,6 +112,7 @@ class Health:
     dead_letters: tuple[DeadLetterLine, ...] = ()
     arrivals: tuple[StreamLine, ...] = ()
     brokers: tuple[BrokerLine, ...] = ()
+    brokers_unsure: str | None = None
 
     @property
     def compared_with(self) -> str:
@@ -244,6 +245,7 @@ class Health:
             "dead_letters": [it.to_json() for it in self.dead_letters],
             "arrivals": [it.to_json() for it in self.arrivals],
             "brokers": [it.to_json() for it in self.brokers],
+            "brokers_unsure": self.brokers_unsure,
             "lines": [_line_json(line) for line in self.lines],
             "not_judged": [group.to_json() for group in self.triage.not_judged],
             "findings": [line.finding.to_json() for line in self.lines if line.finding.state is not State.HEALTHY],
@@ -283,6 +285,7 @@ def assess(
     letter_topics: Sequence[str] = (),
     arrivals: Sequence[StreamLine] = (),
     brokers: Sequence[BrokerLine] = (),
+    brokers_unsure: str | None = None,
 ) -> Health:
     """Combine the results; pure. `letter_topics` are the settings' patterns of dead-letter topics; empty: by convention."""
     before = {(it["group"], it["topic"]): it for it in (previous or {}).get("lines", [])}
@@ -312,6 +315,7 @@ def assess(
         dead_letters=dead_letters_in(capture.samples, start=start, end=end, patterns=letter_topics),
         arrivals=tuple(arrivals),
         brokers=tuple(brokers),
+        brokers_unsure=brokers_unsure,
     )
 
 
@@ -391,6 +395,7 @@ def overview(health: Health, *, most: int = 30) -> str:
             *(f"{printable(it.stream or it.audit)}: {printable(it.words)}" for it in health.arrivals),
         ]
     causes = [f"{printable(it.headline)} {printable(it.words)}".rstrip() for it in health.brokers]
+    causes += [printable(health.brokers_unsure)] if health.brokers_unsure else []
     if causes:
         causes = ["On brokers:", *causes, ""]
     return "\n".join(

@@ -35,15 +35,15 @@ _MAX_DETAILED = 10  # longer lists are an overview with the worst ones in detail
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")  # of TOML
 
 
-def show(console: SafeConsole, result: Triage, samples: pa.Table) -> None:
-    """Print all findings, the unhealthy ones in detail and the healthy ones in one line each."""
+def show(console: SafeConsole, result: Triage, samples: pa.Table, *, most: int = _MAX_DETAILED) -> None:
+    """Print all findings, the unhealthy ones in detail (at most so many) and the healthy ones in one line each."""
     pictures = console.width >= _PICTURE_WIDTH
     sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
     healthy = [finding for finding in result.findings if finding.state is State.HEALTHY]
-    for finding in sick[:_MAX_DETAILED]:
+    for finding in sick[:most]:
         console.print(detail(finding, samples, result.window, pictures=pictures))
-    if len(sick) > _MAX_DETAILED:
-        console.print(_overview(sick[_MAX_DETAILED:], f"{len(sick) - _MAX_DETAILED} more that are not healthy"))
+    if len(sick) > most:
+        console.print(_overview(sick[most:], f"{len(sick) - most} more that are not healthy"))
     if len(result.findings) == 1 and healthy:
         console.print(detail(healthy[0], samples, result.window, pictures=pictures))
     elif healthy:

@@ -38,7 +38,10 @@ class Shelf:
     def listed(self) -> Published:
         """All of them, by name."""
         with self._lock:
-            found = [self._one(path) for path in states_in(self.folder)]
+            try:
+                found = [self._one(path) for path in states_in(self.folder)]
+            except OSError as error:
+                found = [f"The folder {printable(self.folder)} cannot be read: {error.strerror}."]
         states = [it for it in found if isinstance(it, AuditState)]
         known = {it.audit for it in states}
         return Published(
@@ -86,7 +89,8 @@ def runbooks_of(stream: StreamState) -> list[str]:
 
 def commands(state: AuditState, stream: StreamState) -> list[tuple[str, str]]:
     """(what it does, command): look, name what is missing, plan a replay of it, and ask the gate."""
-    audit, name = shell_word(state.audit), shell_word(stream.stream)
+    audit = " ".join(map(shell_word, state.named or (state.audit,)))
+    name = shell_word(stream.stream)
     since, until = _word(state.since), _word(state.until)
     found = [("Windows", f"workbench audit show {audit} --stream {name}")]
     cluster = shell_word(state.cluster) if state.cluster else "CLUSTER"

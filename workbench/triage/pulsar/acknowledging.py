@@ -81,7 +81,9 @@ HASHES = DispatchQuestion(
             "moves_on", "hashes keep entries back, and the first position moves on", Test("mark_delete_moved", "=", 1)
         ),
         stays_open(
-            "not_told", "the broker does not tell which keys wait", look="drainingHashes in the topic's statistics"
+            "not_told",
+            "which keys wait, or whether a delayed entry holds the first position, is not told",
+            look="drainingHashes in the topic's statistics, and the entry after markDeletePosition",
         ),
     ),
     yes=PulsarVerdict.KEY_SHARED_BLOCKED,
@@ -109,6 +111,12 @@ HOLE = DispatchQuestion(
         ),
         says_no(
             "most_held", "most of what was sent is not acknowledged: no hole of a few", Test("held_share", ">=", MOST)
+        ),
+        stays_open(
+            "delayed",
+            "the first position stands, and the entry after it may be a delayed one",
+            Test("delayed_entries", ">", 0),
+            look="the entry after markDeletePosition, by pulsar-admin topics get-message-by-id",
         ),
         stays_open("not_told", "the broker does not tell the acknowledged ranges", look=_INTERNAL),
     ),
@@ -150,9 +158,20 @@ def _holders(it: Known) -> list[DispatchedConsumer]:
     return [c for c in it.reading or () if c.blocking_hashes]
 
 
+def _own_limit(it: Known) -> int | None:
+    """The limit of the subscription, if it is what blocks it: brokers lift that at half of it, and have one of their own."""
+    limit, unacked = it.part.unacked_limit, it.part.unacked_messages
+    return limit if it.part.blocked and limit and unacked is not None and 2 * unacked >= limit else None
+
+
 def _blocked(it: Known) -> str:
-    limit = it.part.unacked_limit if it.part.blocked else it.part.consumer_unacked_limit
-    most = f" (the limit is {limit:,}{'' if it.part.blocked else ' for each consumer'})" if limit else ""
+    most = ""
+    if limit := _own_limit(it):
+        most = f" (the limit is {limit:,})"
+    elif it.part.blocked:
+        most = " (a limit of the broker: maxUnackedMessagesPerBroker)" if it.part.unacked_limit is not None else ""
+    elif it.part.consumer_unacked_limit:
+        most = f" (the limit is {it.part.consumer_unacked_limit:,} for each consumer)"
     return (
         f"Blocked: {counted(it.part.unacked_messages, 'message')} sent and not acknowledged{most}, so the broker sends nothing more;"
         f" {behind(it)}. Acknowledged: {entries_a_second(it.acked_per_second)}."
@@ -161,7 +180,7 @@ def _blocked(it: Known) -> str:
 
 def _acknowledge(tools: DispatchTools, it: Known) -> list[Action]:
     who = _most_unacked(it)
-    limit = it.part.unacked_limit if it.part.blocked else None
+    limit = _own_limit(it)
     found = [
         Action(
             title="Find out why the consumers do not acknowledge" + (f": {_named(who)}" if who else ""),

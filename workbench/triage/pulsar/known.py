@@ -24,10 +24,11 @@ FACTS: dict[str, tuple[str, str]] = {
     "expired_messages": ("expired between the looks", "messages"),
     "expired_ever": ("expired since the topic was loaded", "messages"),
     "ttl_seconds": ("time to live", "s"),
-    "quota_evicts": ("the backlog quota drops entries", "yes is 1"),
-    "quota_bytes": ("backlog quota", "bytes"),
-    "quota_seconds": ("backlog quota by age", "s"),
-    "topic_bytes": ("backlog of the topic", "bytes"),
+    "ttl_share": ("of the time to live reached", "of it"),
+    "quota_bytes": ("backlog quota that deletes", "bytes"),
+    "quota_seconds": ("backlog quota by age that deletes", "s"),
+    "quota_share": ("of a quota that deletes reached", "of it"),
+    "backlog_bytes": ("backlog of this subscription", "bytes"),
     "one_by_one": ("a type that acknowledges one by one", "yes is 1"),
     "blocked": ("subscription blocked on unacknowledged messages", "yes is 1"),
     "readers": ("consumers that get entries", "consumers"),
@@ -48,6 +49,7 @@ FACTS: dict[str, tuple[str, str]] = {
     "resent_share": ("of what is sent was sent before", "of it"),
     "redelivered_per_second": ("redelivered, by the broker's average", "messages/s"),
     "least_permits": ("permits of the freest consumer, at the worse look", "permits"),
+    "sure_permits": ("permits for any entry, whoever has its key, at the worse look", "permits"),
     "most_permits": ("permits of the freest consumer, at the better look", "permits"),
     "full_readers": ("consumers without permits at a look", "consumers"),
     "replay_entries": ("entries that were read and are kept back", "entries"),
@@ -78,7 +80,9 @@ class Known:
     def reading(self) -> tuple[DispatchedConsumer, ...] | None:
         """Consumers that get entries: all, or the active one of a failover."""
         consumers = self.part.consumers
-        return None if consumers is None else tuple(it for it in consumers if it.gets_entries)
+        if consumers is None or any(it.gets_entries is None for it in consumers):
+            return None
+        return tuple(it for it in consumers if it.gets_entries)
 
     @property
     def consumers(self) -> int | None:
@@ -109,8 +113,26 @@ class Known:
 
     @property
     def age_seconds(self) -> float | None:
-        """Age of the first entry that is not acknowledged; not known where it may be a delayed one."""
-        return self.part.oldest_seconds if self.part.delayed_entries == 0 else None
+        """Age of the first entry that is not acknowledged.
+
+        Not known where it may be a delayed one, or where its producer's clock is ahead by more than what counts as late.
+        """
+        age = self.part.oldest_seconds
+        if self.part.delayed_entries != 0 or age is None or age < -self.objective_seconds:
+            return None
+        return max(0.0, age)
+
+    @property
+    def ttl_share(self) -> float | None:
+        """By the oldest entry; 0 without any, or without a time to live."""
+        return self._share(self.part.oldest_seconds, self.part.ttl_seconds)
+
+    @property
+    def quota_share(self) -> float | None:
+        """Of the quota that is nearer; 0 without any, or without an entry."""
+        it = self.part
+        one, other = self._share(it.backlog_bytes, it.quota_bytes), self._share(it.oldest_seconds, it.quota_seconds)
+        return None if one is None or other is None else max(one, other)
 
     @property
     def acked_per_second(self) -> float | None:
@@ -156,6 +178,11 @@ class Known:
         return sum(it is True for it in told) if told and None not in told else None
 
     @property
+    def mark_delete_moved(self) -> bool | None:
+        """Between the looks; not known where a delayed entry, which nobody can acknowledge yet, may hold it."""
+        return self.part.mark_delete_moved or (self.part.mark_delete_moved if self.part.delayed_entries == 0 else None)
+
+    @property
     def mark_delete_seconds(self) -> float | None:
         """Since the mark-delete position moved; if not since the topic was loaded, for as long as a consumer is connected."""
         if self.part.mark_delete_moved:
@@ -165,11 +192,11 @@ class Known:
 
     @property
     def held_share(self) -> float | None:
-        """Of the entries from the first that is not acknowledged up to the last that was read: those not acknowledged."""
+        """Of the entries from the first that is not acknowledged up to the last that was read: those sent and not acknowledged."""
         it = self.part
-        if not it.span_entries or it.entries is None or it.unread_entries is None:
+        if not it.span_entries or self.ready_entries is None or it.unread_entries is None:
             return None
-        return min(1.0, max(0, it.entries - it.unread_entries) / it.span_entries)
+        return min(1.0, max(0, self.ready_entries - it.unread_entries) / it.span_entries)
 
     @property
     def waiting_entries(self) -> int | None:
@@ -196,9 +223,17 @@ class Known:
         return max(found) if (found := self._permits()) is not None else None
 
     @property
+    def sure_permits(self) -> int | None:
+        """At the look at which they were fewer; of Key_Shared those of the fullest reader, whose keys it may have."""
+        told = self._rooms()
+        if told is None:
+            return None
+        return min(min(it) if self.key_shared else max(it) for it in told)
+
+    @property
     def full(self) -> tuple[DispatchedConsumer, ...]:
         """Readers without permits at a look: one that waits for the broker has them all the time."""
-        return tuple(it for it in self.reading or () if min(_told(it.permits), _told(it.permits_before)) <= 0)
+        return tuple(it for it in self.reading or () if any(told is not None and told <= 0 for told in self._room(it)))
 
     @property
     def full_readers(self) -> int | None:
@@ -206,16 +241,33 @@ class Known:
         return None if self._permits() is None else len(self.full)
 
     def _permits(self) -> tuple[int, int] | None:
-        """Of the freest reader, at both looks; None unless each reader told them twice."""
-        now = [it.permits for it in self.reading or ()]
-        before = [it.permits_before for it in self.reading or ()]
-        known, earlier = [it for it in now if it is not None], [it for it in before if it is not None]
-        return (max(known), max(earlier)) if now and len(known) == len(earlier) == len(now) else None
+        """Of the freest reader, at both looks."""
+        told = self._rooms()
+        return (max(told[0]), max(told[1])) if told is not None else None
+
+    def _rooms(self) -> tuple[list[int], list[int]] | None:
+        """What each reader takes, at both looks; None unless each told it twice."""
+        found = [self._room(it) for it in self.reading or ()]
+        now, before = [it for it, _ in found if it is not None], [it for _, it in found if it is not None]
+        return (now, before) if found and len(now) == len(before) == len(found) else None
+
+    def _room(self, it: DispatchedConsumer) -> tuple[int | None, int | None]:
+        """What a reader takes now and took before: nothing of its permits while it or the subscription is blocked."""
+        flags = (it.blocked, self.part.blocked)
+        if self.one_by_one and True in flags:
+            return 0, 0
+        is_known = self.one_by_one is False or (self.one_by_one is True and None not in flags)
+        now, before = (
+            told if is_known or (told is not None and told <= 0) else None for told in (it.permits, it.permits_before)
+        )
+        return now, before
+
+    def _share(self, used: float | None, limit: int | None) -> float | None:
+        """Of a limit that deletes entries; 0 is none."""
+        if limit == 0 or self.part.entries == 0:
+            return 0.0
+        return None if used is None or limit is None else used / limit
 
     def _per_second(self, number: int | None) -> float | None:
         seconds = self.part.look_seconds
         return None if number is None or not seconds else number / seconds
-
-
-def _told(permits: int | None) -> float:
-    return float("inf") if permits is None else permits

@@ -33,23 +33,28 @@ EXPIRING = DispatchQuestion(
         ),
         proof_of(
             "quota",
-            "the topic's backlog has reached a quota that deletes the oldest entries",
-            Test("quota_evicts", "=", 1),
+            "its backlog has reached a quota that deletes the oldest entries of the slowest subscription",
             Test("quota_bytes", ">", 0),
-            Test("topic_bytes", ">=", 1, "quota_bytes"),
+            Test("backlog_bytes", ">=", 1, "quota_bytes"),
         ),
         proof_of(
             "quota_of_age",
             "the oldest entry has reached a quota that deletes the oldest entries",
-            Test("quota_evicts", "=", 1),
             Test("quota_seconds", ">", 0),
             Test("oldest_seconds", ">=", 1, "quota_seconds"),
         ),
         says_no(
             "none",
-            "nothing expired, and no quota deletes entries now",
+            "nothing expired, and nothing has reached the age or size at which it is deleted",
             Test("expired_messages", "=", 0),
-            Test("quota_evicts", ">=", 0),
+            Test("ttl_share", "<", 1),
+            Test("quota_share", "<", 1),
+        ),
+        says_no(
+            "never",
+            "nothing has expired since the topic was loaded, and no quota deletes entries now",
+            Test("expired_ever", "=", 0),
+            Test("quota_share", "<", 1),
         ),
         stays_open(
             "not_told",
@@ -99,7 +104,7 @@ def _keep(tools: DispatchTools, it: Known) -> list[Action]:
         return [
             Action(
                 title="Find who has set the backlog quota with consumer_backlog_eviction, and raise it above the backlog"
-                f" ({size(it.part.topic_bytes)})",
+                f" ({size(it.part.backlog_bytes)})",
                 command=tools.show_quota(topic),
                 verify="the first position of internalStats no longer moves without acknowledgements",
             ),

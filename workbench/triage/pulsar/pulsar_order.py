@@ -7,10 +7,10 @@ from workbench.triage.pulsar.question import DispatchLeaf, DispatchQuestion
 from workbench.triage.verdict import AnyVerdict, PulsarVerdict, Verdict
 
 QUESTIONS: tuple[DispatchQuestion, ...] = (
-    # Is there data, does anything wait, is it lost, is it late?
+    # Is there data, is it lost (what has expired waits no more), does anything wait, is it late?
     status.TOLD,
-    status.WAITING,
     losing.EXPIRING,
+    status.WAITING,
     status.DELAYED,
     status.BEHIND,
     # Does anybody read, and does it get better by itself?

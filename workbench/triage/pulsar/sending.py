@@ -66,14 +66,18 @@ STUCK = DispatchQuestion(
             "stands",
             "entries wait, consumers have permits, and the broker neither reads nor sends at either look",
             Test("waiting_entries", ">", 0),
-            Test("least_permits", ">", 0),
+            Test("sure_permits", ">", 0),
             Test("sent_messages", "=", 0),
             Test("read_moved", "=", 0),
             Test("reads", "=", 0),
             Test("throttled_events", "=", 0),
         ),
         says_no("sends", "the broker sends", Test("sent_messages", ">", 0)),
-        says_no("no_permits", "the consumers take nothing more", Test("least_permits", "<=", 0)),
+        says_no(
+            "no_permits",
+            "the consumers take nothing more, or one of Key_Shared that may have the keys of what waits",
+            Test("sure_permits", "<=", 0),
+        ),
         says_no("all_sent", "everything was sent", Test("waiting_entries", "=", 0)),
         stays_open(
             "reading",
@@ -116,7 +120,9 @@ PERMITS = DispatchQuestion(
             look=_STORAGE,
         ),
         stays_open(
-            "not_told", "the broker does not tell the permits", look="availablePermits in the topic's statistics"
+            "not_told",
+            "how much the consumers that get entries still take is not told",
+            look="availablePermits of each in the topic's statistics; consumers of a failover need different names",
         ),
     ),
     yes=PulsarVerdict.NO_PERMITS,

@@ -28,7 +28,7 @@ TOLD = DispatchQuestion(
         says_no("no_backlog", "the admin does not tell the backlog", Test("entries", NOT_KNOWN)),
         says_no(
             "loaded_anew",
-            "counters went back: the broker has loaded the topic anew between the looks",
+            "counters went back: between the looks the broker has loaded the topic anew, or somebody has reset the subscription",
             Test("counters_back", "=", 1),
         ),
         says_yes("told", "the admin tells it"),
@@ -60,9 +60,21 @@ DELAYED = DispatchQuestion(
             "what waits is to be sent later",
             Test("delayed_entries", ">", 0),
             Test("ready_entries", "=", 0),
+            Test("consumers", ">", 0),
         ),
         says_no("ready", "entries that are not delayed wait", Test("ready_entries", ">", 0)),
-        stays_open("not_told", "the broker does not tell what is delayed", look="msgDelayed in the topic's statistics"),
+        stays_open(
+            "nobody_takes",
+            "what waits is delayed, or was until its time came, and nobody is connected to take it",
+            Test("ready_entries", "=", 0),
+            Test("consumers", "=", 0),
+            look="whether its consumers come back: look again in some minutes",
+        ),
+        stays_open(
+            "not_told",
+            "what is delayed, or whether a consumer waits for it, is not told",
+            look="msgDelayed and consumers in the topic's statistics",
+        ),
     ),
     yes=PulsarVerdict.DELAYED_MESSAGES,
 )
@@ -94,9 +106,8 @@ BEHIND = DispatchQuestion(
         ),
         says_yes(
             "ready_stands",
-            "beside delayed ones, others wait, and nothing was acknowledged for longer than the objective",
+            "where delayed ones wait, nothing was acknowledged for longer than the objective",
             Test("delayed_entries", ">", 0),
-            Test("ready_entries", ">", 0),
             Test("acked_per_second", "=", 0),
             Test("acked_seconds", ">", 1, "objective_seconds"),
         ),
@@ -106,6 +117,12 @@ BEHIND = DispatchQuestion(
             Test("age_seconds", "<=", 1, "objective_seconds"),
             Test("acked_per_second", "=", 0),
             look="look again, or for longer: --observe 60s",
+        ),
+        stays_open(
+            "due_since",
+            "since when those are due that are not delayed any more is not known, nor when anything was acknowledged",
+            Test("delayed_entries", ">", 0),
+            look="lastAckedTimestamp, 0 until somebody acknowledges after the topic was loaded; look again, or for longer",
         ),
         stays_open(
             "age_not_known",
@@ -204,7 +221,7 @@ LEAVES = (
         verdict=Verdict.UNUSABLE_DATA,
         state=State.CANNOT_TELL,
         headline=lambda it: (
-            "Cannot tell: the topic was loaded anew while it was looked at."
+            "Cannot tell: the topic was loaded anew, or the subscription reset, while it was looked at."
             if it.part.counters_back
             else "Cannot tell: the admin does not tell the backlog."
         ),

@@ -36,6 +36,12 @@ class JudgedPart:
         return LEAVES[self.verdict]
 
     @property
+    def is_loss(self) -> bool:
+        """Whether entries are lost, and not only late."""
+        question, rule = self.path[-1]
+        return question.goes_on and rule.answer is Answer.YES
+
+    @property
     def candidates(self) -> tuple[AnyVerdict, ...]:
         """For "cannot tell": verdicts of lagging that no answer has ruled out."""
         if self.verdict is not Verdict.CANNOT_TELL:
@@ -85,12 +91,13 @@ def _open_at(known: Known, path: Sequence[DispatchStep], passed: Sequence[Dispat
 
 
 def worst_first(parts: Sequence[JudgedPart]) -> list[JudgedPart]:
-    """By state; then the largest backlog, where one that is not known may be the largest."""
+    """By state; a loss first; then the largest backlog, where one that is not known may be the largest."""
 
-    def place(it: JudgedPart) -> tuple[int, float, int]:
+    def place(it: JudgedPart) -> tuple[int, bool, float, int]:
         entries = it.known.part.entries
         return (
             _WORST_FIRST.index(it.leaf.state),
+            not it.is_loss,
             -(float("inf") if entries is None else entries),
             it.known.part.partition,
         )
