@@ -197,6 +197,7 @@ http_request_duration_seconds_bucket{pod="audit-0",le="1"} 7
         {
             "process_time": ("audit_duration_seconds", {"member": "pod", "processor": "event_type"}),
             "processed": ("audit_handled_total", {"member": "pod", "processor": "event_type"}),
+            "deserialized": ("consumer_fetched_messages_total", {"member": "pod"}),
             "start_time": ("process_start_time_seconds", {"member": "pod"}),
         },
     ),
