@@ -275,7 +275,7 @@ def _score(
 
 
 def _label(labels: Mapping[str, str], canonical: str) -> str | None:
-    """The exporter's label for a canonical one, by its name; a partition also by its values."""
+    """The exporter's label for a canonical one, by its name; a partition also by its values (clients have one of their own, -1)."""
     plain = {
         _plain(BEFORE_LABELS.sub("", name)): name
         for name in labels
@@ -284,7 +284,7 @@ def _label(labels: Mapping[str, str], canonical: str) -> str | None:
     for wanted in LABELS[canonical]:
         for it, name in plain.items():
             fits = re.fullmatch(PREFIXES + f"({wanted})", it)
-            if fits and (canonical != "partition" or re.fullmatch(r"[0-9]+", labels[name])):
+            if fits and (canonical != "partition" or re.fullmatch(r"-?[0-9]+", labels[name])):
                 return name
     return None
 
@@ -308,7 +308,7 @@ def _plain(label: str) -> str:
 
 def _rule(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str]) -> dict[str, object]:
     wanted = (*pattern.labels, *pattern.more)
-    mapped = {
+    mapped: dict[str, str] = {
         it: theirs
         for it in ("group", "topic", "partition", "member", "broker", "processor", "queue")
         if it in wanted and (theirs := _label(labels, it))

@@ -57,6 +57,7 @@ class Pattern:
 
 
 _SENT = r"produc|buffer|sent|send|publish|outgoing|written"  # what a producer does is no work of a consumer
+_OF_LOG = r"(^|_)(log|end|latest|newest|oldest|earliest|high|hi|low|lo|start|begin|beginning|first|stable|ls|eof)(_|$)"
 _DONE = r"process|processed|processing|handled|handling|handler|executed|executions?|completed|completions?"
 _TAKEN = r"consum|receiv|fetch|deliver|deserial|decod|read"
 _RECORDS = r"(records?|messages?|events?|msgs?|tasks?)"
@@ -76,32 +77,31 @@ PATTERNS: dict[str, Pattern] = {
             (r"lag.*(seconds|millis|_ms\b|time|age)|(time|age|seconds).*lag|(oldest|message).*age", 3),
             (r"group|consumer", 1),
         ),
-        never=r"_bucket|_created|percent|_max\b.*_max\b|to_drain|eta|estimat|replica|event_?loop",
+        never=r"_bucket|_created|percent|_max\b.*_max\b|to_drain|(^|_)eta(_|$)|estimat|replica|event_?loop",
         labels=("topic", "partition"),
         more=("group", "member"),
     ),
     "committed_offset": Pattern(
         (
             (r"commit", 3),
-            (r"(current|consumer|group).*(offset|position)", 2),
-            (r"partition_offset$", 2),
+            (r"(current|consumer|group).*(offset|position)|(^|_)(offset|position)s?$", 2),
             (r"offset", 1),
             (r"group", 0.5),
         ),
-        never=rf"lag|uncommitted|rate|latency|{_TIME}|log_end|end_offset|commits?_total|_count\b|_max\b|_sum\b",
+        never=rf"lag|uncommitted|rate|latency|{_TIME}|commits?_total|_count\b|_max\b|_sum\b|{_OF_LOG}",
         labels=("topic", "partition"),
         more=("group", "member"),
     ),
     "log_end_offset": Pattern(
         (
             (
-                r"(end|latest|newest|high|head|last|highwater|watermark|written|max).*offset|offset.*(end|latest|newest|high)|high_?water",
+                r"(end|latest|newest|high|head|last|highwater|watermark|written|max|(^|_)hi_).*offset|offset.*(end|latest|newest|high)|high_?water",
                 3,
             ),
-            (r"(partition|topic).*(current|offset)|log_end", 2),
+            (r"(partition|topic)_(current_|next_)?offset(_sum)?$|log_end", 2),
             (r"offset", 1),
         ),
-        never=rf"lag|commit|low|oldest|earliest|start|begin|group|stable|lso|{_TIME}|_sum\b|delta|rate",
+        never=rf"lag|commit|low|(^|_)lo_|oldest|earliest|start|begin|group|stable|lso|{_TIME}|_sum\b|delta|rate",
         labels=("topic", "partition"),
     ),
     "last_stable_offset": Pattern(
@@ -113,7 +113,7 @@ PATTERNS: dict[str, Pattern] = {
     "log_start_offset": Pattern(
         (
             (
-                r"(start|oldest|earliest|low|begin|first|beginning|min).*offset|offset.*(start|oldest|earliest|low)|low_?water",
+                r"(start|oldest|earliest|low|begin|first|beginning|min|(^|_)lo_).*offset|offset.*(start|oldest|earliest|low)|low_?water",
                 3,
             ),
         ),
@@ -172,9 +172,10 @@ PATTERNS: dict[str, Pattern] = {
     "process_time": Pattern(
         (
             (
-                r"(process|handl|listener|execution|task|job|consume(?!r)|receive)\w*(seconds|duration|time|millis|_ms)|(duration|time)_\w*process",
+                r"(process|handl|listener|execution|task|job|consume(?!r))\w*(seconds|duration|time|millis|_ms)|(duration|time)_\w*process",
                 3,
             ),
+            (r"(process|handl)\w*_latency", 3),
             (rf"(^|_){_RECORDS}_(runtime|duration)", 3),
             (r"_duration_(seconds|ms|milliseconds)$", 2),
             (r"batch", -0.5),  # a call takes many records
@@ -215,7 +216,7 @@ PATTERNS: dict[str, Pattern] = {
     ),
     "throttle_time": Pattern(
         ((r"throttle", 3), (r"avg", 1)),
-        never=r"produce|max|total|bytes|rate",
+        never=r"produce|max|min|cnt|count|sum|total|bytes|rate",
         labels=("member",),
         more=("group", "broker"),
     ),
