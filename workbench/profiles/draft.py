@@ -36,7 +36,7 @@ _INTERESTING = re.compile(
 _HISTOGRAM = ("_bucket", "_sum", "_count")
 _MOSTLY = 0.6
 # What only a process that consumes tells.
-_WORK = ("process_time", "processed", "deserialized", "queue_length", "in_flight", "consumer_lag")
+_WORK = ("process_time", "processed", "deserialized", "queue_length", "in_flight")
 _OTLP_RATIO = re.compile(r"(?<=lag|set|ers)_ratio$")
 _DERIVED_END = r"_(max|min|avg|mean|sum|count|rate)$"
 _UNITS = (
@@ -177,12 +177,11 @@ def _without_strangers(signals: dict[str, Drafted], missing: dict[str, str], see
         names = (metric, *(f"{metric}{end}" for end in _HISTOGRAM))
         return {(it.get("job"), it.get("instance")) for name in names for it in seen.get(name, ())}
 
-    own = {signal: it.labels for signal, it in signals.items() if "group" not in it.labels}
-    working = [targets(str(signals[it].rule["metric"])) for it in own if it in _WORK]
-    for signal, labels in own.items():
-        metric = str(signals[signal].rule["metric"])
-        unnamed = _plain(labels.get("member", "")) in OF_TARGET
-        if unnamed and signal not in _WORK and not any(targets(metric) & it for it in working):
+    working = [targets(str(signals[it].rule["metric"])) for it in _WORK if it in signals]
+    for signal, drafted in list(signals.items()):
+        metric = str(drafted.rule["metric"])
+        unnamed = "group" not in drafted.labels and _plain(drafted.labels.get("member", "")) in OF_TARGET
+        if unnamed and signal not in (*_WORK, "consumer_lag") and not any(targets(metric) & it for it in working):
             del signals[signal]
             missing[signal] = f"{metric} is of a target that tells of no work of a consumer"
 

@@ -59,7 +59,7 @@ class Pattern:
 _SENT = r"produc|buffer|sent|send|publish|outgoing|written"  # what a producer does is no work of a consumer
 _OF_LOG = r"(^|_)(log|end|latest|newest|oldest|earliest|high|hi|low|lo|start|begin|beginning|first|stable|ls|eof)(_|$)"
 _DONE = r"process|processed|processing|handled|handling|handler|executed|executions?|completed|completions?"
-_TAKEN = r"consum|receiv|fetch|deliver|deserial|decod|read"
+_TAKEN = r"consumed?|received?|fetch|fetched|delivered|deserialized|decoded|read"
 _RECORDS = r"(records?|messages?|events?|msgs?|tasks?)"
 _TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
 # Units of other things than a count, by which a metric of that name is no count.
@@ -152,10 +152,11 @@ PATTERNS: dict[str, Pattern] = {
     "poll_idle": Pattern(((r"poll_idle", 3), (r"avg", 1)), never=r"max|min|total", labels=("member",), more=("group",)),
     "deserialized": Pattern(
         (
-            (rf"(^|_)({_TAKEN})\w*_{_RECORDS}\w*_total|(^|_){_RECORDS}_\w*({_TAKEN})\w*_total", 3),
+            (rf"(^|_)({_TAKEN})_(\w+_)?{_RECORDS}_(\w+_)?total|(^|_){_RECORDS}_({_TAKEN})_(\w+_)?total", 3),
+            (rf"(consumer|receiver|reader|subscriber)_{_RECORDS}_total", 3),
             (r"deserial|decod", 1),
         ),
-        never=rf"batch|error|fail|dead|dlq|retr|lag|offset|dropped|size|buffered|{_SENT}",
+        never=rf"batch|error|fail|dead|dlq|retr|lag|offset|drop|discard|skip|size|{_SENT}",
         labels=("member",),
         more=("group", "topic"),
     ),
