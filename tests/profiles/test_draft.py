@@ -261,7 +261,9 @@ def test_the_command_looks_at_an_instant_and_writes_no_empty_draft(
         asked.append(at)
         return frozenset(seen(page))
 
-    def recent(_self: object, _names: object, *, most: int = 1, at: datetime | None = None) -> Seen:
+    def recent(
+        _self: object, _names: object, *, most: int = 1, each: str | None = None, at: datetime | None = None
+    ) -> Seen:
         asked.append(at)
         return seen(page)
 

@@ -192,3 +192,39 @@ def test_a_replicas_lag_is_no_consumers() -> None:
     labels = {"topic": "orders", "partition": "3", "clientId": "ReplicaFetcherThread-0-1"}
     page = {"kafka_server_fetcherlagmetrics_consumerlag": [labels], "kafka_replica_lag": [labels]}
     assert not draft("ours", page).signals
+
+
+def of_jobs(*names: str) -> Seen:
+    """What a Prometheus shows that scrapes these pages, each as a job of its name."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for name in names:
+        for metric, series in seen(name).items():
+            found.setdefault(metric, []).extend({**labels, "job": name} for labels in series)
+    return found
+
+
+def test_two_services_are_not_mixed() -> None:
+    """Of several jobs, the lag comes from who sees the groups, and the work from one service; the others are named."""
+    page = of_jobs("franz_go_kprom", "kafkajs_exporter", "node_rdkafka", "kafka_minion_1")
+    found = draft("ours", page)
+    metrics = {signal: str(it.rule["metric"]) for signal, it in found.signals.items()}
+    assert {it: metrics[it] for it in EXPORTERS["kafka_minion_1"]} == EXPORTERS["kafka_minion_1"]
+    own = metrics.keys() - EXPORTERS["kafka_minion_1"].keys()
+    assert {it: metrics[it] for it in own}.items() <= CLIENTS["node_rdkafka"].items()
+    assert "fetch_queue_length" in own
+    assert found.jobs == ("franz_go_kprom", "kafkajs_exporter")
+    assert "jobs franz_go_kprom, kafkajs_exporter. Draft each with --job." in found.to_yaml()
+
+
+def test_a_prometheus_tells_nothing_of_consumers() -> None:
+    """Queues and durations of any program are no work of a consumer; an exporter beside them is drafted alone."""
+    labels = {"job": "prometheus", "instance": "10.0.0.5:9090"}
+    others = (
+        *("prometheus_notifications_queue_length", "prometheus_notifications_queue_capacity"),
+        *("prometheus_tsdb_compaction_duration_seconds_sum", "prometheus_tsdb_compaction_duration_seconds_count"),
+        "process_start_time_seconds",
+    )
+    page = {**of_jobs("mbode_lag_exporter"), **{name: [{"__name__": name, **labels}] for name in others}}
+    metrics = {signal: it.rule["metric"] for signal, it in draft("ours", page).signals.items()}
+    assert metrics == EXPORTERS["mbode_lag_exporter"]
+    assert not draft("ours", {name: page[name] for name in others}).signals

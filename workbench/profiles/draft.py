@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import yaml
@@ -35,8 +35,9 @@ _INTERESTING = re.compile(
 )
 _HISTOGRAM = ("_bucket", "_sum", "_count")
 _MOSTLY = 0.6
+_POSITIONS = ("consumer_lag", "committed_offset", "time_lag")
 # What only a process that consumes tells.
-_WORK = ("process_time", "processed", "deserialized", "queue_length", "in_flight")
+_WORK = ("process_time", "processed", "deserialized")
 _OTLP_RATIO = re.compile(r"(?<=lag|set|ers)_ratio$")
 _DERIVED_END = r"_(max|min|avg|mean|sum|count|rate)$"
 _UNITS = (
@@ -75,6 +76,7 @@ class Draft:
         missing: signals for which there is no candidate, with the reason.
         member_is: content of the label that tells members apart.
         left: metrics that look like lag or offsets and are not in it, with the reason.
+        jobs: scrape jobs whose consumers have other metrics than those of the draft.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Draft:
     missing: Mapping[str, str] = field(default_factory=dict)
     member_is: str = "member"
     left: Mapping[str, str] = field(default_factory=dict)
+    jobs: tuple[str, ...] = ()
 
     def to_yaml(self) -> str:
         """The file, with what else could be meant, and what is missing, in comments."""
@@ -99,6 +102,8 @@ class Draft:
             lines.append(f"  {signal}: {rule}")
             if drafted.others:
                 lines.append(f"    # or: {', '.join(drafted.others)}")
+        if self.jobs:
+            lines.append(f"# Other consumers, with other metrics: jobs {', '.join(self.jobs)}. Draft each with --job.")
         lines += [f"# {signal}: {reason}" for signal, reason in self.missing.items()]
         lines += [f"# Not used: {metric}: {reason}" for metric, reason in self.left.items()]
         return "\n".join(lines) + "\n"
@@ -110,12 +115,66 @@ def interesting(names: Iterable[str]) -> list[str]:
 
 
 def draft(name: str, seen: Seen) -> Draft:
-    """Draft a profile.
+    """Draft a profile: of the scrape job that tells most of groups, and of the one that tells most of a consumer's own work.
+
+    Metrics of two services are not mixed: a profile has one metric for each signal.
 
     Args:
         name: of the profile.
         seen: labels of some recent series of each metric.
     """
+    pages: dict[str, dict[str, list[Mapping[str, str]]]] = {}
+    for metric, series in seen.items():
+        for labels in series:
+            pages.setdefault(labels.get("job", ""), {}).setdefault(metric, []).append(labels)
+    drafts = {job: _of_job(name, page) for job, page in sorted(pages.items())}
+    if len(drafts) < 2:
+        return next(iter(drafts.values()), _of_job(name, seen))
+    inside = max(drafts, key=lambda job: len(_part(drafts[job], of_group=False)))
+    outside = max(drafts, key=lambda job: len(_part(drafts[job], of_group=True)))
+    work, group = _part(drafts[inside], of_group=False), _part(drafts[outside], of_group=True)
+    if not group:  # no exporter: the consumer's own view of its lag
+        outside, group = inside, {it: of for it, of in drafts[inside].signals.items() if it not in work}
+    for ends in drafts.values():  # whose logs they are does not matter
+        for signal, drafted in ends.signals.items():
+            if group and SIGNALS[signal].grain is Grain.PARTITION:
+                group.setdefault(signal, drafted)
+    signals = {it: (group | work)[it] for it in PATTERNS if it in group | work}
+    told = {str(it.rule["metric"]) for it in signals.values()}
+    others = {
+        job: {str(it.rule["metric"]) for it in _part(of, of_group=False).values()} - told
+        for job, of in drafts.items()
+        if job != inside
+    }
+    return replace(
+        drafts[outside],
+        signals=signals,
+        missing={
+            it: why for it, why in {**drafts[outside].missing, **drafts[inside].missing}.items() if it not in signals
+        },
+        member_is=drafts[inside].member_is if work else drafts[outside].member_is,
+        left={**drafts[outside].left, **drafts[inside].left},
+        jobs=tuple(job for job, metrics in others.items() if metrics),
+    )
+
+
+def _part(of: Draft, *, of_group: bool) -> dict[str, Drafted]:
+    """Signals that tell of groups from outside, if there is a lag or a commit among them; or of a consumer's own work."""
+    if not of_group:
+        return {it: drafted for it, drafted in of.signals.items() if it not in _POSITIONS and not _shared(it)}
+    found = {
+        it: drafted
+        for it, drafted in of.signals.items()
+        if _shared(it) or (it in _POSITIONS and "group" in drafted.labels)
+    }
+    return found if any(it in found for it in _POSITIONS) else {}
+
+
+def _shared(signal: str) -> bool:
+    return SIGNALS[signal].grain in (Grain.GROUP, Grain.PARTITION)
+
+
+def _of_job(name: str, seen: Seen) -> Draft:
     signals: dict[str, Drafted] = {}
     missing: dict[str, str] = {}
     used: set[str] = set()
@@ -255,6 +314,8 @@ def _score(
     matched = [weight for text, weight in pattern.wanted if re.search(text, name)]
     if signal == "processed" and matched and _outcome_label(labels) is not None:
         matched.append(2)  # what counts how things ended counts what was done
+    if signal == "process_time" and matched and (_label(labels, "topic") or _label(labels, "event_type")):
+        matched.append(2)  # any duration by topic or by event type is one of a handler
     if not matched or max(matched) < 2:
         return 0.0
     lacking = _lacking(signal, pattern, labels)

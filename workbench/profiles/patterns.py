@@ -6,6 +6,10 @@ import re
 from dataclasses import dataclass
 
 # Label names by what they usually contain, best first: patterns of the whole name in lower case without separators and `PREFIXES`.
+EVENT_TYPES = (
+    *("(event|message|job|task|work)type", "processor(id|name)?", "handler(name)?", "listener(id|name)?"),
+    "(event|task|actor)(name)?",
+)
 LABELS: dict[str, tuple[str, ...]] = {
     "group": ("consumergroup(id|name)?", "group(id|name)?", "cgroup|cg", "subscription(id|name)?", "consumer"),
     "topic": ("topic(id|name)?", "destination(name)?", "stream(name)?"),
@@ -20,10 +24,8 @@ LABELS: dict[str, tuple[str, ...]] = {
         "component(id|name)?",
     ),
     "broker": ("broker(id)?", "nodeid", "node"),
-    "processor": (
-        *("(event|message|job|task|work)type", "processor(id|name)?", "handler(name)?", "listener(id|name)?", "type"),
-        *("(event|task|actor)(name)?", "name", "operation(name)?"),
-    ),
+    "event_type": EVENT_TYPES,
+    "processor": (*EVENT_TYPES, "type", "name", "operation(name)?"),
     "queue": ("queue(id|name)?", "worker(id|name)?", "shard", "thread(id|name)?"),
 }
 # What systems put before a label's own name.
@@ -178,7 +180,7 @@ PATTERNS: dict[str, Pattern] = {
             ),
             (r"(process|handl)\w*_latency", 3),
             (rf"(^|_){_RECORDS}_(runtime|duration)", 3),
-            (r"_duration_(seconds|ms|milliseconds)$", 2),
+            (r"_duration_(seconds|ms|milliseconds)$", 1),
             (r"batch", -0.5),  # a call takes many records
         ),
         never=r"cpu|poll|commit|rebalance|fetch|heartbeat|request|gc|process_start|^jvm|^http|queue|idle|enqueue"
