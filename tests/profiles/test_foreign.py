@@ -228,3 +228,16 @@ def test_a_prometheus_tells_nothing_of_consumers() -> None:
     metrics = {signal: it.rule["metric"] for signal, it in draft("ours", page).signals.items()}
     assert metrics == EXPORTERS["mbode_lag_exporter"]
     assert not draft("ours", {name: page[name] for name in others}).signals
+
+
+def test_a_comment_of_a_draft_stays_one() -> None:
+    """Whatever a server calls its jobs."""
+    page = of_jobs("franz_go_kprom", "watermill")
+    odd = {
+        metric: [{**it, "job": it["job"] + "\nsignals: {time_lag: 1}\x1b[2J"} for it in series]
+        for metric, series in page.items()
+    }
+    text = draft("ours", odd).to_yaml()
+    assert "Draft each with --job" in text
+    assert "\x1b" not in text and "\nsignals: {t" not in text
+    assert parse_profile(text, name="ours").signals

@@ -10,6 +10,7 @@ from typing import cast
 
 import yaml
 
+from workbench.humanize import one_line
 from workbench.profiles.patterns import (
     BEFORE_LABELS,
     LABELS,
@@ -101,11 +102,12 @@ class Draft:
             rule = yaml.safe_dump(dict(drafted.rule), default_flow_style=True, sort_keys=False, width=1000).strip()
             lines.append(f"  {signal}: {rule}")
             if drafted.others:
-                lines.append(f"    # or: {', '.join(drafted.others)}")
-        if self.jobs:
-            lines.append(f"# Other consumers, with other metrics: jobs {', '.join(self.jobs)}. Draft each with --job.")
-        lines += [f"# {signal}: {reason}" for signal, reason in self.missing.items()]
-        lines += [f"# Not used: {metric}: {reason}" for metric, reason in self.left.items()]
+                lines.append(f"    # or: {one_line(', '.join(drafted.others))}")
+        jobs = ", ".join(self.jobs)
+        said = [f"Other consumers, with other metrics: jobs {jobs}. Draft each with --job."] if jobs else []
+        said += [f"{signal}: {reason}" for signal, reason in self.missing.items()]
+        said += [f"Not used: {metric}: {reason}" for metric, reason in self.left.items()]
+        lines += [f"# {one_line(it)}" for it in said]
         return "\n".join(lines) + "\n"
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Label names by what they usually contain, best first: patterns of the whole name in lower case without separators and `PREFIXES`.
+# Labels by which a service tells its event types apart; a `type` or a `name` may be anything's.
 EVENT_TYPES = (
     *("(event|message|job|task|work)type", "processor(id|name)?", "handler(name)?", "listener(id|name)?"),
     "(event|task|actor)(name)?",
 )
+# Label names by what they usually contain, best first: patterns of the whole name in lower case without separators and `PREFIXES`.
 LABELS: dict[str, tuple[str, ...]] = {
     "group": ("consumergroup(id|name)?", "group(id|name)?", "cgroup|cg", "subscription(id|name)?", "consumer"),
     "topic": ("topic(id|name)?", "destination(name)?", "stream(name)?"),
