@@ -39,6 +39,7 @@ EXPORTERS = {
         "committed_offset": "kafka_offset",
         "log_end_offset": "kafka_high_watermark",
     },
+    "navikt_offset_monitor": {"consumer_lag": "dp_consumer_offset_lag"},
     "omarsmak_lag_monitoring": {
         "consumer_lag": "kafka_consumer_group_partition_lag",
         "committed_offset": "kafka_consumer_group_offset",
@@ -62,6 +63,12 @@ CLIENTS = {
         "consumer_lag": "jaeger_ingester_sarama_consumer_offset_lag",
     },
     "kafka_konsumer": {"start_time": _START, "processed": "kafka_konsumer_processed_messages_total_current"},
+    "kafkaesk": {
+        "start_time": _START,
+        "process_time": "kafkaesk_consumed_message_elapsed_time",
+        "deserialized": "kafkaesk_consumed_messages_total",
+        "rebalances": "kafkaesk_consumer_rebalanced_total",
+    },
     "kafkajs_exporter": {
         "start_time": _START,
         "process_time": "orders_job_duration_seconds",
@@ -92,6 +99,12 @@ CLIENTS = {
         "start_time": _START,
         "consumer_lag": "otelcol_kafka_receiver_offset_lag_ratio",
         "deserialized": "otelcol_kafka_receiver_records_total",
+    },
+    "payment_service": {
+        "start_time": _START,
+        "deserialized": "kafka_messages_consumed_total",
+        "dead_letters": "kafka_messages_dlq_total",
+        "paused_partitions": "kafka_consumer_paused",
     },
     "platformatic_kafka": {
         "start_time": _START,
