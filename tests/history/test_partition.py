@@ -63,6 +63,15 @@ def test_a_rhythm_is_learned_and_explains_its_age(every: float) -> None:
     assert story.late is False
 
 
+def test_young_data_are_no_proof_of_being_in_time() -> None:
+    """In a Prometheus's first minute the age is a bound of that minute: how late it is, is not known. Later it is late for sure."""
+    for seconds, late in ((50.0, None), (300.0, True)):
+        at = scraped(5.0)
+        at = at[at > -seconds]
+        assert told(one(np.full(len(at), 5e5), at), LIMITS).late is late
+        assert told(one(ends(at - 3), at), LIMITS).late is False
+
+
 def test_one_odd_sample_is_no_story() -> None:
     """A measured age that cannot be, up or down, in the middle or at the end."""
     at = scraped()

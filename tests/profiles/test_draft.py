@@ -197,6 +197,7 @@ http_request_duration_seconds_bucket{pod="audit-0",le="1"} 7
         {
             "process_time": ("audit_duration_seconds", {"member": "pod", "processor": "event_type"}),
             "processed": ("audit_handled_total", {"member": "pod", "processor": "event_type"}),
+            "deserialized": ("consumer_fetched_messages_total", {"member": "pod"}),
             "start_time": ("process_start_time_seconds", {"member": "pod"}),
         },
     ),
@@ -260,7 +261,9 @@ def test_the_command_looks_at_an_instant_and_writes_no_empty_draft(
         asked.append(at)
         return frozenset(seen(page))
 
-    def recent(_self: object, _names: object, *, most: int = 1, at: datetime | None = None) -> Seen:
+    def recent(
+        _self: object, _names: object, *, most: int = 1, each: str | None = None, at: datetime | None = None
+    ) -> Seen:
         asked.append(at)
         return seen(page)
 
@@ -274,3 +277,19 @@ def test_the_command_looks_at_an_instant_and_writes_no_empty_draft(
     assert says in result.output
     assert output.exists() == (code == 0)
     assert ("Check it with" in result.output) == (code == 0)
+
+
+def test_a_draft_of_one_job_asks_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--job` beside what the settings match; examples come from each job, so that a common name hides none."""
+    asked: list[tuple[dict[str, str], str | None]] = []
+    monkeypatch.setattr(PrometheusSource, "names", lambda _self, *, at=None: frozenset(seen(OTHERS["OTLP"][0])))
+
+    def recent(self: PrometheusSource, _names: object, *, most: int, each: str, at: object) -> Seen:
+        asked.append((dict(self.match), each))
+        return seen(OTHERS["OTLP"][0])
+
+    monkeypatch.setattr(PrometheusSource, "recent", recent)
+    words = ["profiles", "new", "--url", "http://127.0.0.1:9", "--job", "payments"]
+    result = CliRunner().invoke(root, words, standalone_mode=False)
+    assert result.return_value == 0
+    assert asked == [({"job": "payments"}, "job")]

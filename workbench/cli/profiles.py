@@ -158,10 +158,17 @@ def check(
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file; default: print it."
 )
+@click.option("--job", help="Only metrics of this scrape job (the label `job`). Default: the jobs that tell most.")
 @click.option("--at", help=f"Look at the metrics of this time: {A_TIME}. Default: now.")
 @config_option
 def new(
-    url: str | None, cluster: str | None, name: str, output: Path | None, at: str | None, config: Path | None
+    url: str | None,
+    cluster: str | None,
+    name: str,
+    output: Path | None,
+    job: str | None,
+    at: str | None,
+    config: Path | None,
 ) -> int:
     """Draft a profile from what a Prometheus shows: by name, unit and labels, with what is missing.
 
@@ -176,6 +183,8 @@ def new(
     if (url is None) == (cluster is None):
         raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
     target = _target(url, cluster, config)
+    if job is not None:
+        target = target.model_copy(update={"match": {**target.match, "job": job}})
     source = PrometheusSource.of(target, [])
     instant = parse_instant(at) if at is not None else None
     with Steps().waiting("Reading the names of the metrics from Prometheus"):
@@ -185,7 +194,7 @@ def new(
             f"{plural(len(candidates), 'metric')} may belong to consumers; only the first {_MOST_CANDIDATES} are looked at."
         )
     with Steps().waiting("Reading examples of the metrics"):
-        found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=3, at=instant))
+        found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=3, each="job", at=instant))
     if not found.signals:
         tell("No metric could be mapped to a signal, so there is no draft.")
         for metric, reason in found.left.items():

@@ -190,13 +190,13 @@ class PrometheusSource:
         return frozenset(found)
 
     def recent(
-        self, names: Iterable[str], *, most: int = 1, at: datetime | None = None
+        self, names: Iterable[str], *, most: int = 1, each: str | None = None, at: datetime | None = None
     ) -> dict[str, list[dict[str, str]]]:
         """Labels of some series that have samples in the last five minutes.
 
         Args:
             names: metric names.
-            most: series of each.
+            most: series of each; with `each`, of each value of this label.
             at: the end of these minutes; default: now.
 
         Raises:
@@ -207,10 +207,11 @@ class PrometheusSource:
         found: dict[str, list[dict[str, str]]] = {}
         for name in sorted(names):
             selector = to_promql((one_of("__name__", [name]), *matchers_of(self.match)))
-            query = f"topk({most}, {selector})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
+            by = f"by ({each}) " if each is not None else ""
+            query = f"topk {by}({most}, {selector})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
             matrix = self._ask(query, lambda query=query: self._client.custom_query(query, params=params))
             if len(matrix):
-                found[name] = [labels for labels, _, _ in matrix.series()][:most]
+                found[name] = [labels for labels, _, _ in matrix.series()][: most if each is None else None]
         return found
 
     def examples(self, *, at: datetime | None = None, among: frozenset[str] | None = None) -> dict[str, dict[str, str]]:

@@ -64,7 +64,8 @@ def episode(
     # What is expected of a group counts more than what it did.
     explained = limits.commit_every or cadence or 0.0
     late = age > bound + explained
-    found.late = bool(late[-1])
+    # A bound that is low because the data are young is no proof of being in time.
+    found.late = bool(late[-1]) if late[-1] or known[-1] else None
     recent = at > limits.window_start / 2
     if recent.sum() >= FEW_MOVES:
         found.age_slope = slope(at[recent], age[recent])

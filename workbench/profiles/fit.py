@@ -157,5 +157,10 @@ def what_to_add(signal: str, profiles: Sequence[Profile]) -> str:
         return "the restoring clients of Kafka Streams tell it, in the profiles of Java clients"
     if not givers and all(p.quality(signal) is Quality.ABSENT for p in profiles):
         return "no known exporter has it, and no question needs it"
+    own = any(p.name == "runtime" and p.quality(signal) is not Quality.ABSENT for p in profiles)
+    if givers and not own:
+        return (
+            f"the profile {givers[0]} has it" if len(givers) == 1 else f"the profiles {listed(givers, most=3)} have it"
+        )
     others = f"; also in {', '.join(givers[:3])}" if givers else ""
     return f"the reference runtime exports it as {SIGNALS[signal].metric}{others}"

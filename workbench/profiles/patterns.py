@@ -5,45 +5,37 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Label names by what they usually contain, best first; all in lower case without separators.
+# Labels by which a service tells its event types apart; a `type` or a `name` may be anything's.
+EVENT_TYPES = (
+    *("(event|message|job|task|work)type", "processor(id|name)?", "handler(name)?", "listener(id|name)?"),
+    "(event|task|actor)(name)?",
+)
+# Label names by what they usually contain, best first: patterns of the whole name in lower case without separators and `PREFIXES`.
 LABELS: dict[str, tuple[str, ...]] = {
-    "group": (
-        *("consumergroup", "consumergroupid", "consumergroupname", "group", "groupid", "groupname", "cgroup", "cg"),
-        *("messagingconsumergroupname", "messagingkafkaconsumergroup", "redpandagroup", "subscription", "consumer"),
-    ),
-    "topic": (
-        *("topic", "topicname", "topicid", "kafkatopic", "messagingdestinationname", "redpandatopic"),
-        *("destination", "stream"),
-    ),
-    "partition": (
-        *(
-            "partition",
-            "partitionid",
-            "kafkapartition",
-            "messagingdestinationpartitionid",
-            "redpandapartition",
-            "shard",
-        ),
-    ),
+    "group": ("consumergroup(id|name)?", "group(id|name)?", "cgroup|cg", "subscription(id|name)?", "consumer"),
+    "topic": ("topic(id|name)?", "destination(name)?", "stream(name)?"),
+    "partition": ("(topic|destination)?partition(id|index|number)?", "shard(id)?"),
     "member": (
         "clientid",
         "memberid",
         "consumerid",
         "member",
         "client",
-        "messagingclientid",
-        "application",
-        "kafkaclientid",
-        "componentid",
+        "application(id|name)?",
+        "component(id|name)?",
     ),
-    "broker": ("broker", "brokerid", "nodeid", "node"),
-    "processor": ("eventtype", "processor", "handler", "listener", "type", "event", "actor", "name"),
-    "queue": ("queue", "queueid", "worker", "shard", "thread"),
+    "broker": ("broker(id)?", "nodeid", "node"),
+    "event_type": EVENT_TYPES,
+    "processor": (*EVENT_TYPES, "type", "name", "operation(name)?"),
+    "queue": ("queue(id|name)?", "worker(id|name)?", "shard", "thread(id|name)?"),
 }
+# What systems put before a label's own name.
+PREFIXES = "(kafka|messaging|redpanda)*"
+# A label by which a counter tells how attempts ended.
+OUTCOME = "(processing)?(outcome|status|result|success|acked)"
 
 # Labels of the target that tell the processes of a service apart, where its own metrics do not; best first.
 OF_TARGET = ("pod", "podname", "kubernetespodname", "hostname", "host", "instance")
-IN_A_PROCESS = ("process_time", "processed", "queue_length", "dead_letters", "paused_partitions", "start_time")
 # What CloudWatch's exporters and Prometheus put before a label's own name.
 BEFORE_LABELS = re.compile(r"^(dimension|exported)_", re.IGNORECASE)
 
@@ -68,12 +60,18 @@ class Pattern:
 
 
 _SENT = r"produc|buffer|sent|send|publish|outgoing|written"  # what a producer does is no work of a consumer
+_OF_LOG = r"(^|_)(log|end|latest|newest|oldest|earliest|high|hi|low|lo|start|begin|beginning|first|stable|ls|eof)(_|$)"
+_DONE = r"process|processed|processing|handled|handling|handler|executed|executions?|completed|completions?"
+_TAKEN = r"consumed?|received?|fetch|fetched|delivered|deserialized|decoded|read"
+_RECORDS = r"(records?|messages?|events?|msgs?|tasks?)"
 _TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
+# Units of other things than a count, by which a metric of that name is no count.
+NO_COUNT = r"_(seconds|millis|milliseconds|ms|micros|us|nanos|ns|minutes|hours|bytes|ratio|percent|per_second)(_|$)"
 _DERIVED = r"_max|_min|_avg|_mean|_sum|sum_|max_|_rate|per_sec|_created|_bucket|_count\b|percent|ratio|slope|velocity"
 PATTERNS: dict[str, Pattern] = {
     "consumer_lag": Pattern(
         ((r"lag|uncommitted", 3), (r"group|consumer", 1), (r"offset|records|messages", 0.5), (r"partition", 0.5)),
-        never=rf"{_TIME}|{_DERIVED}|total_?lag|predict|lead",
+        never=rf"{_TIME}|{_DERIVED}|total_?lag|predict|lead|replica|fetcher|follower|event_?loop",
         labels=("topic", "partition"),
         more=("group", "member"),
     ),
@@ -82,34 +80,32 @@ PATTERNS: dict[str, Pattern] = {
             (r"lag.*(seconds|millis|_ms\b|time|age)|(time|age|seconds).*lag|(oldest|message).*age", 3),
             (r"group|consumer", 1),
         ),
-        never=r"_bucket|_created|percent|_max\b.*_max\b|to_drain|eta|estimat",
-        labels=("group", "topic", "partition"),
-        more=("member",),
+        never=r"_bucket|_created|percent|_max\b.*_max\b|to_drain|(^|_)eta(_|$)|estimat|replica|event_?loop",
+        labels=("topic", "partition"),
+        more=("group", "member"),
     ),
     "committed_offset": Pattern(
         (
             (r"commit", 3),
-            (r"(current|consumer|group).*(offset|position)", 2),
-            (r"partition_offset$", 2),
+            (r"(current|consumer|group).*(offset|position)|(^|_)(offset|position)s?$", 2),
             (r"offset", 1),
             (r"group", 0.5),
         ),
-        never=rf"lag|uncommitted|rate|latency|{_TIME}|log_end|end_offset|commits?_total|_count\b|_max\b|_sum\b",
+        never=rf"lag|uncommitted|rate|latency|{_TIME}|commits?_total|_count\b|_max\b|_sum\b|{_OF_LOG}",
         labels=("topic", "partition"),
         more=("group", "member"),
     ),
     "log_end_offset": Pattern(
         (
             (
-                r"(end|latest|newest|high|head|last|highwater|watermark|written|max).*offset|offset.*(end|latest|newest|high)|high_?water",
+                r"(end|latest|newest|high|head|last|highwater|watermark|written|max|(^|_)hi_).*offset|offset.*(end|latest|newest|high)|high_?water",
                 3,
             ),
-            (r"(partition|topic).*(current|offset)|log_end", 2),
+            (r"(partition|topic)_(current_|next_)?offset(_sum)?$|log_end", 2),
             (r"offset", 1),
         ),
-        never=rf"lag|commit|low|oldest|earliest|start|begin|group|stable|lso|{_TIME}|_sum\b|delta|rate",
+        never=rf"lag|commit|low|(^|_)lo_|oldest|earliest|start|begin|group|stable|lso|{_TIME}|_sum\b|delta|rate",
         labels=("topic", "partition"),
-        without=("group",),
     ),
     "last_stable_offset": Pattern(
         ((r"last_?stable|(?:^|_)lso(?:_|$)", 3), (r"offset", 1)),
@@ -120,7 +116,7 @@ PATTERNS: dict[str, Pattern] = {
     "log_start_offset": Pattern(
         (
             (
-                r"(start|oldest|earliest|low|begin|first|beginning|min).*offset|offset.*(start|oldest|earliest|low)|low_?water",
+                r"(start|oldest|earliest|low|begin|first|beginning|min|(^|_)lo_).*offset|offset.*(start|oldest|earliest|low)|low_?water",
                 3,
             ),
         ),
@@ -141,8 +137,8 @@ PATTERNS: dict[str, Pattern] = {
         without=("partition", "topic", "member"),
     ),
     "rebalances": Pattern(
-        ((r"rebalance", 3), (r"total|count", 1)),
-        never=r"latency|rate|per_hour|seconds|_ms|failed|avg|max|_ago",
+        ((r"rebalance|group_join|assignments?_total", 3), (r"total|count|cnt", 1)),
+        never=r"latency|rate|per_hour|seconds|_ms|fail|error|avg|max|age\b|_ago",
         labels=("member",),
         more=("group",),
     ),
@@ -156,21 +152,39 @@ PATTERNS: dict[str, Pattern] = {
         ((r"last_poll|poll.*(ago|age)", 3),), never=r"rate|total|avg|max|idle", labels=("member",), more=("group",)
     ),
     "start_time": Pattern(((r"start_time", 3),), never=r"offset", labels=("member",), more=("group",)),
+    "poll_idle": Pattern(((r"poll_idle", 3), (r"avg", 1)), never=r"max|min|total", labels=("member",), more=("group",)),
+    "deserialized": Pattern(
+        (
+            (rf"(^|_)({_TAKEN})_(\w+_)?{_RECORDS}_(\w+_)?total|(^|_){_RECORDS}_({_TAKEN})_(\w+_)?total", 3),
+            (rf"(consumer|receiver|reader|subscriber)_{_RECORDS}_total", 3),
+            (r"deserial|decod", 1),
+        ),
+        never=rf"batch|error|fail|dead|dlq|retr|lag|offset|drop|discard|skip|size|{_SENT}",
+        labels=("member",),
+        more=("group", "topic"),
+    ),
     "processed": Pattern(
-        ((r"(process|handl|consum|task|event|message|record)\w*_total", 2), (r"processed|handled", 1)),
-        never=rf"bytes|fetch|lag|offset|rebalance|commit|error|fail|dead|retry|size|heartbeat|join|sync|poll|{_SENT}|receiv",
+        (
+            (rf"(^|_)({_DONE})_(\w+_)?total|_(processed|handled)_", 2),
+            (rf"(^|_){_RECORDS}_\w*total", 1),
+            (r"processed|handled", 1),
+        ),
+        never=rf"fetch|lag|offset|rebalance|commit|error|fail|dead|retr|size|heartbeat|join|sync|poll|{_SENT}|receiv|request",
         labels=("member",),
         more=("group", "topic", "processor"),
     ),
     "process_time": Pattern(
         (
             (
-                r"(process|handl|listener|execution|task|consume|receive)\w*(seconds|duration|time|millis|_ms)|(duration|time)_\w*process",
+                r"(process|handl|listener|execution|task|job|consume(?!r))\w*(seconds|duration|time|millis|_ms)|(duration|time)_\w*process",
                 3,
             ),
-            (r"_duration_(seconds|ms|milliseconds)$", 2),
+            (r"(process|handl)\w*_latency", 3),
+            (rf"(^|_){_RECORDS}_(runtime|duration)", 3),
+            (r"_duration_(seconds|ms|milliseconds)$", 1),
+            (r"batch", -0.5),  # a call takes many records
         ),
-        never=r"cpu|poll|commit|rebalance|fetch|heartbeat|request|gc|process_start|^process_|^jvm|^http|queue|idle|enqueue"
+        never=r"cpu|poll|commit|rebalance|fetch|heartbeat|request|gc|process_start|^jvm|^http|queue|idle|enqueue"
         rf"|grpc|rpc|sql|query|scrape|redis|cache|connect|login|{_SENT}",
         more=("group", "topic", "member", "processor"),
     ),
@@ -180,9 +194,33 @@ PATTERNS: dict[str, Pattern] = {
         more=("group", "member", "processor", "queue"),
         labels=("member",),
     ),
+    "queue_capacity": Pattern(
+        ((r"queue\w*(capacity|limit)", 3),),
+        never=rf"fetch|remaining|delay|request|{_SENT}",
+        more=("group", "member", "processor", "queue"),
+        labels=("member",),
+    ),
+    "in_flight": Pattern(
+        ((r"in_?flight|in_(process|progress)(_|$)|being_processed|(busy|active)_(workers|handlers)", 3), (_RECORDS, 1)),
+        never=rf"request|fetch|http|rpc|scrape|max|total|{_SENT}",
+        more=("group", "member", "processor", "queue"),
+        labels=("member",),
+    ),
+    "fetch_queue_length": Pattern(
+        ((r"fetchq\w*cnt|fetch_?queue|(buffered|prefetched)\w*(fetch|records|messages)|fetch\w*buffered", 3),),
+        never=r"bytes|size$|produce|max|limit|request",
+        labels=("member",),
+        more=("group", "topic", "partition"),
+    ),
+    "broker_rtt": Pattern(
+        ((r"(^|_)rtt\w*(avg|mean)|fetch_latency_avg", 3),),
+        never=r"max|min|total|produce|_p[0-9]+",
+        labels=("member",),
+        more=("group", "broker"),
+    ),
     "throttle_time": Pattern(
         ((r"throttle", 3), (r"avg", 1)),
-        never=r"produce|max|total|bytes|rate",
+        never=r"produce|max|min|cnt|count|sum|total|bytes|rate",
         labels=("member",),
         more=("group", "broker"),
     ),
@@ -190,11 +228,13 @@ PATTERNS: dict[str, Pattern] = {
         ((r"paused", 3), (r"partition", 1)), never=r"total|time|seconds", labels=("member",), more=("group",)
     ),
     "dead_letters": Pattern(
-        ((r"dead_?letter|dlq|_dlt", 3), (r"total", 1)),
-        never=r"bytes|seconds|lag|offset",
+        ((r"dead_?letter|dlq|_dlt|poison", 3), (r"total", 1)),
+        never=r"lag|offset|error|fail|size|length",
         more=("group", "topic", "member", "processor"),
     ),
 }
+# Units of clients that do not say them in a name: librdkafka's round trips in µs, the others, as Kafka's own client, in ms.
+OWN_UNITS = ((r"rtt", 1e-6), (r"throttle|latency_avg", 0.001))
 # Lag of a topic as a whole, where there is none by partition.
 OF_TOPIC = Pattern(
     ((r"lag|uncommitted|binder_kafka_offset", 3), (r"group|consumer", 1), (r"sum|total|topic", 0.5)),

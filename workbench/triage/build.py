@@ -9,7 +9,8 @@ from datetime import datetime
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import duration, significant
 from workbench.numbers import LOSS_SECONDS
-from workbench.profiles import Profile, Quality
+from workbench.profiles import Profile, Quality, load_profile, profile_names
+from workbench.profiles.fit import what_to_add
 from workbench.queues.kinds import cannot_judge
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
@@ -265,9 +266,8 @@ def _how_to_get(signal: str, profiles: Sequence[Profile]) -> Missing:
         name, metric = giving[0].name, giving[0].signals[signal].metric
         words = f"The profile {name} reads it from {metric}, which has no series in this window. Is its target up?"
         return Missing(signal=signal, how_to_get_it=words, profile=name, metric=metric)
-    words = (
-        f"No profile in use has this signal: {definition.help} The reference runtime exports it as {definition.metric}."
-    )
+    how = what_to_add(signal, [load_profile(name) for name in profile_names()])
+    words = f"No profile in use has this signal: {definition.help} {how[0].upper()}{how[1:]}."
     return Missing(signal=signal, how_to_get_it=words)
 
 
