@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError
@@ -72,26 +73,29 @@ def survey(gateway: Gateway, request: PlanRequest, *, with_start: bool = True) -
         for key, found in since.items()
         if found.offset is not None
     }
-    sampled = {part: since[part].offset for part in _largest(partitions, logs, since)}
-    return partitions, Survey(
-        cluster=cluster,
-        logs=logs,
-        settings=settings,
-        commits=commits,
-        record_bytes=gateway.record_bytes({part: offset for part, offset in sampled.items() if offset is not None}),
-        taken_at=datetime.now(UTC),
-        read_by_old=frozenset(read_by(old, commits, cluster)),
-        old_kind=old.protocol,
-        read_quota=gateway.read_quota({member.client_id for member in old.members}),
-        local_starts=gateway.local_starts(_led(cluster, partitions)),
-        spans=spans,
-        older=older_at_start(gateway, heads, instants[0]) if with_start else {},
-        audience=gateway.audience(set(request.topics)),
-        in_use=frozenset(read_by(new, gateway.commits(request.new_group), cluster))
-        if new.state != ABSENT
-        else frozenset(),
-        new_members=len(new.members),
-    )
+    sampled = {part: offset for part in _largest(partitions, logs, since) if (offset := since[part].offset) is not None}
+    with ThreadPoolExecutor(2, "replay-survey") as beside:  # readers of records mostly wait
+        record_bytes = beside.submit(gateway.record_bytes, sampled)
+        older = beside.submit(older_at_start, gateway, heads if with_start else {}, instants[0])
+        return partitions, Survey(
+            cluster=cluster,
+            logs=logs,
+            settings=settings,
+            commits=commits,
+            taken_at=datetime.now(UTC),
+            read_by_old=frozenset(read_by(old, commits, cluster)),
+            old_kind=old.protocol,
+            read_quota=gateway.read_quota({member.client_id for member in old.members}),
+            local_starts=gateway.local_starts(_led(cluster, partitions)),
+            spans=spans,
+            audience=gateway.audience(set(request.topics)),
+            in_use=frozenset(read_by(new, gateway.commits(request.new_group), cluster))
+            if new.state != ABSENT
+            else frozenset(),
+            new_members=len(new.members),
+            record_bytes=record_bytes.result(),
+            older=older.result(),
+        )
 
 
 def _led(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[Partition, int]:
