@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 
@@ -74,3 +75,13 @@ def scripted(script: Script) -> Iterator[Script]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def with_own_share(program: Path, *options: str) -> list[str]:
+    """Command of a program of an unpacked Debian package whose files are looked for in /usr/share: a view of the files of its own."""
+    words = [str(program), *options]
+    share = program.parents[2] / "usr" / "share"
+    if program.parents[1].parent == Path("/") or not share.is_dir():
+        return words
+    bind = f'mount --bind "{share}" /usr/share && exec "$0" "$@"'
+    return ["unshare", "--map-root-user", "--mount", "sh", "-c", bind, *words]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.servers import Script, scripted
+from tests.servers import Script, scripted, with_own_share
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.lab.process import free_port
 from workbench.lab.prometheus import ensure_alertmanager
@@ -89,13 +89,10 @@ def test_a_real_alertmanager_takes_it(tmp_path: Path) -> None:
         return
     (tmp_path / "am.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
     port = free_port()
-    words = [program, f"--config.file={tmp_path}/am.yml", f"--storage.path={tmp_path}/data"]
-    words += [f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]
-    templates = Path(program).parents[2] / "usr" / "share"
-    if Path(program).parents[1].parent != Path("/") and templates.is_dir():
-        # Debian's build looks for its templates in /usr/share: it is given its package's own, in a view of the files of its own.
-        bind = f'mount --bind "{templates}" /usr/share && exec "$0" "$@"'
-        words = ["unshare", "--map-root-user", "--mount", "sh", "-c", bind, *words]
+    words = with_own_share(
+        program, f"--config.file={tmp_path}/am.yml", f"--storage.path={tmp_path}/data",
+        f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=",
+    )  # fmt: skip
     child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}/api/v2/alerts"
     try:

@@ -22,6 +22,7 @@ import pytest
 import requests
 
 from tests.serve.serving import TOKEN
+from tests.servers import with_own_share
 from workbench.delivery import Target
 from workbench.lab.lab import PROFILES, Lab
 from workbench.lab.lab_fleet import LabFleet
@@ -129,8 +130,10 @@ receivers:
 """
     )
     port = free_port()
-    words = [str(program), f"--config.file={folder}/am.yml", f"--storage.path={folder}/data"]
-    words += [f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]
+    words = with_own_share(
+        program, f"--config.file={folder}/am.yml", f"--storage.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=",
+    )  # fmt: skip
     with (folder / "am.log").open("wb") as log:
         child = subprocess.Popen(words, stdout=log, stderr=log)
     try:
