@@ -55,14 +55,16 @@ def test_every_test_has_one_target() -> None:
     assert set(targets) == {
         "test: unit",
         "test: doors",
+        "test: judged",
         "test: spark",
         "test: kafka",
+        "test: journeys",
         "test-slow: slow",
         "test-pages",
         "test-cluster",
         "test-secured",
     }
-    names = ("door", "jvm", "lab", "slow", "apt", "cluster", "secured")
+    names = ("door", "judged", "journey", "jvm", "lab", "slow", "apt", "cluster", "secured")
     for count in range(len(names)):
         for markers in itertools.combinations(names, count):
             if len({"apt", "cluster", "secured"} & set(markers)) > 1:
