@@ -93,9 +93,17 @@ class Made:
         """Bytes/s that a broker gives to a client id."""
         self.add("client_reads", {"broker": f"kafka-{broker}:9404", "member": client}, line(self.minutes))
 
+    def count(self, broker: int, signal: str, line: Line, *, kind: str = "value") -> None:
+        """A broker's own counter, by its rate per second."""
+        self.own(broker, signal, lambda minutes: np.cumsum(line(minutes)) * EVERY, kind=kind)
+
+    def asks(self, client: str, broker: int, line: Line) -> None:
+        """Time of a broker's threads that a client id's requests take; 1 is one thread."""
+        self.add("client_request_time", {"broker": f"kafka-{broker}:9404", "member": client}, line(self.minutes))
+
     def traffic(self, broker: int, line: Line, *, kind: str = "BytesOutPerSec") -> None:
         """Bytes/s that a broker gives in all."""
-        self.own(broker, "broker_traffic", lambda minutes: np.cumsum(line(minutes)) * EVERY, kind=kind)
+        self.count(broker, "broker_traffic", line, kind=kind)
 
     def samples(self) -> pa.Table:
         """In `SAMPLES_SCHEMA`."""

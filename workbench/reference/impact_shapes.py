@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from workbench.serve.shapes import Answered
-from workbench.triage.brokers import BrokerVerdict
+from workbench.triage.broker_findings import BrokerVerdict
 from workbench.triage.verdict import Answer
 
 
