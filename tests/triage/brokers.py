@@ -69,13 +69,14 @@ class Made:
         *,
         topic: str | None = None,
         clients: int = 0,
+        backlog: float = 0.0,
     ) -> None:
-        """A group on a partition that a broker leads: what arrives, and which share of it the group reads (default: all)."""
+        """A group on a partition that a broker leads: what arrives, which share of it the group reads (default: all), what waits before."""
         topic = topic or name
         part = (topic, broker)
         arrivals = arriving(self.minutes)
         reads = arrivals * (np.ones(len(arrivals)) if share is None else share(self.minutes))
-        ends = 1e6 + np.cumsum(arrivals) * EVERY
+        ends = 1e6 + backlog + np.cumsum(arrivals) * EVERY
         commits = 1e6 - 5 * arrivals[0] + np.cumsum(reads) * EVERY
         labels = {"group": name, "topic": topic, "partition": broker}
         self.add("consumer_lag", labels, np.maximum(ends - commits, 0))

@@ -93,7 +93,7 @@ def impact(
     """Find out which group, client or producer slows others on the brokers that they share: a correlation, with what speaks for it.
 
     Needs the lag of groups by partition, leaders (Kafka itself: `bootstrap`) and the brokers' own metrics
-    (profile `jmx_kafka_broker`). What is missing is named, and leads to "cannot tell".
+    (profile `jmx_kafka_broker`, or another of docs/impact.md). What is missing is named, and leads to "cannot tell".
 
     Args:
         cluster, capture: a cluster of the settings, or a recorded folder; one of the two.

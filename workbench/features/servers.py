@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 _GRAINS = (Grain.SERVER, Grain.SERVER_TOPIC, Grain.SERVER_CLIENT)
 OF_SERVERS = tuple(it.name for it in SIGNALS.values() if it.grain in _GRAINS)
 # What is worked out where no source tells it, and from what: bytes of a broker are those of its topics.
-_WORKED_OUT = {"broker_traffic": "topic_reads", "request_handler_idle": "request_handler_idle_time"}
+WORKED_OUT = {"broker_traffic": "topic_reads", "request_handler_idle": "request_handler_idle_time"}
 _ADDED_UP = ("metadata_requests",)  # whatever their kind
 _OF_TOPICS = {"BytesOutPerSec": "topic_reads", "BytesInPerSec": "topic_writes"}
 _OF_GROUPS = ("consumer_lag", "committed_offset", "log_end_offset")
@@ -126,7 +126,7 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
     for (group,), line in grid.highest("time_lag", "group"):
         behind[group] = line
     told = grid.signals_since(start)
-    told |= {signal for signal, source in _WORKED_OUT.items() if source in told}
+    told |= {signal for signal, source in WORKED_OUT.items() if source in told}
     return Neighbourhood(
         times=times,
         step=step,

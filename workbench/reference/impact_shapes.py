@@ -118,4 +118,5 @@ class ImpactDocument(Answered):
     missing: list[str]
     broker_findings: list[BrokerFindingDocument]
     unknown: dict[BrokerVerdict, list[str]]
+    unsuited: dict[BrokerVerdict, str]
     incomplete: list[str]
