@@ -71,7 +71,7 @@ class Made:
         clients: int = 0,
         backlog: float = 0.0,
     ) -> None:
-        """A group on a partition that a broker leads: what arrives, which share of it the group reads (default: all), what waits before."""
+        """A group on a partition that a broker leads: what arrives, which share it reads (default: all), what waits before."""
         topic = topic or name
         part = (topic, broker)
         arrivals = arriving(self.minutes)

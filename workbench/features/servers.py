@@ -40,6 +40,7 @@ class GroupOnBroker:
 
     Attributes:
         lag: messages that wait.
+        grown: the lag without what commits that were set back have added to it; None: the same.
         reads, arrivals: messages/s.
         read_bytes: bytes/s, its part of what the broker gives of each topic, as far as its records explain it; None: not told.
     """
@@ -48,6 +49,7 @@ class GroupOnBroker:
     reads: FloatArray
     arrivals: FloatArray
     read_bytes: FloatArray | None = None
+    grown: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,6 +352,7 @@ def _groups(
     }
     points = len(grid.times)
     lag: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
+    grown: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
     arrivals: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
     reads: dict[tuple[str, int], dict[str, FloatArray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(points)))
     of_topic: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
@@ -367,8 +370,10 @@ def _groups(
             read = np.full(points, np.nan) if arriving is None else arriving - growth
         if arriving is None:
             arriving = read + growth
+        set_back = np.cumsum(np.maximum(-np.nan_to_num(read), 0.0)) * grid.step
         read = np.maximum(read, 0.0)  # a commit that was set back reads nothing
         lag[group, leader] += waits
+        grown[group, leader] += np.maximum(waits - set_back, 0.0)
         arrivals[group, leader] += arriving
         reads[group, leader][topic] += read
         of_topic[topic, leader] += np.nan_to_num(read)
@@ -385,6 +390,7 @@ def _groups(
             reads=_sum(mine.values()),
             arrivals=arrivals[group, broker],
             read_bytes=_sum(parts) if len(parts) == len(mine) else None,
+            grown=grown[group, broker],
         )
     return found, unread
 
