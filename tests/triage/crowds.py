@@ -19,7 +19,9 @@ class Crowd:
 
 
 def crowd(seed: int, *, begin: tuple[float, float] = (-8.0, -3.5)) -> Crowd:
-    """Culprits begin between these minutes before the end. Two, three or five brokers, none to three of them taken by somebody, one reader for each or one for all; noise of 10 to 15 %."""
+    """Culprits begin between these minutes before the end.
+
+    Two, three or five brokers, none to three of them taken by somebody, one reader for each or one for all; noise of 10 to 15 %."""
     draw = np.random.default_rng(seed)
     count = int(draw.choice([2, 3, 5]))
     taken = [

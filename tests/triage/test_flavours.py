@@ -11,16 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tests.profiles.pages import PAGES
 from tests.triage.brokers import EVERY, RECORD, WINDOW, Made, after, at
 from tests.triage.test_brokers import quiet
 from tests.triage.test_neighbours import BEGAN, SLOW, neighbours, strained
 from workbench.api.impact import impact_of
 from workbench.collect.capture import Capture, new_info
+from workbench.collect.scrape import Page, page_series
 from workbench.features.servers import OF_SERVERS, Neighbourhood, neighbourhood
 from workbench.profiles import MappingRule, Profile, load_profile
 from workbench.queues.tools import tools_of
+from workbench.queues.views import GROUPS_SCHEMA
 from workbench.reference.flavours import FROM_KAFKA, lacking, of_brokers, offenders
-from workbench.samples import SampleBatch
+from workbench.samples import SampleBatch, concat_series, most_trusted
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import BlamedCause
 from workbench.triage.broker_findings import BrokerVerdict
@@ -189,3 +192,27 @@ def test_brokers_without_replicas_raise_no_alarm_of_replication(profiles: list[s
 def test_every_signal_of_servers_is_read_by_some_profile() -> None:
     """None is there for nothing."""
     assert set(OF_SERVERS) <= set().union(*(it.signals for it in PROFILES.values()))
+
+
+def test_brokers_of_one_cluster_may_have_exporters_of_several_kinds() -> None:
+    """Each counts by its own, also one whose agent is older and names a counter otherwise; a second look at one broker does not."""
+    example = PAGES["jmx_broker_example"]
+    pages = {
+        "b1:1": PAGES["jmx_kafka_broker"],
+        "b2:1": example.replace('"1",resource="app-info"', '"2",resource="app-info"'),
+        "b3:1": example.replace('"1",resource="app-info"', '"3",resource="app-info"').replace("_count_total", "_count"),
+    }
+    profiles = [load_profile(name) for name in (OURS, "jmx_broker_example")]
+    at_once = [
+        page_series(
+            Page(url=f"http://{host}/metrics", taken_at=WINDOW.end.timestamp() - ago, text=text), profiles, cluster="c"
+        )
+        for ago in (30, 0)
+        for host, text in pages.items()
+    ]
+    samples = most_trusted([concat_series(it) for it in zip(*at_once, strict=True)]).merged().to_samples()
+    found = neighbourhood(samples, GROUPS_SCHEMA.empty_table(), WINDOW)
+    assert dict(found.addresses) == {1: "b1:1", 2: "b2:1", 3: "b3:1"}
+    for own in found.servers.values():
+        assert {"request_handler_idle", "broker_traffic", "metadata_requests"} <= {signal for signal, _ in own}
+    assert {client for client, broker in found.clients if broker == 3} >= {"reader", "tail-0"}
