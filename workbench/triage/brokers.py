@@ -192,8 +192,8 @@ class _Brokers:
             f" {count(before[least])}/s), and their handlers get busier. {who}",
             [*strains, *busier],
             sorted(waiting),
-            f"Stop {client}: clients that are made anew for each record, that ask for topics which do not exist, or that all"
-            " restart at once; reuse clients, and raise retry.backoff.ms and metadata.max.age.ms there",
+            f"Look at {client}: made anew for each record, told of topics that do not exist, or all restarted at once? Reuse"
+            " clients, restart them in steps, and raise retry.backoff.ms and metadata.max.age.ms where they are low",
             f"metadata_requests of every broker are below {METADATA_PER_SECOND:g}/s, or what they were before",
             self._tools.list_quotas(),
         )
