@@ -83,6 +83,15 @@ def test_who_asks_is_named_if_it_is_most_of_the_rise(share: float, *, is_named: 
     assert ("No client id makes most of it." in found.headline) != is_named
 
 
+def test_clients_that_were_not_measured_before_are_not_named() -> None:
+    """A quota that is set in the storm shows who takes how much, and not who takes more."""
+    made = storm()
+    for broker in (1, 2, 3):
+        made.asks("shop", broker, after(-4, 2.0))
+    found = one(made, STORM)
+    assert found is not None and "shop" not in found.headline and "did not measure clients before" in found.headline
+
+
 def test_versions_of_the_request_are_added_up() -> None:
     """A broker counts each by itself; clients of three versions ask together."""
     made = storm(told=())

@@ -217,17 +217,22 @@ class _Brokers:
         nobody = "the clients that ask so much (brokers log them at kafka.request.logger)"
         if not self._all.askers:
             return "Who asks cannot be told: brokers measure clients only where a request quota exists.", nobody
+        means = {
+            key: tuple(mean_of(line[part]) for part in (self._before, self._recent))
+            for key, line in self._all.askers.items()
+        }
+        if not any(before for before, _ in means.values()):  # a quota that has just been set
+            return "Who asks cannot be told: brokers did not measure clients before.", nobody
         rise: dict[str, float] = {}
-        for (client, _), line in self._all.askers.items():
-            more = (mean_of(line[self._recent]) or 0.0) - (mean_of(line[self._before]) or 0.0)
-            rise[client] = rise.get(client, 0.0) + max(0.0, more)
-        most = max(rise, key=lambda it: rise[it])
-        whole = sum(rise.values())
+        for (client, _), (before, now) in means.items():
+            if before is not None and now is not None:
+                rise[client] = rise.get(client, 0.0) + max(0.0, now - before)
+        most, whole = max(rise, key=lambda it: rise[it], default=""), sum(rise.values())
         if whole <= 0 or rise[most] <= MOST * whole:
             return "No client id makes most of it.", nobody
-        words = named("client", most)
+        words, share = named("client", most), percent(rise[most] / whole)
         return (
-            f"{words[:1].upper()}{words[1:]} makes {percent(rise[most] / whole)} of what requests take more of their threads.",
+            f"{words[:1].upper()}{words[1:]} accounts for {share} of the extra time that requests take of their threads.",
             words,
         )
 
@@ -275,7 +280,9 @@ class _Brokers:
                 f"Flushes to disk are slow on {where} ({first_words(strains)}).",
                 strains,
                 self._on(brokers),
-                "Look at the disk's latency and errors (iostat -x, dmesg); move its leaders away until it is well",
+                "Look at the disk's latency and errors (iostat -x, dmesg); move its leaders away until it is well"
+                if slow
+                else "Look for slow nodes in the store that brokers write to; move no partitions: a new segment goes elsewhere",
                 below,
             )
 
