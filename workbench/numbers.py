@@ -101,12 +101,6 @@ ANSWER_SECONDS = Number(
     "no part of a request takes so long on a broker that is well: 1 ms, and 70 ms on a full network card",
     "measured",
 )
-METADATA_PER_SECOND = Number(
-    100.0,
-    "requests/s",
-    "of one broker: 30,000 clients that refresh every five minutes (metadata.max.age.ms) ask for metadata so often",
-    "kafka",
-)
 FLUSH_SECONDS = Number(1.0, "s", "a flush takes a disk that is well some tens of milliseconds", "measured")
 
 # Records.

@@ -40,7 +40,7 @@ def storm(
 @pytest.mark.parametrize(
     ("below", "above"),
     [
-        ({"rate": 98.0}, {"rate": 102.0}),
+        ({"rate": 49.0}, {"rate": 51.0}),
         ({"rate": 178.0, "usual": 60.0}, {"rate": 182.0, "usual": 60.0}),
         ({"idle": 0.81}, {"idle": 0.79}),
         ({"idle": None, "waits": 0.019}, {"idle": None, "waits": 0.021}),

@@ -16,7 +16,6 @@ from workbench.numbers import (
     ANSWER_SECONDS,
     FAR,
     FLUSH_SECONDS,
-    METADATA_PER_SECOND,
     MOST,
     PART,
     RECENT,
@@ -38,6 +37,8 @@ from workbench.triage.broker_findings import (
 from workbench.triage.held_up import HeldUp, Span
 from workbench.triage.strains import mean_of, strains_of
 
+# So many requests a second that they would keep a whole handler busy if each took as long as none does on a broker that is well.
+_MANY_PER_SECOND = 1 / ANSWER_SECONDS
 _KINDS = ("Produce", "FetchConsumer", "FetchFollower")
 
 
@@ -174,7 +175,7 @@ class _Brokers:
         signal = "metadata_requests"
         now = self._now(signal)
         before = {it: mean for it in now if (mean := self._mean(self._before, it, signal)) is not None}
-        limit = {it: max(METADATA_PER_SECOND, FAR * usual) for it, usual in before.items()}
+        limit = {it: max(_MANY_PER_SECOND, FAR * usual) for it, usual in before.items()}
         # Everywhere at once: who asks one broker alone asks for something that is there.
         serving = {it for it in self._all.leaders.values() if it is not None} or set(self._ids)
         if len(limit) <= MOST * len(serving) or any(now[it] < least for it, least in limit.items()):
@@ -194,7 +195,7 @@ class _Brokers:
             sorted(waiting),
             f"Look at {client}: made anew for each record, told of topics that do not exist, or all restarted at once? Reuse"
             " clients, restart them in steps, and raise retry.backoff.ms and metadata.max.age.ms where they are low",
-            f"metadata_requests of every broker are below {METADATA_PER_SECOND:g}/s, or what they were before",
+            f"metadata_requests of every broker are below {_MANY_PER_SECOND:g}/s, or what they were before",
             self._tools.list_quotas(),
         )
 
