@@ -320,8 +320,20 @@ SIGNALS: dict[str, Signal] = dict(
         _server(
             "request_handler_idle", "ratio", "Share of time for which a broker's request handlers have nothing to do."
         ),
+        _server(
+            "request_handler_idle_time",
+            "seconds",
+            "Seconds for which a broker's request handlers had nothing to do, of the mean handler: where no idle share is told.",
+            kind=Kind.COUNTER,
+        ),
         _server("network_idle", "ratio", "Share of time for which a broker's network threads have nothing to do."),
         _server("request_queue_length", "requests", "Requests that wait for a handler of a broker."),
+        _server(
+            "metadata_requests",
+            "requests",
+            "Requests for metadata that a broker has had; kinds (the version of the request) are added up.",
+            kind=Kind.COUNTER,
+        ),
         _server("under_replicated", "partitions", "Partitions led by a broker that lack a replica in sync."),
         _server("offline", "partitions", "Partitions without a leader, as the controller says."),
         _server(
@@ -332,6 +344,12 @@ SIGNALS: dict[str, Signal] = dict(
         ),
         _server(
             "log_flush_time", "seconds", "99th percentile of the time that a broker takes to flush a log to its disk."
+        ),
+        _server(
+            "segment_failovers",
+            "segments",
+            "Segments that a broker has left because a flush took too long, to go on in a new one.",
+            kind=Kind.COUNTER,
         ),
         _server("server_start_time", "seconds", "Start of a broker's process, since the epoch; its id is the kind."),
         _server(
@@ -383,6 +401,13 @@ SIGNALS: dict[str, Signal] = dict(
             grain=Grain.SERVER_TOPIC,
         ),
         _server(
+            "topic_writes",
+            "bytes",
+            "Bytes of a topic that a broker has taken from producers.",
+            kind=Kind.COUNTER,
+            grain=Grain.SERVER_TOPIC,
+        ),
+        _server(
             "remote_reads",
             "bytes",
             "Bytes of a topic that a broker has read from remote storage.",
@@ -405,6 +430,12 @@ SIGNALS: dict[str, Signal] = dict(
             "client_writes",
             "bytes_per_second",
             "What a broker takes from one client id; brokers measure it where a quota of any client exists.",
+            grain=Grain.SERVER_CLIENT,
+        ),
+        _server(
+            "client_request_time",
+            "ratio",
+            "Time of a broker's threads that one client id's requests take, 1 is one thread; measured where a request quota exists.",
             grain=Grain.SERVER_CLIENT,
         ),
     )

@@ -44,6 +44,17 @@ def test_a_broker_is_busy_below_three_tenths(tmp_path: Path, monkeypatch: pytest
     assert words == "its request handlers are idle for 29 % of the time"
 
 
+def test_a_broker_that_counts_its_idle_time_is_busy_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A counter that stands still is no rest; its network threads tell theirs as a share."""
+    page = PAGES["jmx_broker_example"].replace(
+        "networkprocessoravgidlepercent 0.43", "networkprocessoravgidlepercent 0.93"
+    )
+    found = measured(tmp_path, page, monkeypatch, profile="jmx_broker_example")
+    assert found.unknown is None
+    [words] = found.busy.values()
+    assert words == "its request handlers are idle for 0 % of the time"
+
+
 def test_what_is_not_told_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page without the idle times, and none at all; settings without metrics of brokers ask nothing."""
     without = "\n".join(

@@ -15,9 +15,9 @@ from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.spark import session
 
 
-def kept(made: Made, folder: Path) -> Path:
+def kept(made: Made, folder: Path, profile: str = "jmx_kafka_broker") -> Path:
     """A capture of it."""
-    info = new_info(cluster="prod", source="watch", profiles=["jmx_kafka_broker"], window=WINDOW)
+    info = new_info(cluster="prod", source="watch", profiles=[profile], window=WINDOW)
     write_capture(folder, Capture(info=info, samples=made.samples(), groups=made.groups()))
     return folder
 
@@ -57,6 +57,15 @@ def test_a_broker_in_trouble_is_told_without_a_culprit(tmp_path: Path) -> None:
     code, text = run("--capture", kept(made, tmp_path / "c"))
     assert code == 3 and "under_replicated: 4 partitions without all replicas in sync" in text
     assert "kafka-topics" in text
+
+
+def test_brokers_without_replicas_are_not_asked_for_them_and_the_reason_is_told(tmp_path: Path) -> None:
+    """Whatever another source says of replicas."""
+    made = cluster(strain=False)
+    made.own(2, "under_replicated", after(-9, 4.0))
+    _, text = run("--capture", kept(made, tmp_path / "c", "automq"))
+    assert "without all replicas" not in text
+    assert "Not asked: under_replicated: AutoMQ keeps each partition once" in " ".join(text.split())
 
 
 def test_what_is_not_measured_is_named(tmp_path: Path) -> None:

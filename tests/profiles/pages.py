@@ -38,8 +38,82 @@ _PLAIN = (
 )
 _SHORT = ("kafka_consumer_fetch_manager", "kafka_consumer_coordinator", "kafka_consumer")
 
+
+def _broker(rules: str) -> str:
+    return Path(__file__).with_name("recorded").joinpath(f"broker_{rules}_agent_1_0_1.txt").read_text(encoding="utf-8")
+
+
 PAGES: dict[str, str] = {
-    "jmx_kafka_broker": Path(__file__).with_name("recorded").joinpath("broker_plain_agent_1_0_1.txt").read_text(encoding="utf-8"),
+    "jmx_kafka_broker": _broker("plain"),
+    "jmx_broker_strimzi": _broker("strimzi"),
+    "jmx_broker_confluent": _broker("confluent"),
+    "jmx_broker_example": _broker("kafka2"),
+    "jmx_broker_example_kraft": _broker("kraft"),
+    # AutoMQ/automq at f1ce98e, 2026-08-21: core/src/main/resources/jmx/rules/broker.yaml; S3StreamMetricsConstant. Values are ours.
+    "automq": """
+kafka_partition_count{instance="1"} 40
+kafka_group_commit_offset{instance="1",consumer_group="pay",topic="orders",partition="3"} 880
+kafka_log_end_offset{instance="1",topic="orders",partition="3"} 1000
+kafka_request_time_50p_milliseconds{instance="1",type="Produce"} 1
+kafka_request_time_99p_milliseconds{instance="1",type="Produce"} 12
+kafka_request_time_99p_milliseconds{instance="1",type="Fetch"} 500
+kafka_request_queue_time_99p_milliseconds{instance="1",type="Produce"} 2
+kafka_io_threads_idle_rate_1m{instance="1"} 0.9
+kafka_io_threads_idle_time_nanoseconds_total{instance="1"} 9e12
+kafka_network_threads_idle_rate{instance="1"} 0.95
+kafka_request_queue_size{instance="1"} 4
+kafka_request_count_total{instance="1",type="Metadata"} 700
+kafka_request_count_total{instance="1",type="Produce"} 9000
+kafka_network_io_bytes_total{instance="1",direction="out",topic="orders",partition="0"} 4000
+kafka_network_io_bytes_total{instance="1",direction="out",topic="orders",partition="1"} 6000
+kafka_network_io_bytes_total{instance="1",direction="out",topic="__consumer_offsets",partition="1"} 10
+kafka_network_io_bytes_total{instance="1",direction="in",topic="orders",partition="0"} 3000
+kafka_stream_operation_latency_count{instance="1",operation_type="S3Request",operation_name="get_object",status="failed"} 2
+kafka_stream_operation_latency_count{instance="1",operation_type="S3Request",operation_name="put_object",status="failed"} 1
+kafka_stream_operation_latency_count{instance="1",operation_type="S3Request",operation_name="get_object",status="success"} 900
+kafka_stream_operation_latency_count{instance="1",operation_type="S3Storage",operation_name="read_log_cache",status="hit"} 5000
+kafka_logs_flush_time_99p_milliseconds{instance="1"} 8
+""",
+    # redpanda-data/docs at 0045c72 (modules/reference/pages/public-metrics-reference.adoc) and the project's list of v23.2. Values are ours.
+    "redpanda_broker": """
+redpanda_kafka_under_replicated_replicas{redpanda_namespace="kafka",redpanda_topic="orders",redpanda_partition="3"} 1
+redpanda_kafka_under_replicated_replicas{redpanda_namespace="kafka_internal",redpanda_topic="group",redpanda_partition="3"} 1
+redpanda_application_uptime_seconds_total{broker_id="1"} 3600
+redpanda_cluster_unavailable_partitions 0
+redpanda_kafka_request_bytes_total{redpanda_namespace="kafka",redpanda_topic="orders",redpanda_request="produce"} 3000
+redpanda_kafka_request_bytes_total{redpanda_namespace="kafka",redpanda_topic="orders",redpanda_request="consume"} 10000
+redpanda_kafka_request_bytes_total{redpanda_namespace="kafka",redpanda_topic="orders",redpanda_request="follower_consume"} 70
+redpanda_cloud_storage_errors_total{redpanda_direction="rx"} 2
+redpanda_cloud_storage_errors_total{redpanda_direction="tx"} 1
+""",
+    # Names of modules as BMQ's authors tell them (2022); names of metrics and values are ours.
+    "bmq_like": """
+bmq_process_start_time_seconds{component="proxy",node_id="1"} 1.79e9
+bmq_proxy_request_seconds{request="Produce",quantile="0.99"} 0.012
+bmq_proxy_request_seconds{request="Produce",quantile="0.5"} 0.001
+bmq_proxy_request_queue_seconds{request="Produce",quantile="0.99"} 0.001
+bmq_proxy_request_work_seconds{request="Produce",quantile="0.99"} 0.002
+bmq_proxy_response_send_seconds{request="Produce",quantile="0.99"} 0.003
+bmq_proxy_handler_idle_ratio 0.9
+bmq_proxy_network_idle_ratio 0.95
+bmq_proxy_metadata_requests_total 700
+bmq_proxy_file_cache_misses_total 300
+bmq_proxy_file_cache_hits_total 700
+bmq_proxy_bytes_total{direction="in"} 3000
+bmq_proxy_bytes_total{direction="out"} 10000
+bmq_proxy_topic_read_bytes_total{topic="orders"} 10000
+bmq_proxy_client_read_bytes_per_second{client_id="tail-0"} 500
+bmq_proxy_client_write_bytes_per_second{client_id="writer"} 400
+bmq_proxy_message_cache_start_offset{topic="orders",partition="3"} 800
+bmq_proxy_message_cache_miss_bytes_total{topic="orders"} 1200
+bmq_proxy_message_cache_hit_bytes_total{topic="orders"} 8800
+bmq_proxy_store_read_errors_total 2
+bmq_broker_store_write_errors_total 1
+bmq_broker_flush_seconds{quantile="0.99"} 0.01
+bmq_broker_segment_failovers_total 3
+bmq_coordinator_partitions{state="active"} 3
+bmq_controller_unassigned_partitions 0
+""",
     "kafka_exporter": f"""
 kafka_consumergroup_lag{{{_G}}} 120
 kafka_consumergroup_lag{{consumergroup="pay",topic="orders",partition="4"}} -1
@@ -262,6 +336,29 @@ _BY_CLIENT: list[tuple[str, dict[str, Any], float | None]] = [
     ("throttle_time", {"member": "pay-0"}, 0.02),
     ("rebalances", {"member": "pay-0"}, 4.0),
 ]
+
+
+def _of_rules(
+    **values: float | None,
+) -> list[tuple[str, dict[str, Any], float | None]]:
+    """What every set of rules of the JMX agent tells of the recorded broker; the counts beside the percentiles are not read."""
+    of = {"broker": "page"}
+    return [
+        ("server_start_time", {**of, "stat": "1"}, values["began"]),
+        ("request_time", {**of, "stat": "Produce"}, values["produce"]),
+        ("request_local_time", {**of, "stat": "Produce"}, values["works"]),
+        ("network_idle", of, values["network"]),
+        ("metadata_requests", {**of, "stat": "13"}, values["metadata"]),
+        ("broker_traffic", {**of, "stat": "BytesOutPerSec"}, values["gives"]),
+        ("topic_reads", {**of, "topic": "orders"}, values["orders"]),
+        ("remote_reads", {**of, "topic": "old"}, values["remote"]),
+        ("remote_failures", {**of, "stat": "RemoteFetchErrorsPerSec"}, 0.0),
+        ("log_flush_time", of, values["flush"]),
+        ("under_replicated", of, 0.0),
+        ("offline", of, 0.0),
+    ]
+
+
 EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "jmx_kafka_broker": [
         ("server_start_time", {"broker": "page", "stat": "1"}, 1_795_671_941.548),
@@ -280,6 +377,94 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("coordinator_partitions", {"broker": "page", "stat": "active"}, 3.0),
         ("client_reads", {"broker": "page", "member": "tail-0"}, 544_949.3736951983),
         ("client_writes", {"broker": "page", "member": "writer"}, 1_234_272.9306487695),
+        ("metadata_requests", {"broker": "page", "stat": "13"}, 71.0),
+        ("client_request_time", {"broker": "page", "member": "reader"}, 0.003340476571960876),
+    ],
+    "jmx_broker_strimzi": [
+        *_of_rules(
+            began=1_795_706_576.733,
+            produce=0.013,
+            works=0.01056,
+            network=0.4531365124870544,
+            metadata=69.0,
+            gives=32_705_321.0,
+            orders=16_641_008.0,
+            remote=12_725_874.0,
+            flush=0.024395271,
+        ),
+        ("request_handler_idle_time", {"broker": "page"}, 23.894936985),
+    ],
+    "jmx_broker_confluent": [
+        *_of_rules(
+            began=1_795_706_604.686,
+            produce=0.0367,
+            works=0.03338,
+            network=0.46071225651350334,
+            metadata=71.0,
+            gives=32_238_912.0,
+            orders=16_477_596.0,
+            remote=12_725_874.0,
+            flush=0.056854134,
+        ),
+        ("request_handler_idle", {"broker": "page"}, 0.9702579542909133),
+        ("client_reads", {"broker": "page", "member": "reader"}, 1_474_778.6616752455),
+        ("client_writes", {"broker": "page", "member": "writer"}, 484_818.50502177584),
+        ("client_request_time", {"broker": "page", "member": "writer"}, 0.0049477811011116996),
+    ],
+    "jmx_broker_example": [
+        *_of_rules(
+            began=1_795_706_662.629,
+            produce=0.01292,
+            works=0.01192,
+            network=0.4317178619993651,
+            metadata=69.0,
+            gives=32_496_251.0,
+            orders=16_431_938.0,
+            remote=12_725_874.0,
+            flush=0.008831534,
+        ),
+        ("request_handler_idle_time", {"broker": "page"}, 21.577827263),
+        ("client_reads", {"broker": "page", "member": "reader"}, 1_468_495.5655115664),
+        ("client_writes", {"broker": "page", "member": "writer"}, 729_537.1296296295),
+        ("client_request_time", {"broker": "page", "member": "writer"}, 0.008179520211782503),
+    ],
+    "jmx_broker_example_kraft": [
+        *_of_rules(
+            began=1_795_706_634.288,
+            produce=0.0232,
+            works=0.0203,
+            network=0.44481060533087674,
+            metadata=66.0,
+            gives=29_092_573.0,
+            orders=14_543_853.0,
+            remote=10_907_892.0,
+            flush=0.017534019,
+        ),
+        ("request_handler_idle_time", {"broker": "page"}, 23.266944763),
+        ("coordinator_partitions", {"broker": "page", "stat": "active"}, 3.0),
+    ],
+    "automq": [
+        ("committed_offset", _PART, 880.0),
+        ("log_end_offset", {"topic": "orders", "partition": 3}, 1000.0),
+        ("server_start_time", {"broker": "1", "stat": "1"}, 0.0),
+        ("request_time", {"broker": "1", "stat": "Produce"}, 0.012),
+        ("metadata_requests", {"broker": "1"}, 700.0),
+        ("topic_reads", {"broker": "1", "topic": "orders", "stat": "0"}, 4000.0),
+        ("topic_reads", {"broker": "1", "topic": "orders", "stat": "1"}, 6000.0),
+        ("topic_writes", {"broker": "1", "topic": "orders"}, 3000.0),
+        ("remote_failures", {"broker": "1", "stat": "RemoteFetch get_object"}, 2.0),
+        ("remote_failures", {"broker": "1", "stat": "RemoteCopy put_object"}, 1.0),
+        ("log_flush_time", {"broker": "1"}, 0.008),
+    ],
+    "bmq_like": [
+        ("server_start_time", {"broker": "page", "stat": "1"}, 1.79e9),
+        ("metadata_requests", {"broker": "page", "stat": "Metadata"}, 700.0),
+        ("metadata_requests", {"broker": "page", "stat": "file cache"}, 300.0),
+        ("broker_traffic", {"broker": "page", "stat": "BytesOutPerSec"}, 10_000.0),
+        ("local_start_offset", {"topic": "orders", "partition": 3}, 800.0),
+        ("remote_reads", {"broker": "page", "topic": "orders"}, 1200.0),
+        ("segment_failovers", {"broker": "page"}, 3.0),
+        ("log_flush_time", {"broker": "page"}, 0.01),
     ],
     "kafka_exporter": [
         *_LAGGING,
@@ -302,6 +487,13 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "strimzi_reporter": _BY_CLIENT,
     "spring_listener": [("start_time", {"member": "pay-0"}, 1.79e9)],
     "redpanda": [("committed_offset", _PART, 880.0), ("group_members", {"group": "pay"}, 2.0)],
+    "redpanda_broker": [
+        ("missing_replicas", {"topic": "orders", "partition": 3}, 1.0),
+        ("server_start_time", {"broker": "page", "stat": "1"}, 3600.0),
+        ("topic_reads", {"broker": "page", "topic": "orders"}, 10_000.0),
+        ("topic_writes", {"broker": "page", "topic": "orders"}, 3000.0),
+        ("remote_failures", {"broker": "page", "stat": "RemoteFetch"}, 2.0),
+    ],
     "decaton": [("queue_length", {"member": "pay-app", "queue": "3"}, 17.0)],
     "parallel_consumer": [("queue_length", {"member": "i-1", "queue": "waiting"}, 17.0)],
     "faststream": [("in_flight", {"member": "pay-app", "processor": "on_order"}, 3.0)],

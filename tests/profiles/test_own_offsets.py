@@ -96,6 +96,10 @@ def test_every_profile_says_what_its_names_are_from() -> None:
         "kafka_streams",
         "connect_sink",
         "jmx_kafka_broker",
+        "jmx_broker_strimzi",
+        "jmx_broker_confluent",
+        "jmx_broker_example",
+        "jmx_broker_example_kraft",
     }  # tests/profiles/recorded
     live = {"runtime", "group_state", "librdkafka"}  # the lab's own servers and clients
     assert recorded == of_pages | live

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.cli.manual import PAGES, write
+from workbench.cli.manual import PAGES, TABLES, printed_in, write
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -72,3 +72,10 @@ def test_every_open_rule_and_signal_is_in_troubleshooting() -> None:
     for name in SIGNALS:
         [row] = [it for it in rows if it[0].startswith(f"`{name}` ")]
         assert len(row[-1]) > 10, name
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_within_a_page_is_what_the_code_says(name: str) -> None:
+    """The rest of the page is a person's."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    assert printed_in(name, text) == text, "write it anew: python -m workbench.cli.manual"

@@ -141,7 +141,7 @@ def test_who_slows_whom() -> None:
 
     made = cluster()
     told = valid("impact", result(made).to_json())
-    assert told["answer"] == "no" and told["unknown"]["flush_slow"] == ["log_flush_time"]
+    assert told["answer"] == "no" and told["unknown"]["flush_slow"] == ["log_flush_time or segment_failovers"]
     hog(made, 1)
     made.own(2, "under_replicated", after(-8, 3.0))
     told = valid("impact", result(made).to_json())

@@ -69,13 +69,14 @@ class Made:
         *,
         topic: str | None = None,
         clients: int = 0,
+        backlog: float = 0.0,
     ) -> None:
-        """A group on a partition that a broker leads: what arrives, and which share of it the group reads (default: all)."""
+        """A group on a partition that a broker leads: what arrives, which share it reads (default: all), what waits before."""
         topic = topic or name
         part = (topic, broker)
         arrivals = arriving(self.minutes)
         reads = arrivals * (np.ones(len(arrivals)) if share is None else share(self.minutes))
-        ends = 1e6 + np.cumsum(arrivals) * EVERY
+        ends = 1e6 + backlog + np.cumsum(arrivals) * EVERY
         commits = 1e6 - 5 * arrivals[0] + np.cumsum(reads) * EVERY
         labels = {"group": name, "topic": topic, "partition": broker}
         self.add("consumer_lag", labels, np.maximum(ends - commits, 0))
@@ -93,9 +94,17 @@ class Made:
         """Bytes/s that a broker gives to a client id."""
         self.add("client_reads", {"broker": f"kafka-{broker}:9404", "member": client}, line(self.minutes))
 
+    def count(self, broker: int, signal: str, line: Line, *, kind: str = "value") -> None:
+        """A broker's own counter, by its rate per second."""
+        self.own(broker, signal, lambda minutes: np.cumsum(line(minutes)) * EVERY, kind=kind)
+
+    def asks(self, client: str, broker: int, line: Line) -> None:
+        """Time of a broker's threads that a client id's requests take; 1 is one thread."""
+        self.add("client_request_time", {"broker": f"kafka-{broker}:9404", "member": client}, line(self.minutes))
+
     def traffic(self, broker: int, line: Line, *, kind: str = "BytesOutPerSec") -> None:
         """Bytes/s that a broker gives in all."""
-        self.own(broker, "broker_traffic", lambda minutes: np.cumsum(line(minutes)) * EVERY, kind=kind)
+        self.count(broker, "broker_traffic", line, kind=kind)
 
     def samples(self) -> pa.Table:
         """In `SAMPLES_SCHEMA`."""

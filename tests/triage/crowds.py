@@ -18,8 +18,10 @@ class Crowd:
     hurt: frozenset[str]
 
 
-def crowd(seed: int) -> Crowd:
-    """Two, three or five brokers, none to three of them taken by somebody, one reader for each or one for all; noise of 10 to 15 %."""
+def crowd(seed: int, *, begin: tuple[float, float] = (-8.0, -3.5)) -> Crowd:
+    """Culprits begin between these minutes before the end.
+
+    Two, three or five brokers, none to three of them taken by somebody, one reader for each or one for all; noise of 10 to 15 %."""
     draw = np.random.default_rng(seed)
     count = int(draw.choice([2, 3, 5]))
     taken = [
@@ -27,7 +29,7 @@ def crowd(seed: int) -> Crowd:
     ]
     together = bool(taken) and draw.random() < 0.3
     plots = {"hog": sorted(taken)} if together else {f"hog{broker}": [broker] for broker in taken}
-    begins = {name: float(draw.uniform(-8, -3.5)) for name in plots}
+    begins = {name: float(draw.uniform(*begin)) for name in plots}
     begin_on = {broker: begins[name] for name, brokers in plots.items() for broker in brokers}
     made, hurt = Made(count), set[str]()
     traffic: dict[int, list[np.ndarray]] = {broker: [] for broker in range(1, count + 1)}

@@ -15,7 +15,8 @@ from workbench.features.servers import neighbourhood
 from workbench.queues.tools import tools_of
 from workbench.queues.views import GroupView, views_table
 from workbench.thresholds import Thresholds
-from workbench.triage.brokers import BrokerFinding, BrokerLook, BrokerVerdict, judge_brokers
+from workbench.triage.broker_findings import BrokerFinding, BrokerLook, BrokerVerdict
+from workbench.triage.brokers import judge_brokers
 from workbench.triage.neighbours import blame
 
 LIMITS = Thresholds()
@@ -46,6 +47,7 @@ def quiet() -> Made:
         made.own(broker, "under_replicated", at(0.0))
         made.own(broker, "remote_failures", at(0.0), kind="RemoteFetchErrorsPerSec")
         made.own(broker, "coordinator_partitions", at(3.0), kind="active")
+        made.count(broker, "metadata_requests", at(2.0))
         made.traffic(broker, at(1e6))
     return made
 
@@ -63,6 +65,8 @@ SIDES: list[tuple[BrokerVerdict, Callable[[Made, float], None], float, float]] =
     (V.REQUEST_QUEUE_FULL, lambda m, x: handlers(m, 0.1, x), 0.019, 0.021),
     (V.FLUSH_SLOW, lambda m, x: m.own(1, "log_flush_time", after(-10, x, before=0.02)), 0.98, 1.02),
     (V.FLUSH_SLOW, lambda m, x: m.own(1, "log_flush_time", after(-10, x, before=0.5)), 1.48, 1.52),
+    (V.FLUSH_SLOW, lambda m, x: m.count(1, "segment_failovers", after(-8, x / 480)), 2, 4),
+    (V.FLUSH_SLOW, lambda m, x: m.count(1, "segment_failovers", after(-10, x / 600, before=0.05)), 88, 92),
     (V.REMOTE_STORAGE_FAILING, lambda m, x: fails(m, x), 2, 4),
     (
         V.COORDINATOR_MOVING,
@@ -128,6 +132,7 @@ def test_both_sides_of_every_threshold(
         (V.REQUEST_QUEUE_FULL, "request_handler_idle"),
         (V.COORDINATOR_MOVING, "coordinator_partitions"),
         (V.SLOW_BROKER, "response_send_time"),
+        (V.METADATA_STORM, "metadata_requests"),
     ],
 )
 def test_a_verdict_without_its_signal_is_open(verdict: BrokerVerdict, signal: str) -> None:

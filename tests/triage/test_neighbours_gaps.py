@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.triage.brokers import END, WINDOW, Made, after, at
-from tests.triage.test_neighbours import LIMITS, SLOW, cluster, hog, neighbours, reasons
+from tests.triage.test_neighbours import BEGAN, LIMITS, SLOW, cluster, hog, judged, neighbours, reasons, strained
 from workbench.features.servers import neighbourhood
 from workbench.triage.blamed import Impact
 from workbench.triage.neighbours import blame
@@ -86,3 +86,57 @@ def test_strains_that_are_not_known_before_do_not_clear() -> None:
     own = {"network_idle", "response_send_time", "request_handler_idle", "request_queue_time", "request_local_time"}
     [cause] = without(made, own, -99, -5.0).causes
     assert cause.offender.name == "hog" and not cause.strains
+
+
+@pytest.mark.parametrize(("begin", "is_accused"), [(-24.5, False), (-23.5, True), (-20.0, True), (-12.0, True)])
+def test_a_culprit_that_began_in_the_baseline_is_not_usual(begin: float, *, is_accused: bool) -> None:
+    """Its lowest level before counts, if five samples tell it; the groups have waited since then."""
+    made = Made()
+    made.well(2, 3)
+    strained(made, 1, begin)
+    neighbours(made, 1, slow=after(begin, 0.6, before=1.0))
+    for broker in (2, 3):
+        neighbours(made, broker, slow=None)
+    for broker in (1, 2, 3):
+        made.traffic(broker, at(5e7))
+    hog(made, 1, begin=begin)
+    found = judged(made)
+    assert [it.offender.name for it in found.causes] == (["hog"] if is_accused else [])
+    if is_accused:
+        [cause] = found.causes
+        assert cause.offender.since == pytest.approx(WINDOW.end.timestamp() + begin * 60, abs=45)
+        assert {it.group for it in cause.victims} == {"g10", "g11", "g12", "g13"}
+
+
+def test_a_reader_that_was_as_high_before_has_not_begun_in_the_baseline() -> None:
+    """It reads in turns; that others wait since one of them is chance."""
+    made = Made()
+    made.well(2, 3)
+    strained(made, 1, -20.0)
+    neighbours(made, 1, slow=after(-20.0, 0.6, before=1.0))
+    for broker in (2, 3):
+        neighbours(made, broker, slow=None)
+    for broker in (1, 2, 3):
+        made.traffic(broker, at(5e7))
+    made.group("turns", 1, at(100), clients=1)
+    made.reads("turns-0", 1, lambda it: np.where((it < -23) | (it >= -20), 5e7, 1e6))
+    assert not judged(made).causes
+
+
+@pytest.mark.parametrize(("rest", "is_held"), [(1.0, False), (0.6, True)])
+def test_a_group_whose_commits_were_set_back_waits_for_nobody(rest: float, *, is_held: bool) -> None:
+    """What it is to read again is no lag that a broker makes; if it falls behind besides, it is held up."""
+    made = cluster()
+    hog(made, 1)
+    made.group("again", 1, at(200.0), after(BEGAN, rest, before=1.0))
+    samples = made.samples().to_pylist()
+    cut = WINDOW.end.timestamp() + (BEGAN + 0.5) * 60
+    for row in samples:
+        if row["group"] == "again" and row["ts"].timestamp() > cut and row["signal"] != "log_end_offset":
+            row["value"] += 60_000 if row["signal"] == "consumer_lag" else -60_000
+    seen = neighbourhood(pa.Table.from_pylist(samples, schema=made.samples().schema), made.groups(), WINDOW)
+    found = blame(seen, LIMITS)
+    [cause] = found.causes
+    assert ("again" in {it.group for it in cause.victims}) == is_held
+    assert "again" not in (found.held_up or {})
+    assert seen.groups["again", 1].lag[-1] > 60_000

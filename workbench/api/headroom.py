@@ -16,7 +16,6 @@ from workbench.numbers import PART
 if TYPE_CHECKING:
     from workbench.settings import Cluster
 
-_PROFILE = "jmx_kafka_broker"
 _LAST, _LOOK = "5m", "10s"
 # What a broker tells of its idle time; a gauge of its last minute.
 _IDLE = {
@@ -52,10 +51,12 @@ def headroom(cluster: Cluster, *, group: str, config: Path | None = None) -> Hea
     Args:
         group: whose lag is read beside them, so that it is not that of all.
     """
-    from workbench.features.servers import neighbourhood
+    from workbench.features.servers import WORKED_OUT, neighbourhood
+    from workbench.profiles import load_profile
     from workbench.triage.strains import mean_of
 
-    if _PROFILE not in cluster.profiles:
+    told_in = {signal for name in cluster.profiles for signal in load_profile(name).signals}
+    if not told_in & {*_IDLE, *(WORKED_OUT[it] for it in _IDLE if it in WORKED_OUT)}:
         return Headroom()
     in_prometheus = cluster.prometheus is not None
     times = Times(since=f"{_LAST} ago", baseline=_LAST) if in_prometheus else Times()

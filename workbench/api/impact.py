@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from workbench.collect.capture import Capture
     from workbench.features.servers import Neighbourhood
     from workbench.triage.blamed import Impact
-    from workbench.triage.brokers import BrokerLook
+    from workbench.triage.broker_findings import BrokerLook
     from workbench.triage.finding import Action
 
 
@@ -58,6 +59,7 @@ class ImpactResult:
             **document(self.found, self.cluster, self.actions),
             "broker_findings": [it.to_json() for it in self.brokers.findings],
             "unknown": {verdict: list(signals) for verdict, signals in self.brokers.unknown.items()},
+            "unsuited": dict(self.brokers.unsuited),
             "incomplete": list(self.incomplete),
         }
 
@@ -91,7 +93,7 @@ def impact(
     """Find out which group, client or producer slows others on the brokers that they share: a correlation, with what speaks for it.
 
     Needs the lag of groups by partition, leaders (Kafka itself: `bootstrap`) and the brokers' own metrics
-    (profile `jmx_kafka_broker`). What is missing is named, and leads to "cannot tell".
+    (profile `jmx_kafka_broker`, or another of docs/impact.md). What is missing is named, and leads to "cannot tell".
 
     Args:
         cluster, capture: a cluster of the settings, or a recorded folder; one of the two.
@@ -142,7 +144,7 @@ def impact_of(
 
     tools = tools_of(shell_word(kept.bootstrap) if kept.bootstrap else '"$BOOTSTRAP"')
     found = blame(all_of, kept.info.thresholds)
-    brokers = judge_brokers(all_of, found, kept.info.thresholds, tools)
+    brokers = judge_brokers(all_of, found, kept.info.thresholds, tools, no_replicas=_no_replicas(kept.info.profiles))
     told = quotas() if found.causes else None
     return ImpactResult(
         cluster=kept.info.cluster,
@@ -151,6 +153,18 @@ def impact_of(
         brokers=brokers,
         incomplete=tuple(text for text in kept.info.incomplete if text != NO_BASELINE),  # its first third is one
     )
+
+
+def _no_replicas(profiles: Sequence[str]) -> str | None:
+    """Why brokers that are measured so have no replicas; a capture may name a profile that this machine lacks."""
+    from workbench.errors import ConfigError
+    from workbench.profiles import load_profile
+
+    for name in profiles:
+        with suppress(ConfigError):
+            if (reason := load_profile(name).no_replicas) is not None:
+                return reason
+    return None
 
 
 def _quotas(cluster: str | None, config: Path | None) -> Mapping[tuple[str, bool], float] | None:

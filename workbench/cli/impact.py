@@ -107,6 +107,8 @@ def _show(found: ImpactResult) -> None:
         for one in found.found.cleared:
             table.add_row(one.who, rate_of(one.bytes_per_second), one.because)
         console.print(table)
+    for verdict, reason in found.brokers.unsuited.items():
+        console.print(f"Not asked: {verdict}: {printable(reason)}.")
     lacking = dict.fromkeys([*found.found.missing, *(it for names in found.brokers.unknown.values() for it in names)])
     if lacking:
         open_ones = f", so it cannot be told: {listed(list(found.brokers.unknown))}" if found.brokers.unknown else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workbench.cli import commands_page
 from workbench.files import write_text
-from workbench.reference import http, metrics, schemas, troubleshooting
+from workbench.reference import flavours, http, metrics, schemas, troubleshooting
 from workbench.reference import settings_page as settings
 from workbench.triage import reference as tree
 
@@ -21,6 +21,16 @@ PAGES: dict[str, Callable[[], str]] = {
     "troubleshooting.md": troubleshooting.as_markdown,
     "tree.md": tree.as_markdown,
 }
+# Tables inside a page that a person writes, between a pair of comments with this name.
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {"impact.md": ("profiles of brokers", flavours.as_markdown)}
+
+
+def printed_in(page: str, text: str) -> str:
+    """A page with its table anew."""
+    name, printed = TABLES[page]
+    mark = f"<!-- {name} -->\n"
+    before, _, after = text.split(mark)
+    return f"{before}{mark}{printed()}{mark}{after}"
 
 
 def write(folder: Path) -> list[str]:
@@ -31,6 +41,12 @@ def write(folder: Path) -> list[str]:
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, text)
+            changed.append(name)
+    for name in TABLES:
+        path = folder / name
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if text and (new := printed_in(name, text)) != text:
+            write_text(path, new)
             changed.append(name)
     return changed
 

@@ -25,6 +25,10 @@ FloatArray = npt.NDArray[np.float64]
 
 _GRAINS = (Grain.SERVER, Grain.SERVER_TOPIC, Grain.SERVER_CLIENT)
 OF_SERVERS = tuple(it.name for it in SIGNALS.values() if it.grain in _GRAINS)
+# What is worked out where no source tells it, and from what: bytes of a broker are those of its topics.
+WORKED_OUT = {"broker_traffic": "topic_reads", "request_handler_idle": "request_handler_idle_time"}
+_ADDED_UP = ("metadata_requests",)  # whatever their kind
+_OF_TOPICS = {"BytesOutPerSec": "topic_reads", "BytesInPerSec": "topic_writes"}
 _OF_GROUPS = ("consumer_lag", "committed_offset", "log_end_offset")
 _SAME_START_SECONDS = 1.0  # two pages of one process tell the same start
 _BINS = 240  # of a line: a day becomes steps of six minutes
@@ -36,6 +40,7 @@ class GroupOnBroker:
 
     Attributes:
         lag: messages that wait.
+        grown: the lag without what commits that were set back have added to it; None: the same.
         reads, arrivals: messages/s.
         read_bytes: bytes/s, its part of what the broker gives of each topic, as far as its records explain it; None: not told.
     """
@@ -44,6 +49,7 @@ class GroupOnBroker:
     reads: FloatArray
     arrivals: FloatArray
     read_bytes: FloatArray | None = None
+    grown: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +62,7 @@ class Neighbourhood:
         addresses: broker id to the address of its metrics page; "" for one that only leads.
         servers: of each broker, its own signals by (signal, kind); a counter is a rate per second, (T,).
         clients, writers: (client id, broker) to bytes/s that the broker gives to it or takes from it.
+        askers: (client id, broker) to the time of the broker's threads that its requests take; 1 is one thread.
         groups: (group, broker) to what the group does there.
         clients_of: client ids of each group, as Kafka lists its members.
         leaders: partition to broker; None without a leader.
@@ -74,6 +81,7 @@ class Neighbourhood:
     servers: Mapping[int, Mapping[tuple[str, str], FloatArray]] = field(default_factory=dict)
     clients: Mapping[tuple[str, int], FloatArray] = field(default_factory=dict)
     writers: Mapping[tuple[str, int], FloatArray] = field(default_factory=dict)
+    askers: Mapping[tuple[str, int], FloatArray] = field(default_factory=dict)
     groups: Mapping[tuple[str, int], GroupOnBroker] = field(default_factory=dict)
     clients_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     leaders: Mapping[tuple[str, int], int | None] = field(default_factory=dict)
@@ -119,6 +127,8 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
     behind: dict[str, FloatArray] = {}
     for (group,), line in grid.highest("time_lag", "group"):
         behind[group] = line
+    told = grid.signals_since(start)
+    told |= {signal for signal, source in WORKED_OUT.items() if source in told}
     return Neighbourhood(
         times=times,
         step=step,
@@ -127,6 +137,7 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
         servers=pages.signals(),
         clients=pages.of_each("client_reads", "member", unnamed=0.0),
         writers=pages.of_each("client_writes", "member", unnamed=0.0),
+        askers=pages.of_each("client_request_time", "member", unnamed=0.0),
         groups=on_brokers,
         clients_of={group: tuple(sorted(found)) for group, found in clients_of.items()},
         leaders=leaders,
@@ -135,7 +146,7 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
         readers={part: tuple(sorted(names)) for part, names in readers.items()},
         behind=behind,
         coordinators=_coordinators(groups, start),
-        absent=frozenset({*OF_SERVERS, *_OF_GROUPS, "leader", "missing_replicas"} - grid.signals_since(start)),
+        absent=frozenset({*OF_SERVERS, *_OF_GROUPS, "leader", "missing_replicas"} - told),
     )
 
 
@@ -226,10 +237,14 @@ class _Grid:
                 yield key, float(values[until - 1])
 
     def lines(self, signal: str, *labels: str) -> Iterator[tuple[tuple[Any, ...], FloatArray]]:
-        """A signal's series on the grid; of a counter its rate per second."""
+        """A signal's series on the grid; of a counter its rate per second. Kinds that are not asked for are added up."""
         counts = SIGNALS[signal].kind is Kind.COUNTER
-        for key, at, values in self.each(signal, *labels):
-            yield key, self.rate(at, counted(values)) if counts else self.on(at, values)
+        added: dict[tuple[Any, ...], FloatArray] = {}
+        for key, at, values in self.each(signal, *labels, *(() if "stat" in labels else ("stat",))):
+            line = self.rate(at, counted(values)) if counts else self.on(at, values)
+            other = added.get(key[: len(labels)])
+            added[key[: len(labels)]] = line if other is None else plus(other, line)
+        yield from added.items()
 
     def highest(self, signal: str, *labels: str) -> Iterator[tuple[tuple[Any, ...], FloatArray]]:
         """The highest value of several series of the same labels, at each point."""
@@ -259,6 +274,11 @@ def counted(values: FloatArray) -> FloatArray:
     """A counter without its restarts: one that fell has begun anew, and counts from there."""
     steps = np.diff(values, prepend=values[:1])
     return np.asarray(np.cumsum(np.where(steps < 0, values, steps)), np.float64)
+
+
+def plus(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Sum of two lines; where one is not known it adds nothing."""
+    return np.asarray(np.where(np.isnan(one), other, one + np.nan_to_num(other)), np.float64)
 
 
 class _Pages:
@@ -292,7 +312,17 @@ class _Pages:
         found: dict[int, dict[tuple[str, str], FloatArray]] = {broker: {} for broker in self.addresses}
         for signal in (it.name for it in SIGNALS.values() if it.grain is Grain.SERVER):
             for (kind, broker), line in self.of_each(signal, "stat").items():
-                found[broker][signal, kind] = line
+                own, key = found[broker], (signal, "value" if signal in _ADDED_UP else kind)
+                own[key] = plus(own[key], line) if key in own else line
+        for own in found.values():
+            if (idle := own.pop(("request_handler_idle_time", "value"), None)) is not None:
+                own.setdefault(("request_handler_idle", "value"), np.minimum(idle, 1.0))
+        for kind, signal in _OF_TOPICS.items():
+            whole: dict[int, FloatArray] = {}
+            for (_, broker), line in self.of_each(signal, "topic").items():
+                whole[broker] = plus(whole[broker], line) if broker in whole else line
+            for broker, line in whole.items():
+                found[broker].setdefault(("broker_traffic", kind), line)
         return found
 
     def of_each(self, signal: str, label: str, *, unnamed: float = np.nan) -> dict[tuple[str, int], FloatArray]:
@@ -322,6 +352,7 @@ def _groups(
     }
     points = len(grid.times)
     lag: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
+    grown: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
     arrivals: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
     reads: dict[tuple[str, int], dict[str, FloatArray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(points)))
     of_topic: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
@@ -339,8 +370,10 @@ def _groups(
             read = np.full(points, np.nan) if arriving is None else arriving - growth
         if arriving is None:
             arriving = read + growth
+        set_back = np.cumsum(np.maximum(-np.nan_to_num(read), 0.0)) * grid.step
         read = np.maximum(read, 0.0)  # a commit that was set back reads nothing
         lag[group, leader] += waits
+        grown[group, leader] += np.maximum(waits - set_back, 0.0)
         arrivals[group, leader] += arriving
         reads[group, leader][topic] += read
         of_topic[topic, leader] += np.nan_to_num(read)
@@ -357,6 +390,7 @@ def _groups(
             reads=_sum(mine.values()),
             arrivals=arrivals[group, broker],
             read_bytes=_sum(parts) if len(parts) == len(mine) else None,
+            grown=grown[group, broker],
         )
     return found, unread
 

@@ -10,22 +10,28 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+)
 
 from workbench.errors import ConfigError
 from workbench.humanize import did_you_mean
 from workbench.inputs import first_problem, read_within
 from workbench.places import profiles_dir
 from workbench.profiles.left_out import WHOLE, LeftOut
-from workbench.samples import LABEL_COLUMNS
-from workbench.signals import GROUP_STATES, SIGNALS, Grain, Kind
+from workbench.profiles.rule import MappingRule, Quality
+from workbench.signals import GROUP_STATES, SIGNALS, Grain
 
 __all__ = [
     "ESTIMATE",
@@ -61,102 +67,6 @@ _OF_TOPICS = ("consumer_lag", "committed_offset", "log_end_offset")
 ESTIMATE = "estimate"
 
 
-class Quality(StrEnum):
-    """How well a metric represents a signal."""
-
-    EXACT = "exact"
-    PROXY = "proxy"
-    ABSENT = "absent"
-
-
-MetricName = Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
-
-
-Part = Literal["mean", "batch", "count"]
-
-
-class MappingRule(BaseModel):
-    """Source of one signal.
-
-    Attributes:
-        metric: the metric's name; for a histogram without its `_bucket`, `_sum` and `_count`.
-        also: names of the same metric in other versions of the exporter, tried in this order. They are never added up: of each member,
-            the first name with samples counts.
-        labels: canonical label to the exporter's label.
-        stat_label: an exporter's label whose value becomes `stat` (outcomes).
-        scale: factor from the metric's unit to the signal's unit.
-        constants: canonical labels with a fixed value, where the exporter has no label for them.
-        where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings: the first rule
-            of the profile whose pattern matches counts).
-        state_label: for a group's state, the label with its name; the series with the value 1, or the only one, counts.
-        parts: for a duration without a histogram, the metrics that tell it: `mean` of a call lately, `batch` (mean records in a call;
-            without it, one), `count` (of records, a counter). Of several names, the exporter has one.
-    """
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    metric: MetricName
-    also: tuple[MetricName, ...] = ()
-    labels: dict[str, str]
-    constants: dict[str, str] = {}
-    where: dict[str, str] = {}
-    state_label: str | None = None
-    stat_label: str | None = None
-    parts: dict[Part, tuple[MetricName, ...]] = {}
-    scale: float = 1.0
-    quality: Quality = Quality.EXACT
-    note: str = ""
-
-    @field_validator("where")
-    @classmethod
-    def _patterns(cls, value: dict[str, str]) -> dict[str, str]:
-        for pattern in value.values():
-            try:
-                re.compile(pattern)
-            except (re.error, RecursionError) as error:
-                raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from None
-        return value
-
-    @model_validator(mode="after")
-    def _known_labels(self) -> MappingRule:
-        if unknown := (self.labels.keys() | self.constants.keys()) - set(LABEL_COLUMNS):
-            raise ValueError(f"{sorted(unknown)[0]!r} is not a canonical label (use: {', '.join(LABEL_COLUMNS)})")
-        return self
-
-    @field_validator("parts", mode="before")
-    @classmethod
-    def _one_name_each(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {name: (metrics,) if isinstance(metrics, str) else metrics for name, metrics in value.items()}
-
-    @model_validator(mode="after")
-    def _mean_and_count(self) -> MappingRule:
-        if self.parts and not {"mean", "count"} <= self.parts.keys():
-            raise ValueError("parts needs a mean and a count: a mean of how many records, nobody knows")
-        if self.parts and self.also:
-            raise ValueError("parts lists the names of each part itself, so there is no also")
-        return self
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Every name of the metric, the preferred one first."""
-        return (self.metric, *self.also)
-
-    def is_about(self, labels: Mapping[str, str]) -> bool:
-        """Whether a series with these labels is meant."""
-        return all(name not in labels or re.fullmatch(it, labels[name]) for name, it in self.where.items())
-
-    def exported(self, kind: Kind) -> list[tuple[str, str, int]]:
-        """Names of the exported series: (name, stat, place of the metric's name in its list)."""
-        if self.parts:
-            return [(name, part, 0) for part, names in self.parts.items() for name in names]
-        if kind is Kind.HISTOGRAM:
-            ends = ("bucket", "sum", "count")
-            return [(f"{it}_{end}", end, place) for place, it in enumerate(self.metrics) for end in ends]
-        return [(it, "value", place) for place, it in enumerate(self.metrics)]
-
-
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """Meaning of one exported series: its signal, canonical labels, stat, and the factor to the signal's unit.
@@ -190,6 +100,8 @@ class Profile(BaseModel):
     # The id of its client, made of the exporter's labels, such as "{thread_id}-consumer" for a thread of Kafka Streams; without it,
     # the label `member` is the id itself.
     member_form: str | None = Field(default=None, max_length=100)
+    # Why its brokers have no replicas that could be out of sync, in words; without it, they have.
+    no_replicas: str | None = Field(default=None, max_length=200)
     # By how much its values are late when they arrive, in seconds: a service that publishes one a minute, some minutes later.
     late_seconds: float = Field(default=0.0, ge=0, le=3600)
     signals: dict[str, MappingRule]
@@ -269,6 +181,10 @@ class Profile(BaseModel):
             stat = labels.get(rule.stat_label, "value")
             if not _is_text(stat):
                 return _unreadable(left_out, metric, rule.stat_label, stat, wanted="text")
+            kind = rule.kind_of(stat)
+            if kind is None:
+                return None
+            stat = kind
         le = None
         if stat == "bucket":
             le = _bound(labels.get("le"))

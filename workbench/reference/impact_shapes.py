@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from workbench.serve.shapes import Answered
-from workbench.triage.brokers import BrokerVerdict
+from workbench.triage.broker_findings import BrokerVerdict
 from workbench.triage.verdict import Answer
 
 
@@ -118,4 +118,5 @@ class ImpactDocument(Answered):
     missing: list[str]
     broker_findings: list[BrokerFindingDocument]
     unknown: dict[BrokerVerdict, list[str]]
+    unsuited: dict[BrokerVerdict, str]
     incomplete: list[str]

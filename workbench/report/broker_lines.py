@@ -10,7 +10,7 @@ from workbench.humanize import listed, plural
 
 if TYPE_CHECKING:
     from workbench.triage.blamed import Impact
-    from workbench.triage.brokers import BrokerFinding
+    from workbench.triage.broker_findings import BrokerFinding
     from workbench.triage.finding import Action
 
 _MOST = 5  # names of groups; the number is said

@@ -5,97 +5,59 @@ A verdict without the signals that it needs is open: it is listed with their nam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from workbench.features.servers import Neighbourhood
-from workbench.humanize import counted, duration, listed, numbered, percent, plural, quantity
-from workbench.numbers import ANSWER_SECONDS, FAR, FLUSH_SECONDS, MOST, PART, RECENT, SEVERAL, TENTH
+from workbench.humanize import count, counted, duration, listed, numbered, percent, plural
+from workbench.numbers import (
+    ANSWER_SECONDS,
+    FAR,
+    FLUSH_SECONDS,
+    MOST,
+    PART,
+    RECENT,
+    SEVERAL,
+    TENTH,
+)
 from workbench.queues.tools import Tools
 from workbench.thresholds import Thresholds
-from workbench.triage.blamed import Impact, Strain, action_json, strain_json
-from workbench.triage.finding import Action, Evidence
+from workbench.triage.blamed import Impact, Strain, named
+from workbench.triage.broker_findings import (
+    BrokerFinding,
+    BrokerLook,
+    BrokerVerdict,
+    brokers_of,
+    finding_of,
+    first_words,
+    strain_of,
+)
 from workbench.triage.held_up import HeldUp, Span
 from workbench.triage.strains import mean_of, strains_of
 
+# So many requests a second that they would keep a whole handler busy if each took as long as none does on a broker that is well.
+_MANY_PER_SECOND = 1 / ANSWER_SECONDS
 _KINDS = ("Produce", "FetchConsumer", "FetchFollower")
 
 
-class BrokerVerdict(StrEnum):
-    """What is wrong with a broker."""
-
-    LEADERLESS = "leaderless"
-    UNDER_REPLICATED = "under_replicated"
-    REQUEST_QUEUE_FULL = "request_queue_full"
-    FLUSH_SLOW = "flush_slow"
-    REMOTE_STORAGE_FAILING = "remote_storage_failing"
-    SLOW_BROKER = "slow_broker"
-    COORDINATOR_MOVING = "coordinator_moving"
-
-    @property
-    def runbook(self) -> str:
-        """Its file."""
-        return f"runbooks/{self.value.title().replace('_', '')}.md"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerFinding:
-    """One verdict, on which brokers, with what was compared.
-
-    Attributes:
-        brokers: concerned.
-        groups: its victims: those that read what it is about.
-        at_risk: groups to messages on partitions short of replicas that they have not read: lost if one more broker is.
-        strains: what was compared, by broker.
-    """
-
-    verdict: BrokerVerdict
-    headline: str
-    brokers: tuple[int, ...]
-    groups: tuple[str, ...] = ()
-    at_risk: Mapping[str, int] = field(default_factory=dict)
-    strains: tuple[Strain, ...] = ()
-    actions: tuple[Action, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """For `workbench.impact/1`."""
-        return {
-            "verdict": self.verdict,
-            "headline": self.headline,
-            "brokers": list(self.brokers),
-            "groups": list(self.groups),
-            "at_risk": dict(self.at_risk),
-            "strains": [strain_json(it) for it in self.strains],
-            "runbook": self.verdict.runbook,
-            "actions": [action_json(it) for it in self.actions],
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLook:
-    """All findings about brokers, worst first, and the verdicts that cannot be told, with the signals that they lack."""
-
-    findings: tuple[BrokerFinding, ...]
-    unknown: Mapping[BrokerVerdict, tuple[str, ...]]
-
-
 # Of each verdict, alternatives for each signal that it needs.
-_NEEDS = {
+NEEDS: Mapping[BrokerVerdict, tuple[set[str], ...]] = {
     BrokerVerdict.LEADERLESS: ({"leader", "offline"},),
     BrokerVerdict.UNDER_REPLICATED: ({"missing_replicas", "under_replicated"},),
+    BrokerVerdict.METADATA_STORM: ({"metadata_requests"}, {"request_handler_idle", "request_queue_time"}),
     BrokerVerdict.REQUEST_QUEUE_FULL: ({"request_handler_idle"}, {"request_queue_time"}),
-    BrokerVerdict.FLUSH_SLOW: ({"log_flush_time"},),
+    BrokerVerdict.FLUSH_SLOW: ({"log_flush_time", "segment_failovers"},),
     BrokerVerdict.REMOTE_STORAGE_FAILING: ({"remote_failures"},),
     BrokerVerdict.SLOW_BROKER: ({"consumer_lag"}, {"leader"}, {"request_local_time"}, {"response_send_time"}),
     BrokerVerdict.COORDINATOR_MOVING: ({"coordinator_partitions"},),
 }
 
 
-def judge_brokers(all_of: Neighbourhood, blamed: Impact, limits: Thresholds, tools: Tools) -> BrokerLook:
+def judge_brokers(
+    all_of: Neighbourhood, blamed: Impact, limits: Thresholds, tools: Tools, *, no_replicas: str | None = None
+) -> BrokerLook:
     """Look at every broker.
 
     Args:
@@ -103,15 +65,21 @@ def judge_brokers(all_of: Neighbourhood, blamed: Impact, limits: Thresholds, too
         blamed: who slows whom: where somebody is accused, a broker is not slow by itself.
         limits: what counts as late.
         tools: commands.
+        no_replicas: why these brokers have no replicas that could be out of sync; None if they have.
     """
-    found = tuple(_Brokers(all_of, tools).findings(blamed, limits))
-    seen = {it.verdict for it in found}
+    unsuited = {} if no_replicas is None else {BrokerVerdict.UNDER_REPLICATED: no_replicas}
+    found = tuple(it for it in _Brokers(all_of, tools).findings(blamed, limits) if it.verdict not in unsuited)
+    seen = {it.verdict for it in found} | unsuited.keys()
     unknown = {
         verdict: tuple(" or ".join(sorted(one)) for one in wanted if one <= all_of.absent)
-        for verdict, wanted in _NEEDS.items()
+        for verdict, wanted in NEEDS.items()
         if verdict not in seen
     }
-    return BrokerLook(findings=found, unknown={verdict: names for verdict, names in unknown.items() if names})
+    return BrokerLook(
+        findings=found,
+        unknown={verdict: names for verdict, names in unknown.items() if names},
+        unsuited=unsuited,
+    )
 
 
 class _Brokers:
@@ -121,6 +89,7 @@ class _Brokers:
         self._all, self._tools = all_of, tools
         self._ids = sorted(all_of.servers)
         # The last third of the window.
+        self._span = Span(all_of.first, len(all_of.times), False)
         recent = max(1, round((len(all_of.times) - all_of.first) * RECENT))
         self._recent, self._before = slice(len(all_of.times) - recent, None), slice(all_of.first)
 
@@ -128,6 +97,7 @@ class _Brokers:
         """Worst first."""
         yield from self._leaderless()
         yield from self._under_replicated()
+        yield from self._storm(limits)
         yield from self._queue_full()
         yield from self._flush_slow()
         yield from self._remote_failing()
@@ -155,10 +125,10 @@ class _Brokers:
         number = max(len(lost), round(max(told.values(), default=0.0)))
         if number:
             names = f" ({_named(lost)})" if lost else ""
-            yield _finding(
+            yield finding_of(
                 BrokerVerdict.LEADERLESS,
                 f"{plural(number, 'partition')} without a leader{names}: nobody can read or write them.",
-                [_strain(broker, "offline", now, "partitions", 0) for broker, now in told.items() if now > 0],
+                [strain_of(broker, "offline", now, "partitions", 0) for broker, now in told.items() if now > 0],
                 self._readers(lost),
                 "See which replicas they have, and start those brokers again: a replica in sync takes over without loss",
                 "no partition is listed",
@@ -186,11 +156,11 @@ class _Brokers:
         unread = f"{counted(sum(at_risk.values()), 'message')} there"
         risk = f" {plural(len(at_risk), 'group')} may lose what {'it has' if len(at_risk) == 1 else 'they have'} not read: {unread}."
         signal = "under_replicated"
-        found = _finding(
+        found = finding_of(
             BrokerVerdict.UNDER_REPLICATED,
             f"{plural(number, 'partition')} without all replicas in sync{names}.{refused}{risk if at_risk else ''}",
             [
-                _strain(broker, signal, now, "partitions", MOST, before=self._mean(self._before, broker, signal))
+                strain_of(broker, signal, now, "partitions", MOST, before=self._mean(self._before, broker, signal))
                 for broker, now in leading.items()
             ],
             self._readers(short),
@@ -201,21 +171,87 @@ class _Brokers:
         leaders = {it for part in short if (it := self._all.leaders.get(part)) is not None}
         yield replace(found, at_risk=at_risk, brokers=found.brokers or tuple(sorted(leaders)))
 
+    def _storm(self, limits: Thresholds) -> Iterator[BrokerFinding]:
+        signal = "metadata_requests"
+        now = self._now(signal)
+        before = {it: mean for it in now if (mean := self._mean(self._before, it, signal)) is not None}
+        limit = {it: max(_MANY_PER_SECOND, FAR * usual) for it, usual in before.items()}
+        # Everywhere at once: who asks one broker alone asks for something that is there.
+        serving = {it for it in self._all.leaders.values() if it is not None} or set(self._ids)
+        if len(limit) <= MOST * len(serving) or any(now[it] < least for it, least in limit.items()):
+            return
+        busier = [one for it in limit for one in self._busier(it)]
+        if len(brokers_of(busier)) <= MOST * len(limit):
+            return
+        strains = [strain_of(it, signal, now[it], "per second", limit[it], before=before[it]) for it in limit]
+        who, client = self._who_asks()
+        least = min(limit, key=lambda it: now[it])
+        waiting = {group for group, _ in HeldUp(self._all, limits).at(self._span)}
+        yield finding_of(
+            BrokerVerdict.METADATA_STORM,
+            f"Clients ask every broker for metadata far more than usual ({count(now[least])}/s at least, before"
+            f" {count(before[least])}/s), and their handlers get busier. {who}",
+            [*strains, *busier],
+            sorted(waiting),
+            f"Look at {client}: made anew for each record, told of topics that do not exist, or all restarted at once? Reuse"
+            " clients, restart them in steps, and raise retry.backoff.ms and metadata.max.age.ms where they are low",
+            f"metadata_requests of every broker are below {_MANY_PER_SECOND:g}/s, or what they were before",
+            self._tools.list_quotas(),
+        )
+
+    def _busier(self, broker: int) -> Iterator[Strain]:
+        """What its request handlers show: less idle, or requests that wait for them."""
+        idle, was = (self._mean(it, broker, "request_handler_idle") for it in (self._recent, self._before))
+        if idle is not None and was is not None and was - idle >= TENTH:
+            yield strain_of(broker, "request_handler_idle", idle, "of the time", was - TENTH, before=was)
+        signal = "request_queue_time"
+        for kind in _KINDS:
+            waits, waited = (self._mean(it, broker, signal, kind) for it in (self._recent, self._before))
+            if waits is None or waited is None:
+                continue
+            limit = max(ANSWER_SECONDS, FAR * waited)
+            if waits >= limit:
+                yield strain_of(broker, signal, waits, "s", limit, kind, before=waited)
+
+    def _who_asks(self) -> tuple[str, str]:
+        """The client id whose requests take most of what brokers work more than before, in a sentence and as an object."""
+        nobody = "the clients that ask so much (brokers log them at kafka.request.logger)"
+        if not self._all.askers:
+            return "Who asks cannot be told: brokers measure clients only where a request quota exists.", nobody
+        means = {
+            key: tuple(mean_of(line[part]) for part in (self._before, self._recent))
+            for key, line in self._all.askers.items()
+        }
+        if not any(before for before, _ in means.values()):  # a quota that has just been set
+            return "Who asks cannot be told: brokers did not measure clients before.", nobody
+        rise: dict[str, float] = {}
+        for (client, _), (before, now) in means.items():
+            if before is not None and now is not None:
+                rise[client] = rise.get(client, 0.0) + max(0.0, now - before)
+        most, whole = max(rise, key=lambda it: rise[it], default=""), sum(rise.values())
+        if whole <= 0 or rise[most] <= MOST * whole:
+            return "No client id makes most of it.", nobody
+        words, share = named("client", most), percent(rise[most] / whole)
+        return (
+            f"{words[:1].upper()}{words[1:]} accounts for {share} of the extra time that requests take of their threads.",
+            words,
+        )
+
     def _queue_full(self) -> Iterator[BrokerFinding]:
         for broker, idle in self._now("request_handler_idle").items():
             waits = {kind: self._mean(self._recent, broker, "request_queue_time", kind) for kind in _KINDS}
             slow = {kind: it for kind, it in waits.items() if it is not None and it >= ANSWER_SECONDS}
             if idle < PART and slow:
                 strains = [
-                    _strain(broker, "request_handler_idle", idle, "of the time", PART),
+                    strain_of(broker, "request_handler_idle", idle, "of the time", PART),
                     *(
-                        _strain(broker, "request_queue_time", it, "s", ANSWER_SECONDS, kind)
+                        strain_of(broker, "request_queue_time", it, "s", ANSWER_SECONDS, kind)
                         for kind, it in slow.items()
                     ),
                 ]
-                yield _finding(
+                yield finding_of(
                     BrokerVerdict.REQUEST_QUEUE_FULL,
-                    f"Broker {broker} has more requests than its handlers can take: {_first(strains)}.",
+                    f"Broker {broker} has more requests than its handlers can take: {first_words(strains)}.",
                     strains,
                     self._on((broker,)),
                     "Find who asks so much (many small fetches or batches), and let it ask for more at once; or move leaders"
@@ -224,23 +260,42 @@ class _Brokers:
                 )
 
     def _flush_slow(self) -> Iterator[BrokerFinding]:
-        signal = "log_flush_time"
+        signal, failovers = "log_flush_time", "segment_failovers"
         known = self._now(signal)
         before = {broker: self._mean(self._before, broker, signal) for broker in known}
         slow = [it for it, now in known.items() if now >= max(FLUSH_SECONDS, FAR * (before[it] or 0.0))]
-        if slow:
-            strains = [_strain(it, signal, known[it], "s", FLUSH_SECONDS, before=before[it]) for it in slow]
-            everywhere = len(known) > 1 and len(slow) > MOST * len(known)
+        strains = [strain_of(it, signal, known[it], "s", FLUSH_SECONDS, before=before[it]) for it in slow]
+        told = {it: lines for it in self._ids if (lines := self._times(it, failovers)) is not None}
+        for broker, (usual, times) in told.items():
+            if round(times) >= max(SEVERAL, FAR * usual):
+                strains.append(strain_of(broker, failovers, times, "in the window", SEVERAL, before=usual))
+        if strains:
+            brokers, asked = brokers_of(strains), known.keys() | told.keys()
+            everywhere = len(asked) > 1 and len(brokers) > MOST * len(asked)
             most = "most brokers: look at the storage that they share"
-            where = most if everywhere else f"{numbered('broker', slow)}: look at its disk"
-            yield _finding(
+            own = "look at its disk" if slow else "look at the slow nodes of the store that it writes to"
+            where = most if everywhere else f"{numbered('broker', brokers)}: {own}"
+            below = f"{signal} is below {duration(FLUSH_SECONDS)}" if slow else f"{failovers} no longer grows"
+            yield finding_of(
                 BrokerVerdict.FLUSH_SLOW,
-                f"Flushes to disk are slow on {where} ({_first(strains)}).",
+                f"Flushes to disk are slow on {where} ({first_words(strains)}).",
                 strains,
-                self._on(slow),
-                "Look at the disk's latency and errors (iostat -x, dmesg); move its leaders away until it is well",
-                f"log_flush_time is below {duration(FLUSH_SECONDS)}",
+                self._on(brokers),
+                "Look at the disk's latency and errors (iostat -x, dmesg); move its leaders away until it is well"
+                if slow
+                else "Look for slow nodes in the store that brokers write to; move no partitions: a new segment goes elsewhere",
+                below,
             )
+
+    def _times(self, broker: int, signal: str) -> tuple[float, float] | None:
+        """How often a thing usually happens in as much time as the window has, and how often it did in it; None: not told."""
+        line = self._all.servers[broker].get((signal, "value"))
+        first = self._all.first
+        if line is None or mean_of(line[first:]) is None:
+            return None
+        lasts = len(self._all.times) - first
+        usual = (mean_of(line[:first]) or 0.0) * lasts * self._all.step
+        return usual, float(np.nansum(line[first:])) * self._all.step
 
     def _remote_failing(self) -> Iterator[BrokerFinding]:
         strains: list[Strain] = []
@@ -249,14 +304,14 @@ class _Brokers:
             for (signal, kind), line in sorted(self._all.servers[broker].items()):
                 times = float(np.nansum(line[first:])) * self._all.step if signal == "remote_failures" else 0.0
                 if round(times) >= SEVERAL:
-                    strains.append(_strain(broker, signal, times, "in the window", SEVERAL, kind))
+                    strains.append(strain_of(broker, signal, times, "in the window", SEVERAL, kind))
         if strains:
-            brokers = _of(strains)
+            brokers = brokers_of(strains)
             reads = any(it.kind.startswith("RemoteFetch") for it in strains)
             hit = "groups that read old records get no answer" if reads else "segments stay on the disk, which fills up"
-            yield _finding(
+            yield finding_of(
                 BrokerVerdict.REMOTE_STORAGE_FAILING,
-                f"Remote storage fails on {numbered('broker', brokers)}: {_first(strains)}; {hit}.",
+                f"Remote storage fails on {numbered('broker', brokers)}: {first_words(strains)}; {hit}.",
                 strains,
                 self._on(brokers) if reads else (),
                 "Look at the brokers' logs for RemoteLogManager, and at the store's own errors, rights and limits",
@@ -265,7 +320,7 @@ class _Brokers:
 
     def _slow(self, blamed: Impact, limits: Thresholds) -> Iterator[BrokerFinding]:
         accused = {broker for it in blamed.causes for broker in it.offender.brokers}
-        span = Span(self._all.first, len(self._all.times), False)
+        span = self._span
         held = HeldUp(self._all, limits).at(span)
         for broker in (it for it in self._ids if it not in accused):
             others = [it for it in self._all.brokers if it != broker]
@@ -277,10 +332,10 @@ class _Brokers:
             # Most on this broker, and few elsewhere: a slow network would hold groups up on every broker.
             is_here = len(served) > 1 and len(here) > MOST * len(served)
             if strains and elsewhere and is_here and len(there) / len(elsewhere) <= TENTH * len(here) / len(served):
-                yield _finding(
+                yield finding_of(
                     BrokerVerdict.SLOW_BROKER,
                     f"Broker {broker} is slow for everybody: {len(here)} of {plural(len(served), 'group')} on it wait,"
-                    f" {len(there) or 'none'} of {len(elsewhere)} on the others ({_first(strains)}).",
+                    f" {len(there) or 'none'} of {len(elsewhere)} on the others ({first_words(strains)}).",
                     strains,
                     sorted(here),
                     f"Look at disk, processor, memory and network of broker {broker}; move its leaders away until it is well",
@@ -293,19 +348,19 @@ class _Brokers:
         for broker in self._ids:
             line, loading = (self._all.servers[broker].get((signal, kind)) for kind in ("active", "loading"))
             if loading is not None and np.nansum(loading[first:]) > 0:
-                strains.append(_strain(broker, signal, float(np.nanmax(loading)), "partitions", 0, "loading"))
+                strains.append(strain_of(broker, signal, float(np.nanmax(loading)), "partitions", 0, "loading"))
             # As it was when the window began: what moved long before says nothing of now.
             known = [None if line is None else line[part] for part in (slice(first + 1), slice(first, None))]
             before, now = (None if it is None else mean_of(it[~np.isnan(it)][-1:]) for it in known)
             if before is not None and now is not None and round(now) != round(before):
-                strains.append(_strain(broker, signal, now, "partitions", before, "active", before=before))
+                strains.append(strain_of(broker, signal, now, "partitions", before, "active", before=before))
         moved = {group: ids for group, ids in self._all.coordinators.items() if len(ids) > 1}
         if strains or len(moved) >= SEVERAL:
             left = sorted({ids[0] for ids in moved.values()}) or sorted(
                 it.broker for it in strains if (it.evidence.value or 0) < (it.evidence.baseline or 0)
             )
             away = f" away from {numbered('broker', left)}" if left else ""
-            found = _finding(
+            found = finding_of(
                 BrokerVerdict.COORDINATOR_MOVING,
                 f"Coordinators of groups have moved{away}:"
                 " all of their groups find a new one and may rebalance at once.",
@@ -317,42 +372,5 @@ class _Brokers:
             yield replace(found, brokers=tuple(left) or found.brokers)
 
 
-def _finding(
-    verdict: BrokerVerdict,
-    headline: str,
-    strains: Sequence[Strain],
-    groups: Iterable[str],
-    title: str,
-    verify: str,
-    command: str | None = None,
-) -> BrokerFinding:
-    """A finding about the brokers that are strained, with the one action that comes first."""
-    return BrokerFinding(
-        verdict=verdict,
-        headline=headline,
-        brokers=_of(strains),
-        groups=tuple(groups),
-        strains=tuple(strains),
-        actions=(Action(title=title, command=command, verify=verify),),
-    )
-
-
-def _of(strains: Iterable[Strain]) -> tuple[int, ...]:
-    """Brokers that are strained, each once."""
-    return tuple(dict.fromkeys(it.broker for it in strains))
-
-
-def _strain(
-    broker: int, signal: str, value: float, unit: str, limit: float, kind: str = "", *, before: float | None = None
-) -> Strain:
-    evidence = Evidence(signal=signal, value=value, unit=unit, threshold=limit, baseline=before)
-    return Strain(broker=broker, kind=kind, evidence=evidence)
-
-
 def _named(partitions: Collection[tuple[str, int]]) -> str:
     return listed([f"{topic}-{number}" for topic, number in sorted(partitions)], most=5)
-
-
-def _first(strains: Sequence[Strain]) -> str:
-    one = strains[0].evidence
-    return f"{one.signal} {quantity(one.value, one.unit)}"

@@ -39,7 +39,10 @@ class HeldUp:
             lines = [getattr(all_of.groups[key], name) for key in self.keys]
             return np.stack(lines) if lines else np.zeros(shape)
 
-        self._lag, self._reads, self._arrivals = stack("lag"), stack("reads"), stack("arrivals")
+        self._reads, self._arrivals = stack("reads"), stack("arrivals")
+        # What a group is to read again waits for no broker.
+        grown = [one.lag if one.grown is None else one.grown for one in (all_of.groups[key] for key in self.keys)]
+        self._lag = np.stack(grown) if grown else np.zeros(shape)
         self._memo: dict[tuple[int, int], npt.NDArray[np.bool_]] = {}
 
     @property

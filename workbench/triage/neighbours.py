@@ -326,11 +326,16 @@ def _judged(
 
 
 def _rise(line: FloatArray, first: int) -> Span | None:
-    """The largest span in which a line is nearer to its height in the window than to what is usual before; None if it does not rise."""
+    """The largest span in which a line is nearer to its height in the window than to what is usual before; None if it does not rise.
+
+    One that rose before the window is usual there already: then its lowest level counts, if it had never been so high before.
+    """
     if first < _TREND or len(line) - first < _FEW:
         return None
     usual = float(np.median(line[:first]))
     height = float(np.mean(np.sort(line[first:])[-_TREND:]))
+    if rose_before := height < APART * usual:
+        usual = float(np.mean(np.sort(line[:first])[:_TREND]))
     if height < APART * usual or height <= 0:
         return None
     above = line > (usual + height) / 2
@@ -341,7 +346,7 @@ def _rise(line: FloatArray, first: int) -> Span | None:
         else:
             spans.append([int(at), int(at) + 1])
     begin, end = max(spans, key=lambda it: float(line[it[0] : it[1]].sum()), default=[0, 0])
-    if end - begin < _FEW or begin < _FEW:
+    if end - begin < _FEW or begin < _FEW or (rose_before and above[:begin].any()):
         return None
     return Span(begin, end, end < len(line) - _FEW)
 

@@ -1,0 +1,143 @@
+"""One rule of a profile: where a signal comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from workbench.samples import LABEL_COLUMNS
+from workbench.signals import Kind
+
+_FIRST = r"\1"
+
+
+class Quality(StrEnum):
+    """How well a metric represents a signal."""
+
+    EXACT = "exact"
+    PROXY = "proxy"
+    ABSENT = "absent"
+
+
+MetricName = Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
+
+
+Part = Literal["mean", "batch", "count"]
+
+
+class MappingRule(BaseModel):
+    """Source of one signal.
+
+    Attributes:
+        metric: the metric's name; for a histogram without its `_bucket`, `_sum` and `_count`.
+        also: names of the same metric in other versions of the exporter, tried in this order. They are never added up: of each member,
+            the first name with samples counts.
+        labels: canonical label to the exporter's label.
+        stat_label: an exporter's label whose value becomes `stat` (outcomes).
+        scale: factor from the metric's unit to the signal's unit.
+        constants: canonical labels with a fixed value, where the exporter has no label for them.
+        where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings: the first rule
+            of the profile whose pattern matches counts).
+        only_with: labels without which a series is not meant: an exporter may write a count and its percentiles under one name.
+        state_label: for a group's state, the label with its name; the series with the value 1, or the only one, counts.
+        parts: for a duration without a histogram, the metrics that tell it: `mean` of a call lately, `batch` (mean records in a call;
+            without it, one), `count` (of records, a counter). Of several names, the exporter has one.
+        kinds: for a signal that the exporter tells by a metric for each kind, kind (`stat`) to the metric's name, instead of `metric`.
+        stats: pattern to kind, for the values of `stat_label`: the first one that matches in full counts, `\\1` is its first group, and
+            a value that matches none is not meant.
+    """
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    metric: MetricName
+    also: tuple[MetricName, ...] = ()
+    labels: dict[str, str]
+    constants: dict[str, str] = {}
+    where: dict[str, str] = {}
+    only_with: tuple[str, ...] = ()
+    state_label: str | None = None
+    stat_label: str | None = None
+    parts: dict[Part, tuple[MetricName, ...]] = {}
+    kinds: dict[str, MetricName] = {}
+    stats: dict[str, str] = {}
+    scale: float = 1.0
+    quality: Quality = Quality.EXACT
+    note: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_of_kinds(cls, values: Any) -> Any:
+        kinds = values.get("kinds") if isinstance(values, dict) else None
+        return {"metric": next(iter(kinds.values())), **values} if isinstance(kinds, dict) and kinds else values
+
+    @field_validator("where", "stats")
+    @classmethod
+    def _patterns(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        for pattern, kind in value.items() if info.field_name == "stats" else ((it, "") for it in value.values()):
+            try:
+                groups = re.compile(pattern).groups
+            except (re.error, RecursionError) as error:
+                raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from None
+            if _FIRST in kind and not groups:
+                raise ValueError(f"{pattern!r} has no group for {_FIRST}")
+        return value
+
+    @model_validator(mode="after")
+    def _known_labels(self) -> MappingRule:
+        if unknown := (self.labels.keys() | self.constants.keys()) - set(LABEL_COLUMNS):
+            raise ValueError(f"{sorted(unknown)[0]!r} is not a canonical label (use: {', '.join(LABEL_COLUMNS)})")
+        return self
+
+    @field_validator("parts", mode="before")
+    @classmethod
+    def _one_name_each(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: (metrics,) if isinstance(metrics, str) else metrics for name, metrics in value.items()}
+
+    @model_validator(mode="after")
+    def _mean_and_count(self) -> MappingRule:
+        if self.parts and not {"mean", "count"} <= self.parts.keys():
+            raise ValueError("parts needs a mean and a count: a mean of how many records, nobody knows")
+        if (self.parts or self.kinds) and self.also:
+            raise ValueError("parts and kinds list the names themselves, so there is no also")
+        if self.kinds and (self.parts or self.stat_label):
+            raise ValueError("kinds names the kind of each metric, so there are no parts and no stat_label")
+        if self.stats and self.stat_label is None:
+            raise ValueError("stats needs the stat_label whose values it reads")
+        return self
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Every name of the metric, the preferred one first."""
+        return (self.metric, *self.also)
+
+    def is_about(self, labels: Mapping[str, str]) -> bool:
+        """Whether a series with these labels is meant."""
+        if not labels.keys() >= set(self.only_with):
+            return False
+        return all(name not in labels or re.fullmatch(it, labels[name]) for name, it in self.where.items())
+
+    def kind_of(self, value: str) -> str | None:
+        """Kind that a value of `stat_label` means; None if it is not meant."""
+        if not self.stats:
+            return value
+        for pattern, kind in self.stats.items():
+            if found := re.fullmatch(pattern, value):
+                return kind.replace(_FIRST, found[1] or "") if _FIRST in kind else kind
+        return None
+
+    def exported(self, kind: Kind) -> list[tuple[str, str, int]]:
+        """Names of the exported series: (name, stat, place of the metric's name in its list)."""
+        if self.parts:
+            return [(name, part, 0) for part, names in self.parts.items() for name in names]
+        if self.kinds:
+            return [(name, stat, 0) for stat, name in self.kinds.items()]
+        if kind is Kind.HISTOGRAM:
+            ends = ("bucket", "sum", "count")
+            return [(f"{it}_{end}", end, place) for place, it in enumerate(self.metrics) for end in ends]
+        return [(it, "value", place) for place, it in enumerate(self.metrics)]
