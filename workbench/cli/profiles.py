@@ -317,5 +317,7 @@ def _print_check(
     tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")
     table = _table("signal", "quality", "source, or how to get it", words=("source, or how to get it",))
     for signal, (quality, profile) in covered.items():
-        table.add_row(signal, str(quality), profile or what_to_add(signal, profiles))
+        table.add_row(
+            signal, str(quality), profile or what_to_add(signal, profiles, fitting=[it.profile for it in chosen])
+        )
     SafeConsole().print(table)

@@ -26,6 +26,7 @@ from workbench.collect.capture import (
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients, with_derived_lag
 from workbench.collect.scrape import scrape
+from workbench.collect.wholes import Wholes
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty
 from workbench.humanize import plural
@@ -73,6 +74,7 @@ class Recorder:
         self._groups = groups
         self._thresholds = thresholds or Thresholds()
         self._profiles = [load_profile(name) for name in cluster.profiles]
+        self._wholes = [Wholes(it) for it in self._profiles]
         self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
         self._started = datetime.now(UTC)
         self._samples: list[pa.Table] = []
@@ -129,6 +131,7 @@ class Recorder:
             cluster=self._cluster.name,
             timeout_seconds=self._cluster.timeout_seconds,
             members={**self._members, **self._cluster.members},
+            wholes=self._wholes,
         )
         missing += unreachable
         # Kafka itself comes first: its values are more recent than any exporter's.

@@ -15,8 +15,12 @@ from workbench.settings import Cluster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SYSTEMS = {"kafka": "workbench.kafka.system", "pulsar": "workbench.pulsar.system"}  # each has SYSTEM
-_ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}
+SYSTEMS = {
+    "kafka": "workbench.kafka.system",
+    "pulsar": "workbench.pulsar.system",
+    "rocketmq": "workbench.rocketmq.refusals",
+}  # each has SYSTEM
+_ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}  # a queue without one refuses by itself
 
 # Counts the records in offset ranges, in this process.
 CountRecords = Callable[[Mapping[Partition, tuple[int, int]]], Mapping[Partition, int]]
@@ -54,7 +58,7 @@ def system_of(cluster: Cluster) -> System:
     Raises:
         UsageError: if the settings have no address of it.
     """
-    if cluster.address is None:
+    if cluster.address is None and cluster.system in _ADDRESSES:
         raise UsageError(
             f"The cluster {cluster.name!r} has no {_ADDRESSES[cluster.system]} in the settings.",
             hint="Add it to workbench.toml.",

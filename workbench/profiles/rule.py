@@ -1,0 +1,154 @@
+"""Rules of a profile: which metric is which signal, and how its series are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from workbench.samples import LABEL_COLUMNS
+from workbench.signals import SIGNALS, Kind, ProcessingOutcome
+
+_PLACE = re.compile(r"\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
+# Signals that may come as several metrics, and what each of these may be.
+_IN_PARTS: dict[str, tuple[str, ...]] = {
+    "process_time": ("mean", "batch", "count"),
+    "processed": tuple(map(str, ProcessingOutcome)),
+}
+
+
+class Quality(StrEnum):
+    """How well a metric represents a signal."""
+
+    EXACT = "exact"
+    PROXY = "proxy"
+    ABSENT = "absent"
+
+
+MetricName = Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
+
+
+Part = Literal["mean", "batch", "count", "ok", "retry", "failed", "timeout", "dead", "skip"]
+
+
+class MappingRule(BaseModel):
+    """Source of one signal.
+
+    Attributes:
+        metric: the metric's name; for a histogram without its `_bucket`, `_sum` and `_count`.
+        also: names of the same metric in other versions of the exporter, tried in this order. They are never added up: of each member,
+            the first name with samples counts.
+        labels: canonical label to the exporter's label.
+        stat_label: an exporter's label whose value becomes `stat` (outcomes).
+        scale: factor from the metric's unit to the signal's unit.
+        constants: canonical labels with a fixed value, where the exporter has no label for them, or one made of its labels, such as
+            "%DLQ%{group}".
+        where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings: the first rule
+            of the profile whose pattern matches counts).
+        state_label: for a group's state, the label with its name; the series with the value 1, or the only one, counts.
+        parts: for a duration without a histogram, the metrics that tell it: `mean` of a call lately, `batch` (mean records in a call;
+            without it, one), `count` (of records, a counter); for outcomes, the metric of each. Of several names, the exporter has one.
+        per_second: the counts are told as rates, and are added up over the time between two samples.
+        passing: labels that change with what the metric describes. The series that began last counts; an exporter may show the one
+            before for a while.
+        beside: rules for more series of the signal, which have another name and other labels.
+    """
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    metric: MetricName
+    also: tuple[MetricName, ...] = ()
+    labels: dict[str, str]
+    constants: dict[str, str] = {}
+    where: dict[str, str] = {}
+    state_label: str | None = None
+    stat_label: str | None = None
+    parts: dict[Part, tuple[MetricName, ...]] = {}
+    per_second: bool = False
+    passing: tuple[str, ...] = ()
+    beside: tuple[MappingRule, ...] = ()
+    scale: float = 1.0
+    quality: Quality = Quality.EXACT
+    note: str = ""
+
+    @field_validator("where")
+    @classmethod
+    def _patterns(cls, value: dict[str, str]) -> dict[str, str]:
+        for pattern in value.values():
+            try:
+                re.compile(pattern)
+            except (re.error, RecursionError) as error:
+                raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from None
+        return value
+
+    @model_validator(mode="after")
+    def _known_labels(self) -> MappingRule:
+        if unknown := (self.labels.keys() | self.constants.keys()) - set(LABEL_COLUMNS):
+            raise ValueError(f"{sorted(unknown)[0]!r} is not a canonical label (use: {', '.join(LABEL_COLUMNS)})")
+        return self
+
+    @field_validator("parts", mode="before")
+    @classmethod
+    def _one_name_each(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: (metrics,) if isinstance(metrics, str) else metrics for name, metrics in value.items()}
+
+    @model_validator(mode="after")
+    def _named_once(self) -> MappingRule:
+        if self.parts and self.also:
+            raise ValueError("parts lists the names of each part itself, so there is no also")
+        return self
+
+    def check_parts(self, signal: str) -> None:
+        """Refuse parts and rates that a signal cannot have.
+
+        Raises:
+            ValueError: saying which.
+        """
+        if self.per_second and SIGNALS[signal].kind is Kind.GAUGE:
+            raise ValueError(f"{signal!r} counts nothing, so it is not told per second")
+        if not self.parts:
+            return
+        if signal not in _IN_PARTS:
+            raise ValueError(f"{signal!r} cannot be read in parts; {' and '.join(_IN_PARTS)} can")
+        if odd := sorted(self.parts.keys() - set(_IN_PARTS[signal])):
+            raise ValueError(f"{odd[0]!r} is no part of {signal!r} (use: {', '.join(_IN_PARTS[signal])})")
+        if signal == "process_time" and not {"mean", "count"} <= self.parts.keys():
+            raise ValueError("parts needs a mean and a count: a mean of how many records, nobody knows")
+
+    def each(self) -> tuple[MappingRule, ...]:
+        """This rule, and those beside it."""
+        return (self, *self.beside)
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The exporter's labels that have a meaning."""
+        made = {name for text in self.constants.values() for name in _PLACE.findall(text)}
+        return frozenset({*self.labels.values(), *made, *filter(None, (self.stat_label, self.state_label))})
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Every name of the metric, the preferred one first."""
+        return (self.metric, *self.also)
+
+    def is_about(self, labels: Mapping[str, str]) -> bool:
+        """Whether a series with these labels is meant."""
+        return all(name not in labels or re.fullmatch(it, labels[name]) for name, it in self.where.items())
+
+    def exported(self, kind: Kind) -> list[tuple[str, str, int]]:
+        """Names of the exported series: (name, stat, place of the metric's name in its list)."""
+        if self.parts:
+            return [(name, part, 0) for part, names in self.parts.items() for name in names]
+        if kind is Kind.HISTOGRAM:
+            ends = ("bucket", "sum", "count")
+            return [(f"{it}_{end}", end, place) for place, it in enumerate(self.metrics) for end in ends]
+        return [(it, "value", place) for place, it in enumerate(self.metrics)]
+
+
+def filled(form: str, labels: Mapping[str, str]) -> str:
+    """A text with the exporter's labels in its places, such as "{thread_id}-consumer"; a label that is not there is empty."""
+    return _PLACE.sub(lambda place: labels.get(place[1], ""), form)
