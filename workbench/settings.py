@@ -307,7 +307,8 @@ def load_settings(path: Path | None = None) -> Settings:
         for name, cluster in values["clusters"].items():
             if isinstance(cluster, dict):
                 cluster["name"] = name
-                cluster["profiles"] = beside(cluster.get("profiles", _DEFAULT_PROFILES), chosen.parent)
+                if "profiles" in cluster:
+                    cluster["profiles"] = beside(cluster["profiles"], chosen.parent)
     try:
         found = Settings.model_validate(from_environment(values, chosen))
     except ValidationError as error:

@@ -87,7 +87,7 @@ class Wholes:
                 span = slice(series.starts[at], series.starts[at] + series.lengths[at])
                 each[brokers[at]].append((series.ts_us[span], series.values[span]))
             seen = self._brokers[key]
-            seen |= each.keys()
+            seen.update(each)
             if each.keys() != seen:
                 continue
             times, values = _whole([_in_time(it) for it in each.values()], largest=_is_largest(named["signal"]))

@@ -32,8 +32,9 @@ class RocketMqTools:
     def list_leaderless(self) -> None:
         """See `Tools`."""
 
-    def list_quotas(self) -> None:
-        """See `Tools`."""
+    def list_quotas(self) -> str:
+        """See `Tools`: there are none; this shows what brokers hold back of reads of old messages (from 5.1.2 on)."""
+        return f'{_mqadmin("getColdDataFlowCtrInfo")} -c "$CLUSTER"'
 
     def limit_client(self, client_id: str, bytes_per_second: int, *, writes: bool = False) -> None:
         """See `Tools`."""
