@@ -31,7 +31,7 @@ from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty
 from workbench.humanize import plural
 from workbench.profiles import load_profile
-from workbench.queues.systems import system_of
+from workbench.queues.systems import refuse_without_metrics, system_of
 from workbench.queues.views import SOURCE as KAFKA_PROFILE
 from workbench.samples import SeriesTable, concat, most_trusted
 from workbench.settings import Cluster
@@ -62,10 +62,11 @@ class Recorder:
         groups: list[str] | None = None,
         thresholds: Thresholds | None = None,
     ) -> None:
+        refuse_without_metrics(cluster, "Recording does")
         if not cluster.metrics and cluster.bootstrap is None:
             raise UsageError(
                 f"The cluster {cluster.name!r} has no source to record.",
-                hint="Give it `bootstrap` or `metrics` in workbench.toml.",
+                hint=f"Give it {'`bootstrap` or ' if cluster.system == 'kafka' else ''}`metrics` in workbench.toml.",
             )
         require_empty(folder, what="recording")
         self._cluster = cluster

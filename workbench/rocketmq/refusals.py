@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from workbench.errors import UsageError
+from workbench.queues.systems import not_there
 from workbench.settings import Cluster
 
 if TYPE_CHECKING:
@@ -14,40 +14,33 @@ if TYPE_CHECKING:
 class RocketMqSystem:
     """See `System`: every adapter is a refusal."""
 
-    def observer(self, cluster: Cluster, *, seconds: float | None = None) -> NoReturn:  # noqa: ARG002
+    def observer(self, cluster: Cluster, *, seconds: float | None = None) -> NoReturn:  # noqa: ARG002 - the port's
         """Refuse.
 
         Raises:
             UsageError: always, as all that follow.
         """
-        _refuse(cluster)
+        raise not_there(cluster, "Asking the queue itself for its groups does")
 
     def gateway(self, cluster: Cluster) -> NoReturn:
         """See `observer`."""
-        _refuse(cluster)
+        raise not_there(cluster, "Looking up positions does")
 
     def counter(self, cluster: Cluster) -> NoReturn:
         """See `observer`."""
-        _refuse(cluster)
+        raise not_there(cluster, "Counting records does")
 
-    def read_records(self, spark: Any, cluster: Cluster, *_: Any, **__: Any) -> NoReturn:  # noqa: ARG002
+    def read_records(self, spark: Any, cluster: Cluster, *_: Any, **__: Any) -> NoReturn:  # noqa: ARG002 - the port's
         """See `observer`."""
-        _refuse(cluster)
+        raise not_there(cluster, "Reading records does")
 
     def letters(self, cluster: Cluster, *_: Any, **__: Any) -> NoReturn:
         """See `observer`."""
-        _refuse(cluster)
+        raise not_there(cluster, "Reading dead letters does")
 
     def letter_queue(self, cluster: Cluster) -> NoReturn:
         """See `observer`."""
-        _refuse(cluster)
-
-
-def _refuse(cluster: Cluster) -> NoReturn:
-    raise UsageError(
-        f"This asks the queue itself, and Workbench knows a RocketMQ by its metrics alone: {cluster.name!r} is one.",
-        hint="What works: workbench triage --cluster CLUSTER, and workbench report --kind health, from its Prometheus.",
-    )
+        raise not_there(cluster, "Redrive of dead letters does")
 
 
 SYSTEM: System = RocketMqSystem()
