@@ -221,4 +221,6 @@ def test_no_advice_is_a_command_of_kafka(spark: Any, recording: Recording | None
 def test_kafkas_brokers_are_refused_for_it(tmp_path: Path) -> None:
     """They would be asked as a Kafka's."""
     (tmp_path / "workbench.toml").write_text(SETTINGS.format(url="http://p:9090") + 'bootstrap = "k:9092"\n')
-    check(run_here("snapshot", "--cluster", "mq", cwd=tmp_path), 2, "bootstrap is of a Kafka, and the system is rocketmq")
+    check(
+        run_here("snapshot", "--cluster", "mq", cwd=tmp_path), 2, "bootstrap is of a Kafka, and the system is rocketmq"
+    )
