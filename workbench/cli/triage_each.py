@@ -37,7 +37,8 @@ def triage_each(names: list[str], one: Callable[[str], int], *, as_json: bool) -
         one: triages the cluster of this name, and returns its exit code.
 
     Returns:
-        3 if something lags; else 4 if a cluster could not be read, or a verdict is missing. The first error's code if none could be read.
+        3 if something lags; else 4 if a cluster could not be read, or a verdict is missing; the code of the first error if none could
+        be read.
     """
     codes, failed = list[int](), list[WorkbenchError]()
     for name in names:
