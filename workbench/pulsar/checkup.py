@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.humanize import plural
 from workbench.pulsar.admin import PulsarAdmin
+from workbench.pulsar.config_check import is_version
 from workbench.pulsar.config_file import running_config
 from workbench.pulsar.policies import TopicPolicies, read_policies
 from workbench.pulsar.survey import survey
@@ -30,7 +31,7 @@ _OFF: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class PulsarCheck:
     """One look; `look` answers in words, or raises a `WorkbenchError`.
 
     Attributes:
@@ -42,13 +43,13 @@ class Check:
     needed: bool
 
 
-def checks(cluster: Cluster) -> Sequence[Check]:
+def checks(cluster: Cluster) -> Sequence[PulsarCheck]:
     """Everything to look at, in order."""
     return (
-        Check(name="pulsar", look=lambda: _admin(cluster), needed=True),
-        Check(name="subscriptions", look=lambda: _subscriptions(cluster), needed=True),
-        Check(name="positions and policies", look=lambda: _rights(cluster), needed=False),
-        Check(name="broker settings", look=lambda: _off(cluster), needed=False),
+        PulsarCheck(name="pulsar", look=lambda: _admin(cluster), needed=True),
+        PulsarCheck(name="subscriptions", look=lambda: _subscriptions(cluster), needed=True),
+        PulsarCheck(name="positions and policies", look=lambda: _rights(cluster), needed=False),
+        PulsarCheck(name="broker settings", look=lambda: _off(cluster), needed=False),
     )
 
 
@@ -59,8 +60,8 @@ def _admin(cluster: Cluster) -> str:
     try:
         version = admin.get_text("brokers/version").strip('"')
     except SourceUnreachableError:
-        version = "not told"
-    return f"cluster {names}, version {version}"
+        version = ""
+    return f"cluster {names}, version {version if is_version(version) else 'not told'}"
 
 
 def _subscriptions(cluster: Cluster) -> str:
