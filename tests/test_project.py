@@ -128,6 +128,7 @@ def test_data_flows_one_way() -> None:
             *base,
         },  # imported by name, from queues.systems
         "pulsar": {"plans", *base},
+        "rocketmq": base,
         "plans": base,
         "layers": {"plans", *base},
         "audit": {"spark", "plans", "layers", "logs", *base},

@@ -13,7 +13,7 @@ from workbench.inputs import is_web_address
 from workbench.settings_base import Strict
 
 # Endings and words that frameworks and people use: .DLT, -dlt, -dlq, _dead_letter, orders-dead, orders-retry of Decaton, ….
-CONVENTION = re.compile(r"(?i)(^|[._-])(dlt|dlq|dead|dead[._-]?letters?|deadletterqueue)([._-].*)?$")
+CONVENTION = re.compile(r"(?i)^%dlq%|(^|[._-])(dlt|dlq|dead|dead[._-]?letters?|deadletterqueue)([._-].*)?$")
 FORMATS = ("json", "text", "hex", "avro", "protobuf")
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from workbench.audit_settings import AuditSettings
 from workbench.delivery import ServeSettings, Target
@@ -28,6 +28,8 @@ from workbench.thresholds import Thresholds
 
 LAB_CLUSTER = "lab"
 _DEFAULT_PROFILES = ["kafka_exporter", "runtime"]
+# Of other queues than Kafka, whose metrics a Prometheus has.
+_OWN_PROFILES = {"rocketmq": ["rocketmq_exporter", "rocketmq_broker"]}
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -58,7 +60,7 @@ class Cluster(Strict):
     """One deployment of a queue, and where its measurements come from."""
 
     name: str
-    system: Literal["kafka", "pulsar"] = Field(default="kafka", description="Which message queue it is.")
+    system: Literal["kafka", "pulsar", "rocketmq"] = Field(default="kafka", description="Which message queue it is.")
     bootstrap: str | None = Field(default=None, description="host:port of one or more brokers, separated by commas.")
     prometheus: str | None = Field(
         default=None, repr=False, description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics."
@@ -100,6 +102,18 @@ class Cluster(Strict):
         default={},
         description="What is expected of groups, by name or pattern (`billing-*`); the most specific one wins.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _profiles_of_its_queue(cls, values: Any) -> Any:
+        own = _OWN_PROFILES.get(str(values.get("system"))) if isinstance(values, dict) else None
+        return values if own is None or "profiles" in values else {**values, "profiles": own}
+
+    @model_validator(mode="after")
+    def _no_brokers_of_kafka(self) -> Cluster:
+        if self.bootstrap is not None and self.system != "kafka":
+            raise ValueError(f"bootstrap is of a Kafka, and the system is {self.system}")
+        return self
 
     @field_validator("bootstrap")
     @classmethod
@@ -149,7 +163,7 @@ class Cluster(Strict):
     @property
     def address(self) -> str | None:
         """Where the queue itself is asked; None if the settings do not say."""
-        return self.bootstrap if self.system == "kafka" else self.pulsar.admin_url
+        return {"kafka": self.bootstrap, "pulsar": self.pulsar.admin_url}.get(self.system)
 
     def with_pages(self, pages: Sequence[str]) -> Cluster:
         """Copy of the cluster with further metrics pages.
@@ -293,7 +307,8 @@ def load_settings(path: Path | None = None) -> Settings:
         for name, cluster in values["clusters"].items():
             if isinstance(cluster, dict):
                 cluster["name"] = name
-                cluster["profiles"] = beside(cluster.get("profiles", _DEFAULT_PROFILES), chosen.parent)
+                if "profiles" in cluster:
+                    cluster["profiles"] = beside(cluster["profiles"], chosen.parent)
     try:
         found = Settings.model_validate(from_environment(values, chosen))
     except ValidationError as error:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.collect.agreement import has_gap
-from workbench.collect.copies import Counted, _whole_series, count_once
+from workbench.collect.agreement import has_gap, surely_whole
+from workbench.collect.copies import Counted, count_once
 from workbench.errors import MixedSourcesError
 from workbench.profiles import Profile, load_profile
 from workbench.samples import SampleBatch, SeriesTable
@@ -226,7 +226,7 @@ def test_what_is_called_whole_at_once_has_no_gap_one_by_one(many: list[list[tupl
         labels = {"topic": "t", "partition": number}
         batch.add("log_end_offset", labels, times.tolist(), [value for _, value in steps])
     series = batch.to_series()
-    for at, whole in enumerate(_whole_series(series)):
+    for at, whole in enumerate(surely_whole(series)):
         span = slice(series.starts[at], series.starts[at] + series.lengths[at])
         known = series.ts_us[span][~np.isnan(series.values[span])]
         assert not (whole and has_gap(known))

@@ -31,6 +31,10 @@ def _client(
     ) + (f"{start}\n" if start else "")
 
 
+def _recorded(name: str) -> str:
+    return Path(__file__).with_name("recorded").joinpath(f"{name}.txt").read_text(encoding="utf-8")
+
+
 _PLAIN = (
     "kafka_consumer_consumer_fetch_manager_metrics",
     "kafka_consumer_consumer_coordinator_metrics",
@@ -39,16 +43,12 @@ _PLAIN = (
 _SHORT = ("kafka_consumer_fetch_manager", "kafka_consumer_coordinator", "kafka_consumer")
 
 
-def _broker(rules: str) -> str:
-    return Path(__file__).with_name("recorded").joinpath(f"broker_{rules}_agent_1_0_1.txt").read_text(encoding="utf-8")
-
-
 PAGES: dict[str, str] = {
-    "jmx_kafka_broker": _broker("plain"),
-    "jmx_broker_strimzi": _broker("strimzi"),
-    "jmx_broker_confluent": _broker("confluent"),
-    "jmx_broker_example": _broker("kafka2"),
-    "jmx_broker_example_kraft": _broker("kraft"),
+    "jmx_kafka_broker": _recorded("broker_plain_agent_1_0_1"),
+    "jmx_broker_strimzi": _recorded("broker_strimzi_agent_1_0_1"),
+    "jmx_broker_confluent": _recorded("broker_confluent_agent_1_0_1"),
+    "jmx_broker_example": _recorded("broker_kafka2_agent_1_0_1"),
+    "jmx_broker_example_kraft": _recorded("broker_kraft_agent_1_0_1"),
     # AutoMQ/automq at f1ce98e, 2026-08-21: core/src/main/resources/jmx/rules/broker.yaml; S3StreamMetricsConstant. Values are ours.
     "automq": """
 kafka_partition_count{instance="1"} 40
@@ -326,6 +326,8 @@ kafka_connect_sink_task_metrics_put_batch_avg_time_ms{connector="pay-sink",task=
 kafka_connect_connector_task_metrics_batch_size_avg{connector="pay-sink",task="0"} 4
 """,
     "group_state": 'wb_group_state{group="pay"} 4\n',
+    "rocketmq_exporter": _recorded("rocketmq_exporter_0_0_3"),
+    "rocketmq_broker": _recorded("rocketmq_broker_5_3"),
 }  # fmt: skip
 
 _PART = {"group": "pay", "topic": "orders", "partition": 3}
@@ -528,4 +530,21 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     ],
     "connect_sink": [("in_flight", {"member": "connector-consumer-pay-sink-0", "processor": "0"}, 17.0)],
     "group_state": [("group_state", {"group": "pay"}, 4.0)],
+    "rocketmq_exporter": [
+        ("consumer_lag", {"group": "pay", "topic": "orders", "partition": 0}, 120.0),
+        ("committed_offset", {"group": "pay", "topic": "orders", "partition": 0, "broker": None}, 1880.0),
+        ("log_end_offset", {"topic": "orders", "partition": 0, "broker": None}, 2000.0),
+        ("log_end_offset", {"topic": "%DLQ%pay", "partition": 0}, 7.0),
+        ("time_lag", {"group": "pay", "topic": "orders", "broker": None}, 4.5),
+        ("group_members", {"group": "pay"}, 2.0),
+        ("group_members", {"group": "gone"}, 0.0),
+        ("processed", {"group": "pay", "member": "10.0.0.1@7", "stat": "failed"}, 0.0),
+        ("process_time", {"group": "pay", "member": "10.0.0.1@7", "stat": "mean"}, 0.0125),
+    ],
+    "rocketmq_broker": [
+        ("consumer_lag", {"group": "pay", "topic": "orders", "partition": 0, "broker": None}, 120.0),
+        ("time_lag", {"group": "pay", "topic": "orders", "broker": None}, 4.5),
+        ("group_members", {"group": "pay", "broker": None}, 2.0),
+        ("dead_letters", {"group": "pay", "topic": "orders"}, 7.0),
+    ],
 }

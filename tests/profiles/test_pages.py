@@ -14,6 +14,7 @@ from tests.profiles.pages import EXPECTED, PAGES
 from workbench.collect.join import groups_of_clients, with_derived_lag, with_groups
 from workbench.collect.scrape import Page, page_series
 from workbench.collect.statistics import statistics_samples
+from workbench.collect.wholes import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import ESTIMATE, LeftOut, Profile, Quality, load_profile, profile_names
 from workbench.profiles.fit import coverage, fitting, recommended, what_to_add
@@ -27,8 +28,9 @@ NOT_PAGES = {"runtime", "librdkafka"}  # the runtime's own page is tested with i
 def series(name: str, text: str | None = None) -> SeriesTable:
     """The series of a page through its profile."""
     page = Page(url="http://page", taken_at=1000.0, text=PAGES[name] if text is None else text)
-    [found] = page_series(page, [load_profile(name)], cluster="c")
-    return found
+    profile = load_profile(name)
+    [found] = page_series(page, [profile], cluster="c")
+    return Wholes(profile).of(found)
 
 
 def read(name: str) -> pa.Table:

@@ -11,7 +11,10 @@ import pytest
 
 import workbench.spark.session
 from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
+from tests.pulsar.pages import FakeAdmin, subscription, topic
+from tests.servers import Script, scripted
 from workbench.alerts import parse_alerts
+from workbench.api import dispatch_look
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.errors import UsageError
 from workbench.report.fragment import style
@@ -208,3 +211,23 @@ def test_the_start_that_is_not_typed_is_that_of_the_source(tmp_path: Path, monke
         panel.source.value = name
         seen.append(panel.since.placeholder)
     assert seen == ["18s ago", "30m ago", "15m ago", "as it was recorded"]
+
+
+def test_the_panel_judges_a_pulsar_as_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By two looks: the verdict and what to do, without a window to draw; a period in the past is refused in a line."""
+    monkeypatch.setattr(dispatch_look, "APART_SECONDS", 0.1)
+    with scripted(Script(answer=FakeAdmin({"public/default/orders": topic(dead=subscription())}))) as server:
+        (tmp_path / "workbench.toml").write_text(
+            f'[clusters.events]\nsystem = "pulsar"\ntimeout_seconds = 5\npulsar.admin_url = "{server.url}"\n'
+        )
+        monkeypatch.setenv("WORKBENCH_CONFIG", str(tmp_path / "workbench.toml"))
+        made = TriagePanel(Inputs(cluster="events"))
+        made.find.click()
+        made.wait()
+        assert made.status.value == "Done.", made.trouble.value
+        assert "Nobody is connected" in made.answer.value
+        assert "pulsar-admin" in made.answer.value and "kafka-" not in made.answer.value
+        made.since.value = "3h ago"
+        made.find.click()
+        made.wait()
+    assert "is judged as it is now" in made.trouble.value

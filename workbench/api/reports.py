@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from workbench.api.look import TriageResult
     from workbench.collect.capture import Capture
     from workbench.report.arrivals import StreamLine
     from workbench.report.broker_lines import BrokerLine
@@ -36,6 +37,7 @@ def health(
     """Collect a period and judge its end.
 
     The last stretch of the period, as long as the settings' window, is judged by the tree; the error budget counts all of it.
+    A Pulsar is judged as it is now, by two looks at it, whatever the period is.
 
     Args:
         cluster, capture: a cluster of the settings, or a recorded folder.
@@ -45,6 +47,8 @@ def health(
     Raises:
         SourceUnreachableError: if the source does not answer. NoSeriesError: if it has nothing.
     """
+    if not capture and (now := _of_now(cluster, config)) is not None:
+        return _health_of_now(now, previous, run_id)
     from workbench.spark.session import for_much_data, session, start_in_background
 
     start_in_background()  # it takes longer than loading the rest
@@ -99,6 +103,22 @@ def health(
         brokers=brokers,
         brokers_unsure=brokers_unsure,
     )
+
+
+def _of_now(cluster: str, config: str) -> TriageResult | None:
+    """A cluster whose metrics are not read (a Pulsar), as it is now; None for any other."""
+    from workbench.api.look import dispatched
+    from workbench.api.requests import Measurements
+
+    return dispatched(Measurements(cluster=cluster, config=Path(config) if config else None))
+
+
+def _health_of_now(found: TriageResult, previous: str, run_id: str) -> Health:
+    from workbench.report.health import assess
+    from workbench.report.result import read_previous
+
+    seen, before = found.triage.window, read_previous(previous)
+    return assess(found.capture, found.triage, {}, start=seen.start, end=seen.end, previous=before, run_id=run_id)
 
 
 def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> tuple[list[BrokerLine], str | None]:

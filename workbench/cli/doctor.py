@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from workbench.cli.options import cluster_option, completing, config_option, def
 from workbench.errors import ExitCode, SourceUnreachableError, WorkbenchError
 from workbench.humanize import plural
 from workbench.screen import tell, write_json
+
+if TYPE_CHECKING:
+    from workbench.settings import Cluster
 
 
 @click.command(name="doctor")
@@ -62,9 +66,9 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
         needed=True,
     )
     for it in settings.clusters.values() if cluster is None else [settings.cluster(cluster)]:
-        if it.address is not None:
-            check(f"{it.name}: {it.system}", lambda it=it: _queue(it), needed=True)  # type: ignore[misc]
-        if it.prometheus is not None:
+        for name, look, needed in _of_queue(it):
+            check(f"{it.name}: {name}", look, needed=needed)
+        if it.prometheus is not None and it.system != "pulsar":  # whose metrics are not read
             check(f"{it.name}: prometheus", lambda it=it: _ask(it), needed=True)  # type: ignore[misc]
         for url in it.metrics if it.prometheus is None else ():
             check(f"{it.name}: metrics page", partial(_page, url), needed=True)
@@ -172,11 +176,21 @@ def _prometheus() -> str:
     return str(found)
 
 
-def _queue(cluster: object) -> str:
-    from workbench.queues.systems import system_of
-    from workbench.settings import Cluster
+def _of_queue(cluster: Cluster) -> Iterator[tuple[str, Callable[[], str], bool]]:
+    """What to look at in the queue itself: name, look, whether it is needed; nothing without its address."""
+    if cluster.system == "pulsar":
+        from workbench.pulsar.checkup import checks
 
-    assert isinstance(cluster, Cluster)  # noqa: S101 - for the type checker
+        # Without an address, the first one says which setting it needs.
+        wanted = checks(cluster) if cluster.address is not None else checks(cluster)[:1]
+        yield from ((it.name, it.look, it.needed) for it in wanted)
+    elif cluster.address is not None:
+        yield cluster.system, lambda: _cluster_id(cluster), True
+
+
+def _cluster_id(cluster: Cluster) -> str:
+    from workbench.queues.systems import system_of
+
     return f"cluster id {system_of(cluster).observer(cluster).cluster_id()}"
 
 

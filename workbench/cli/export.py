@@ -63,6 +63,7 @@ def grafana(
     from workbench.expectations import NOTHING_EXPECTED, Expectations
     from workbench.files import write_text, writing
     from workbench.profiles import load_profile
+    from workbench.queues.systems import refuse_without_metrics
     from workbench.runbooks.burn_rates import burn_rules
     from workbench.runbooks.dashboard import dashboard
     from workbench.runbooks.promql import measured
@@ -77,6 +78,7 @@ def grafana(
     if cluster is not None:
         settings = load_settings(config)
         chosen = settings.cluster(cluster)
+        refuse_without_metrics(chosen, "Exporting dashboards and objectives does")
         names, match = tuple(chosen.profiles), chosen.match
         limits, expectations = settings.thresholds_of(chosen), Expectations(chosen.groups)
         seconds, commit_every = limits.time_lag_objective_seconds, limits.commit_every_seconds
@@ -146,12 +148,14 @@ def _recorded(cluster: str, config: Path | None) -> str:
     """Recordings of a cluster: how far behind its groups are, and how far they may be."""
     from workbench.expectations import Expectations
     from workbench.profiles import load_profile
+    from workbench.queues.systems import refuse_without_metrics
     from workbench.runbooks.objectives import recordings, rule_file
     from workbench.runbooks.promql import measured
     from workbench.settings import load_settings
 
     settings = load_settings(config)
     chosen = settings.cluster(cluster)
+    refuse_without_metrics(chosen, "Exporting dashboards and objectives does")
     limits = settings.thresholds_of(chosen)
     found = recordings(
         measured([load_profile(name) for name in chosen.profiles]),

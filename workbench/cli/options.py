@@ -184,6 +184,11 @@ def table_option(function: F) -> F:
     )(function)
 
 
+def asked_for_rows() -> bool:
+    """Whether `-o csv` or `-o tsv` was given."""
+    return click.get_current_context().meta.get(_SHAPE) in ("csv", "tsv")
+
+
 def wrote_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> bool:
     """Write a table's rows if CSV or TSV was asked for, and set tables wide if that was; whether the rows are written."""
     shape = click.get_current_context().meta.get(_SHAPE)

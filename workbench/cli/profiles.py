@@ -234,11 +234,13 @@ def _source(url: str | None, cluster: str | None) -> str:
 
 
 def _target(url: str | None, cluster: str | None, config: Path | None) -> Cluster:
+    from workbench.queues.systems import refuse_without_metrics
     from workbench.settings import checked_cluster, load_settings
 
     if cluster is None:
         return checked_cluster({"name": "checked", "prometheus": url})
     target = load_settings(config).cluster(cluster)
+    refuse_without_metrics(target, "Reading its metrics does")
     if target.prometheus is None:
         raise UsageError(f"The cluster {target.name!r} has no Prometheus in the settings.", hint="Give one with --url.")
     return target
@@ -326,5 +328,7 @@ def _print_check(
     tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")
     table = _table("signal", "quality", "source, or how to get it", words=("source, or how to get it",))
     for signal, (quality, profile) in covered.items():
-        table.add_row(signal, str(quality), profile or what_to_add(signal, profiles))
+        table.add_row(
+            signal, str(quality), profile or what_to_add(signal, profiles, fitting=[it.profile for it in chosen])
+        )
     SafeConsole().print(table)

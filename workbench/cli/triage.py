@@ -69,7 +69,13 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="File with an Alertmanager webhook. Sets cluster, group, topic and time, and prints the runbook with them filled in.",
 )
-@click.option("--all", "everything", is_flag=True, help="Triage every subscription of the cluster, worst first.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Triage every subscription of the cluster, worst first. Without"
+    " --cluster and without a default: of every cluster of the settings, one after the other.",
+)
 @click.option(
     "--store",
     type=click.Path(path_type=Path, file_okay=False),
@@ -96,6 +102,14 @@ def command(**given: Any) -> int:
 
     Exit codes: 0 healthy (or draining), 3 a subscription lags, 4 data is missing, or a source's answer is incomplete.
     """
+    from workbench.cli.triage_each import clusters_to_triage, triage_each
+
+    if names := clusters_to_triage(given):
+        return triage_each(names, lambda name: _run({**given, "cluster": name}), as_json=given["as_json"])
+    return _run(given)
+
+
+def _run(given: Mapping[str, Any]) -> int:
     from workbench.cli.triage_pulsar import triage_pulsar
 
     if (code := triage_pulsar(given, row_of)) is not None:

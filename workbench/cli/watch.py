@@ -101,13 +101,17 @@ def _live(
     cluster: str, *, out: Path | None, others: bool, groups: tuple[str, ...], interval: str, config: Path | None
 ) -> int:
     from workbench.console import open_console
+    from workbench.queues.systems import not_there
     from workbench.settings import load_settings
     from workbench.window import parse_duration
 
     if out is not None or others:
         raise UsageError("--live records nothing: it takes --cluster, --group and --interval alone.")
     seconds = parse_duration(interval).total_seconds()
-    if load_settings(config).cluster(cluster).bootstrap is None:
+    chosen = load_settings(config).cluster(cluster)
+    if chosen.system != "kafka":
+        raise not_there(chosen, "`watch --live` does")
+    if chosen.bootstrap is None:
         raise UsageError(
             f"The cluster {cluster!r} has no bootstrap in the settings.", hint="--live reads from Kafka; add it."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from workbench.samples import FloatArray, IntArray
+from workbench.samples import FloatArray, IntArray, SeriesTable
 
 _SLACK_US = 30_000_000  # exporters ask Kafka at their own times
 _ALIKE_RATIO = 0.95  # of the samples of a partition
@@ -92,3 +92,17 @@ def in_gaps(have: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
     until[after == len(have)] = np.iinfo(np.int64).max
     near = _interval(have) // 2
     return (before > near) & (until > near) & ((before > gap - until) | (until > gap))
+
+
+def surely_whole(series: SeriesTable) -> list[bool]:
+    """Series that surely have no gap (`has_gap`), all at once; of the others it is not known yet."""
+    if not len(series):
+        return []
+    starts = series.starts
+    step = np.diff(series.ts_us, append=series.ts_us[-1])
+    last = starts + series.lengths - 1
+    longest, shortest = step.copy(), step.copy()
+    longest[last], shortest[last] = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    even = np.maximum.reduceat(longest, starts) <= GAP_INTERVALS * np.minimum.reduceat(shortest, starts).astype(float)
+    whole: list[bool] = (even & ~np.logical_or.reduceat(np.isnan(series.values), starts)).tolist()
+    return whole

@@ -7,6 +7,7 @@ Two series of a profile have the same canonical labels if they differ only in la
 - a label of the metric itself on a counter (an error type): *parts*. They are added up.
 - the same client id on two pods: two *members*.
 - labels of the partition's owner (a client id): *owners*, one after the other; a former one's series stands (`collect.owners`).
+- labels that change with what is described (`passing` in a profile): *one series*, of which the part that began last counts.
 - two clusters. No sum or choice would be right, so this is refused. A label such as `cluster` tells them apart; where only the scrape
   target differs, the offsets do: one log has one end. If that is so for a few groups or topics alone, those have no usable values.
 """
@@ -23,9 +24,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from workbench.collect.agreement import GAP_INTERVALS, Measured, compared_lag, compared_offsets, has_gap, in_gaps
+from workbench.collect.agreement import Measured, compared_lag, compared_offsets, has_gap, in_gaps, surely_whole
 from workbench.collect.disputes import Unit, contradicted, dispute_notes, without_disputed
-from workbench.collect.owners import OWNER_LABELS, owner_at
+from workbench.collect.owners import OWNER_LABELS, latest_begun, owner_at
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed
 from workbench.profiles import Profile
@@ -100,7 +101,8 @@ def count_once(
     clashes = {code: found for code, found in by_code.items() if len(found) > 1}
     if not clashes:
         return Counted(series=series, notes=notes)  # one series in several parts of the window
-    return _Clashes(series, clashes, frozenset(copies)).settled()
+    passing = frozenset(name for _, rule in profile.rules() for name in rule.passing)
+    return _Clashes(series, clashes, frozenset(copies), passing).settled()
 
 
 def _clusters_named(labels: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
@@ -121,7 +123,7 @@ def _unmapped(labels: Mapping[str, str], profile: Profile, mapped: dict[str, fro
     if used is None:
         used = frozenset({"__name__", "le"})
         for _, rule, _ in profile.metrics().get(metric, ()):
-            used |= {*rule.labels.values(), rule.stat_label or "", rule.state_label or ""}
+            used |= rule.used
         mapped[metric] = used
     return tuple(sorted([pair for pair in labels.items() if pair[0] not in used]))
 
@@ -134,8 +136,10 @@ class _Clashes:
         series: SeriesTable,
         clashes: Mapping[int, Mapping[_Source, list[int]]],
         declared: frozenset[str],
+        passing: frozenset[str],
     ) -> None:
         self.series = series
+        self.passing = passing
         self.clashes = clashes
         self.declared = declared
         self.starts = series.starts
@@ -144,7 +148,7 @@ class _Clashes:
         self.units: list[Unit] = list(
             zip(series.names["group"].to_pylist(), series.names["topic"].to_pylist(), strict=True)
         )
-        self.whole = _whole_series(series)
+        self.whole = surely_whole(series)
         # As lists: numpy's numbers are slow one by one, and a fleet has a million series.
         self.firsts: list[int] = series.ts_us[self.starts].tolist()
         self.lasts: list[int] = series.ts_us[self.starts + series.lengths - 1].tolist()
@@ -160,14 +164,15 @@ class _Clashes:
     def _are_parts(self, code: int) -> bool:
         signal = SIGNALS[self.signals[self._first(code)]]
         known = REPLICA_LABELS | CLUSTER_LABELS | PLACE_LABELS | self.declared
-        return signal.kind is not Kind.GAUGE and not self.varying[code] & known
+        return signal.kind is not Kind.GAUGE and not self.varying[code] & (known | self.passing)
 
     def _first(self, code: int) -> int:
         return next(iter(self.clashes[code].values()))[0]
 
     def settled(self) -> Counted:
-        owned = {code for code in self.clashes if code not in self.parts and self.varying[code] <= OWNER_LABELS}
-        copied = {code: found for code, found in self.clashes.items() if code not in self.parts | owned}
+        passed = {code for code in self.clashes if self.varying[code] <= self.passing}
+        owned = {code for code in self.clashes if self.varying[code] <= OWNER_LABELS} - self.parts - passed
+        copied = {code: found for code, found in self.clashes.items() if code not in self.parts | owned | passed}
         clusters = {name for code in copied for name in self.varying[code] & CLUSTER_LABELS} - self.declared
         if clusters:
             self._refuse(copied, sorted(clusters)[0], "Two clusters answer")
@@ -189,6 +194,10 @@ class _Clashes:
         for code, commits in self._commits_of(owned).items():
             made.append(self._of_owners(code, commits))
             dropped += [at for ats in self.clashes[code].values() for at in ats]
+        for code in passed:
+            ats = [at for found in self.clashes[code].values() for at in found]
+            made.append(latest_begun(self.series.take(np.array(ats, np.int64))))
+            dropped += ats
         for code in self.parts:
             made.append(self._added(list(self.clashes[code].values())))
             dropped += [at for ats in self.clashes[code].values() for at in ats]
@@ -295,8 +304,8 @@ class _Clashes:
         lengths = [sum([self.lengths[at] for at in unit]) for unit in units]
         everything = self._span([at for unit in units for at in unit])
         enough = lengths[0] >= _COVERED_RATIO * max(lengths) and self._span(units[0]) >= _COVERED_RATIO * everything
-        surely_whole = len(units[0]) == 1 and self.whole[units[0][0]]
-        if enough and (surely_whole or not has_gap(self._samples(units[0])[0])):
+        gapless = len(units[0]) == 1 and self.whole[units[0][0]]
+        if enough and (gapless or not has_gap(self._samples(units[0])[0])):
             return None
         whole = self.series.take(np.array([at for unit in units for at in unit], np.int64))
         unit_of = np.repeat(np.repeat(np.arange(len(units)), [len(unit) for unit in units]), whole.lengths)
@@ -421,20 +430,6 @@ def _varying(
     if known is not None:
         known[key] = names
     return names
-
-
-def _whole_series(series: SeriesTable) -> list[bool]:
-    """Series that surely have no gap (`has_gap`), all at once; of the others it is not known yet."""
-    if not len(series):
-        return []
-    starts = series.starts
-    step = np.diff(series.ts_us, append=series.ts_us[-1])
-    last = starts + series.lengths - 1
-    longest, shortest = step.copy(), step.copy()
-    longest[last], shortest[last] = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    even = np.maximum.reduceat(longest, starts) <= GAP_INTERVALS * np.minimum.reduceat(shortest, starts).astype(float)
-    whole: list[bool] = (even & ~np.logical_or.reduceat(np.isnan(series.values), starts)).tolist()
-    return whole
 
 
 def _most_telling(one: _Source, other: _Source) -> str:

@@ -22,7 +22,7 @@ from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError, 
 from workbench.humanize import did_you_mean, listed, shell_word
 from workbench.profiles import load_profile, name_of
 from workbench.queues.kinds import Unjudged, unjudged_in
-from workbench.queues.systems import system_of
+from workbench.queues.systems import refuse_without_metrics, system_of
 from workbench.queues.views import GROUPS_SCHEMA, views_table
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster
@@ -107,6 +107,7 @@ def collect_series(cluster: Cluster, window: Window) -> Collected:
 
 
 def _check_prometheus(cluster: Cluster) -> None:
+    refuse_without_metrics(cluster, "Reading its metrics does")
     if cluster.prometheus is None:
         raise UsageError(
             f"The cluster {cluster.name!r} has no Prometheus in the settings.",

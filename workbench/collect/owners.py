@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workbench.samples import FloatArray, IntArray
+from workbench.collect.agreement import GAP_INTERVALS
+from workbench.samples import FloatArray, IntArray, SeriesTable
 
 # Labels of a metric that name whoever owns a partition.
 OWNER_LABELS = frozenset({
@@ -42,3 +43,20 @@ def owner_at(times: IntArray, commits: Sequence[tuple[IntArray, FloatArray]], *,
     order = np.argsort(moments, kind="stable")
     last = np.searchsorted(moments[order], times, side="right") - 1
     return np.where(last >= 0, owners[order][np.maximum(last, 0)], -1)
+
+
+def latest_begun(series: SeriesTable) -> SeriesTable:
+    """One series of several that follow each other: at each time the sample of the one that began last, or came back last."""
+    began = np.empty(len(series.ts_us), np.int64)
+    for start, length in zip(series.starts, series.lengths, strict=True):
+        times = series.ts_us[start : start + length]
+        steps = np.diff(times, prepend=times[0])
+        usual = float(np.median(steps[1:])) if length > 1 else 0.0
+        anew = (steps > GAP_INTERVALS * usual) | (np.arange(length) == 0)
+        began[start : start + length] = times[np.maximum.accumulate(np.where(anew, np.arange(length), 0))]
+    order = np.lexsort((began, series.ts_us))
+    times = series.ts_us[order]
+    kept = order[np.append(times[1:] != times[:-1], True)]
+    return SeriesTable(
+        series.names.slice(0, 1), np.array([len(kept)]), series.ts_us[kept], series.values[kept], series.flags[kept]
+    )

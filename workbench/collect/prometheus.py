@@ -28,6 +28,7 @@ from workbench.collect.copies import count_once
 from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.prometheus_errors import redirected, refusal
 from workbench.collect.selectors import LabelMatcher, matchers_of, one_of, to_promql
+from workbench.collect.wholes import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, MappingRule, Profile
 from workbench.samples import OF_A_MEMBER, STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
@@ -155,8 +156,8 @@ class PrometheusSource:
         sources: list[str],
     ) -> SeriesTable:
         """Series of a profile with one name for each metric, with their groups; notes on copies are added to `sources`."""
-        by_group = [rule for rule in profile.signals.values() if "group" in rule.labels]
-        others = [rule for rule in profile.signals.values() if "group" not in rule.labels]
+        by_group = [rule for _, rule in profile.rules() if "group" in rule.labels]
+        others = [rule for _, rule in profile.rules() if "group" not in rule.labels]
         found = self._collect(profile, by_group, window, groups=groups, topics=topics)
         if others and (len(found.series) or not by_group):
             named = found.series.names["topic"].drop_null()
@@ -168,7 +169,7 @@ class PrometheusSource:
             **self.members,
             **{to: self.members[of] for to, of in counted.aliases.items() if of in self.members},
         }
-        return with_groups(counted.series, profile, members, groups=groups)
+        return with_groups(Wholes(profile).of(counted.series), profile, members, groups=groups)
 
     @property
     def partial(self) -> tuple[str, ...]:
@@ -225,7 +226,7 @@ class PrometheusSource:
             SourceUnreachableError: if Prometheus does not answer.
         """
         known = {name for profile in self.profiles for name in profile.metrics()}
-        rules = [rule for profile in self.profiles for rule in profile.signals.values()]
+        rules = [rule for profile in self.profiles for _, rule in profile.rules()]
         known |= {metric for rule in rules for metric in rule.metrics}  # native histograms
         found = self.recent(known & (self.names(at=at) if among is None else among), at=at)
         return {name: series[0] for name, series in found.items()}

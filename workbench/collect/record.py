@@ -26,11 +26,12 @@ from workbench.collect.capture import (
 from workbench.collect.events import of_window
 from workbench.collect.join import groups_of_clients, with_derived_lag
 from workbench.collect.scrape import scrape
+from workbench.collect.wholes import Wholes
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty
 from workbench.humanize import plural
 from workbench.profiles import load_profile
-from workbench.queues.systems import system_of
+from workbench.queues.systems import refuse_without_metrics, system_of
 from workbench.queues.views import SOURCE as KAFKA_PROFILE
 from workbench.samples import SeriesTable, concat, most_trusted
 from workbench.settings import Cluster
@@ -61,10 +62,11 @@ class Recorder:
         groups: list[str] | None = None,
         thresholds: Thresholds | None = None,
     ) -> None:
+        refuse_without_metrics(cluster, "Recording does")
         if not cluster.metrics and cluster.bootstrap is None:
             raise UsageError(
                 f"The cluster {cluster.name!r} has no source to record.",
-                hint="Give it `bootstrap` or `metrics` in workbench.toml.",
+                hint=f"Give it {'`bootstrap` or ' if cluster.system == 'kafka' else ''}`metrics` in workbench.toml.",
             )
         require_empty(folder, what="recording")
         self._cluster = cluster
@@ -73,6 +75,7 @@ class Recorder:
         self._groups = groups
         self._thresholds = thresholds or Thresholds()
         self._profiles = [load_profile(name) for name in cluster.profiles]
+        self._wholes = [Wholes(it) for it in self._profiles]
         self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
         self._started = datetime.now(UTC)
         self._samples: list[pa.Table] = []
@@ -129,6 +132,7 @@ class Recorder:
             cluster=self._cluster.name,
             timeout_seconds=self._cluster.timeout_seconds,
             members={**self._members, **self._cluster.members},
+            wholes=self._wholes,
         )
         missing += unreachable
         # Kafka itself comes first: its values are more recent than any exporter's.

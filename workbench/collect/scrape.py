@@ -17,6 +17,7 @@ import urllib3
 from prometheus_client.parser import text_fd_to_metric_families
 
 from workbench.collect.join import with_groups
+from workbench.collect.wholes import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, Profile
 from workbench.samples import OF_A_MEMBER, SampleBatch, SeriesTable, concat_series, most_trusted
@@ -130,8 +131,14 @@ def scrape(
     cluster: str,
     timeout_seconds: float,
     members: Mapping[str, str] | None = None,
+    wholes: Sequence[Wholes] | None = None,
 ) -> tuple[SeriesTable, list[str]]:
-    """Scrape all pages once: series, and what is missing. `members` as for `join.with_groups`."""
+    """Scrape all pages once: series, and what is missing.
+
+    Args:
+        members: as for `join.with_groups`.
+        wholes: of the profiles, if they are scraped again and again.
+    """
     pages = fetch_all(urls, timeout_seconds=timeout_seconds)
     missing: list[str] = []
     found: list[list[SeriesTable]] = []
@@ -146,7 +153,7 @@ def scrape(
             missing.append(error.message)
     missing += left_out.words()
     by_profile = [
-        with_groups(concat_series(series), profile, members or {})
-        for profile, series in zip(profiles, zip(*found, strict=True), strict=False)
+        with_groups(whole.of(concat_series(series)), whole.profile, members or {})
+        for whole, series in zip(wholes or map(Wholes, profiles), zip(*found, strict=True), strict=False)
     ]
     return most_trusted(by_profile), missing

@@ -19,6 +19,17 @@ class KafkaTools:
         """See `Tools`."""
         return f"kafka-consumer-groups --bootstrap-server {self.brokers} --describe --group {shell_word(group)}"
 
+    def describe_members(self, group: str) -> str:
+        """See `Tools`."""
+        return f"{self.describe_group(group)} --members --verbose"
+
+    def commonest_keys(self, topic: str, partition: int) -> str:
+        """See `Tools`."""
+        return (
+            f"kcat -b {self.brokers} -C -q -t {shell_word(topic)} -p {partition} -o -1000 -e -f '%k\\n'"
+            " | sort | uniq -c | sort -rn | head -5"
+        )
+
     def set_retention(self, topic: str, milliseconds: int) -> str:
         """See `Tools`."""
         return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -23,6 +23,7 @@ from pydantic import (
     PrivateAttr,
     ValidationError,
     field_validator,
+    model_validator,
 )
 
 from workbench.errors import ConfigError
@@ -30,7 +31,7 @@ from workbench.humanize import did_you_mean
 from workbench.inputs import first_problem, read_within
 from workbench.places import profiles_dir
 from workbench.profiles.left_out import WHOLE, LeftOut
-from workbench.profiles.rule import MappingRule, Quality
+from workbench.profiles.rule import MappingRule, Quality, filled
 from workbench.signals import GROUP_STATES, SIGNALS, Grain
 
 __all__ = [
@@ -48,17 +49,15 @@ __all__ = [
     "parse_profile",
     "profile_names",
     "snake",
+    "system_among",
+    "why_absent",
 ]
 
 _NUMBER = re.compile(r"[0-9]{1,10}")  # str.isdigit also accepts "²" and "١"
-_PLACE = re.compile(r"\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
 _LAST_PARTITION = 2**31 - 1  # Kafka's own type
 _PROFILE_BYTES = 1 << 20
 # The processor of a metric that does not tell event types apart.
 EVERY_TYPE = "all"
-
-# The signal that may come as a mean and a count, instead of a histogram.
-IN_PARTS = "process_time"
 
 # Signals whose series may be those of a topic as a whole, as exporters sum them up: they count as its only partition.
 _OF_TOPICS = ("consumer_lag", "committed_offset", "log_end_offset")
@@ -104,7 +103,11 @@ class Profile(BaseModel):
     no_replicas: str | None = Field(default=None, max_length=200)
     # By how much its values are late when they arrive, in seconds: a service that publishes one a minute, some minutes later.
     late_seconds: float = Field(default=0.0, ge=0, le=3600)
+    # The queue that it is about: commands of findings are those of its tools.
+    system: Literal["kafka", "rocketmq"] = "kafka"
     signals: dict[str, MappingRule]
+    # Signals that no version of the exporter has, each with the reason, as a sentence.
+    absent: dict[str, str] = {}
     _index: dict[str, list[tuple[str, MappingRule, str]]] = PrivateAttr(default_factory=dict)
     _generation: dict[str, int] = PrivateAttr(default_factory=dict)
 
@@ -113,9 +116,18 @@ class Profile(BaseModel):
     def _known_signals(cls, signals: dict[str, MappingRule]) -> dict[str, MappingRule]:
         if unknown := signals.keys() - SIGNALS.keys():
             raise ValueError(f"{sorted(unknown)[0]!r} is not a signal")
-        if odd := [name for name, rule in signals.items() if rule.parts and name != IN_PARTS]:
-            raise ValueError(f"{odd[0]!r} cannot be read in parts; {IN_PARTS} can")
+        for name, rule in signals.items():
+            for it in rule.each():
+                it.check_parts(name)
         return signals
+
+    @model_validator(mode="after")
+    def _no_signal_both_ways(self) -> Profile:
+        if unknown := self.absent.keys() - SIGNALS.keys():
+            raise ValueError(f"{sorted(unknown)[0]!r} is not a signal")
+        if both := self.absent.keys() & self.signals.keys():
+            raise ValueError(f"{sorted(both)[0]!r} has a metric, so it is not absent")
+        return self
 
     def quality(self, signal: str) -> Quality:
         """Quality of a signal in this profile."""
@@ -129,15 +141,21 @@ class Profile(BaseModel):
     def model_post_init(self, _context: Any) -> None:
         """Index the series names once."""
         names = self._index
-        for signal, rule in self.signals.items():
+        for signal, rule in self.rules():
             for name, stat, generation in rule.exported(SIGNALS[signal].kind):
                 names.setdefault(name, []).append((signal, rule, stat))
                 self._generation[name] = generation
 
+    def rules(self) -> Iterator[tuple[str, MappingRule]]:
+        """Every rule with its signal: of a signal that has several, each."""
+        for signal, rule in self.signals.items():
+            for it in rule.each():
+                yield signal, it
+
     @property
     def names_of_a_metric(self) -> int:
         """The largest number of names of one metric."""
-        return max((len(rule.metrics) for rule in self.signals.values()), default=1)
+        return max((len(rule.metrics) for _, rule in self.rules()), default=1)
 
     def generations(self) -> tuple[Profile, ...]:
         """This profile with one name for each metric: first the preferred names, then those of `also`, where there are any."""
@@ -146,7 +164,9 @@ class Profile(BaseModel):
         found = []
         for at in range(self.names_of_a_metric):
             rules = {
-                signal: rule.model_copy(update={"metric": rule.metrics[at], "also": ()})
+                signal: rule.model_copy(
+                    update={"metric": rule.metrics[at], "also": (), **({} if at == 0 else {"beside": ()})}
+                )
                 for signal, rule in self.signals.items()
                 if at < len(rule.metrics)
             }
@@ -159,7 +179,7 @@ class Profile(BaseModel):
         if known is None:
             return None
         signal, rule, stat = known
-        canonical: dict[str, Any] = dict(rule.constants)
+        canonical: dict[str, Any] = {name: filled(text, labels) for name, text in rule.constants.items()}
         for name, theirs in rule.labels.items():
             value: Any = labels.get(theirs)
             if value is not None and not _is_text(value):
@@ -169,7 +189,7 @@ class Profile(BaseModel):
                     return _unreadable(left_out, metric, theirs, value, wanted="partition")
                 value = int(value)
             elif name == "member" and value is not None:
-                value = value if self.member_form is None else _filled(self.member_form, labels)
+                value = value if self.member_form is None else filled(self.member_form, labels)
             canonical[name] = value
         if signal in _OF_TOPICS and canonical.get("partition") is None:
             canonical["partition"] = WHOLE
@@ -201,10 +221,6 @@ class Profile(BaseModel):
         # A count is a number of observations, whatever their unit.
         scale = 1.0 if stat in ("bucket", "count", "batch") else rule.scale
         return Meaning(signal, canonical, stat, le, scale, state, self._generation[metric])
-
-
-def _filled(form: str, labels: Mapping[str, str]) -> str:
-    return _PLACE.sub(lambda place: labels.get(place[1], ""), form)
 
 
 def _unreadable(left_out: LeftOut | None, metric: str, label: str, value: str | None, *, wanted: str) -> Meaning | None:
@@ -349,3 +365,13 @@ def known_profiles(names: Iterable[str] = ()) -> list[Profile]:
     wanted = dict.fromkeys([*profile_names(), *own_profiles(), *names])
     found = {profile.name: profile for profile in map(load_profile, wanted)}
     return list(found.values())
+
+
+def system_among(profiles: Sequence[Profile]) -> str:
+    """The queue that these profiles are about: Kafka, if none says another one."""
+    return next((it.system for it in profiles if it.system != "kafka"), "kafka")
+
+
+def why_absent(signal: str, profiles: Sequence[Profile]) -> str | None:
+    """Why the exporters of these profiles do not have a signal, if one of the profiles knows."""
+    return next((f"{it.title}: {it.absent[signal]}" for it in profiles if signal in it.absent), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from workbench.humanize import listed
-from workbench.profiles import MappingRule, Profile, Quality
+from workbench.profiles import MappingRule, Profile, Quality, why_absent
 from workbench.signals import SIGNALS, Kind
 
 # Labels of one recent series for each exported series name.
@@ -144,8 +144,10 @@ def coverage(fits: Sequence[Fit]) -> dict[str, tuple[Quality, str | None]]:
     return found
 
 
-def what_to_add(signal: str, profiles: Sequence[Profile]) -> str:
-    """Say which exporter could provide a signal."""
+def what_to_add(signal: str, profiles: Sequence[Profile], *, fitting: Sequence[Profile] = ()) -> str:
+    """Say which exporter could provide a signal; or why there is none, for the queue that the profiles that fit are about."""
+    if (reason := why_absent(signal, fitting)) is not None:
+        return reason
     givers = [
         p.name for p in profiles if p.quality(signal) is not Quality.ABSENT and p.name not in ("runtime", "group_state")
     ]

@@ -1,4 +1,4 @@
-"""One rule of a profile: where a signal comes from."""
+"""Rules of a profile: which metric is which signal, and how its series are read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from workbench.samples import LABEL_COLUMNS
-from workbench.signals import Kind
+from workbench.signals import SIGNALS, Kind, ProcessingOutcome
 
 _FIRST = r"\1"
+_PLACE = re.compile(r"\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
+# Signals that may come as several metrics, and what each of these may be.
+_IN_PARTS: dict[str, tuple[str, ...]] = {
+    "process_time": ("mean", "batch", "count"),
+    "processed": tuple(map(str, ProcessingOutcome)),
+}
 
 
 class Quality(StrEnum):
@@ -26,7 +32,7 @@ class Quality(StrEnum):
 MetricName = Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
 
 
-Part = Literal["mean", "batch", "count"]
+Part = Literal["mean", "batch", "count", "ok", "retry", "failed", "timeout", "dead", "skip"]
 
 
 class MappingRule(BaseModel):
@@ -39,13 +45,18 @@ class MappingRule(BaseModel):
         labels: canonical label to the exporter's label.
         stat_label: an exporter's label whose value becomes `stat` (outcomes).
         scale: factor from the metric's unit to the signal's unit.
-        constants: canonical labels with a fixed value, where the exporter has no label for them.
+        constants: canonical labels with a fixed value, where the exporter has no label for them, or one made of its labels, such as
+            "%DLQ%{group}".
         where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings: the first rule
             of the profile whose pattern matches counts).
         only_with: labels without which a series is not meant: an exporter may write a count and its percentiles under one name.
         state_label: for a group's state, the label with its name; the series with the value 1, or the only one, counts.
         parts: for a duration without a histogram, the metrics that tell it: `mean` of a call lately, `batch` (mean records in a call;
-            without it, one), `count` (of records, a counter). Of several names, the exporter has one.
+            without it, one), `count` (of records, a counter); for outcomes, the metric of each. Of several names, the exporter has one.
+        per_second: the counts are told as rates, and are added up over the time between two samples.
+        passing: labels that change with what the metric describes. The series that began last counts; an exporter may show the one
+            before for a while.
+        beside: rules for more series of the signal, which have another name and other labels.
         kinds: for a signal that the exporter tells by a metric for each kind, kind (`stat`) to the metric's name, instead of `metric`.
         stats: pattern to kind, for the values of `stat_label`: the first one that matches in full counts, `\\1` is its first group, and
             a value that matches none is not meant.
@@ -64,6 +75,9 @@ class MappingRule(BaseModel):
     parts: dict[Part, tuple[MetricName, ...]] = {}
     kinds: dict[str, MetricName] = {}
     stats: dict[str, str] = {}
+    per_second: bool = False
+    passing: tuple[str, ...] = ()
+    beside: tuple[MappingRule, ...] = ()
     scale: float = 1.0
     quality: Quality = Quality.EXACT
     note: str = ""
@@ -100,9 +114,7 @@ class MappingRule(BaseModel):
         return {name: (metrics,) if isinstance(metrics, str) else metrics for name, metrics in value.items()}
 
     @model_validator(mode="after")
-    def _mean_and_count(self) -> MappingRule:
-        if self.parts and not {"mean", "count"} <= self.parts.keys():
-            raise ValueError("parts needs a mean and a count: a mean of how many records, nobody knows")
+    def _named_once(self) -> MappingRule:
         if (self.parts or self.kinds) and self.also:
             raise ValueError("parts and kinds list the names themselves, so there is no also")
         if self.kinds and (self.parts or self.stat_label):
@@ -110,6 +122,33 @@ class MappingRule(BaseModel):
         if self.stats and self.stat_label is None:
             raise ValueError("stats needs the stat_label whose values it reads")
         return self
+
+    def check_parts(self, signal: str) -> None:
+        """Refuse parts and rates that a signal cannot have.
+
+        Raises:
+            ValueError: saying which.
+        """
+        if self.per_second and SIGNALS[signal].kind is Kind.GAUGE:
+            raise ValueError(f"{signal!r} counts nothing, so it is not told per second")
+        if not self.parts:
+            return
+        if signal not in _IN_PARTS:
+            raise ValueError(f"{signal!r} cannot be read in parts; {' and '.join(_IN_PARTS)} can")
+        if odd := sorted(self.parts.keys() - set(_IN_PARTS[signal])):
+            raise ValueError(f"{odd[0]!r} is no part of {signal!r} (use: {', '.join(_IN_PARTS[signal])})")
+        if signal == "process_time" and not {"mean", "count"} <= self.parts.keys():
+            raise ValueError("parts needs a mean and a count: a mean of how many records, nobody knows")
+
+    def each(self) -> tuple[MappingRule, ...]:
+        """This rule, and those beside it."""
+        return (self, *self.beside)
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The exporter's labels that have a meaning."""
+        made = {name for text in self.constants.values() for name in _PLACE.findall(text)}
+        return frozenset({*self.labels.values(), *made, *filter(None, (self.stat_label, self.state_label))})
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -141,3 +180,8 @@ class MappingRule(BaseModel):
             ends = ("bucket", "sum", "count")
             return [(f"{it}_{end}", end, place) for place, it in enumerate(self.metrics) for end in ends]
         return [(it, "value", place) for place, it in enumerate(self.metrics)]
+
+
+def filled(form: str, labels: Mapping[str, str]) -> str:
+    """A text with the exporter's labels in its places, such as "{thread_id}-consumer"; a label that is not there is empty."""
+    return _PLACE.sub(lambda place: labels.get(place[1], ""), form)

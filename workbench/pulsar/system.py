@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from workbench.errors import UsageError
 from workbench.queues.gateway import Gateway
+from workbench.queues.systems import not_there
 from workbench.settings import Cluster
 
 if TYPE_CHECKING:
@@ -30,30 +30,23 @@ class PulsarSystem:
         Raises:
             UsageError: always, as all that follow.
         """
-        _not_yet(cluster, "Replay and looking up positions do")
+        raise not_there(cluster, "Looking up positions does")
 
     def counter(self, cluster: Cluster) -> CountRecords:
         """Not yet; see `gateway`."""
-        _not_yet(cluster, "Counting records does")
+        raise not_there(cluster, "Counting records does")
 
     def read_records(self, spark: SparkSession, cluster: Cluster, *_: Any, **__: Any) -> DataFrame:  # noqa: ARG002
         """Not yet; see `gateway`."""
-        _not_yet(cluster, "Reading records does")
+        raise not_there(cluster, "Reading records does")
 
     def letters(self, cluster: Cluster, *_: Any, **__: Any) -> Any:
         """Not yet; see `gateway`."""
-        _not_yet(cluster, "Reading dead letters does")
+        raise not_there(cluster, "Reading dead letters does")
 
     def letter_queue(self, cluster: Cluster) -> Any:
         """Not yet; see `gateway`."""
-        _not_yet(cluster, "Redrive of dead letters does")
-
-
-def _not_yet(cluster: Cluster, what: str) -> NoReturn:
-    raise UsageError(
-        f"{what} not work on a Pulsar yet: {cluster.name!r} is one.",
-        hint="What works: workbench triage --cluster CLUSTER, workbench snapshot --cluster CLUSTER, and workbench pulsar --help",
-    )
+        raise not_there(cluster, "Redrive of dead letters does")
 
 
 SYSTEM: System = PulsarSystem()

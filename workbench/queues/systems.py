@@ -15,8 +15,24 @@ from workbench.settings import Cluster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SYSTEMS = {"kafka": "workbench.kafka.system", "pulsar": "workbench.pulsar.system"}  # each has SYSTEM
-_ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}
+SYSTEMS = {
+    "kafka": "workbench.kafka.system",
+    "pulsar": "workbench.pulsar.system",
+    "rocketmq": "workbench.rocketmq.refusals",
+}  # each has SYSTEM
+_ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}  # a queue without one refuses by itself
+
+# What cannot be done there, and what can; `{what}` is a phrase with its verb, such as "Recording does".
+_REFUSALS = {
+    "pulsar": (
+        "{what} not work on a Pulsar yet: {name!r} is one.",
+        "What works: workbench triage --cluster CLUSTER, workbench snapshot --cluster CLUSTER, and workbench pulsar --help",
+    ),
+    "rocketmq": (
+        "{what} not work on a RocketMQ, which Workbench knows by its metrics alone: {name!r} is one.",
+        "What works: workbench triage --cluster CLUSTER, and workbench report run health --cluster CLUSTER",
+    ),
+}
 
 # Counts the records in offset ranges, in this process.
 CountRecords = Callable[[Mapping[Partition, tuple[int, int]]], Mapping[Partition, int]]
@@ -48,13 +64,33 @@ class System(Protocol):
         """`redrive.ports.LetterQueue` of a cluster."""
 
 
+def not_there(cluster: Cluster, what: str) -> UsageError:
+    """Error of something that does not work on the queue of a cluster, which is not a Kafka.
+
+    Args:
+        what: with its verb, such as "Recording does".
+    """
+    text, hint = _REFUSALS[cluster.system]
+    return UsageError(text.format(what=what, name=cluster.name), hint=hint)
+
+
+def refuse_without_metrics(cluster: Cluster, what: str) -> None:
+    """Refuse what reads a cluster's metrics, if this queue's are not read.
+
+    Raises:
+        UsageError: as `not_there`.
+    """
+    if cluster.system == "pulsar":
+        raise not_there(cluster, what)
+
+
 def system_of(cluster: Cluster) -> System:
     """The queue of a cluster.
 
     Raises:
         UsageError: if the settings have no address of it.
     """
-    if cluster.address is None:
+    if cluster.address is None and cluster.system in _ADDRESSES:
         raise UsageError(
             f"The cluster {cluster.name!r} has no {_ADDRESSES[cluster.system]} in the settings.",
             hint="Add it to workbench.toml.",

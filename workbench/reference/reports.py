@@ -9,7 +9,7 @@ from pydantic import Field
 from workbench.reference.documents import UnjudgedDocument, WindowTimes
 from workbench.report.runs.record import RunRecord
 from workbench.serve.shapes import Answered
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict import AnyVerdict, State
 
 
 class ErrorBudget(Answered):
@@ -35,10 +35,11 @@ class HealthLineDocument(Answered):
     topic: str
     kind: str | None
     state: State
-    verdict: Verdict
+    verdict: AnyVerdict
     headline: str
     time_lag_seconds: float | None
     lag_messages: int | None
+    lag_entries: int | None
     trend: str | None
     news: str | None
     lagging_since: str | None

@@ -21,8 +21,9 @@ from workbench.masking import remember, secrets_in_url
 from workbench.report.result import NEWS
 from workbench.report.terminal import to_runbook
 from workbench.triage.leaves import leaf_of
+from workbench.triage.pulsar.pulsar_order import LEAVES
 from workbench.triage.settle import WAITING
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict import PulsarVerdict, Verdict
 from workbench.web import WebSession, cause
 
 ATTEMPTS = 3
@@ -34,6 +35,11 @@ _CHAT_LINES = 20  # a chat's message has room for about 3,000 characters
 
 Document = Mapping[str, Any]
 Sleep = Callable[[float], None]
+
+
+def _shipped_runbook(verdict: str) -> str:
+    leaf = leaf_of(Verdict(verdict)) if verdict in set(Verdict) else LEAVES[PulsarVerdict(verdict)]
+    return leaf.runbook or ""
 
 
 def alerts_of(
@@ -48,7 +54,7 @@ def alerts_of(
     for line in _sick(document):
         if line.get("muted"):
             continue
-        shipped = leaf_of(Verdict(line["verdict"])).runbook or ""
+        shipped = _shipped_runbook(line["verdict"])
         runbook = line.get("runbook") or shipped
         found.append(
             {

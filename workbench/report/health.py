@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
-from workbench.humanize import count, duration, percent, plural, printable
+from workbench.humanize import count, counted, duration, percent, plural, printable
 from workbench.report.arrivals import StreamLine
 from workbench.report.broker_lines import BrokerLine
 from workbench.report.budget import SHORTEST_SECONDS, Budget
@@ -266,6 +266,7 @@ def _line_json(line: HealthLine) -> dict[str, Any]:
         "headline": it.headline,
         "time_lag_seconds": it.time_lag.seconds,
         "lag_messages": it.lag_messages,
+        "lag_entries": it.lag_entries,
         "trend": line.trend,
         "news": line.news,
         "lagging_since": line.lagging_since.isoformat() if line.lagging_since is not None else None,
@@ -371,7 +372,9 @@ def overview(health: Health, *, most: int = 30) -> str:
             str(line.finding.state).replace("_", " "),
             str(line.finding.verdict),
             line.finding.time_lag.words,
-            count(line.finding.lag_messages),
+            count(line.finding.lag_messages)
+            if line.finding.lag_entries is None
+            else counted(line.finding.lag_entries, "entry", "entries"),
             line.trend or "-",
             line.finding.kind or "-",
             f"{printable(line.finding.group)} ← {printable(line.finding.topic)}",

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from workbench.errors import WorkbenchError
 from workbench.inputs import read_within
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict import AnyVerdict, State
 
 SCHEMA = "workbench.health/1"
 NEWS = ("new", "worse", "still", "fixed")  # what a reader wants to know first, in this order
@@ -37,7 +37,7 @@ class _Line(_Part):
     group: str
     topic: str
     state: State
-    verdict: Verdict
+    verdict: AnyVerdict
     headline: str
     time_lag_seconds: float | None = Field(allow_inf_nan=False)
 

@@ -31,6 +31,13 @@ def see_the_source(it: Subject) -> Action:
             command=f"workbench profiles check --capture {shell_word(str(it.recording.folder))}",
             verify="you know which signal is missing, and can record it the next time",
         )
+    if it.system != "kafka":
+        return Action(
+            title="Check whether the metrics target is up; meanwhile ask the queue with its own tool",
+            command=it.describe,
+            verify="it shows how far the group is, and question 1 is answered with yes again",
+            checks=(Check("lag_known_partitions", ">", 0),),
+        )
     return Action(
         title="Check whether the metrics target is up; meanwhile ask Kafka itself",
         command=f"workbench snapshot --cluster {shell_word(it.cluster)} --group {shell_word(it.group)}",
@@ -40,10 +47,15 @@ def see_the_source(it: Subject) -> Action:
 
 
 def offered(it: Subject, actions: Iterable[Action]) -> Iterator[Action]:
-    """Actions with the commands that can be run here: a recording does not go on, so nothing waits for its next sample."""
+    """Actions with the commands that can be run here.
+
+    A recording does not go on, so nothing waits for its next sample; and what asks Kafka does not work elsewhere.
+    """
     for action in actions:
-        waits = it.recording is not None and (action.command or "").endswith(" --watch")
-        yield replace(action, command=None) if waits else action
+        command = action.command or ""
+        waits = it.recording is not None and command.endswith(" --watch")
+        asks = it.system != "kafka" and command.startswith("workbench replay ")
+        yield replace(action, command=None) if waits or asks else action
 
 
 def keep_longer(it: Subject, title: str, verify: str, *checks: Check) -> Action:
@@ -122,12 +134,4 @@ def more_threads(row: SubscriptionFeatures, names: set[str], title: str) -> Acti
         kind="scale_processors",
         parameters={"processors": sorted(names), "threads": threads},
         checks=(Check("queues", "<", row.limits.queue_fill_ratio, field="fill", items=tuple(sorted(names))),),
-    )
-
-
-def commonest_keys(it: Subject, partition: int) -> str:
-    """Shell command that counts the keys of a partition's last 1,000 records."""
-    return (
-        f"kcat -b {it.brokers} -C -q -t {shell_word(it.topic)} -p {partition} -o -1000 -e -f '%k\\n'"
-        " | sort | uniq -c | sort -rn | head -5"
     )

@@ -190,11 +190,12 @@ def actions_of(
         return [Action(title=title, command=tools.list_quotas(), verify="the groups that are held up catch up")]
 
     def action(
-        clients: Collection[str], title: str, verify: str, command: Callable[[str], str], to: float | None
+        clients: Collection[str], title: str, verify: str, command: Callable[[str], str | None], to: float | None
     ) -> Action:
         words = [shell_word(it) for it in clients]
-        variable = '"$id"'
-        each = command(words[0]) if len(words) == 1 else f"for id in {' '.join(words)}; do {command(variable)}; done"
+        each = command(words[0] if len(words) == 1 else '"$id"')
+        if each is not None and len(words) > 1:
+            each = f"for id in {' '.join(words)}; do {each}; done"
         parameters = {"clients": list(clients), "writes": writes, "bytes_per_second": to}
         return Action(title=title, command=each, verify=verify, parameters=parameters)
 

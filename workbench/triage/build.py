@@ -9,7 +9,7 @@ from datetime import datetime
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import duration, significant
 from workbench.numbers import LOSS_SECONDS
-from workbench.profiles import Profile, Quality, load_profile, profile_names
+from workbench.profiles import Profile, Quality, load_profile, profile_names, system_among, why_absent
 from workbench.profiles.fit import what_to_add
 from workbench.queues.kinds import cannot_judge
 from workbench.signals import SIGNALS
@@ -61,7 +61,7 @@ def build_finding(
     sizing = leaf.sizing(row)
     at_risk = _is_at_risk(row, leaf.state)
     loss = f"Retention deletes unread messages in about {duration(row.loss_seconds)}. " if at_risk else ""
-    subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, recording)
+    subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, recording, system_among(profiles))
     return Finding(
         cluster=row.cluster,
         group=row.group,
@@ -266,6 +266,8 @@ def _how_to_get(signal: str, profiles: Sequence[Profile]) -> Missing:
         name, metric = giving[0].name, giving[0].signals[signal].metric
         words = f"The profile {name} reads it from {metric}, which has no series in this window. Is its target up?"
         return Missing(signal=signal, how_to_get_it=words, profile=name, metric=metric)
+    if (reason := why_absent(signal, profiles)) is not None:
+        return Missing(signal=signal, how_to_get_it=reason)
     how = what_to_add(signal, [load_profile(name) for name in profile_names()])
     words = f"No profile in use has this signal: {definition.help} {how[0].upper()}{how[1:]}."
     return Missing(signal=signal, how_to_get_it=words)

@@ -29,7 +29,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subscription that the commands target."""
+    """The subscription that the commands target; `system`: of `queues.systems`."""
 
     cluster: str
     group: str
@@ -37,6 +37,7 @@ class Subject:
     since: datetime | None = None
     bootstrap: str | None = None
     recording: Recording | None = None
+    system: str = "kafka"
 
     @property
     def brokers(self) -> str:
@@ -46,7 +47,7 @@ class Subject:
     @property
     def tools(self) -> Tools:
         """Commands of the queue's own tools."""
-        return tools_of(self.brokers)
+        return tools_of(self.brokers, system=self.system)
 
     @property
     def when(self) -> str:
@@ -74,10 +75,10 @@ class Subject:
 
     @property
     def describe(self) -> str:
-        """Command for Kafka's own view of the group."""
+        """Command for the queue's own view of the group."""
         return self.tools.describe_group(self.group)
 
     @property
     def members(self) -> str:
-        """Command for Kafka's own view of the members."""
-        return f"{self.describe} --members --verbose"
+        """Command for the queue's own view of the members."""
+        return self.tools.describe_members(self.group)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.api.look import judge
+from workbench.api.look import dispatched, judge
 from workbench.api.measure import measure
 from workbench.api.requests import Measurements, Times
 from workbench.api.run_progress import StepNote
@@ -67,6 +67,9 @@ def look(inputs: Inputs, work: PanelWork, *, first: Callable[[Capture, Window], 
         times=Times(since=inputs.since or None, until=inputs.until or None),
     )
     steps = _Steps(work)
+    if (now := dispatched(request, progress=steps)) is not None:  # a Pulsar: there is no window to draw
+        work.step("Drawing")
+        return Looked(capture=now.capture, result=now.triage)
     found = measure(request, progress=steps)
     work.show(lambda: first(found.capture, found.window))
     judged = judge(found, request, progress=steps)

@@ -69,13 +69,20 @@ def health_parameters(
         raise UsageError(
             "Give either --cluster or --capture.", hint="A cluster from workbench.toml, or the folder of a capture."
         )
+    is_now = False
     if capture is not None:
         window = read_info(capture).window
         anchor, first = window.end, window.baseline_start
     else:
         settings = load_settings(config)
         config, found = settings.file, settings.cluster(cluster or "")
-        if found.prometheus is None:
+        is_now = found.system == "pulsar"
+        if is_now and (since is not None or until is not None):
+            raise UsageError(
+                f"{found.name!r} is judged as it is now: --since and --until need a history, which is not read of a Pulsar.",
+                hint="Leave them out: the report is of the moment at which it runs.",
+            )
+        if found.prometheus is None and not is_now:
             raise UsageError(
                 f"The cluster {found.name!r} has no Prometheus in the settings, and a report needs past measurements.",
                 hint="Record it with `workbench watch`, then report on that with --capture.",
@@ -92,7 +99,7 @@ def health_parameters(
         return HealthParameters(
             cluster=cluster or "",
             capture=str(capture.resolve()) if capture is not None else "",
-            since=start.isoformat(),
+            since="" if is_now else start.isoformat(),
             until=end.isoformat(),
             config=str(config.resolve()) if config is not None else "",
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from workbench.humanize import plural, printable
 from workbench.numbers import MOST
-from workbench.triage.actions import commonest_keys
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
@@ -72,7 +71,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Find the key that fills queue {printable(queue.queue)} of {printable(name)}, and its producer",
-            command=commonest_keys(it, worst.partition),
+            command=it.tools.commonest_keys(it.topic, worst.partition),
             verify="you know the key, and whether its events must stay in order",
         ),
         Action(

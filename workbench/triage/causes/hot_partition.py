@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from workbench.humanize import count, counted, listed, numbered, plural
 from workbench.numbers import APART, FAR, MORE
-from workbench.triage.actions import commonest_keys
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_least
@@ -89,7 +88,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Find the keys that go to partition {listed(hot)}, and whether they can be spread",
-            command=commonest_keys(it, hot[0]),
+            command=it.tools.commonest_keys(it.topic, hot[0]),
             verify="you know the keys",
         ),
         Action(
