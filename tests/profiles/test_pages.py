@@ -120,7 +120,7 @@ def test_what_to_add_names_who_gives_it() -> None:
     profiles = [load_profile(it) for it in profile_names()]
     assert "wb_process_time_seconds" in what_to_add("process_time", profiles)
     assert "no known exporter" in what_to_add("fetch_latency", profiles)
-    assert what_to_add("request_time", profiles) == "the profile jmx_kafka_broker has it"
+    assert what_to_add("remote_reader_idle", profiles) == "the profile jmx_kafka_broker has it"
     own = load_profile("runtime").signals
     for signal in SIGNALS:
         assert ("runtime exports it" in what_to_add(signal, profiles)) <= (signal in own), signal
