@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,19 @@ _PARTS = {
     "judged": ("audit", "evaluation", "features", "history", "triage"),
     "journey": ("lab",),
 }
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Whether the expression of markers can select nothing in a folder: it is not even imported, as each part would import all."""
+    expression, folder = config.option.markexpr, collection_path.name
+    if (
+        collection_path.parent != Path(__file__).parent
+        or not collection_path.is_dir()
+        or re.search(r"\bor\b|[()]", expression)
+    ):
+        return None
+    asked = [(_PARTS[word], not negated) for negated, word in re.findall(r"(not )?(\w+)", expression) if word in _PARTS]
+    return any((folder in folders) != wanted for folders, wanted in asked) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
