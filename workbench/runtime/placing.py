@@ -14,7 +14,7 @@ from workbench.runtime.delay import DelayQueue
 from workbench.runtime.event import Event
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.partition import EventTarget
-from workbench.runtime.processors import Processors, Slot, queue_index
+from workbench.runtime.processors import Processors, Slot
 
 
 class Placing:
@@ -84,7 +84,7 @@ class Placing:
                 self._metrics.undecodable.labels(self._group, event.record.topic).inc()
                 self._give_up(event, "no_processor")
                 continue
-            slot = pool.slots[queue_index(event.lane, len(pool.slots))]
+            slot = pool.slot_for(event.lane)
             if slot in held:
                 self._hold(slot, event)  # behind the other events without room, or it would overtake one of its key
             elif (batch := batches.get(slot)) is not None:
