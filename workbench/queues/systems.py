@@ -74,6 +74,38 @@ def not_there(cluster: Cluster, what: str) -> UsageError:
     return UsageError(text.format(what=what, name=cluster.name), hint=hint)
 
 
+class NotThere:
+    """A `System` of which nothing works yet: each adapter is a refusal, and a queue's own has what works in its place."""
+
+    def observer(self, cluster: Cluster, *, seconds: float | None = None) -> Any:  # noqa: ARG002 - the port's
+        """Refuse.
+
+        Raises:
+            UsageError: always, as all that follow.
+        """
+        raise not_there(cluster, "Asking the queue itself for its groups does")
+
+    def gateway(self, cluster: Cluster) -> Any:
+        """See `observer`."""
+        raise not_there(cluster, "Looking up positions does")
+
+    def counter(self, cluster: Cluster) -> Any:
+        """See `observer`."""
+        raise not_there(cluster, "Counting records does")
+
+    def read_records(self, spark: Any, cluster: Cluster, *_: Any, **__: Any) -> Any:  # noqa: ARG002 - the port's
+        """See `observer`."""
+        raise not_there(cluster, "Reading records does")
+
+    def letters(self, cluster: Cluster, *_: Any, **__: Any) -> Any:
+        """See `observer`."""
+        raise not_there(cluster, "Reading dead letters does")
+
+    def letter_queue(self, cluster: Cluster) -> Any:
+        """See `observer`."""
+        raise not_there(cluster, "Redrive of dead letters does")
+
+
 def refuse_without_metrics(cluster: Cluster, what: str) -> None:
     """Refuse what reads a cluster's metrics, if this queue's are not read.
 
