@@ -94,8 +94,6 @@ def state_of(
     Raises:
         EvidenceError: if no layer has told anything of the period. SourceUnreachableError: if the rows cannot be read.
     """
-    from workbench.audit.gate import LatencyLimit
-
     first, last = instant_ms(since), instant_ms(until)
     mine = ledger.within(since_ms=first, until_ms=last)
     mine.frame.cache()  # several questions, one ledger
@@ -110,11 +108,11 @@ def state_of(
                 hint=f"It is from {iso_instant(first)} to {iso_instant(last)}. See: docs/audit.md",
             )
         silent = _silent(ledger, first, last)
-        limit, times = ledger.limit_ms, ledger.times_to_last(since_ms=first, until_ms=last)
+        untold, times = ledger.untold, ledger.times_to_last(since_ms=first, until_ms=last)
         layers, order = set(ledger.settings.layers), [edge for _, _, edge, _ in ledger.shape.sides()]
         streams = []
         for stream in sorted({it for it, _ in sums} | unheard.keys() | silent.keys()):
-            slow = times.get(stream, None if limit is None else LatencyLimit(limit_ms=limit, p99_ms=None, records=0))
+            slow = times.get(stream, untold)
             too_slow, words = (slow.problem() if slow is not None else None) or (False, None)
             edges = [sums[stream, edge] for edge in dict.fromkeys(order) if (stream, edge) in sums]
             streams.append(

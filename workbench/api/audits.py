@@ -106,7 +106,7 @@ class AuditLedger:
         return judge(
             rows,
             chosen,
-            self._latency(stream, since_ms, until_ms),
+            self.times_to_last(since_ms=since_ms, until_ms=until_ms, stream=stream).get(stream, self.untold),
             unheard=[edge for edge, _, _ in self.shape.between() if edge not in told],
             unfinished=[edge for edge, at in sorted(told.items()) if at is None or at < over],
         )
@@ -133,37 +133,30 @@ class AuditLedger:
         """Number of windows by arrival."""
         return {row["arrival"]: row["count"] for row in self._collected(self._of(stream).groupBy("arrival").count())}
 
-    def _latency(self, stream: str, since_ms: int, until_ms: int) -> LatencyLimit | None:
+    @property
+    def untold(self) -> LatencyLimit | None:
+        """The limit of the time to the last layer, of a stream whose times no row tells; None: it is not judged."""
         from workbench.audit.gate import LatencyLimit
 
-        limit_ms = self.limit_ms
-        if limit_ms is None:
-            return None
-        found = self.times_to_last(since_ms=since_ms, until_ms=until_ms, stream=stream)
-        return found.get(stream, LatencyLimit(limit_ms=limit_ms, p99_ms=None, records=0))
-
-    @property
-    def limit_ms(self) -> int | None:
-        """How long 99 of 100 records may take to the last layer; None: it is not judged."""
         limit = self.settings.latency_p99
-        return None if limit is None else round(1000 * limit.total_seconds())
+        if limit is None:
+            return None
+        return LatencyLimit(limit_ms=round(1000 * limit.total_seconds()), p99_ms=None, records=0)
 
     def times_to_last(self, *, since_ms: int, until_ms: int, stream: str | None = None) -> dict[str, LatencyLimit]:
         """By stream, how long records of windows that begin in [since, until) take to the last layer; empty if it is not judged."""
         from pyspark.sql import functions as f
 
-        from workbench.audit.gate import LatencyLimit
         from workbench.audit.latency import latencies
 
-        limit_ms = self.limit_ms
-        if limit_ms is None:
+        if (untold := self.untold) is None:
             return {}
         mine = self.source.where(f.col("layer") == f.lit(self.settings.layers[-1]))
         mine = mine if stream is None else mine.where(f.col("stream") == f.lit(stream))
         within = mine.where(f"exists(windows, it -> it.start_ms >= {since_ms} AND it.start_ms < {until_ms})")
         found = self._collected(latencies(within.where("point = 'in'")).where("since = 'created'"))
         return {
-            row["stream"]: LatencyLimit(limit_ms=limit_ms, p99_ms=row["p99_ms"], records=row["records"])
+            row["stream"]: replace(untold, p99_ms=row["p99_ms"], records=row["records"])
             for row in found
         }
 
