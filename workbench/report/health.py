@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
-from workbench.humanize import count, counted, duration, percent, plural, printable
+from workbench.humanize import duration, percent, plural, printable
 from workbench.report.arrivals import StreamLine
 from workbench.report.broker_lines import BrokerLine
 from workbench.report.budget import SHORTEST_SECONDS, Budget
@@ -372,9 +372,7 @@ def overview(health: Health, *, most: int = 30) -> str:
             str(line.finding.state).replace("_", " "),
             str(line.finding.verdict),
             line.finding.time_lag.words,
-            count(line.finding.lag_messages)
-            if line.finding.lag_entries is None
-            else counted(line.finding.lag_entries, "entry", "entries"),
+            line.finding.backlog,
             line.trend or "-",
             line.finding.kind or "-",
             f"{printable(line.finding.group)} ← {printable(line.finding.topic)}",

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
-from workbench.humanize import clock, count, counted, duration, one_line, percent, plural, printable, rate
+from workbench.humanize import clock, counted, duration, one_line, percent, plural, printable, rate
 from workbench.queues.kinds import PULSAR
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
@@ -72,7 +72,7 @@ def _overview(findings: Sequence[Finding], title: str) -> FittingTable:
             Text(printable(it.topic)),
             Text(str(it.verdict), style=STATE_STYLE[it.state]),
             it.time_lag.words,
-            count(it.lag_messages) if it.lag_entries is None else counted(it.lag_entries, "entry", "entries"),
+            it.backlog,
         )
     return table
 

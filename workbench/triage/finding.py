@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from workbench.features.measured import OldestMessage
-from workbench.humanize import duration, moment, plural, rate, size
+from workbench.humanize import count, counted, duration, moment, plural, rate, size
 from workbench.triage.checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, AnyVerdict, State
@@ -299,6 +299,11 @@ class Finding:
     lag_entries: int | None = None
     # The features behind it, for checks and for the lab; not part of the JSON.
     features: SubscriptionFeatures = field(repr=False, compare=False)
+
+    @property
+    def backlog(self) -> str:
+        """How much waits, in messages, or in what the queue counts."""
+        return count(self.lag_messages) if self.lag_entries is None else counted(self.lag_entries, "entry", "entries")
 
     def to_json(self) -> dict[str, Any]:
         """The finding under the contract `workbench.triage/1`."""
