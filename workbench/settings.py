@@ -165,6 +165,11 @@ class Cluster(Strict):
         """Where the queue itself is asked; None if the settings do not say."""
         return {"kafka": self.bootstrap, "pulsar": self.pulsar.admin_url}.get(self.system)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether it is judged by asking the queue itself, as it is now, and its metrics are not read."""
+        return self.system == "pulsar"
+
     def with_pages(self, pages: Sequence[str]) -> Cluster:
         """Copy of the cluster with further metrics pages.
 

@@ -155,10 +155,7 @@ class AuditLedger:
         mine = mine if stream is None else mine.where(f.col("stream") == f.lit(stream))
         within = mine.where(f"exists(windows, it -> it.start_ms >= {since_ms} AND it.start_ms < {until_ms})")
         found = self._collected(latencies(within.where("point = 'in'")).where("since = 'created'"))
-        return {
-            row["stream"]: replace(untold, p99_ms=row["p99_ms"], records=row["records"])
-            for row in found
-        }
+        return {row["stream"]: replace(untold, p99_ms=row["p99_ms"], records=row["records"]) for row in found}
 
     def within(self, *, since_ms: int, until_ms: int) -> AuditLedger:
         """The same with only the windows that begin in [since, until)."""

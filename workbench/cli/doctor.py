@@ -68,7 +68,7 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
     for it in settings.clusters.values() if cluster is None else [settings.cluster(cluster)]:
         for name, look, needed in _of_queue(it):
             check(f"{it.name}: {name}", look, needed=needed)
-        if it.prometheus is not None and it.system != "pulsar":  # whose metrics are not read
+        if it.prometheus is not None and not it.is_asked:
             check(f"{it.name}: prometheus", lambda it=it: _ask(it), needed=True)  # type: ignore[misc]
         for url in it.metrics if it.prometheus is None else ():
             check(f"{it.name}: metrics page", partial(_page, url), needed=True)

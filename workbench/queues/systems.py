@@ -112,7 +112,7 @@ def refuse_without_metrics(cluster: Cluster, what: str) -> None:
     Raises:
         UsageError: as `not_there`.
     """
-    if cluster.system == "pulsar":
+    if cluster.is_asked:
         raise not_there(cluster, what)
 
 

@@ -76,7 +76,7 @@ def health_parameters(
     else:
         settings = load_settings(config)
         config, found = settings.file, settings.cluster(cluster or "")
-        is_now = found.system == "pulsar"
+        is_now = found.is_asked
         if is_now and (since is not None or until is not None):
             raise UsageError(
                 f"{found.name!r} is judged as it is now: --since and --until need a history, which is not read of a Pulsar.",
