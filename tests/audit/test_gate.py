@@ -188,14 +188,18 @@ def test_wrong_input_is_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.jvm
-def test_an_audit_leaves_later_work_its_session(spark: Any, tmp_path: Path) -> None:
+def test_a_large_audit_leaves_later_work_its_session(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its own is for millions of rows: a triage in it would take many times as long."""
+    monkeypatch.setattr("workbench.api.audit_records.MUCH_ROWS", 0)
     from workbench.api.audits import audit
     from workbench.spark.session import session
 
     (tmp_path / "rows.jsonl").write_text("".join(f"{it.line()}\n" for it in run(12).rows), encoding="utf-8")
     before = session()
     ledger = audit(tmp_path / "rows.jsonl", layers=("gateway", "collector"))
+    assert ledger.source.sparkSession.conf.get("spark.sql.shuffle.partitions") == "64"
     assert ledger.rows() and ledger.latencies() is not None
     assert session() is before
     assert session().conf.get("spark.sql.shuffle.partitions") == "2"

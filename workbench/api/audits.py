@@ -12,7 +12,7 @@ from workbench.errors import ConfigError, UsageError
 from workbench.logs.records import answering
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from workbench.audit.edges import StreamShape
     from workbench.audit.gate import Gate, LatencyLimit
@@ -280,9 +280,9 @@ def audit(
     """
     from pyspark.sql import functions as f
 
-    from workbench.api.audit_records import session_for_audits
+    from workbench.api.audit_records import MUCH_ROWS, session_for_audits
     from workbench.audit.edges import StreamShape, edges
-    from workbench.audit.frames import read_rows
+    from workbench.audit.frames import ROW_BYTES, bytes_of, read_rows
 
     if name is None and rows is None and topic is None:
         raise UsageError(
@@ -291,13 +291,12 @@ def audit(
     chosen, of_cluster = _chosen(
         name, rows=rows, layers=layers, window=window, lateness=lateness, cluster=cluster, topic=topic, config=config
     )
-    spark = session_for_audits(kept=stream is None)
     if chosen.rows is not None:
-        found = read_rows(spark, Path(chosen.rows))
+        path = Path(chosen.rows)
+        found = read_rows(session_for_audits(much=bytes_of(path) > MUCH_ROWS * ROW_BYTES), path)
     elif of_cluster is not None and chosen.topic is not None:
         margin = round(1000 * chosen.lateness.total_seconds())  # clocks of layers may differ
-        first = None if since_ms is None else max(0, since_ms - margin)
-        found = _rows_of_topic(spark, of_cluster, chosen.topic, first)
+        found = _rows_of_topic(of_cluster, chosen.topic, None if since_ms is None else max(0, since_ms - margin))
     else:
         raise UsageError("The topic is on no cluster.", hint="Name it with --cluster.")
     if stream is not None:
@@ -366,10 +365,13 @@ def _checked(values: Mapping[str, Any]) -> AuditSettings:
         raise UsageError(f"{first_problem(error, whole='the audit')}.") from None
 
 
-def _rows_of_topic(spark: SparkSession, cluster: Cluster, topic: str, since_ms: int | None) -> DataFrame:
-    from workbench.api.audit_records import whole_topic
+def _rows_of_topic(cluster: Cluster, topic: str, since_ms: int | None) -> DataFrame:
+    from workbench.api.audit_records import MUCH_ROWS, session_for_audits, whole_topic
     from workbench.audit.frames import rows_of_values
     from workbench.queues.systems import system_of
 
-    values = system_of(cluster).read_records(spark, cluster, whole_topic(cluster, topic, since_ms=since_ms), ["value"])
+    ranges = whole_topic(cluster, topic, since_ms=since_ms)
+    counted = [stop - start for start, stop in ranges.values() if isinstance(start, int) and isinstance(stop, int)]
+    spark = session_for_audits(much=len(counted) < len(ranges) or sum(counted) > MUCH_ROWS)
+    values = system_of(cluster).read_records(spark, cluster, ranges, ["value"])
     return rows_of_values(values.where("value IS NOT NULL")).cache()  # read from the queue once

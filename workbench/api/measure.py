@@ -217,16 +217,12 @@ def _series(selector: str, name: str, times: Times, labels: Sequence[str], confi
     )
 
 
-def session_for_much_data(*, kept: bool = True) -> SparkSession:
-    """Second Spark session, configured for millions of rows, in the same JVM as that of triages.
-
-    Args:
-        kept: as of `workbench.spark.session.session`.
-    """
+def session_for_much_data() -> SparkSession:
+    """Second Spark session, configured for millions of rows, in the same JVM as that of triages."""
     from workbench.spark.connect import is_remote
     from workbench.spark.session import for_much_data, session
 
-    spark = session(kept=kept)
+    spark = session(kept=True)
     if is_remote(spark):
         return spark
     beside = spark.newSession()

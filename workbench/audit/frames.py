@@ -20,6 +20,7 @@ DDL = (
     "created_ms array<bigint>, updated_ms array<bigint>, errors map<string, bigint>"
 )
 _POINTS = ", ".join(f"'{it}'" for it in POINTS)
+ROW_BYTES = 20  # of a row of a minute in Parquet, at least
 _MOST = 1 << 53  # of positions: sums of them do not overflow
 
 
@@ -38,6 +39,12 @@ def read_rows(spark: SparkSession, path: Path) -> DataFrame:
     if any(name.endswith((".json", ".jsonl", ".ndjson")) for name in names):
         return _whole(spark.read.schema(DDL).option("mode", "FAILFAST").json(str(path)))
     raise UsageError(f"{path} has neither Parquet nor JSON lines.", hint="Files end in .parquet, .json or .jsonl.")
+
+
+def bytes_of(path: Path) -> int:
+    """Size of a file, or of the files in a folder; 0 if there is none."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(it.stat().st_size for it in files if it.is_file())
 
 
 def rows_of_values(values: DataFrame) -> DataFrame:
