@@ -218,12 +218,18 @@ def test_outages_are_stops_between_long_times_of_work(every: float, away: float,
     assert (story.outages >= 3) is counted
 
 
-def test_a_lag_that_goes_up_and_down_does_not_drain() -> None:
-    """It has been less far behind before, and was never well: the next minutes are no promise."""
+@pytest.mark.parametrize("swing", [40.0, 100.0, 250.0])
+@pytest.mark.parametrize("phase", [0.0, 150.0, 300.0, 450.0, 600.0, 900.0])
+def test_a_lag_that_goes_up_and_down_does_not_drain(swing: float, phase: float) -> None:
+    """However little, and wherever in its swing it is looked at: the next minutes are no promise."""
     at = scraped()
-    wave = 600 + 250 * np.sin(2 * np.pi * (at + 150) / 1200)
-    story = told(one(ends(at - wave), at), LIMITS)
-    assert wave[-1] < wave.max() * 0.95
-    assert story.drain_in is None
-    falling = told(one(ends(at - np.maximum(0, -0.5 * at - 300 + 600)), at), LIMITS)
-    assert falling.drain_in is not None
+    wave = 600 + swing * np.sin(2 * np.pi * (at + phase) / 1200)
+    assert told(one(ends(at - wave), at), LIMITS).drain_in is None
+
+
+@pytest.mark.parametrize("swing", [0.0, 30.0])
+def test_a_lag_that_has_fallen_by_more_than_it_swings_drains(swing: float) -> None:
+    """A neighbour's load beside a backlog that is read."""
+    at = scraped()
+    wave = np.maximum(0, -0.25 * at + swing * np.sin(2 * np.pi * at / 600))
+    assert told(one(ends(at - wave - 150), at), LIMITS).drain_in is not None

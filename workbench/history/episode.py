@@ -179,7 +179,8 @@ def drain(found: PartitionHistory, committed: Track, lag: Track | None, end: Tra
     x, y = at[peak:], waits[peak:]
     if len(x) < FEW_MOVES or y[-1] > (1 - NOISE) * y[0]:
         return
-    if _went_down_before(waits[: peak + 1], last):
+    # What goes up and down says nothing of an end, until it has gone down by more than ever before.
+    if y[0] - last <= APART * _regained(waits):
         return
     recent = slice(-max(FEW_MOVES, len(x) // 2), None)
     slopes = [slope(x[part], y[part]) for part in (slice(None), recent)]
@@ -187,11 +188,11 @@ def drain(found: PartitionHistory, committed: Track, lag: Track | None, end: Tra
         found.drain_in, found.drain_seen = last / -max(slopes), float(x[-1] - x[0])
 
 
-def _went_down_before(waits: FloatArray, last: float) -> bool:
-    """Whether a lag shrank before to less than what is left, and grew again: what goes up and down says nothing of an end."""
-    highest = np.maximum.accumulate(waits)
-    down = (waits <= LESS * highest) & (highest >= PART * waits[-1])
-    return bool(down.any()) and float(np.min(waits[down])) <= last
+def _regained(waits: FloatArray) -> float:
+    """The most that a lag grew again after it had shrunk."""
+    shrunk = np.maximum.accumulate(waits) - waits
+    grew_again = np.maximum.accumulate(waits[::-1])[::-1] - waits
+    return float(np.max(np.minimum(shrunk, grew_again)))
 
 
 def _hinge(at: FloatArray, age: FloatArray, last_well: int) -> float:
