@@ -30,7 +30,7 @@ function follow() {
   }
   consumer.on('consumer:group:join', () => {
     joins.inc()
-    for (const partition of next.keys()) if (!owned().includes(partition)) next.delete(partition)
+    done.clear() // others may have gone on meanwhile
   })
   consumer.on('consumer:heartbeat:end', () => {
     heardAt = Date.now()
@@ -52,13 +52,11 @@ function follow() {
 
 const owned = () => (consumer.assignments || []).filter(it => it.topic === config.topic).flatMap(it => it.partitions)
 
-// The stream goes on with what it has fetched when partitions move, so the team looks whether a record is still its own, and new.
-const next = new Map()
+// The stream goes on with what it has fetched when partitions move, and fetches it again, so the team looks whether a record is of now.
 const done = new Map()
 
-function stale({ partition, offset }) {
-  return !owned().includes(partition) || offset < (next.get(partition) ?? 0n)
-}
+const stale = ({ partition, metadata }) =>
+  metadata.consumer.generationId !== consumer.generationId || !owned().includes(partition)
 
 async function one(message) {
   if (stale(message)) return
@@ -72,14 +70,12 @@ async function one(message) {
     }
   }
   if (over || stale(message)) return
-  next.set(partition, offset + 1n)
   done.set(partition, offset + 1n)
   if (config.commit_seconds === 0) await commit()
 }
 
 async function commit() {
   const { commits } = behaviour()
-  for (const partition of done.keys()) if (!owned().includes(partition)) done.delete(partition)
   if (done.size === 0 || commits === 'none') return
   const offsets = [...done].map(([partition, offset]) => ({ topic: config.topic, partition, offset, leaderEpoch: -1 }))
   done.clear()
