@@ -103,8 +103,11 @@ def _rare_commits(draw: Draw) -> Plan:
 
 
 def _delayed(draw: Draw) -> Plan:
-    """No record is handled before it is some seconds old, on purpose: a lag that is always there, and always the same."""
-    draw.session_seconds = 15.0  # kafkajs sends no heartbeat while its handler waits
+    """No record is handled before it is some seconds old, on purpose: a lag that is always there, and always the same.
+
+    Each partition waits by itself: a loop that waits for one partition's next record keeps those of others waiting for longer.
+    """
+    draw.style = "partition"
     plan = draw.plan(draw.calm_times(), (), "healthy", also=_CALM)
     late = plan.behaviour.model_copy(update={"delay_seconds": draw.random.uniform(4.0, 6.0)})
     return replace(plan, behaviour=late)

@@ -285,4 +285,5 @@ ONLY: dict[str, tuple[Library, ...]] = {
     "scaled_in": tuple(it for it in LIBRARIES if it != "sarama"),
     "paused": ("franz_go", "kafkajs", "sarama"),
     "added": ("kafka_go",),
+    "delayed": ("franz_go", "sarama", "platformatic"),
 }
