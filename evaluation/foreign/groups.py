@@ -236,7 +236,7 @@ def record(lab: Lab, plans: Sequence[Plan], out: Path, builds: Path) -> list[str
     Each has its truth on disk before its processes start.
 
     Raises:
-        SetupError: if a group does not become stable.
+        SetupError: if a group does not become stable, or nothing is sent any more.
     """
     for plan in plans:
         (out / plan.name).mkdir(parents=True)
@@ -262,6 +262,8 @@ def record(lab: Lab, plans: Sequence[Plan], out: Path, builds: Path) -> list[str
         time.sleep(STEADY_SECONDS)
         print("  the faults begin", file=sys.stderr, flush=True)
         time.sleep(INCIDENT_SECONDS)
+        if not all(child.alive for child in children):
+            raise SetupError("The traffic has ended before the recordings.", hint=f"Its log is in {lab.folder}.")
         failed = []
         for group in groups:
             if not _captured(group) or group.broken:
