@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from evaluation.corpus import sets_of
 from evaluation.foreign.circumstances import STYLES, Draw
 from evaluation.foreign.draw import drawn
 from evaluation.foreign.healthy import HEALTHY
@@ -146,3 +148,9 @@ def test_profiles_read_what_the_clients_show(library: Library) -> None:
     source = "".join(path.read_text() for path in files).replace("'", '"')
     for rule in load_profile(str(PROFILES[library])).signals.values():
         assert f'"{rule.metric}"' in source or rule.metric in OTHERS
+
+
+def test_recordings_are_judged_alone() -> None:
+    """Without a seed, nothing but the recordings of the folder is measured."""
+    assert list(sets_of([], Path("foreign-6101"))) == ["recordings-foreign-6101"]
+    assert "incidents" in sets_of([5001], Path("foreign-6101"))
