@@ -1,6 +1,7 @@
 """Cases that can be judged again in a second: features as Spark measured them, with the truth beside them.
 
 python -m evaluation.corpus --seeds 5001,5101 [--fresh] [--recordings DIR]   # how many are right, set by set
+python -m evaluation.corpus --recordings DIR --list-wrong                    # of recordings alone
 
 A set is measured once, into build/corpus; judging it again needs neither Spark nor a JVM.
 """
@@ -12,7 +13,7 @@ import json
 import pickle
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -181,9 +182,11 @@ def _of_recordings(spark: Any, name: str, folder: Path) -> Iterator[Case]:
         yield from _of_capture(spark, name, f"{told.get('scenario', path.parent.name)}", capture, truth, group)
 
 
-def sets_of(seeds: Iterable[int], recordings: Path | None = None) -> dict[str, Any]:
+def sets_of(seeds: Sequence[int], recordings: Path | None = None) -> dict[str, Any]:
     """Functions that measure each set, by its name."""
-    found: dict[str, Any] = {"incidents": lambda spark: _of_incidents(spark, "incidents")}
+    found: dict[str, Any] = {}
+    if seeds:
+        found["incidents"] = lambda spark: _of_incidents(spark, "incidents")
     for seed in seeds:
         found[f"plain-{seed}"] = lambda spark, s=seed: _of_stories(spark, f"plain-{s}", book.draw(s))
         found[f"clients-{seed}"] = lambda spark, s=seed: _of_stories(
@@ -246,12 +249,13 @@ def table(cases: Sequence[Case], rows: Sequence[SubscriptionFeatures]) -> str:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="5001")
+    parser.add_argument("--seeds", help="5001 by default; with recordings, none")
     parser.add_argument("--fresh", action="store_true", help="measure again, after a change of chronicle or features")
     parser.add_argument("--recordings", type=Path)
     parser.add_argument("--list-wrong", action="store_true")
     given = parser.parse_args()
-    cases = load([int(it) for it in given.seeds.split(",")], fresh=given.fresh, recordings=given.recordings)
+    seeds = given.seeds or ("" if given.recordings else "5001")
+    cases = load([int(it) for it in seeds.split(",") if it], fresh=given.fresh, recordings=given.recordings)
     rows = [case.judged() for case in cases]
     if given.list_wrong:
         for case, row in zip(cases, rows, strict=True):

@@ -1,4 +1,4 @@
-"""Record consumers on franz-go (Go) and kafkajs (Node): drawn by seed, truth first, many groups side by side.
+"""Record consumers on Go and Node libraries: drawn by seed, truth first, many groups side by side.
 
 python -m evaluation.foreign --seed 6101 --out build/foreign-6101
 python -m evaluation.corpus --recordings build/foreign-6101      # judges them
@@ -14,6 +14,7 @@ from pathlib import Path
 from evaluation.foreign.draw import drawn
 from evaluation.foreign.groups import record
 from evaluation.foreign.programs import build
+from evaluation.foreign.spec import LIBRARIES
 from workbench.files import require_empty
 from workbench.lab.lab import start_lab
 
@@ -27,11 +28,12 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--count", type=int, default=24)
     parser.add_argument("--only", default="", help="kinds, each on every library, instead of a draw")
+    parser.add_argument("--libraries", default=",".join(LIBRARIES), help="of these alone")
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--list", action="store_true", help="show what would be recorded")
     given = parser.parse_args()
     only = tuple(it for it in given.only.split(",") if it)
-    plans = drawn(given.seed, given.count, only=only)
+    plans = drawn(given.seed, given.count, only=only, libraries=tuple(given.libraries.split(",")))
     if given.list:
         for plan in plans:
             print(plan.name, plan.client.style, f"{plan.members}/{plan.partitions}", plan.verdict, *plan.also)

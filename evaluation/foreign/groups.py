@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import threading
 import time
@@ -30,7 +31,7 @@ from workbench.collect.live import collect
 from workbench.errors import SetupError
 from workbench.kafka.cluster import KafkaCluster
 from workbench.lab import process
-from workbench.lab.kafka import create_topic, move_commits
+from workbench.lab.kafka import add_partitions, create_topic, delete_records, move_commits
 from workbench.lab.lab import LAG_PROFILES, Lab
 from workbench.lab.spec import Traffic, write
 from workbench.window import Window
@@ -106,7 +107,7 @@ class Group:
                 self.launch(number)
 
     def act(self, since: float) -> None:
-        """Do what is due, so many seconds after the healthy time."""
+        """Do what is due, so many seconds after the healthy time; before it, the number is negative."""
         while self.left and self.left[0].at <= since:
             self.do(self.left.pop(0))
 
@@ -126,10 +127,39 @@ class Group:
             case "start":
                 for number in deed.value:
                     self.launch(number)
+            case "freeze":
+                self._signal(deed.value, signal.SIGSTOP)
+            case "thaw":
+                self._signal(deed.value, signal.SIGCONT)
             case "forward":
-                ends = KafkaCluster(self.lab.bootstrap).snapshot(groups=[self.plan.group]).ends
-                target = {part: end for (topic, part), end in ends.items() if topic == self.plan.topic}
-                move_commits(self.lab.bootstrap, self.plan.group, self.plan.topic, target)
+                self._move(self._ends())
+            case "rewind":
+                self._move(dict.fromkeys(self._ends(), 0))
+            case "expire":
+                self._expire()
+            case "grow":
+                add_partitions(self.lab.bootstrap, self.plan.topic, deed.value)
+
+    def _ends(self) -> dict[int, int]:
+        ends = KafkaCluster(self.lab.bootstrap).snapshot(groups=[self.plan.group]).ends
+        return {part: end for (topic, part), end in ends.items() if topic == self.plan.topic}
+
+    def _move(self, target: dict[int, int]) -> None:
+        move_commits(self.lab.bootstrap, self.plan.group, self.plan.topic, target)
+
+    def _expire(self) -> None:
+        found = KafkaCluster(self.lab.bootstrap).snapshot(groups=[self.plan.group])
+        middle = {
+            part: (offset + found.ends[topic, part]) // 2
+            for (_, topic, part), offset in found.commits.items()
+            if offset is not None
+        }
+        delete_records(self.lab.bootstrap, self.plan.topic, middle)
+
+    def _signal(self, numbers: Sequence[int], what: signal.Signals) -> None:
+        for number in numbers:
+            if self.running[number].alive:
+                self.running[number].popen.send_signal(what)
 
     def _limit(self, quota: int) -> None:
         names = [self.plan.client_id(number) for number in range(self.plan.members)]
@@ -161,6 +191,7 @@ class Group:
     def stop(self) -> None:
         """End everything."""
         self.wanted.clear()
+        self._signal(list(self.running), signal.SIGCONT)  # what is frozen does not hear that it shall end
         for child in self.running.values():
             if child.alive:
                 child.popen.terminate()
@@ -170,18 +201,18 @@ class Group:
 
 
 class Caretaker:
-    """Does what is due and starts again what has died, in a thread, until the last capture is written."""
+    """Does what is due and starts again what has died, in a thread, until the last capture is written.
 
-    def __init__(self, groups: Sequence[Group]) -> None:
+    Args:
+        faults_at: when the healthy time ends (s, monotonic).
+    """
+
+    def __init__(self, groups: Sequence[Group], faults_at: float) -> None:
         self._groups = groups
         self._over = threading.Event()
-        self._began: float | None = None
+        self._faults_at = faults_at
         self._thread = threading.Thread(target=self._run, name="caretaker", daemon=True)
         self._thread.start()
-
-    def begin(self) -> None:
-        """The healthy time has ended."""
-        self._began = time.monotonic()
 
     def stop(self) -> None:
         """Leave the groups alone."""
@@ -192,8 +223,7 @@ class Caretaker:
         while not self._over.wait(0.25):
             for group in self._groups:
                 try:
-                    if self._began is not None:
-                        group.act(time.monotonic() - self._began)
+                    group.act(time.monotonic() - self._faults_at)
                     group.supervise()
                 except Exception:  # one that breaks is told; the others go on
                     traceback.print_exc()
@@ -206,7 +236,7 @@ def record(lab: Lab, plans: Sequence[Plan], out: Path, builds: Path) -> list[str
     Each has its truth on disk before its processes start.
 
     Raises:
-        SetupError: if a group does not become stable.
+        SetupError: if a group does not become stable, or nothing is sent any more.
     """
     for plan in plans:
         (out / plan.name).mkdir(parents=True)
@@ -224,15 +254,16 @@ def record(lab: Lab, plans: Sequence[Plan], out: Path, builds: Path) -> list[str
             group.send(group.plan.traffic)
         words: list[str | Path] = [sys.executable, "-m", "evaluation.foreign.traffic", lab.bootstrap, traffic]
         children.append(process.start("traffic", words, folder=lab.folder, env={"PYTHONPATH": str(Path.cwd())}))
-        caretaker = Caretaker(groups)
+        caretaker = Caretaker(groups, time.monotonic() + _SETTLE_SECONDS + STEADY_SECONDS)
         time.sleep(_SETTLE_SECONDS)
         began = time.time()
         for group in groups:
             group.started = datetime.now(UTC)
         time.sleep(STEADY_SECONDS)
         print("  the faults begin", file=sys.stderr, flush=True)
-        caretaker.begin()
         time.sleep(INCIDENT_SECONDS)
+        if not all(child.alive for child in children):
+            raise SetupError("The traffic has ended before the recordings.", hint=f"Its log is in {lab.folder}.")
         failed = []
         for group in groups:
             if not _captured(group) or group.broken:

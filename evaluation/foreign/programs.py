@@ -16,9 +16,9 @@ _GO, _NODE = HERE / "go", HERE / "node"
 
 def command(library: Library, folder: Path, config: Path, behaviour: Path) -> list[str | Path]:
     """How a client is started, from what `build` left in a folder."""
-    if library == "franz_go":
-        return [folder / "go" / "foreign", config, behaviour]
-    return ["node", folder / "node" / "main.js", config, behaviour]
+    if library in ("kafkajs", "platformatic"):
+        return ["node", folder / "node" / "main.js", config, behaviour]
+    return [folder / "go" / "foreign", config, behaviour]
 
 
 def build(folder: Path) -> None:
@@ -32,7 +32,7 @@ def build(folder: Path) -> None:
 
 
 def _built(source: Path, folder: Path, words: list[str]) -> None:
-    files = sorted(path for path in source.iterdir() if path.is_file())
+    files = sorted(path for path in source.rglob("*") if path.is_file())
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
     stamp = folder / "built"
     if stamp.exists() and stamp.read_text() == digest:
@@ -40,9 +40,8 @@ def _built(source: Path, folder: Path, words: list[str]) -> None:
     program = shutil.which(words[0], path=None) or shutil.which(words[0], path="/usr/local/go/bin")
     if program is None:
         raise SetupError(f"There is no {words[0]} on PATH.", hint="The foreign clients need Go and Node with npm.")
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in files:
-        shutil.copy(path, folder)
+    shutil.rmtree(folder, ignore_errors=True)  # what is no source any more would be built, too
+    shutil.copytree(source, folder, dirs_exist_ok=True)
     said: list[str] = []
     if run_within(_BUILD_SECONDS, [program, *words[1:]], cwd=folder, on_line=said.append) != 0:
         raise SetupError(f"{words[0]} has failed: {''.join(said[-8:])}")

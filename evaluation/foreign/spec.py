@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,8 +12,9 @@ from workbench.lab.spec import Traffic
 from workbench.thresholds import Thresholds
 
 HERE = Path(__file__).parent
-Library = Literal["franz_go", "kafkajs"]
-PROFILES: dict[Library, Path] = {"franz_go": HERE / "franz_go.yaml", "kafkajs": HERE / "kafkajs.yaml"}
+Library = Literal["franz_go", "kafkajs", "sarama", "kafka_go", "platformatic"]
+LIBRARIES: tuple[Library, ...] = get_args(Library)
+PROFILES: dict[Library, Path] = {library: HERE / f"{library}.yaml" for library in LIBRARIES}
 
 # Time is compressed eight times: 15 s stand for the usual objective of 2 minutes.
 THRESHOLDS = Thresholds(time_lag_objective_seconds=15.0, stale_after_seconds=10.0, poll_age_seconds=8.0)
@@ -27,16 +28,17 @@ class Client(BaseModel):
     """Settings of one process; the programs read its JSON.
 
     Attributes:
-        style: `loop` or `partition` (a goroutine for each) of franz-go, `message` or `batch` of kafkajs.
-        max_poll: records of one poll (franz-go); 0: all that are buffered.
-        auto_commit: whether the library commits (kafkajs); franz-go's consumer commits itself.
-        commit_seconds: between two commits; 0 with `auto_commit`: after each batch.
+        style: `loop`, or `partition` (a goroutine or a queue for each); `message` or `batch` of kafkajs.
+        max_poll: records of one poll (franz-go), or that the client has room for; 0: the library's default.
+        auto_commit: whether the library commits by itself (kafkajs).
+        commit_seconds: between two commits; 0: after each record, or each batch of kafkajs.
         concurrency: partitions handled at the same time (kafkajs).
         by_type: whether its metrics tell event types apart.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    library: Library
     bootstrap: str = ""
     group: str = ""
     topic: str = ""
@@ -56,8 +58,12 @@ class Behaviour(BaseModel):
 
     Attributes:
         stalled: client ids whose handlers never return.
+        slower: client ids whose handlers take so many times as long.
+        delay_seconds: no record is handled before it is so old.
         poison: what a record with the header `poison` does: nothing (""), fail each time, or end the process.
+        fails: whether what the handlers call refuses everything.
         commits: whether commits are sent, sent and refused by the broker, or forgotten.
+        paused: partitions that a circuit breaker has paused, and that nobody resumes.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,8 +71,12 @@ class Behaviour(BaseModel):
     process_seconds: dict[str, float]
     jitter: float = Field(default=0.2, ge=0, lt=1)
     stalled: list[str] = []
+    slower: dict[str, float] = {}
+    delay_seconds: float = Field(default=0.0, ge=0)
     poison: Literal["", "retry", "crash"] = ""
+    fails: bool = False
     commits: Literal["sent", "refused", "none"] = "sent"
+    paused: list[int] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +84,16 @@ class Deed:
     """Something that is done to a group.
 
     Attributes:
-        at: seconds after the healthy time has ended.
-        what: `behave` and `traffic` replace those of before; `quota` limits each member (bytes/s); `stop` (in order), `kill` and
-            `start` are of members by number; `forward` commits the log's end.
+        at: seconds after the healthy time has ended; before 0 it is part of that.
+        what: `behave` and `traffic` replace those of before; `quota` limits each member (bytes/s); `stop` (in order), `kill`, `start`,
+            `freeze` and `thaw` are of members by number; `forward` commits the log's end and `rewind` its beginning; `expire` deletes
+            half of what waits in each partition; `grow` gives the topic so many partitions.
     """
 
     at: float
-    what: Literal["behave", "traffic", "quota", "stop", "kill", "start", "forward"]
+    what: Literal[
+        "behave", "traffic", "quota", "stop", "kill", "start", "freeze", "thaw", "forward", "rewind", "expire", "grow"
+    ]
     value: Any = None
 
 

@@ -21,6 +21,7 @@ from workbench.runtime.event import EVENT_TYPE_HEADER
 _TICK_SECONDS = 0.05
 _LOOK_SECONDS = 0.25
 _PAUSE_SECONDS = 1.0  # longer between two ticks, or until the broker has a record, is a pause
+_METADATA_MS = 1000  # a producer refuses partitions that it has not heard of, and a topic may get more of them
 PAUSES = "pauses"
 
 
@@ -90,7 +91,8 @@ def pauses(folder: Path, since: float) -> list[float]:
 
 def main(bootstrap: str, folder: Path) -> None:
     """Produce until killed."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "acks": 1, "log_level": 3})
+    settings = {"linger.ms": 5, "acks": 1, "log_level": 3, "topic.metadata.refresh.interval.ms": _METADATA_MS}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
     flows: dict[Path, _Flow] = {}
     notes = Notes(folder)
     last = looked = time.monotonic()

@@ -289,6 +289,23 @@ def move_commits(bootstrap: str, group: str, topic: str, offsets: Mapping[int, i
     )
 
 
+def delete_records(bootstrap: str, topic: str, starts: Mapping[int, int], *, seconds: float = 30.0) -> None:
+    """Delete what is before an offset of each partition, as retention does.
+
+    Raises:
+        SetupError: if the broker refuses.
+    """
+    from confluent_kafka import KafkaException, TopicPartition
+
+    admin = _admin(bootstrap)  # held: with it goes the answer
+    wanted = [TopicPartition(topic, *item) for item in starts.items()]
+    try:
+        for answer in admin.delete_records(wanted, operation_timeout=seconds).values():
+            answer.result(timeout=seconds)
+    except KafkaException as error:
+        raise SetupError(f"Records of {topic!r} could not be deleted: {error.args[0].str()}") from error
+
+
 def delete_group(bootstrap: str, group: str, *, seconds: float = 30.0) -> None:
     """Delete a group without members, and so its commits; waits until the last one has left.
 

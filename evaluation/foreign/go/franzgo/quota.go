@@ -1,4 +1,4 @@
-package main
+package franzgo
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// limit sets what a client may fetch: `foreign quota BOOTSTRAP BYTES_PER_SECOND CLIENT_ID...`. Kafka's own tool needs a JVM for each.
-func limit(bootstrap, bytes string, clients []string) {
+// Limit sets what a client may fetch: `foreign quota BOOTSTRAP BYTES_PER_SECOND CLIENT_ID...`. Kafka's own tool needs a JVM for each.
+func Limit(bootstrap, bytes string, clients []string) {
 	rate, err := strconv.ParseFloat(bytes, 64)
 	if err != nil {
 		log.Fatal(err)

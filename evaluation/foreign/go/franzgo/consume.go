@@ -1,4 +1,4 @@
-package main
+package franzgo
 
 import (
 	"context"
@@ -9,16 +9,16 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"foreign/team"
 )
 
-const (
-	retryAfter = time.Second
-	room       = 64 // records of one partition that wait for its goroutine; then the partition is paused
-)
+const room = 64 // records of one partition that wait for its goroutine; then the partition is paused
 
 type consumer struct {
-	config   config
-	handlers *handlers
+	config   team.Config
+	handlers *team.Handlers
+	metrics  *metrics
 	client   *kgo.Client
 
 	mu      sync.Mutex
@@ -26,9 +26,23 @@ type consumer struct {
 	workers map[int32]*worker
 }
 
-func consume(over context.Context, settings config, work *handlers, shown *metrics) {
-	c := &consumer{config: settings, handlers: work, done: map[int32]kgo.EpochOffset{}, workers: map[int32]*worker{}}
-	session := time.Duration(settings.SessionSeconds * float64(time.Second))
+// one handles a record; false if it cannot be handled.
+func (c *consumer) one(record *kgo.Record) bool {
+	return c.handlers.One(func(name string) (string, bool) {
+		for _, it := range record.Headers {
+			if it.Key == name {
+				return string(it.Value), true
+			}
+		}
+		return "", false
+	}, record.Timestamp)
+}
+
+// Consume reads a topic in a poll loop, or with a goroutine for each partition.
+func Consume(over context.Context, settings team.Config, work *team.Handlers) {
+	shown := newMetrics(work.Page)
+	c := &consumer{config: settings, handlers: work, metrics: shown, done: map[int32]kgo.EpochOffset{}, workers: map[int32]*worker{}}
+	session := settings.Session()
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(settings.Bootstrap),
 		kgo.ConsumerGroup(settings.Group),
@@ -56,14 +70,17 @@ func consume(over context.Context, settings config, work *handlers, shown *metri
 	c.client = client
 	go c.commitNowAndThen(over)
 	for over.Err() == nil {
-		shown.polls(true)
+		if broken := work.Behaviour.Get().Paused; len(broken) > 0 { // a circuit breaker that nobody closes again
+			client.PauseFetchPartitions(map[string][]int32{settings.Topic: broken})
+		}
+		work.Page.Polls(true)
 		fetches := client.PollRecords(over, settings.MaxPoll) // 0 is all that is buffered
-		shown.polls(false)
+		work.Page.Polls(false)
 		fetches.EachError(func(_ string, _ int32, err error) { log.Print(err) })
 		if settings.Style == "loop" {
 			for _, record := range fetches.Records() {
-				for over.Err() == nil && !work.one(record) { // nothing behind it may be handled before it
-					time.Sleep(retryAfter)
+				for over.Err() == nil && !c.one(record) { // nothing behind it may be handled before it
+					time.Sleep(team.RetryAfter)
 				}
 				if over.Err() != nil {
 					break
@@ -134,13 +151,13 @@ func (c *consumer) work(over context.Context, w *worker, partition int32) {
 		case <-over.Done():
 			return
 		case record := <-w.records:
-			for !c.handlers.one(record) {
+			for !c.one(record) {
 				select {
 				case <-w.quit:
 					return
 				case <-over.Done():
 					return
-				case <-time.After(retryAfter):
+				case <-time.After(team.RetryAfter):
 				}
 			}
 			select {
@@ -176,18 +193,18 @@ func (c *consumer) revoked(ctx context.Context, partitions []int32, mine bool) {
 	}
 	c.mu.Unlock()
 	c.client.ResumeFetchPartitions(map[string][]int32{c.config.Topic: partitions})
-	c.handlers.metrics.revoked(partitions)
+	c.metrics.revoked(partitions)
 }
 
 func (c *consumer) commitNowAndThen(over context.Context) {
 	for over.Err() == nil {
-		time.Sleep(time.Duration(c.config.CommitSeconds * float64(time.Second)))
+		time.Sleep(c.config.CommitEvery())
 		c.commit(over)
 	}
 }
 
 func (c *consumer) commit(ctx context.Context) {
-	told := c.handlers.behaviour.get()
+	told := c.handlers.Behaviour.Get()
 	c.mu.Lock()
 	due := c.done
 	c.done = map[int32]kgo.EpochOffset{}
