@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
-from workbench.kafka.assigned import assigned_samples, read_partitions
+from workbench.kafka.assigned import assigned_samples, held_by, read_partitions, without_owner
 from workbench.queues.views import GroupView, Member, Partition, views_table
 from workbench.samples import SampleBatch
 
@@ -23,7 +24,7 @@ def group(*, state: str = "stable", protocol: str = "classic", has: Sequence[Seq
 
 def found(view: GroupView) -> dict[tuple[str, str, int], float]:
     """By partition."""
-    rows = assigned_samples(views_table([view], "c", 5.0), READ, "c", 5.0).to_pylist()
+    rows = assigned_samples(held_by(views_table([view], "c", 5.0)), READ, "c", 5.0).to_pylist()
     assert {row["signal"] for row in rows} <= {"assigned"}
     return {(row["group"], row["topic"], row["partition"]): row["value"] for row in rows}
 
@@ -56,3 +57,13 @@ def test_what_a_group_reads_is_what_it_has_commits_of() -> None:
     batch.add("log_end_offset", {"topic": "t", "partition": 1}, [1], [5.0])
     batch.add("group_members", {"group": "g"}, [1], [5.0])
     assert read_partitions(batch.to_series()) == {("g", "t", 0), ("h", "t", 3)}
+
+
+def test_partitions_of_a_topic_that_is_read_and_nobody_has() -> None:
+    """Only of topics that its members have some of: a topic that they have left is said by its commits."""
+    topics = {
+        "t": SimpleNamespace(partitions={0: None, 1: None, 2: None}),
+        "old": SimpleNamespace(partitions={0: None}),
+    }
+    held = {"g": {("t", 1), ("gone", 0)}, "h": {("t", 0), ("t", 1), ("t", 2)}}
+    assert without_owner(held, topics) == {("g", "t", 0), ("g", "t", 2)}

@@ -7,10 +7,10 @@ import uuid
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.lab.conftest import commit, produce
-from workbench.kafka.assigned import assigned_samples
+from workbench.kafka.assigned import assigned_samples, held_by
 from workbench.kafka.cluster import KafkaCluster
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
@@ -30,7 +30,7 @@ def test_a_topic_that_no_member_reads_any_more(lab: Lab, admin: AdminClient, pro
 
     def found() -> dict[tuple[str, int], float]:
         seen = KafkaCluster(lab.bootstrap).snapshot(groups=[group])
-        rows = assigned_samples(seen.to_groups("c"), seen.commits, "c", seen.taken_at).to_pylist()
+        rows = assigned_samples(held_by(seen.to_groups("c")), seen.commits, "c", seen.taken_at).to_pylist()
         return {(row["topic"], row["partition"]): row["value"] for row in rows}
 
     assert found() == {}
@@ -45,5 +45,44 @@ def test_a_topic_that_no_member_reads_any_more(lab: Lab, admin: AdminClient, pro
         while not found() and time.monotonic() < deadline:
             consumer.poll(0.1)
         assert found() == {(kept, 0): 1, (kept, 1): 1, (left, 0): 0, (left, 1): 0}
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_partitions_that_were_added_and_that_nobody_has(lab: Lab, admin: AdminClient, protocol: str) -> None:
+    """A client that does not look for new partitions leaves them unread: they are shown, with their records, and without a commit."""
+    name = uuid.uuid4().hex[:8]
+    group, topic = f"added-{name}", f"grown-{name}"
+    create_topic(lab.bootstrap, topic, 2)
+    produce(lab, topic, {0: 5, 1: 5})
+    commit(admin, group, topic, {0: 5, 1: 5})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": lab.bootstrap, "group.id": group, "group.protocol": protocol, "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": -1,
+        }
+    )  # fmt: skip
+    cluster = KafkaCluster(lab.bootstrap)
+    consumer.subscribe([topic])
+    try:
+        deadline = time.monotonic() + 30
+        while len(consumer.assignment()) < 2 and time.monotonic() < deadline:
+            consumer.poll(0.1)
+        while cluster.snapshot(groups=[group]).groups[0].state != "stable" and time.monotonic() < deadline:
+            consumer.poll(0.1)
+        for future in admin.create_partitions([NewPartitions(topic, 4)]).values():
+            future.result(30)
+        produce(lab, topic, {2: 7, 3: 3})
+        # Before the coordinator of the new protocol, which looks by itself, has told the member.
+        seen = cluster.snapshot(groups=[group])
+        if protocol == "classic":
+            assert {key[2]: offset for key, offset in seen.commits.items()} == {0: 5, 1: 5, 2: None, 3: None}
+            assert (seen.ends[topic, 2], seen.ends[topic, 3], seen.lag(group, topic, 2)) == (7, 3, None)
+            rows = assigned_samples(held_by(seen.to_groups("c")), seen.commits, "c", seen.taken_at).to_pylist()
+            assert {row["partition"]: row["value"] for row in rows} == {0: 1, 1: 1, 2: 0, 3: 0}
+        while protocol == "consumer" and len(consumer.assignment()) < 4 and time.monotonic() < deadline:
+            consumer.poll(0.1)
+        assert protocol == "classic" or {key[2] for key in cluster.snapshot(groups=[group]).commits} == {0, 1, 2, 3}
     finally:
         consumer.close()

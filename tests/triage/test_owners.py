@@ -38,6 +38,18 @@ def owned(story: Story, *numbers: int) -> Story:
     return story
 
 
+def added(story: Story, end: float, *, told: bool = False) -> Story:
+    """Two partitions more, which no member looks for; an exporter tells nothing of the group there, or the placeholder of no commit."""
+    for number in (story.partitions, story.partitions + 1):
+        of = {"topic": story.topic, "partition": number}
+        story.add("log_end_offset", np.maximum(0.0, end + TIMES) if end else 0.0, **of)
+        story.add("log_start_offset", 0.0, **of)
+        story.add("assigned", 0.0, keep=NOW, group=story.group, **of)
+        if told:
+            story.add("committed_offset", -1.0, group=story.group, **of)
+    return story
+
+
 def restoring(story: Story, left: float, per_second: float) -> Story:
     """What its restoring clients must still read."""
     return story.add("restoring", np.maximum(left + TIMES * per_second, 0.0), group=story.group)
@@ -57,6 +69,11 @@ CASES = {
     "nobody-has-one-that-waits-not": Case(lambda s: owned(stuck(s, [1]), 0, 1, 2), Verdict.STUCK_PARTITION, "partition 1"),
     "no-member-reads-the-topic": Case(lambda s: owned(outside(s, [0, 1, 2, 3])), Verdict.CONSUMER_STOPPED, "Nobody reads this topic"),
     "all-are-owned": Case(lambda s: owned(outside(s, [0, 1, 2, 3]), 0, 1, 2, 3), Verdict.CANNOT_TELL, "Cannot tell"),
+    "added": Case(lambda s: added(owned(outside(s, []), 0, 1, 2, 3), 900), Verdict.STUCK_PARTITION, "no member has partitions 4 and 5"),
+    "added-and-told": Case(
+        lambda s: added(owned(outside(s, []), 0, 1, 2, 3), 900, told=True), Verdict.STUCK_PARTITION, "partitions 4 and 5",
+    ),
+    "added-and-empty": Case(lambda s: added(owned(outside(s, []), 0, 1, 2, 3), 0), Verdict.HEALTHY, "Healthy"),
     "restores": Case(lambda s: restoring(outside(s, [0, 1, 2, 3]), 50_000, -500), Verdict.STUCK_PARTITION, "about 1 min 40 s"),
     "has-restored": Case(lambda s: restoring(outside(s, [0, 1, 2, 3]), 0, -500), Verdict.CANNOT_TELL, "Cannot tell"),
     # Another partition is handled, so its stores are there: the standbys read changelogs, too.

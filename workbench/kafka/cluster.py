@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.errors import UnknownGroupError
+from workbench.kafka.assigned import is_settled, without_owner
 from workbench.kafka.commits import IN_FLIGHT, commits_of
 from workbench.kafka.connection import COORDINATOR_SECONDS, KafkaConnection, is_over, seconds_left
 from workbench.kafka.errors import (
@@ -71,8 +72,20 @@ class KafkaCluster(KafkaConnection):
         def work(reading: ClusterReading) -> Snapshot:
             views, unknown, others = self._views(reading, groups, all_known, every_kind)
             commits = self._commits(reading, views)
-            partitions = sorted({(topic, number) for _, topic, number in (*commits, *others.shares)})
-            ends, starts = self._ends_and_starts(reading, partitions)
+            topics: dict[str, Any] = {}
+            asked = {(topic, number) for _, topic, number in (*commits, *others.shares)}
+            ends, starts = self._ends_and_starts(reading, sorted(asked), topics)
+            held = {
+                it.group: {part for member in it.members for part in member.partitions}
+                for it in views
+                if is_settled(it.state, it.protocol)
+            }
+            unread = {it: None for it in without_owner(held, topics) if it not in commits}
+            if unread:
+                commits |= unread
+                more = sorted({(topic, number) for _, topic, number in unread} - asked)
+                for known_ones, found in zip((ends, starts), self._ends_and_starts(reading, more, topics), strict=True):
+                    known_ones |= found
             taken_at = time.time()
             # Without the right to describe a topic, "no commit" may be one that is not shown.
             known = {
@@ -307,12 +320,12 @@ class KafkaCluster(KafkaConnection):
         return commits
 
     def _ends_and_starts(
-        self, reading: ClusterReading, partitions: Sequence[Partition]
+        self, reading: ClusterReading, partitions: Sequence[Partition], topics: dict[str, Any]
     ) -> tuple[dict[Partition, int], dict[Partition, int]]:
         from confluent_kafka.admin import OffsetSpec
 
         specs = {"latest offset": OffsetSpec.latest(), "earliest offset": OffsetSpec.earliest()}
-        ends, starts = offsets_of(reading, partitions, specs)
+        ends, starts = offsets_of(reading, partitions, specs, known=topics)
         return ends, starts
 
     def last_stable(self, partitions: Sequence[Partition], incomplete: list[str]) -> dict[Partition, int]:

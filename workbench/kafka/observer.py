@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.ages import ages
-from workbench.kafka.assigned import assigned_samples, read_partitions
+from workbench.kafka.assigned import assigned_samples, ends_in, held_by, read_partitions, without_owner
 from workbench.kafka.cluster import KafkaCluster
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.leaders import leader_of, topics_of
@@ -61,12 +62,14 @@ class KafkaObserver:
 
     def of_now(self, series: SeriesTable, views: pa.Table, at: float, incomplete: list[str]) -> list[pa.Table]:
         """See `Observer`."""
-        name = self._cluster.name
-        read = read_partitions(series)
-        found = [
-            assigned_samples(views, read, name, at),
-            *_of_logs(self._kafka, {(topic, part) for _, topic, part in read}, name, at),
-        ]
+        name, held = self._cluster.name, held_by(views)
+        read, measured = read_partitions(series), ends_in(series)
+        topics = _topics(self._kafka, {topic for _, topic, _ in read})
+        read |= {it for it in without_owner(held, topics) if (it[0], it[1]) in {known[:2] for known in read}}
+        parts = {(topic, part) for _, topic, part in read}
+        found = [assigned_samples(held, read, name, at), *_of_logs(self._kafka, parts, topics, name, at)]
+        if unknown := sorted(parts - measured):
+            found.append(self._ends(unknown, at, incomplete))
         try:
             if stable := self._kafka.last_stable(standing(series), incomplete):
                 found.append(to_samples(stable, name, at))
@@ -75,6 +78,18 @@ class KafkaObserver:
         if limits := read_limits(self._kafka, views):
             found.append(samples_of(limits, name, at))
         return found
+
+    def _ends(self, parts: Sequence[Partition], at: float, incomplete: list[str]) -> pa.Table:
+        """Where logs end that no exporter shows: those of partitions without a commit."""
+        batch = SampleBatch(self._cluster.name, SOURCE)
+        try:
+            found = self._kafka.ends_of(parts, time.monotonic() + _METADATA_SECONDS, incomplete, {})
+        except SourceUnreachableError as error:
+            incomplete.append(error.message)
+            found = {}
+        for (topic, part), end in found.items():
+            batch.add("log_end_offset", {"topic": topic, "partition": part}, [round(at * 1e6)], [end])
+        return batch.to_arrow()
 
     def client_quotas(self) -> dict[tuple[str, bool], float] | None:
         """See `Observer`."""
@@ -99,11 +114,13 @@ class KafkaRounds:
         snapshot = self._kafka.snapshot(groups=groups, all_known=all_known)
         missing, at = list(snapshot.incomplete), snapshot.taken_at
         views = snapshot.to_groups(self._name)
-        tables = [snapshot.to_samples(self._name), assigned_samples(views, snapshot.commits, self._name, at)]
+        tables = [snapshot.to_samples(self._name), assigned_samples(held_by(views), snapshot.commits, self._name, at)]
         if stable := self._kafka.last_stable(self._still.of(snapshot), missing):
             tables.append(to_samples(stable, self._name, at))
         if time.monotonic() >= self._ask_at:
-            tables += _of_logs(self._kafka, {(topic, part) for _, topic, part in snapshot.commits}, self._name, at)
+            parts = {(topic, part) for _, topic, part in snapshot.commits}
+            topics = _topics(self._kafka, {topic for topic, _ in parts})
+            tables += _of_logs(self._kafka, parts, topics, self._name, at)
             if limits := read_limits(self._kafka, views):
                 tables.append(samples_of(limits, self._name, at))
             self._ask_at = time.monotonic() + _LIMITS_SECONDS
@@ -111,18 +128,21 @@ class KafkaRounds:
         return Round(snapshot=snapshot, views=views, series=series, incomplete=missing)
 
 
-def _of_logs(kafka: KafkaConnection, parts: Collection[Partition], cluster: str, at: float) -> list[pa.Table]:
-    """Who leads these partitions, how many replicas are not in sync, and where the leader's own disk begins, in `SAMPLES_SCHEMA`.
-
-    Nothing if no broker answers in time.
-    """
+def _topics(kafka: KafkaConnection, names: Collection[str]) -> dict[str, Any]:
+    """Metadata of topics; none if no broker answers in time."""
     from confluent_kafka import KafkaException
 
-    batch = SampleBatch(cluster, SOURCE)
     try:
-        topics = topics_of(kafka, {topic for topic, _ in parts}, _METADATA_SECONDS) if parts else {}
+        return topics_of(kafka, names, _METADATA_SECONDS) if names else {}
     except KafkaException:
-        topics = {}
+        return {}
+
+
+def _of_logs(
+    kafka: KafkaConnection, parts: Collection[Partition], topics: Mapping[str, Any], cluster: str, at: float
+) -> list[pa.Table]:
+    """Who leads these partitions, how many replicas are not in sync, and where the leader's own disk begins, in `SAMPLES_SCHEMA`."""
+    batch = SampleBatch(cluster, SOURCE)
     leaders: dict[Partition, int] = {}
     for topic, partition in sorted(parts):
         if topic in topics:

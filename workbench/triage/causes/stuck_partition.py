@@ -185,6 +185,21 @@ def _headline(row: Row) -> str:
 
 def _actions(it: Subject, row: Row) -> list[Action]:
     number, offset, still = _first(row).partition, _offset(row), _still(row)
+    if row.unowned_partitions:
+        see = Action(
+            title="See which members the group has, and what each of them has: a member with none, or members with other subscriptions"
+            " or assignors than the rest",
+            command=it.members,
+            verify=f"you know why nobody has {listed(still)}",
+        )
+        restart = Action(
+            title="Restart the members one at a time, so that the group assigns its partitions anew. New partitions are seen without it"
+            " by clients that look for them (Java: every metadata.max.age.ms, 5 minutes)",
+            verify=f"a member has {listed(still)}",
+            kind="restart_consumers",
+            parameters={"members": [], "partitions": still},
+        )
+        return [see, restart]
     if offset is None:
         ask = f"Ask Kafka for the committed offset of partition {number}; the metrics have no recent one"
         return [Action(title=ask, command=it.describe, verify="you know the offset, and the record there")]
@@ -200,15 +215,6 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         command=f"kcat -b {it.brokers} -C -t {shell_word(it.topic)} -p {number} -o {offset} -c 1 -J",
         verify="you know whether the handler can process it",
     )
-    if row.unowned_partitions:
-        see = Action(
-            title="See which members the group has, and what each of them has: a member with none, or members with other subscriptions"
-            " or assignors than the rest",
-            command=it.members,
-            verify=f"you know why nobody has {listed(still)}",
-        )
-        again = "Restart the members one at a time, so that the group assigns its partitions anew"
-        return [see, act(again, kind="restart_consumers", parameters={"members": [], "partitions": still})]
     match row.stall_cause:
         case "restoring":
             wait = act("Wait: a restart would begin the restoring anew")

@@ -92,9 +92,8 @@ class Lag(Standing):
             # A batch that ends its process each time is expected to commit no more often.
             any_of(self.commit_every_seconds == 0, self.late),
         )
-        return all_of(
-            above(self.lag_messages, 0), above(self.lag_recent_low, 0), any_of(nobody, gone, self.unsubscribed)
-        )
+        waits = all_of(above(self.lag_messages, 0), above(self.lag_recent_low, 0))
+        return any_of(bool(self.unowned_partitions), all_of(waits, any_of(nobody, gone, self.unsubscribed)))
 
     # Which partitions are behind, and which of them catch up.
 

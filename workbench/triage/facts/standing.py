@@ -55,6 +55,11 @@ def is_unmoved(p: PartitionFeatures) -> bool:
     return at_least(told(p, "unmoved"), OLD_REST_SECONDS) is True and below(p.last_stable, p.log_end) is not True
 
 
+def ever_committed(p: PartitionFeatures) -> bool:
+    """Whether a commit or a lag was ever measured."""
+    return bool(p.lag_ever_samples) or p.committed_high is not None
+
+
 def is_idle(p: PartitionFeatures) -> bool:
     """Whether nothing can be late: empty, an old rest, or never committed with no arrivals."""
     never = not p.lag_ever_samples and equal(p.arrival_per_second, 0) is True
@@ -74,11 +79,20 @@ class Standing(WorkFacts):
 
     @fact
     def unowned_partitions(self) -> tuple[int, ...]:
-        """Those that wait for somebody to have them, while members have others; what moves all the same is somebody's."""
+        """Those that wait for somebody to have them, while members have others; what moves all the same is somebody's.
+
+        Of one that nobody has ever committed, all that is there waits.
+        """
         stands = {
             p.partition for p in self.partitions if at_least(still_seconds(p), self.soon_seconds / 2) is not False
         }
-        wait = (p for p in self.partitions if equal(p.assigned, 0) and above(p.lag_messages, 0) and not is_idle(p))
+        wait = (
+            p
+            for p in self.partitions
+            if equal(p.assigned, 0)
+            and (above(p.lag_messages, 0) if ever_committed(p) else above(p.log_end, p.log_start or 0))
+            and not is_idle(p)
+        )
         return () if self.unsubscribed else tuple(p.partition for p in wait if p.partition in stands)
 
     # What has stopped.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from workbench.humanize import counted, duration, rate
+from workbench.humanize import counted, duration, numbered, rate
 from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import any_of
 from workbench.triage.finding import TimeLag
@@ -51,6 +51,8 @@ def batch_due(row: Row) -> str:
 
 
 def _besides(row: Row) -> str:
+    if row.unowned_partitions:
+        return f"; no member has {numbered('partition', row.unowned_partitions)}, where records wait"
     if row.batch_due_seconds is not None:
         return _of_batch(row)
     if row.comes_and_goes:
