@@ -101,7 +101,7 @@ def check(
     from workbench.cli.progress import Steps
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import known_profiles, load_profile, name_of
-    from workbench.profiles.fit import coverage, fit, fitting, recommended
+    from workbench.profiles.fit import RuleState, coverage, fit, fitting, recommended
     from workbench.window import parse_instant
 
     if sum(it is not None for it in (url, cluster, folder)) != 1:
@@ -147,6 +147,9 @@ def check(
     else:
         for it in checked:
             _print_rules(it)
+        if target.match and any(rule.state is RuleState.STALE for it in checked for rule in it.checks):
+            only = ", ".join(f"{name} {pattern}" for name, pattern in target.match.items())
+            say(f"Only series with these labels count (match in the settings): {only}. Are they your exporter's?")
         _print_check(target.prometheus or "", fits, chosen, covered, profiles, own=own, source=_source(url, cluster))
         for text in source.partial:
             say(f"Incomplete: {text}")

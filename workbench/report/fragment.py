@@ -12,8 +12,8 @@ from workbench.collect.capture import Capture
 from workbench.humanize import one_line
 from workbench.queues.kinds import Unjudged
 from workbench.report.cells import Cell
+from workbench.report.holders import consumers
 from workbench.report.html import Section, environment
-from workbench.report.partitions import consumers
 from workbench.triage.finding import Finding
 
 

@@ -32,9 +32,9 @@ from workbench.humanize import (
 )
 from workbench.report.cells import explore_command, spark_cells
 from workbench.report.charts import Chart, charts_of
+from workbench.report.holders import consumers, worst_first
 from workbench.report.multiples import multiples_svg
 from workbench.report.numbers import summary_table
-from workbench.report.partitions import consumers, worst_first
 from workbench.report.terminal import how_to_set, to_runbook
 from workbench.report.treepicture import tree_svg
 from workbench.triage.changes import words_of

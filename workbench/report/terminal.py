@@ -30,6 +30,7 @@ STATE_STYLE = {
     State.CANNOT_TELL: "bold magenta",
 }
 _PICTURE_WIDTH = 104  # narrower terminals show only text
+_MOST_MISSING = 3  # told in full; with a lag exporter alone there are a dozen, and the first questions need the first
 _MAX_DETAILED = 10  # longer lists are an overview with the worst ones in detail
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")  # of TOML
@@ -207,7 +208,11 @@ def _cannot_tell(finding: Finding) -> list[Text]:
     if finding.candidates and finding.verdict is Verdict.CANNOT_TELL:
         names = ", ".join(str(verdict) for verdict in finding.candidates)
         lines.append(Text(f"  Left: {names}", style="magenta"))
-    lines += [Text(f"  Missing: {words}", style="magenta") for words in missing_words(finding.missing)]
+    missing = missing_words(finding.missing)
+    lines += [Text(f"  Missing: {words}", style="magenta") for words in missing[:_MOST_MISSING]]
+    if more := missing[_MOST_MISSING:]:
+        names = ", ".join(words.partition(". ")[0] for words in more)
+        lines.append(Text(f"  Missing too: {names} (how to get each: --html or --json)", style="magenta"))
     return lines
 
 

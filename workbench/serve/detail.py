@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.humanize import one_line
 from workbench.inputs import is_web_address
-from workbench.report.partitions import consumers as consumers_of
-from workbench.report.partitions import worst_first
+from workbench.report.holders import consumers as consumers_of
+from workbench.report.holders import worst_first
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
