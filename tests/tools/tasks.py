@@ -81,7 +81,7 @@ From a finding or a plan:
 | task | way | clicks |
 |---|---|---:|
 | To a Spark query of this group | **Open in Spark** of the panel, which shows three cells to run; in a report, *Open in Spark* | 1 |
-| From a wrong time zone to the warning | the first lines of `workbench replay plan` with `--since …T09:00:00+08:00` (139 keystrokes) | 0 |
+| From a wrong time zone to the warning | the first lines of `workbench replay plan` (139 keystrokes) | 0 |
 
 As commands:
 

@@ -26,6 +26,13 @@ Figure = dict[str, Any]
 # Hues of Okabe and Ito, each as light as 4.5 : 1 to white allows, which is 4.1 : 1 to JupyterLab's dark page.
 # Reports have lighter ones at night (report.js). Lines also differ by their dashes.
 COLOURS = ("#007CC1", "#C25600", "#008762", "#BC4F8B", "#9D6D00", "#7F60D9", "#767676")
+PLOTLY_CONFIG = {
+    "showSendToCloud": False,
+    "displaylogo": False,
+    # Zooming works without it; it covers the legend, and is seven stops of the Tab key for each chart.
+    "displayModeBar": False,
+    "responsive": True,
+}
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 _MAX_LINES = len(COLOURS)
 _HEIGHT = 260

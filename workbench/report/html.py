@@ -31,7 +31,7 @@ from workbench.humanize import (
     unit_words,
 )
 from workbench.report.cells import explore_command, spark_cells
-from workbench.report.charts import Chart, charts_of
+from workbench.report.charts import PLOTLY_CONFIG, Chart, charts_of
 from workbench.report.holders import consumers, worst_first
 from workbench.report.multiples import multiples_svg
 from workbench.report.numbers import summary_table
@@ -47,12 +47,6 @@ from workbench.window import Window
 _PLOTLY = "plotly-basic-4.1.1.min.js"
 _MAX_DETAILED = 20  # a report of hundreds of sick groups stays readable; the others stand in the table
 LARGEST_BYTES = 1_500_000  # a page that goes through mail and chats; fewer findings have charts if it would be larger
-_PLOTLY_CONFIG = {
-    "showSendToCloud": False,
-    "displaylogo": False,
-    "displayModeBar": False,  # zooming works without it, and it covers the legend
-    "responsive": True,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +197,7 @@ def _page(
         start=Markup(start),  # noqa: S704 - our own file
         charts=charts,
         times=times,
-        config=_json_block(_PLOTLY_CONFIG),
+        config=_json_block(PLOTLY_CONFIG),
         csp=_policy([plotly, start], style),
     )  # fmt: skip
 
