@@ -69,6 +69,7 @@ _AGAINST_JUPYTER = """
 # JupyterLab has a theme of its own, which need not be the system's.
 _BY_THEME = """
 .wb-panel { min-width: 23rem; }  /* beside an open sidebar: scrolled, not broken letter by letter */
+.wb-panel .wb { padding-top: .2rem; padding-bottom: .2rem; }
 .wb-panel button.copy { display: inline-block; }
 .wb-panel .wb-form { display: grid; gap: 4px 8px; overflow: visible;
   --part: calc((100%% - 8px * (var(--columns) - 1)) / var(--columns));
