@@ -148,6 +148,11 @@ def plural(number: int, noun: str, plural_noun: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural_noun or noun + 's'}"
 
 
+def groups_on_topics(number: int) -> str:
+    """`3` → "3 groups on topics": what is judged, in Kafka's words."""
+    return plural(number, "group on topic", "groups on topics")
+
+
 def counted(number: float | None, noun: str, plural_noun: str | None = None) -> str:
     """`1, "message"` → "1 message"; `12_345` → "12.3 k messages", None → "unknown messages"."""
     return f"{count(number)} {noun if number == 1 else plural_noun or noun + 's'}"

@@ -64,8 +64,9 @@ def test_a_report_is_small_and_says_what_it_is_about(page: Page, report: Path) -
     with_onset = [name for name, it in charts.items() if any(s.get("name") == "onset" for s in it["layout"]["shapes"])]
     assert {name for name in charts if not name.endswith("-events")} == set(with_onset)
     assert "baseline 4" in str(charts["finding-0-process-time"]["layout"]["annotations"])
-    assert "231 ms" in page.run("document.querySelector('svg.tree').textContent")
+    assert "231 ms" in page.run("document.querySelector('ol.path .decided').innerText")
     assert page.run("document.querySelectorAll('.multiples svg').length") == 6
+    page.run("document.querySelector('ol.path .decided details').open = true")
     text = page.run("document.body.innerText")
     assert "12.4 ms" in text
     assert "3 × its baseline" in text

@@ -60,7 +60,7 @@ def test_the_triage_panel_on_hostile_names(page: Page, jupyter: Address) -> None
     page.run("document.querySelector('button.wb-find').focus()")
     page.press("Enter", 13)
     page.wait("document.querySelector('.wb-answer svg.tree .leaf.taken') && " + STATUS + " === 'Done.'")
-    assert "slow processor" in text_of(page, "wb-answer")
+    assert "slow processor" in text_of(page, "wb-verdict")
     page.wait(DRAWN)
     page.wait("document.querySelectorAll('.wb-choice option').length === 2")
     assert page.run("document.querySelectorAll('.wb-charts details.numbers table').length") >= 5
@@ -82,7 +82,7 @@ def test_from_opening_to_verdict(page: Page, jupyter: Address) -> None:
     click(page, "wb-find")
     page.wait("document.querySelector('.wb-answer svg.tree .leaf.taken')")
     within(time.monotonic() - began, 15.0, "from opening to verdict")
-    assert "refund" in text_of(page, "wb-answer")
+    assert "refund" in text_of(page, "wb-verdict")
     page.wait(DRAWN)
     page.run("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'}).then(() => true)")
     page.wait("document.body.dataset.jpThemeLight === 'false' && !document.querySelector('#jupyterlab-splash')")
@@ -157,7 +157,7 @@ def test_triage_and_replay_on_a_live_cluster(page: Page, jupyter: Address, lab: 
     page.wait("document.querySelector('.wb-source select').selectedOptions[0].textContent === 'mine'")
     click(page, "wb-find")
     page.wait(f"['Done.', 'Failed.'].includes({STATUS})")
-    assert "consumer stopped" in text_of(page, "wb-answer"), text_of(page, "wb-trouble")
+    assert "consumer stopped" in text_of(page, "wb-verdict"), text_of(page, "wb-trouble")
     inert(page)
 
     new, gateway = fresh("new"), KafkaGateway(lab.bootstrap)

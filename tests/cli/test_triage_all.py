@@ -69,7 +69,7 @@ def test_a_table_a_report_and_an_exit_code(spark: Any, tmp_path: Path, monkeypat
     shown = CliRunner().invoke(command, [*words, *outputs], standalone_mode=False)
     assert shown.exception is None, shown.output
     assert shown.return_value == ExitCode.FINDINGS
-    assert "120 subscriptions" in shown.stdout
+    assert "120 groups on topics" in shown.stdout
     assert "consumer_stopped" in shown.stdout
     assert "1 more that are not healthy" in shown.stdout
     assert "5 of 5 files read" in shown.stderr

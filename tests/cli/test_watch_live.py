@@ -111,7 +111,7 @@ def test_it_shows_the_fleet_and_the_chosen_group() -> None:
         await settled(app, pilot)
         await pilot.pause()
         assert "client-of-billing" in text(app, "#detail")
-        assert "3 subscriptions" in text(app, "#status")
+        assert "3 groups on topics" in text(app, "#status")
         PICTURES.mkdir(parents=True, exist_ok=True)
         app.save_screenshot(str(PICTURES / "watch-live.svg"))
 
@@ -197,7 +197,7 @@ def test_it_sorts_filters_and_explains_itself() -> None:
         ]
         await pilot.press("slash", "a", "enter")
         assert shown(app) == ["a ← orders"]
-        assert "1 subscription of 3" in text(app, "#status")
+        assert "1 group on topic of 3" in text(app, "#status")
         await pilot.press("escape")
         assert len(shown(app)) == 3
         await pilot.press("question_mark")

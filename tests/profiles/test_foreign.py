@@ -116,6 +116,21 @@ CLIENTS = {
         "process_time": "consumed_batch_duration_ms",
         "assigned": "kafka_consumer_assignment",
     },
+    "kafka_python": {
+        "heartbeat_age": "kafka_consumer_coordinator_metrics_last_heartbeat_seconds_ago",
+        "broker_rtt": "kafka_consumer_node_metrics_node_{broker}_request_latency_avg",
+        "throttle_time": "kafka_consumer_node_metrics_node_{broker}_throttle_time_avg",
+    },
+    "sarama_expvar": {
+        "rebalances": "consumer_group_join_total_{group}",
+        "broker_rtt": "request_latency_in_ms_for_broker_{broker}_mean",
+        "throttle_time": "throttle_time_in_ms_for_broker_{broker}_mean",
+    },
+    "sarama_go_metrics": {
+        "start_time": _START,
+        "rebalances": "kafka_client_consumer_group_join_total_{group}",
+        "broker_rtt": "kafka_client_request_latency_in_ms_for_broker_{broker}",
+    },
     "watermill": {
         "process_time": "shop_orders_handler_execution_time_seconds",
         "deserialized": "shop_orders_subscriber_messages_received_total",
@@ -182,11 +197,38 @@ def test_units_are_those_of_the_client_or_said_to_be_unknown() -> None:
     assert "no unit" in drafted("jaeger_ingester")[1].signals["process_time"].note
 
 
-def test_names_that_contain_the_group_are_not_guessed_at() -> None:
-    """The language of profiles cannot say them: the draft has nothing, and says so of what it saw."""
-    found, _ = drafted("sarama_go_metrics")
-    assert not found.signals
-    assert "kafka_client_consumer_group_join_total" in found.missing["rebalances"]
+def test_a_name_that_carries_its_group_tells_it() -> None:
+    """Of the process, with all that it exports: nobody has to name the group of each instance."""
+    found, profile = drafted("sarama_expvar")
+    assert profile.signals["rebalances"].labels == {"group": "group", "member": "instance"}
+    assert "members = " not in found.to_yaml()
+    assert "members = " in drafted("kafka_python")[0].to_yaml()
+
+
+def test_a_name_that_carries_a_broker_means_brokers_alone() -> None:
+    """And no connection that a client makes before it knows their numbers."""
+    _, profile = drafted("kafka_python")
+    rtt = profile.meaning("kafka_consumer_node_metrics_node_1_request_latency_avg", {"instance": "a:1"})
+    assert rtt is not None and (rtt.signal, rtt.labels["broker"], rtt.scale) == ("broker_rtt", "1", 0.001)
+    for other in ("bootstrap_0", "coordinator_1"):
+        assert (
+            profile.meaning(f"kafka_consumer_node_metrics_node_{other}_request_latency_avg", {"instance": "a:1"})
+            is None
+        )
+
+
+def test_a_topic_of_other_metrics_is_known_in_a_name() -> None:
+    """With the number of a partition after it; the words of the name itself are no topic."""
+    labels = {"instance": "a:1", "job": "x"}
+    page = {
+        "shop_orders_dead_3_records_lag": [labels],
+        "shop_orders_4_records_lag": [labels],
+        "kafka_consumergroup_offset": [{**labels, "group": "g", "topic": "orders.dead", "partition": "3"}],
+    }
+    rule = draft("ours", page).signals["consumer_lag"].rule
+    assert rule["metric"] == "shop_{topic}_{partition}_records_lag"
+    del page["kafka_consumergroup_offset"]
+    assert "consumer_lag" not in draft("ours", page).signals
 
 
 def test_how_attempts_ended_is_read_where_a_counter_tells() -> None:

@@ -112,7 +112,7 @@ def test_a_planned_replay_stands_apart() -> None:
         waiting, found("calm", State.HEALTHY, 0.1), before=report(found("calm", State.HEALTHY, 0.1)).to_json()
     )
     assert health.news == {}
-    assert health.sentence == "2 subscriptions: 1 healthy, 1 planned replay."
+    assert health.sentence == "2 groups on topics: 1 healthy, 1 planned replay."
     words = page(health)
     assert "wait for their consumers, and alarm nobody: re-1 ← orders." in words
     assert words.count("re-1") == 1

@@ -201,3 +201,26 @@ def test_a_wrong_address_is_a_page_for_people_and_a_document_for_programs(server
     assert (program.status_code, program.json()) == (404, {"error": "Not Found"})
     assert requests.get(f"{server.url}/api/fleet", headers=browser, timeout=10).json()["error"]
     assert "serve.token" in requests.get(f"{server.url}/sign-in", timeout=10).text
+
+
+def test_of_a_storm_whoever_waits_longest_is_first(office: Office, server: Running) -> None:
+    """Incidents that were opened in one turn, on both pages."""
+    waits = {"a": 60.0, "b": 900.0, "c": 300.0}
+    post(office, *(alert(it) for it in waits))
+    office.oracle.says = lambda _q: [judged(it, cause=it, time_lag_seconds=seconds) for it, seconds in waits.items()]
+    office.worker.judge_alerts()
+    fleet.record(office.store, "prod", [judged("a")], every_seconds=300)
+    for path in ("/", "/incidents"):
+        titles = re.findall(r">([abc]): slow processor<", Person(server.url).see(path))
+        assert titles == ["b", "c", "a"], path
+
+
+def test_the_picture_of_a_new_group_begins_where_something_is_known(office: Office, server: Running) -> None:
+    """An empty day with a dot at its end reads as a fault of the page; an hour is the least."""
+    fleet.record(office.store, "prod", [judged("payments", verdict="healthy")], every_seconds=300)
+    office.clock.now += 2 * 3600
+    fleet.record(office.store, "prod", [judged("payments")], every_seconds=7200)
+    page = Person(server.url).see("/group", cluster="prod", group="payments")
+    picture = page.partition('class="steps"')[2].partition("</svg>")[0]
+    known = re.search(r'class="area" d="M([0-9.]+)', picture)
+    assert known is not None and float(known[1]) < 5, picture

@@ -1,4 +1,4 @@
-"""Twenty tasks of an engineer on call, each as one command: keystrokes and seconds, into docs/tasks.md.
+"""Tasks of an engineer on call, each as one command: keystrokes and seconds, into docs/tasks.md; the clicks are those of tests.
 
     python -m tests.tools.tasks
 
@@ -27,7 +27,7 @@ TASKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("Hand it over as one offline page", "triage --capture one --html incident.html", (3,)),
     ("Give it to a program", "triage --capture one --json", (3,)),
     ("Did the fix work? Compare before and after", "triage --compare one two", (0, 3, 4)),
-    ("Which of 100 subscriptions need me?", "triage --all --store store", (0, 3, 4)),
+    ("Which of 100 groups need me?", "triage --all --store store", (0, 3, 4)),
     ("The fleet as a table for analysis", "triage --all --store store --parquet fleet.parquet", (0, 3, 4)),
     ("Read the runbook of a verdict", "runbooks show slow_processor", (0,)),
     ("Read the runbook of an alert", "runbooks show ConsumerStopped", (0,)),
@@ -37,16 +37,16 @@ TASKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("Which signals does a recording have?", "profiles check --capture one", (0,)),
     ("Which exporters does Workbench know?", "profiles list", (0,)),
     ("What was replayed, and by whom?", "replay log", (0,)),
-    ("Make a dashboard and alerts", "export grafana --cluster prod --out monitoring", (0,)),
+    ("Make a dashboard and alerts", "export grafana --cluster prod --output monitoring", (0,)),
     (
         "Write the settings of a new cluster",
-        "init --name shop --prometheus http://127.0.0.1:9 --yes --unchecked --out new.toml",
+        "init --name shop --prometheus http://127.0.0.1:9 --yes --unchecked --output new.toml",
         (5,),
     ),
     ("Which incidents can I practise?", "lab list", (0,)),
     ("How does a command work?", "triage --help", (0,)),
 )
-HEAD = """# Twenty tasks on call
+HEAD = """# Thirty tasks on call
 
 Each is one command, or at most three clicks. Keystrokes count every letter and Enter, without completion. Seconds are from
 Enter to the prompt, on the machine of the last run ({cores} cores, load average {load:.0f}), with a JVM that starts anew each
@@ -62,6 +62,26 @@ In a browser, with the clicks from the alert:
 | Hand it over | the same, then **Save report** | 3 |
 | Copy a command of a report, or open Grafana or the logs | a button, or a link, of the finding | 1 |
 | A finding of a fleet, and back | its name in the overview; *Back to the fleet* | 1 |
+
+From the link in a message to `workbench serve`, on a phone (390 px). `tests/serve/test_tasks.py` clicks them:
+
+| task | way | clicks |
+|---|---|---:|
+| Which pod has the partition that waits? | the link; the group: *Partitions*, worst first, with their consumers | 2 |
+| What was deployed before? | the same: *Last changes* | 2 |
+| Was it so last week? | the link; the group; *30 days* | 3 |
+| Is it only us? | the link; *Fleet* | 2 |
+| Read the runbook | the link; *Runbook* | 2 |
+| Say that I have it | the link; **Acknowledge** (a name is asked for, and not needed) | 2 |
+| Look again, now | the link; **Triage now** | 2 |
+| Be left alone for an hour | the link; **Mute** | 2 |
+
+From a finding or a plan:
+
+| task | way | clicks |
+|---|---|---:|
+| To a Spark query of this group | **Open in Spark** of the panel, which shows three cells to run; in a report, *Open in Spark* | 1 |
+| From a wrong time zone to the warning | the first lines of `workbench replay plan` (139 keystrokes) | 0 |
 
 As commands:
 

@@ -12,7 +12,7 @@ from workbench.api.measure import Measured, measure
 from workbench.api.requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import ExitCode
-from workbench.humanize import plural
+from workbench.humanize import groups_on_topics
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
@@ -59,7 +59,9 @@ class TriageResult:
         from workbench.report.fragment import fragment, not_judged, style
 
         shown = self.findings[:_SHOWN]
-        body = "".join(fragment(it, () if number else self.incomplete) for number, it in enumerate(shown))
+        body = "".join(
+            fragment(it, () if number else self.incomplete, capture=self.capture) for number, it in enumerate(shown)
+        )
         body += not_judged(self.triage.not_judged)
         rest = len(self.findings) - _SHOWN
         more = f'<p class="note">And {rest:,} more, in `.findings`.</p>' if rest > 0 else ""
@@ -156,7 +158,7 @@ def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT
         step.note = f"Spark {spark.version}, {spark.conf.get('spark.master')}"
     with progress.step("Walking the tree") as step:
         result = engine.judge(prepared, spark)
-        step.note = f"{plural(len(result.findings), 'subscription')}, {time.monotonic() - started:.1f} s in all"
+        step.note = f"{groups_on_topics(len(result.findings))}, {time.monotonic() - started:.1f} s in all"
     if request.cluster is not None and any(it.verdict is Verdict.STUCK_PARTITION for it in result.findings):
         settings = load_settings(request.config).cluster(request.cluster)
         if settings.bootstrap is not None:

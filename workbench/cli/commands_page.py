@@ -17,7 +17,7 @@ _EXITS = {
     ExitCode.OK: "healthy, or done",
     ExitCode.INTERNAL: "internal error; please report it",
     ExitCode.USAGE: "wrong parameter or settings",
-    ExitCode.FINDINGS: "a problem was found: a subscription lags, for example",
+    ExitCode.FINDINGS: "a problem was found: a group lags, for example",
     ExitCode.EVIDENCE: "cannot tell: a signal, or a part of a source's answer, is missing",
     ExitCode.SOURCE: "a source is unreachable, or a needed part is not installed",
     ExitCode.GUARD: "a safety check refused the action",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.settings import Cluster
 
 _MOST_CANDIDATES = 500
+_EXAMPLES = 3
 
 
 @click.group(name="profiles", cls=Group)
@@ -99,7 +101,7 @@ def check(
     from workbench.cli.progress import Steps
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import known_profiles, load_profile, name_of
-    from workbench.profiles.fit import coverage, fit, fitting, recommended
+    from workbench.profiles.fit import RuleState, coverage, fit, fitting, recommended
     from workbench.window import parse_instant
 
     if sum(it is not None for it in (url, cluster, folder)) != 1:
@@ -118,12 +120,13 @@ def check(
     checked = [fit(load_profile(name), examples, names=there) for name in dict.fromkeys(wanted)]
     chosen = recommended(fits)
     covered = coverage(chosen)
+    own = {name_of(name): name for name in wanted}
     if as_json:
         write_json(
             {
                 "url": target.prometheus,
                 "fits": [{"profile": it.profile.name, "found": it.found, "absent": it.absent} for it in fits],
-                "recommended": [it.profile.name for it in chosen],
+                "recommended": [own.get(it.profile.name, it.profile.name) for it in chosen],
                 "rules": [
                     {
                         "profile": it.profile.name,
@@ -144,7 +147,9 @@ def check(
     else:
         for it in checked:
             _print_rules(it)
-        own = {name_of(name) for name in wanted}
+        if target.match and any(rule.state is RuleState.STALE for it in checked for rule in it.checks):
+            only = ", ".join(f"{name} {pattern}" for name, pattern in target.match.items())
+            say(f"Only series with these labels count (match in the settings): {only}. Are they your exporter's?")
         _print_check(target.prometheus or "", fits, chosen, covered, profiles, own=own, source=_source(url, cluster))
         for text in source.partial:
             say(f"Incomplete: {text}")
@@ -177,6 +182,7 @@ def new(
     from workbench.cli.progress import Steps
     from workbench.collect.prometheus import PrometheusSource
     from workbench.files import atomic_write, writing
+    from workbench.profiles.carried import some_of_each
     from workbench.profiles.draft import draft, interesting
     from workbench.window import parse_instant
 
@@ -188,13 +194,13 @@ def new(
     source = PrometheusSource.of(target, [])
     instant = parse_instant(at) if at is not None else None
     with Steps().waiting("Reading the names of the metrics from Prometheus"):
-        candidates = interesting(source.names(at=instant))
+        candidates = some_of_each(interesting(source.names(at=instant)), _EXAMPLES)
     if len(candidates) > _MOST_CANDIDATES:
         say(
             f"{plural(len(candidates), 'metric')} may belong to consumers; only the first {_MOST_CANDIDATES} are looked at."
         )
     with Steps().waiting("Reading examples of the metrics"):
-        found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=3, each="job", at=instant))
+        found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=_EXAMPLES, each="job", at=instant))
     if not found.signals:
         tell("No metric could be mapped to a signal, so there is no draft.")
         for metric, reason in found.left.items():
@@ -306,7 +312,7 @@ def _print_check(
     covered: dict[str, tuple[Quality, str | None]],
     profiles: list[Profile],
     *,
-    own: set[str],
+    own: dict[str, str],
     source: str,
 ) -> None:
     from urllib.parse import urlsplit
@@ -324,7 +330,7 @@ def _print_check(
     for it in fits:
         absent = f", missing: {', '.join(it.absent)}" if it.absent and it.profile.name not in own else ""
         tell(f"  {it.profile.name:20} {len(it.found)} of {plural(len(it.found) + len(it.absent), 'signal')}{absent}")
-    names = ", ".join(f'"{it.profile.name}"' for it in chosen)
+    names = ", ".join(json.dumps(own.get(it.profile.name, it.profile.name)) for it in chosen)
     tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")
     table = _table("signal", "quality", "source, or how to get it", words=("source, or how to get it",))
     for signal, (quality, profile) in covered.items():

@@ -128,7 +128,7 @@ def list_(out: Path, as_json: bool) -> int:
 @command.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option(
-    "--alertmanager", help="Base URL of an Alertmanager. Sends an alert for each subscription that is not healthy."
+    "--alertmanager", help="Base URL of an Alertmanager. Sends an alert for each group on a topic that is not healthy."
 )
 @click.option("--webhook", help="URL of a webhook. Sends result.json. $WORKBENCH_WEBHOOK_TOKEN is its bearer token.")
 @click.option("--grafana", help="Base URL of a Grafana. Creates an annotation. $WORKBENCH_GRAFANA_TOKEN is its token.")

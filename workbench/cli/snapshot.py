@@ -33,7 +33,7 @@ _SAID = 20  # missing parts that are listed; --json has all of them
     "top",
     old=("--top",),
     type=click.IntRange(min=1),
-    help="Show only the N subscriptions that are furthest behind, a line each.",
+    help="Show only the N groups on topics that are furthest behind, a line each.",
 )
 @click.option(
     "--sort",

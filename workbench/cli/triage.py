@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     "--all",
     "everything",
     is_flag=True,
-    help="Triage every subscription of the cluster, worst first. Without"
+    help="Triage every group on every topic of the cluster, worst first. Without"
     " --cluster and without a default: of every cluster of the settings, one after the other.",
 )
 @click.option(
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
 def command(**given: Any) -> int:
     """Find out whether consumers lag and why, with evidence and actions.
 
-    Exit codes: 0 healthy (or draining), 3 a subscription lags, 4 data is missing, or a source's answer is incomplete.
+    Exit codes: 0 healthy (or draining), 3 a group lags, 4 data is missing, or a source's answer is incomplete.
     """
     from workbench.cli.triage_each import clusters_to_triage, triage_each
 

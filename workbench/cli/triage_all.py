@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.cli.options import wrote_rows
 from workbench.errors import ExitCode, UsageError
-from workbench.humanize import plural
+from workbench.humanize import groups_on_topics, plural
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def triage_all(request: SweepRequest) -> int:
         result = _sweep(store, window, request.top, events, asked, steps)
         if request.parquet is not None:
             _write_table(request.parquet, result)
-            steps.say(f"Wrote the table of {plural(result.table.num_rows, 'subscription')} to {request.parquet}.")
+            steps.say(f"Wrote the table of {groups_on_topics(result.table.num_rows)} to {request.parquet}.")
         if request.html is not None:
             with steps.step("Writing the report") as step:
                 _write_report(request.html, store, result, events)
@@ -176,12 +176,12 @@ def _sweep(store: FleetStore, window: Window, top: int, events: Events, asked: O
         spark = session()
         for_much_data(spark)
         step.note = f"Spark {spark.version}"
-    with steps.step("Walking the tree for all subscriptions") as step:
+    with steps.step("Walking the tree for all groups on topics") as step:
         kinds, others, missing = asked
         result = sweep(store, spark, window=window, top=top, events=events, kinds=kinds, others=others, missing=missing)
         read = result.reading
         step.note = (
-            f"{plural(result.table.num_rows, 'subscription')}, {read.condensed} of {plural(read.files, 'file')} read "
+            f"{groups_on_topics(result.table.num_rows)}, {read.condensed} of {plural(read.files, 'file')} read "
             f"({plural(read.samples_read, 'sample')})"
         )
     return result

@@ -27,7 +27,7 @@ from textual.widgets import DataTable, Footer, Header, Input, Static
 
 from workbench.background import in_background
 from workbench.errors import WorkbenchError
-from workbench.humanize import count, duration, one_line, plural, printable
+from workbench.humanize import count, duration, groups_on_topics, one_line, printable
 from workbench.masking import masked
 from workbench.report.terminal import sparkline
 
@@ -172,7 +172,7 @@ class LiveApp(App[int]):
             return
         self.show_rows(rows)
         self.say(
-            f"{self.source.now():%H:%M:%S} UTC, {plural(len(rows), 'subscription')}, read in {time.monotonic() - began:.1f} s, "
+            f"{self.source.now():%H:%M:%S} UTC, {groups_on_topics(len(rows))}, read in {time.monotonic() - began:.1f} s, "
             f"again in {self.every_seconds:g} s"
         )
         if self.shows_partitions:
@@ -255,7 +255,7 @@ class LiveApp(App[int]):
         self.query_one("#filter", Input).styles.display = "none"
         self.fleet.focus()
         self.fill()
-        found = plural(len(self.rows), "subscription")
+        found = groups_on_topics(len(self.rows))
         self.say(f"{found} of {len(self.read_rows):,} with {wanted!r}. Esc shows all." if wanted else f"{found}.")
 
     def action_leave(self) -> None:

@@ -122,7 +122,8 @@ def _unmapped(labels: Mapping[str, str], profile: Profile, mapped: dict[str, fro
     used = mapped.get(metric)
     if used is None:
         used = frozenset({"__name__", "le"})
-        for _, rule, _ in profile.metrics().get(metric, ()):
+        named = profile.read_name(metric)
+        for _, rule, _ in profile.metrics()[named[0]] if named is not None else ():
             used |= rule.used
         mapped[metric] = used
     return tuple(sorted([pair for pair in labels.items() if pair[0] not in used]))

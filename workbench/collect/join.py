@@ -34,6 +34,8 @@ def with_groups(
 ) -> SeriesTable:
     """Add the group to series of a profile that has only clients; series of unknown members are left out.
 
+    A member whose group only some of its series tell is in that group with all of them.
+
     The second name of a topic with a dot is left out too, if the profile says that there is one.
 
     Args:
@@ -45,21 +47,35 @@ def with_groups(
     if profile.topics_twice and len(series):
         series = _without_second_names(series)
     if profile.member_is == "member" or not len(series):
-        return series
+        return _of_groups(series, groups) if "group" in profile.carried else series
     series = with_restoring(series, members)
     names = series.names
     homeless = pc.and_(pc.is_null(names["group"]), pc.is_valid(names["member"]))
+    members = {**_told_by_themselves(names), **members}
     known = pa.array(
         [members.get(name) if name is not None else None for name in names["member"].to_pylist()], pa.string()
     )
     at = names.schema.get_field_index("group")
     names = names.set_column(at, NAMES_SCHEMA.field("group"), pc.if_else(homeless, known, names["group"]))
     keep = pc.or_(pc.is_valid(names["group"]), pc.is_null(names["member"]))
-    if groups is not None:
-        keep = pc.and_(
-            keep, pc.or_(pc.is_null(names["group"]), pc.is_in(names["group"], pa.array(groups, pa.string())))
-        )
-    return replace(series, names=names).where(keep)
+    return _of_groups(replace(series, names=names).where(keep), groups)
+
+
+def _of_groups(series: SeriesTable, groups: Sequence[str] | None) -> SeriesTable:
+    """Series of these groups, if any are named, and of no group."""
+    if groups is None:
+        return series
+    named = series.names["group"]
+    return series.where(pc.or_(pc.is_null(named), pc.is_in(named, pa.array(groups, pa.string()))))
+
+
+def _told_by_themselves(names: pa.Table) -> dict[str, str]:
+    """Member to group, of members that some of their series name with one group."""
+    both = names.filter(pc.and_(pc.is_valid(names["group"]), pc.is_valid(names["member"])))
+    pairs = both.group_by(["member", "group"]).aggregate([])
+    uses = Counter(pairs["member"].to_pylist())
+    told = zip(pairs["member"].to_pylist(), pairs["group"].to_pylist(), strict=True)
+    return {member: group for member, group in told if uses[member] == 1}
 
 
 def _without_second_names(series: SeriesTable) -> SeriesTable:

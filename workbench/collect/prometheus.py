@@ -27,10 +27,12 @@ from workbench.collect.columnar import EMPTY, Matrix, parse_answer, partial_of
 from workbench.collect.copies import count_once
 from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.prometheus_errors import redirected, refusal
-from workbench.collect.selectors import LabelMatcher, matchers_of, one_of, to_promql
+from workbench.collect.selectors import LabelMatcher, matchers_of, named, one_of, to_promql
+from workbench.collect.spelling import Spelling
 from workbench.collect.wholes import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, MappingRule, Profile
+from workbench.profiles.fit import asked_for
 from workbench.samples import OF_A_MEMBER, STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.settings import Cluster
 from workbench.web import AnswerTooLargeError, RedirectRefusedError, WebSession, cause
@@ -138,12 +140,14 @@ class PrometheusSource:
         self._left_out = LeftOut()
         tables: list[SeriesTable] = []
         sources: list[str] = []
+        spelling = Spelling.of_groups([*self.members.values(), *(groups or ())])
+        spelling.known["topic"].update(topics or ())
         for profile in self.profiles:
-            found = [self._of_generation(it, window, groups, topics, sources) for it in profile.generations()]
+            found = [self._of_generation(it, window, groups, topics, sources, spelling) for it in profile.generations()]
             tables.append(most_trusted(found, by=OF_A_MEMBER))
         return Collected(
             series=with_derived_lag(most_trusted(tables)),
-            incomplete=(*self.partial, *self._left_out.words()),
+            incomplete=(*self.partial, *self._left_out.words(), *dict.fromkeys(spelling.notes)),
             sources=tuple(dict.fromkeys([*sources, *self._left_out.notes()])),
         )
 
@@ -154,6 +158,7 @@ class PrometheusSource:
         groups: Sequence[str] | None,
         topics: Sequence[str] | None,
         sources: list[str],
+        spelling: Spelling,
     ) -> SeriesTable:
         """Series of a profile with one name for each metric, with their groups; notes on copies are added to `sources`."""
         by_group = [rule for _, rule in profile.rules() if "group" in rule.labels]
@@ -169,7 +174,8 @@ class PrometheusSource:
             **self.members,
             **{to: self.members[of] for to, of in counted.aliases.items() if of in self.members},
         }
-        return with_groups(Wholes(profile).of(counted.series), profile, members, groups=groups)
+        whole = spelling.corrected(Wholes(profile).of(counted.series), profile)
+        return with_groups(whole, profile, members, groups=groups)
 
     @property
     def partial(self) -> tuple[str, ...]:
@@ -216,7 +222,7 @@ class PrometheusSource:
         return found
 
     def examples(self, *, at: datetime | None = None, among: frozenset[str] | None = None) -> dict[str, dict[str, str]]:
-        """Every exported metric name of the profiles, with the labels of one recent series.
+        """Every exported metric name of the profiles, with the labels of one recent series (and those that its name carries).
 
         Args:
             at: the end of the minutes that count as recent; default: now.
@@ -225,11 +231,9 @@ class PrometheusSource:
         Raises:
             SourceUnreachableError: if Prometheus does not answer.
         """
-        known = {name for profile in self.profiles for name in profile.metrics()}
-        rules = [rule for profile in self.profiles for _, rule in profile.rules()]
-        known |= {metric for rule in rules for metric in rule.metrics}  # native histograms
-        found = self.recent(known & (self.names(at=at) if among is None else among), at=at)
-        return {name: series[0] for name, series in found.items()}
+        wanted = asked_for(self.profiles, self.names(at=at) if among is None else among)
+        found = self.recent(wanted, at=at)
+        return {wanted[metric][0]: {**series[0], **wanted[metric][1]} for metric, series in found.items()}
 
     def read(self, metric: str, window: Window) -> Iterator[tuple[dict[str, str], np.ndarray, np.ndarray]]:
         """Labels, µs since the epoch and values of every series of a metric, whatever its labels are.
@@ -276,11 +280,12 @@ class PrometheusSource:
         wanted = {id(rule) for rule in rules}
         by_labels: dict[tuple[str | None, str | None], list[str]] = {}
         for name, meanings in profile.metrics().items():
-            of = {(rule.labels.get("group"), rule.labels.get("topic")) for _, rule, _ in meanings if id(rule) in wanted}
+            rules_of = [rule for _, rule, _ in meanings if id(rule) in wanted]
+            of = {(rule.asked_by("group", name), rule.asked_by("topic", name)) for rule in rules_of}
             if of:  # meanings with other labels than each other are asked for without any: each series once
                 by_labels.setdefault(of.pop() if len(of) == 1 else (None, None), []).append(name)
         for (group_label, topic_label), names in by_labels.items():
-            matchers = [one_of("__name__", sorted(names))]
+            matchers = [named(sorted(names))]
             if groups and group_label:
                 matchers.append(one_of(group_label, groups))
             if topics and topic_label and len(topics) <= _MAX_TOPICS_IN_QUERY:

@@ -133,6 +133,7 @@ class Recorder:
             timeout_seconds=self._cluster.timeout_seconds,
             members={**self._members, **self._cluster.members},
             wholes=self._wholes,
+            topics=(topic for it in tables for topic in it.names["topic"].to_pylist() if topic is not None),
         )
         missing += unreachable
         # Kafka itself comes first: its values are more recent than any exporter's.

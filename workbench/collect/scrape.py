@@ -6,7 +6,7 @@ import io
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TextIO, cast
@@ -17,6 +17,7 @@ import urllib3
 from prometheus_client.parser import text_fd_to_metric_families
 
 from workbench.collect.join import with_groups
+from workbench.collect.spelling import Spelling
 from workbench.collect.wholes import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, Profile
@@ -118,7 +119,7 @@ def _lines(text: str, profiles: Sequence[Profile]) -> Iterator[str]:
     for line in io.StringIO(text):
         if len(line) > _LINE_CHARACTERS:
             name = _NAME.match(line)
-            if line.lstrip().startswith("#") or (name and not any(name[1] in it.metrics() for it in profiles)):
+            if line.lstrip().startswith("#") or (name and not any(it.read_name(name[1]) for it in profiles)):
                 continue
             raise ValueError("a line that is too long")
         yield line
@@ -132,12 +133,14 @@ def scrape(
     timeout_seconds: float,
     members: Mapping[str, str] | None = None,
     wholes: Sequence[Wholes] | None = None,
+    topics: Iterable[str] = (),
 ) -> tuple[SeriesTable, list[str]]:
     """Scrape all pages once: series, and what is missing.
 
     Args:
         members: as for `join.with_groups`.
         wholes: of the profiles, if they are scraped again and again.
+        topics: that are known to be there.
     """
     pages = fetch_all(urls, timeout_seconds=timeout_seconds)
     missing: list[str] = []
@@ -152,8 +155,11 @@ def scrape(
         except SourceUnreachableError as error:  # one invalid page must not affect the others
             missing.append(error.message)
     missing += left_out.words()
+    spelling = Spelling.of_groups((members or {}).values())
+    spelling.known["topic"].update(topics)
     by_profile = [
-        with_groups(whole.of(concat_series(series)), whole.profile, members or {})
+        with_groups(spelling.corrected(whole.of(concat_series(series)), whole.profile), whole.profile, members or {})
         for whole, series in zip(wholes or map(Wholes, profiles), zip(*found, strict=True), strict=False)
     ]
+    missing += spelling.notes
     return most_trusted(by_profile), missing

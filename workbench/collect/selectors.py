@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from workbench.profiles.names import pattern, places
+
 
 class MatcherType(IntEnum):
     """Comparison of a label's value."""
@@ -78,6 +80,13 @@ def one_of(name: str, values: Sequence[str]) -> LabelMatcher:
     if len(values) == 1:
         return LabelMatcher(MatcherType.EQUAL, name, values[0])
     return LabelMatcher(MatcherType.REGEX, name, "|".join(re.escape(value) for value in values))
+
+
+def named(metrics: Sequence[str]) -> LabelMatcher:
+    """Make the matcher for metrics by the names of a profile, which may have places for labels."""
+    if not any(map(places, metrics)):
+        return one_of("__name__", metrics)
+    return LabelMatcher(MatcherType.REGEX, "__name__", "|".join(map(pattern, metrics)))
 
 
 def quoted(text: str) -> str:

@@ -30,6 +30,7 @@ from workbench.errors import ConfigError
 from workbench.humanize import did_you_mean
 from workbench.inputs import first_problem, read_within
 from workbench.places import profiles_dir
+from workbench.profiles import names
 from workbench.profiles.left_out import WHOLE, LeftOut
 from workbench.profiles.rule import MappingRule, Quality, filled
 from workbench.signals import GROUP_STATES, SIGNALS, Grain
@@ -110,6 +111,7 @@ class Profile(BaseModel):
     absent: dict[str, str] = {}
     _index: dict[str, list[tuple[str, MappingRule, str]]] = PrivateAttr(default_factory=dict)
     _generation: dict[str, int] = PrivateAttr(default_factory=dict)
+    _with_places: tuple[str, ...] = PrivateAttr(default=())
 
     @field_validator("signals")
     @classmethod
@@ -135,16 +137,39 @@ class Profile(BaseModel):
         return Quality.ABSENT if rule is None else rule.quality
 
     def metrics(self) -> Mapping[str, Sequence[tuple[str, MappingRule, str]]]:
-        """Map of every exported series name to (signal, rule, stat): several, where labels tell what a series of the name means."""
+        """Map of every exported series name to (signal, rule, stat): several, where labels tell what a series of the name means.
+
+        A name may have places (`profiles.names`); `read_name` says which one a metric is.
+        """
         return self._index
+
+    def read_name(self, metric: str) -> tuple[str, Mapping[str, str]] | None:
+        """The profile's name for a metric, and the labels that the metric's own name carries; None if the profile does not have it."""
+        if metric in self._index:
+            return metric, {}
+        for name in self._with_places:
+            if (found := names.read(name, metric)) is not None:
+                return name, found
+        return None
+
+    @property
+    def carried(self) -> Mapping[str, frozenset[str]]:
+        """Canonical labels that stand in names of metrics, with their signals: dots and dashes of the values are underscores there."""
+        found: dict[str, frozenset[str]] = {}
+        for name in self._with_places:
+            for signal, rule, _ in self._index[name]:
+                for label, theirs in rule.labels.items():
+                    if theirs in names.places(name):
+                        found[label] = found.get(label, frozenset()) | {signal}
+        return found
 
     def model_post_init(self, _context: Any) -> None:
         """Index the series names once."""
-        names = self._index
         for signal, rule in self.rules():
             for name, stat, generation in rule.exported(SIGNALS[signal].kind):
-                names.setdefault(name, []).append((signal, rule, stat))
+                self._index.setdefault(name, []).append((signal, rule, stat))
                 self._generation[name] = generation
+        self._with_places = tuple(names.most_telling_first(self._index))
 
     def rules(self) -> Iterator[tuple[str, MappingRule]]:
         """Every rule with its signal: of a signal that has several, each."""
@@ -175,22 +200,27 @@ class Profile(BaseModel):
 
     def meaning(self, metric: str, labels: Mapping[str, str], *, left_out: LeftOut | None = None) -> Meaning | None:
         """Look up a series; None if this profile does not have it, or if a label is invalid, which is noted in `left_out`."""
-        known = next((it for it in self._index.get(metric, ()) if it[1].is_about(labels)), None)
+        named = self.read_name(metric)
+        if named is None:
+            return None
+        name, carried = named
+        labels = {**labels, **carried} if carried else labels
+        known = next((it for it in self._index[name] if it[1].is_about(labels)), None)
         if known is None:
             return None
         signal, rule, stat = known
-        canonical: dict[str, Any] = {name: filled(text, labels) for name, text in rule.constants.items()}
-        for name, theirs in rule.labels.items():
+        canonical: dict[str, Any] = {of: filled(text, labels) for of, text in rule.constants.items()}
+        for label, theirs in rule.labels.items():
             value: Any = labels.get(theirs)
             if value is not None and not _is_text(value):
                 return _unreadable(left_out, metric, theirs, value, wanted="text")
-            if name == "partition" and value is not None:
+            if label == "partition" and value is not None:
                 if not _NUMBER.fullmatch(value) or int(value) > _LAST_PARTITION:
                     return _unreadable(left_out, metric, theirs, value, wanted="partition")
                 value = int(value)
-            elif name == "member" and value is not None:
+            elif label == "member" and value is not None:
                 value = value if self.member_form is None else filled(self.member_form, labels)
-            canonical[name] = value
+            canonical[label] = value
         if signal in _OF_TOPICS and canonical.get("partition") is None:
             canonical["partition"] = WHOLE
             if left_out is not None:
@@ -220,7 +250,7 @@ class Profile(BaseModel):
             stat = ESTIMATE
         # A count is a number of observations, whatever their unit.
         scale = 1.0 if stat in ("bucket", "count", "batch") else rule.scale
-        return Meaning(signal, canonical, stat, le, scale, state, self._generation[metric])
+        return Meaning(signal, canonical, stat, le, scale, state, self._generation[name])
 
 
 def _unreadable(left_out: LeftOut | None, metric: str, label: str, value: str | None, *, wanted: str) -> Meaning | None:

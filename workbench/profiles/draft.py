@@ -11,6 +11,8 @@ from typing import cast
 import yaml
 
 from workbench.humanize import one_line
+from workbench.profiles.carried import NUMBERS, Seen, by_place
+from workbench.profiles.names import places as places_of
 from workbench.profiles.patterns import (
     BEFORE_LABELS,
     LABELS,
@@ -25,20 +27,18 @@ from workbench.profiles.patterns import (
 )
 from workbench.signals import SIGNALS, Grain, Kind, ProcessingOutcome
 
-# Labels of some recent series of each metric name.
-Seen = Mapping[str, Sequence[Mapping[str, str]]]
-
 _LIKE_LAG = re.compile(r"lag(?:_|$)|backlog|back_log|offset|keda_scaler")
 _MOST_LEFT = 8
 _INTERESTING = re.compile(
     r"back_?log|keda_scaler|start_time|duration|lag|offset|consum|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq"
-    r"|poison|throttl|fetch|water_?mark|messages|records|events|in_?flight|rtt|worker",
+    r"|poison|throttl|fetch|water_?mark|messages|records|events|in_?flight|rtt|request_latency|worker",
 )
 _HISTOGRAM = ("_bucket", "_sum", "_count")
 _MOSTLY = 0.6
 _POSITIONS = ("consumer_lag", "committed_offset", "time_lag")
-# What only a process that consumes tells.
+# What only a process that consumes tells; and what it tells of itself where the name says that it does.
 _WORK = ("process_time", "processed", "deserialized")
+_OF_A_CONSUMER = ("rebalances", "heartbeat_age", "poll_age", "poll_idle")
 _OTLP_RATIO = re.compile(r"(?<=lag|set|ers)_ratio$")
 _DERIVED_END = r"_(max|min|avg|mean|sum|count|rate)$"
 _UNITS = (
@@ -93,6 +93,8 @@ class Draft:
         if self.member_is != "member":
             lines.append(f"member_is: {self.member_is}")
         places = {it.labels.get("member", "") for it in self.signals.values() if "group" not in it.labels}
+        # Where some series of a process name its group, the others are in it, too.
+        places -= {it.labels.get("member", "") for it in self.signals.values() if "group" in it.labels}
         for place in sorted(it for it in places if _plain(it) in OF_TARGET):
             lines.append(
                 f"# No group in these series: name that of each {place} in workbench.toml, members = {{'VALUE' = 'GROUP'}}."
@@ -125,6 +127,7 @@ def draft(name: str, seen: Seen) -> Draft:
         name: of the profile.
         seen: labels of some recent series of each metric.
     """
+    seen = by_place(seen, {it[label] for of in seen.values() for it in of for label in [_label(it, "topic")] if label})
     pages: dict[str, dict[str, list[Mapping[str, str]]]] = {}
     for metric, series in seen.items():
         for labels in series:
@@ -238,7 +241,8 @@ def _without_strangers(signals: dict[str, Drafted], missing: dict[str, str], see
         names = (metric, *(f"{metric}{end}" for end in _HISTOGRAM))
         return {(it.get("job"), it.get("instance")) for name in names for it in seen.get(name, ())}
 
-    working = [targets(str(signals[it].rule["metric"])) for it in _WORK if it in signals]
+    telling = {it: str(signals[it].rule["metric"]) for it in (*_WORK, *_OF_A_CONSUMER) if it in signals}
+    working = [targets(metric) for it, metric in telling.items() if it in _WORK or "consumer" in metric]
     for signal, drafted in list(signals.items()):
         metric = str(drafted.rule["metric"])
         unnamed = "group" not in drafted.labels and _plain(drafted.labels.get("member", "")) in OF_TARGET
@@ -332,7 +336,9 @@ def _score(
     if lacking or any(_label(labels, it) for it in pattern.without):
         return 0.0
     # Finer labels are better, and so is a group of its own.
-    finer = sum(bool(_label(labels, it)) for it in ("group", "processor") if it in (*pattern.labels, *pattern.more))
+    finer = sum(
+        bool(_label(labels, it)) for it in ("group", "broker", "processor") if it in (*pattern.labels, *pattern.more)
+    )
     return sum(matched) + 0.5 * finer + 0.1 * (metric.endswith("_bucket"))
 
 
@@ -381,6 +387,8 @@ def _rule(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str])
     if "member" in wanted and "member" not in mapped and (process := _target(signal, labels)) is not None:
         mapped["member"] = process
     rule: dict[str, object] = {"metric": metric, "labels": mapped}
+    if numbers := [it for it in places_of(metric) if it in NUMBERS]:
+        rule["where"] = dict.fromkeys(numbers, "[0-9]+")
     notes = []
     if SIGNALS[signal].unit == "seconds" and signal != "start_time":
         scale = next((factor for text, factor in _UNITS if re.search(text, metric)), None)
@@ -418,6 +426,8 @@ def _proxy(signal: str, metric: str, mapped: Mapping[str, str]) -> str | None:
         return "of the whole client"
     if signal == "broker_rtt" and "fetch" in metric:
         return "of fetches, long polls included"
+    if signal == "broker_rtt" and "request" in metric:
+        return "of all requests, long polls included"
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -63,8 +63,20 @@ class Fit:
         return len(self.found) / max(1, len(self.found) + len(self.absent))
 
 
+def asked_for(profiles: Sequence[Profile], there: Iterable[str]) -> dict[str, tuple[str, Mapping[str, str]]]:
+    """Of these metrics those of the profiles, native histograms included: each with the profile's name, and the labels in its own."""
+    native = {metric for profile in profiles for _, rule in profile.rules() for metric in rule.metrics}
+    found: dict[str, tuple[str, Mapping[str, str]]] = {}
+    for metric in there:
+        read = next((it for profile in profiles if (it := profile.read_name(metric)) is not None), None)
+        if read is not None or metric in native:
+            found[metric] = read or (metric, {})
+    return found
+
+
 def fit(profile: Profile, examples: Examples, *, names: frozenset[str] = frozenset()) -> Fit:
     """Compare a profile with the exported series; `names`: all metric names, also of series without recent samples."""
+    names = names.union(it[0] for it in map(profile.read_name, names) if it is not None)
     checks = tuple(_check(profile, signal, rule, examples, names) for signal, rule in profile.signals.items())
     found = tuple(it.signal for it in checks if it.state is RuleState.FOUND)
     absent = tuple(signal for signal in profile.signals if signal not in found)

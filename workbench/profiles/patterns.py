@@ -67,6 +67,7 @@ _RECORDS = r"(records?|messages?|events?|msgs?|tasks?)"
 _TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
 # Units of other things than a count, by which a metric of that name is no count.
 NO_COUNT = r"_(seconds|millis|milliseconds|ms|micros|us|nanos|ns|minutes|hours|bytes|ratio|percent|per_second)(_|$)"
+_SPREAD = r"max|min|count|std_?dev|_p[0-9]+"  # how values are spread, where a mean is meant
 _DERIVED = r"_max|_min|_avg|_mean|_sum|sum_|max_|_rate|per_sec|_created|_bucket|_count\b|percent|ratio|slope|velocity"
 PATTERNS: dict[str, Pattern] = {
     "consumer_lag": Pattern(
@@ -213,14 +214,17 @@ PATTERNS: dict[str, Pattern] = {
         more=("group", "topic", "partition"),
     ),
     "broker_rtt": Pattern(
-        ((r"(^|_)rtt\w*(avg|mean)|fetch_latency_avg", 3),),
-        never=r"max|min|total|produce|_p[0-9]+",
+        (
+            (r"(^|_)rtt\w*(avg|mean)|fetch_latency_avg|request_latency\w*\{broker\}|\{broker\}\w*request_latency", 3),
+            (r"_(avg|mean)$", 0.5),
+        ),
+        never=rf"total|produce|{_SPREAD}",
         labels=("member",),
         more=("group", "broker"),
     ),
     "throttle_time": Pattern(
-        ((r"throttle", 3), (r"avg", 1)),
-        never=r"produce|max|min|cnt|count|sum|total|bytes|rate",
+        ((r"throttle", 3), (r"avg|mean", 1)),
+        never=rf"produce|cnt|_sum|total|bytes|rate|{_SPREAD}",
         labels=("member",),
         more=("group", "broker"),
     ),

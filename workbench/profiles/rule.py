@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from workbench.profiles import names
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind, ProcessingOutcome
 
@@ -29,7 +30,14 @@ class Quality(StrEnum):
     ABSENT = "absent"
 
 
-MetricName = Annotated[str, Field(pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$")]
+def _places_apart(name: str) -> str:
+    found = names.places(name)
+    if len(found) > names.MOST_PLACES or len(set(found)) < len(found):
+        raise ValueError(f"{name!r} has a place twice, or more than {names.MOST_PLACES}")
+    return name
+
+
+MetricName = Annotated[str, Field(pattern=names.PATTERN), AfterValidator(_places_apart)]
 
 
 Part = Literal["mean", "batch", "count", "ok", "retry", "failed", "timeout", "dead", "skip"]
@@ -39,7 +47,8 @@ class MappingRule(BaseModel):
     """Source of one signal.
 
     Attributes:
-        metric: the metric's name; for a histogram without its `_bucket`, `_sum` and `_count`.
+        metric: the metric's name; for a histogram without its `_bucket`, `_sum` and `_count`. A name in braces in it, as in
+            "latency_for_broker_{broker}", is a label that the metric's name carries.
         also: names of the same metric in other versions of the exporter, tried in this order. They are never added up: of each member,
             the first name with samples counts.
         labels: canonical label to the exporter's label.
@@ -169,6 +178,11 @@ class MappingRule(BaseModel):
             if found := re.fullmatch(pattern, value):
                 return kind.replace(_FIRST, found[1] or "") if _FIRST in kind else kind
         return None
+
+    def asked_by(self, canonical: str, name: str) -> str | None:
+        """The exporter's label for a canonical one, if a server can be asked by it: what a name carries is no label there."""
+        theirs = self.labels.get(canonical)
+        return None if theirs in names.places(name) else theirs
 
     def exported(self, kind: Kind) -> list[tuple[str, str, int]]:
         """Names of the exported series: (name, stat, place of the metric's name in its list)."""

@@ -26,9 +26,17 @@ Figure = dict[str, Any]
 # Hues of Okabe and Ito, each as light as 4.5 : 1 to white allows, which is 4.1 : 1 to JupyterLab's dark page.
 # Reports have lighter ones at night (report.js). Lines also differ by their dashes.
 COLOURS = ("#007CC1", "#C25600", "#008762", "#BC4F8B", "#9D6D00", "#7F60D9", "#767676")
+PLOTLY_CONFIG = {
+    "showSendToCloud": False,
+    "displaylogo": False,
+    # Zooming works without it; it covers the legend, and is seven stops of the Tab key for each chart.
+    "displayModeBar": False,
+    "responsive": True,
+}
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 _MAX_LINES = len(COLOURS)
 _HEIGHT = 260
+_WORST_PARTITIONS = 5
 _LEGEND_ROW = 18  # a legend of many lines wraps; the curves keep their room
 
 
@@ -58,6 +66,7 @@ def charts_of(
     wanted = [
         _time_lag(series, window, thresholds),
         _lag(finding, series, window),
+        _partitions(series, window),
         _fill(series, window, thresholds),
         _process_time(finding, series, window),
         _flow(finding, series, window),
@@ -137,15 +146,23 @@ def _time_lag(series: Series, window: Window, thresholds: Thresholds) -> Chart |
 
 
 def _lag(finding: Finding, series: Series, window: Window) -> Chart | None:
-    lines = _most_important(series.lag, "partition ")
     whole = total(series.lag, "all partitions")
     if whole is None:
         return None
-    if len(series.lag) > 1:
-        lines = [whole, *lines[: _MAX_LINES - 1]]
     trend = "grows" if finding.state is State.LAGGING and (finding.lag_slope or 0) > 0.5 else "is"
     title = f"Lag {trend} {'to ' if trend == 'grows' else ''}{counted(finding.lag_messages, 'message')}"
-    return chart_of("lag", title, "messages", lines, series, window)
+    return chart_of("lag", title, "messages", [whole], series, window)
+
+
+def _partitions(series: Series, window: Window) -> Chart | None:
+    """Apart from their sum, beside which they would be one flat band."""
+    lines = _most_important(series.lag, "partition ")
+    if len(lines) < 2:
+        return None
+    worst = lines[:_WORST_PARTITIONS]
+    others = len(series.lag) - len(worst)
+    title = "Lag by partition" + (f", the worst {len(worst)} of {len(series.lag)}" if others else "")
+    return chart_of("partitions", title, "messages", worst, series, window)
 
 
 def _fill(series: Series, window: Window, thresholds: Thresholds) -> Chart | None:

@@ -8,22 +8,36 @@ from html import escape
 from importlib import resources
 from urllib.parse import quote
 
-from markupsafe import Markup
-
+from workbench.collect.capture import Capture
 from workbench.humanize import one_line
 from workbench.queues.kinds import Unjudged
 from workbench.report.cells import Cell
+from workbench.report.holders import consumers
 from workbench.report.html import Section, environment
-from workbench.report.treepicture import tree_svg
 from workbench.triage.finding import Finding
 
 
-def fragment(finding: Finding, incomplete: Sequence[str] = ()) -> str:
-    """Render the finding without its charts; all text is escaped."""
-    section = Section(finding=finding, charts=(), tree=tree_svg(finding), multiples=Markup(""), anchor="finding")
-    body = environment().get_template("finding.html.j2").render(section=section, it=finding)
+def fragment(finding: Finding, incomplete: Sequence[str] = (), *, capture: Capture | None = None) -> str:
+    """Render the finding without its charts; `capture` tells who has its partitions. All text is escaped."""
+    return verdict(finding, incomplete) + reasons(finding, capture=capture)
+
+
+def verdict(finding: Finding, incomplete: Sequence[str] = ()) -> str:
+    """What was found, with its numbers: charts come after it. All text is escaped."""
     notes = "".join(f'<p class="note">Incomplete: {escape(one_line(text))}</p>' for text in incomplete)
-    return f'<div class="wb"><section class="finding">{notes}{body}</section></div>'
+    body = notes + _part("finding_head.html.j2", Section(finding=finding, anchor="finding"))
+    return f'<div class="wb"><section class="finding">{body}</section></div>'
+
+
+def reasons(finding: Finding, *, capture: Capture | None = None) -> str:
+    """What to do, and how it was found. All text is escaped."""
+    known = consumers(finding, capture) if capture is not None else {}
+    body = _part("finding_body.html.j2", Section(finding=finding, anchor="finding", consumers=known))
+    return f'<div class="wb"><section class="finding more">{body}</section></div>'
+
+
+def _part(template: str, section: Section) -> str:
+    return environment().get_template(template).render(section=section, it=section.finding)
 
 
 def not_judged(groups: Sequence[Unjudged]) -> str:
@@ -55,6 +69,7 @@ _AGAINST_JUPYTER = """
 # JupyterLab has a theme of its own, which need not be the system's.
 _BY_THEME = """
 .wb-panel { min-width: 23rem; }  /* beside an open sidebar: scrolled, not broken letter by letter */
+.wb-panel .wb { padding-top: .2rem; padding-bottom: .2rem; }
 .wb-panel button.copy { display: inline-block; }
 .wb-panel .wb-form { display: grid; gap: 4px 8px; overflow: visible;
   --part: calc((100%% - 8px * (var(--columns) - 1)) / var(--columns));

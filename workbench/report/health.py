@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
-from workbench.humanize import duration, percent, plural, printable
+from workbench.humanize import duration, groups_on_topics, percent, plural, printable
 from workbench.report.arrivals import StreamLine
 from workbench.report.broker_lines import BrokerLine
 from workbench.report.budget import SHORTEST_SECONDS, Budget
@@ -152,7 +152,7 @@ class Health:
         others = len(self.triage.not_judged)
         beside = f" {plural(others, 'group')} of a kind that cannot be judged." if others else ""
         causes = f" {plural(len(self.brokers), 'cause')} on brokers." if self.brokers else ""
-        return f"{plural(len(self.lines), 'subscription')}: {', '.join(parts)}.{beside}{causes}"
+        return f"{groups_on_topics(len(self.lines))}: {', '.join(parts)}.{beside}{causes}"
 
     def held_up_by(self, group: str) -> str | None:
         """Headline of the cause on brokers that hits a group."""

@@ -31,26 +31,22 @@ from workbench.humanize import (
     unit_words,
 )
 from workbench.report.cells import explore_command, spark_cells
-from workbench.report.charts import Chart, charts_of
+from workbench.report.charts import PLOTLY_CONFIG, Chart, charts_of
+from workbench.report.holders import consumers, worst_first
 from workbench.report.multiples import multiples_svg
 from workbench.report.numbers import summary_table
 from workbench.report.terminal import how_to_set, to_runbook
 from workbench.report.treepicture import tree_svg
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
-from workbench.triage.finding import Evidence, Finding, missing_words
+from workbench.triage.finding import Finding, PartitionLag, missing_words
 from workbench.triage.order import TREE
 from workbench.triage.verdict import State
+from workbench.window import Window
 
 _PLOTLY = "plotly-basic-4.1.1.min.js"
 _MAX_DETAILED = 20  # a report of hundreds of sick groups stays readable; the others stand in the table
 LARGEST_BYTES = 1_500_000  # a page that goes through mail and chats; fewer findings have charts if it would be larger
-_PLOTLY_CONFIG = {
-    "showSendToCloud": False,
-    "displaylogo": False,
-    "displayModeBar": False,  # zooming works without it, and it covers the legend
-    "responsive": True,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +54,31 @@ class Section:
     """One finding with its pictures.
 
     Attributes:
+        consumers: partition to who has it, as far as it is known.
         body: the whole section, if it is rendered already.
     """
 
     finding: Finding
-    charts: Sequence[Chart]
-    tree: Markup
-    multiples: Markup
     anchor: str
+    charts: Sequence[Chart] = ()
+    multiples: Markup = field(default_factory=Markup)
+    consumers: Mapping[int, str] = field(default_factory=dict)
     body: Markup = field(default_factory=Markup)
+
+    @property
+    def tree(self) -> Markup:
+        """All questions, with the way that was taken."""
+        return tree_svg(self.finding)
+
+    @property
+    def not_asked(self) -> int:
+        """Questions of the tree that the way did not lead to."""
+        return len(TREE.keys() - {step.node for step in self.finding.path})
+
+    @property
+    def partitions(self) -> Sequence[PartitionLag]:
+        """The worst first."""
+        return worst_first(self.finding)
 
 
 def write_html(path: Path, result: Triage, capture: Capture, *, new: bool = False) -> None:
@@ -107,17 +119,25 @@ def render_html(result: Triage, capture: Capture, *, health: object | None = Non
     return page
 
 
-def _section(finding: Finding, anchor: str, result: Triage, capture: Capture) -> Section:
-    limits = capture.info.limits(finding.group)
+def section_of(
+    finding: Finding, anchor: str, capture: Capture, window: Window, *, charts: Sequence[Chart] = ()
+) -> Section:
+    """A finding with its pictures and text, and with these charts."""
     section = Section(
         finding=finding,
-        charts=charts_of(finding, capture.samples, result.window, limits, events=capture.events),
-        tree=tree_svg(finding),
-        multiples=multiples_svg(finding, capture.samples, result.window),
         anchor=anchor,
+        charts=charts,
+        multiples=multiples_svg(finding, capture.samples, window),
+        consumers=consumers(finding, capture),
     )
     body = environment().get_template("finding.html.j2").render(section=section, it=finding)
     return replace(section, body=Markup(body))  # noqa: S704 - rendered with everything escaped
+
+
+def _section(finding: Finding, anchor: str, result: Triage, capture: Capture) -> Section:
+    limits = capture.info.limits(finding.group)
+    charts = charts_of(finding, capture.samples, result.window, limits, events=capture.events)
+    return section_of(finding, anchor, capture, result.window, charts=charts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +197,7 @@ def _page(
         start=Markup(start),  # noqa: S704 - our own file
         charts=charts,
         times=times,
-        config=_json_block(_PLOTLY_CONFIG),
+        config=_json_block(PLOTLY_CONFIG),
         csp=_policy([plotly, start], style),
     )  # fmt: skip
 
@@ -257,7 +277,6 @@ def environment(package: str = "workbench.report") -> Environment:
     }
     environment.filters |= filters
     environment.globals |= {
-        "evidence_rows": _evidence_rows,
         "summary_table": summary_table,
         "how_to_set": how_to_set,
         "addresses": _addresses,
@@ -272,15 +291,3 @@ def _addresses(finding: Finding) -> list[tuple[str, str]]:
         ("Runbook", to_runbook(finding.runbook) if finding.runbook else None),
     )
     return [(name, address) for name, address in runbooks if address] + list(finding.links.items())
-
-
-def _evidence_rows(finding: Finding) -> list[tuple[str, str, str, Evidence | None]]:
-    """(question, answer, words, evidence) a row; the first three only in the first row of each step."""
-    rows: list[tuple[str, str, str, Evidence | None]] = []
-    for step in finding.path:
-        first = True
-        for item in step.evidence or (None,):
-            head = (step.question, str(step.answer).replace("_", " "), step.words) if first else ("", "", "")
-            rows.append((*head, item))
-            first = False
-    return rows

@@ -6,7 +6,7 @@ import pyarrow as pa
 from rich.text import Text
 
 from workbench.console import FittingTable, SafeConsole
-from workbench.humanize import count, duration, one_line, plural, printable
+from workbench.humanize import count, duration, groups_on_topics, one_line, printable
 from workbench.report.terminal import STATE_STYLE
 from workbench.sweep.engine import Sweep
 from workbench.triage.verdict import State
@@ -41,7 +41,7 @@ def show_sweep(console: SafeConsole, result: Sweep) -> None:
 def _head(result: Sweep) -> Text:
     line = Text(" ")
     line.append(printable(result.source["cluster"]), style="bold")
-    line.append(f"   {plural(result.table.num_rows, 'subscription')}, {result.window.start:%Y-%m-%d %H:%M} to ")
+    line.append(f"   {groups_on_topics(result.table.num_rows)}, {result.window.start:%Y-%m-%d %H:%M} to ")
     line.append(f"{result.window.end:%H:%M:%S} UTC")
     for state, number in result.states.items():
         line.append(f"   {number:,} {state.replace('_', ' ')}", style=STATE_STYLE[State(state)])

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
-from workbench.humanize import clock, counted, duration, one_line, percent, plural, printable, rate
+from workbench.humanize import clock, counted, duration, groups_on_topics, one_line, percent, printable, rate
 from workbench.queues.kinds import PULSAR
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
@@ -30,6 +30,7 @@ STATE_STYLE = {
     State.CANNOT_TELL: "bold magenta",
 }
 _PICTURE_WIDTH = 104  # narrower terminals show only text
+_MOST_MISSING = 3  # told in full; with a lag exporter alone there are a dozen, and the first questions need the first
 _MAX_DETAILED = 10  # longer lists are an overview with the worst ones in detail
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")  # of TOML
@@ -47,7 +48,7 @@ def show(console: SafeConsole, result: Triage, samples: pa.Table, *, most: int =
     if len(result.findings) == 1 and healthy:
         console.print(detail(healthy[0], samples, result.window, pictures=pictures))
     elif healthy:
-        console.print(_overview(healthy, f"{plural(len(healthy), 'subscription')} healthy"))
+        console.print(_overview(healthy, f"{groups_on_topics(len(healthy))} healthy"))
     for group in result.not_judged:
         console.line_of(f" {group.group}: {group.headline}", STATE_STYLE[State.CANNOT_TELL])
     for text in result.sources:
@@ -207,7 +208,11 @@ def _cannot_tell(finding: Finding) -> list[Text]:
     if finding.candidates and finding.verdict is Verdict.CANNOT_TELL:
         names = ", ".join(str(verdict) for verdict in finding.candidates)
         lines.append(Text(f"  Left: {names}", style="magenta"))
-    lines += [Text(f"  Missing: {words}", style="magenta") for words in missing_words(finding.missing)]
+    missing = missing_words(finding.missing)
+    lines += [Text(f"  Missing: {words}", style="magenta") for words in missing[:_MOST_MISSING]]
+    if more := missing[_MOST_MISSING:]:
+        names = ", ".join(words.partition(". ")[0] for words in more)
+        lines.append(Text(f"  Missing too: {names} (how to get each: --html or --json)", style="magenta"))
     return lines
 
 

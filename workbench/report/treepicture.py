@@ -20,9 +20,7 @@ def _label(node: Node) -> str:
     return " · ".join(map(str, node.verdicts))
 
 
-_MOST_LETTERS = 76
-# Wide enough for the longest list of verdicts, and for the reason of an answer.
-_LEAF_WIDTH = round(max(_CHARACTER_WIDTH * max(len(_label(node)) for node in TREE.values()), 5.6 * _MOST_LETTERS))
+_LEAF_WIDTH = round(_CHARACTER_WIDTH * max(len(_label(node)) for node in TREE.values()))
 
 
 def tree_svg(finding: Finding) -> Markup:
@@ -61,20 +59,8 @@ def tree_svg(finding: Finding) -> Markup:
                 f'<text class="answer" x="{_LEFT + _BOX_WIDTH - 8}" y="{y + 16}" text-anchor="end">{answer}</text>'
             )
         parts.append("</g>")
-        leaves = _leaves(node, y, finding)
-        if (
-            step is not None
-        ):  # the numbers are in the picture; where the path goes on, they replace the verdicts not reached
-            lit = bool(leaves) and "taken" in leaves[0]
-            parts += [*(leaves if lit else []), _why(step.words, y + (29 if lit else 16))]
-        else:
-            parts += leaves
+        parts += _leaves(node, y, finding)
     return Markup("".join(parts) + "</svg>")  # noqa: S704 - every text above is escaped or our own
-
-
-def _why(words: str, y: int) -> str:
-    shown = words if len(words) <= _MOST_LETTERS else words[: _MOST_LETTERS - 1] + "…"
-    return f'<text class="why" x="{_LEAF_X}" y="{y}">{escape(shown)}<title>{escape(words)}</title></text>'
 
 
 def _leaves(node: Node, y: int, finding: Finding) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.profiles import MappingRule, Profile, Quality
+from workbench.profiles.names import places
 from workbench.queues.kinds import REDRIVE_PREFIX
 
 # What a window of `rate` needs: four scrapes at 30 s and some.
@@ -23,11 +24,11 @@ class MeasuredQuery:
 
 
 def measured(profiles: Sequence[Profile]) -> dict[str, MeasuredQuery]:
-    """Each signal from the first profile that has it, as in a triage."""
+    """Each signal from the first profile that has it, as in a triage; PromQL cannot group by what a metric's name carries."""
     found: dict[str, MeasuredQuery] = {}
     for profile in profiles:
         for name, rule in profile.signals.items():
-            if profile.quality(name) is not Quality.ABSENT:
+            if profile.quality(name) is not Quality.ABSENT and not places(rule.metric):
                 found.setdefault(name, MeasuredQuery(signal=name, profile=profile.name, rule=rule))
     return found
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from workbench.humanize import one_line, printable
+from workbench.humanize import one_line
 from workbench.inputs import is_web_address
+from workbench.report.holders import consumers as consumers_of
+from workbench.report.holders import worst_first
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
@@ -28,10 +30,7 @@ def packed(finding: Finding, capture: Capture) -> bytes:
     rows = [
         row for row in capture.groups.filter(_of(capture, finding.group)).to_pylist() if row["member_id"] is not None
     ]
-    owners = {row["partition"]: _consumer(row) for row in rows if row["topic"] == finding.topic}
-    worst = sorted(
-        finding.partitions, key=lambda it: (-_unknown_first(it.time_lag_seconds, it.lag_messages), it.partition)
-    )
+    owners, worst = consumers_of(finding, capture), worst_first(finding)
     consumers: dict[tuple[str, str], int] = {}
     for row in rows:
         who = row["client_id"] or "", row["host"] or ""
@@ -67,18 +66,6 @@ def _of(capture: Capture, group: str) -> Any:
     import pyarrow.compute as pc
 
     return pc.equal(capture.groups["group"], group)
-
-
-def _unknown_first(time_lag: float | None, lag: int | None) -> float:
-    """Messages that wait for nobody knows how long are the worst."""
-    if time_lag is None:
-        return float("inf") if lag else -1.0
-    return time_lag
-
-
-def _consumer(row: dict[str, Any]) -> str:
-    client, host = row["client_id"] or "", row["host"] or ""
-    return printable(f"{client} at {host.lstrip('/')}" if host else client)
 
 
 def _changes(capture: Capture, finding: Finding) -> Sequence[tuple[float, str, str]]:

@@ -263,15 +263,6 @@ def _trend(finding: Finding, found: TriageResult) -> str | None:
 
 
 def _picture(finding: Finding, found: TriageResult) -> str:
-    from workbench.report.html import Section, environment
-    from workbench.report.multiples import multiples_svg
-    from workbench.report.treepicture import tree_svg
+    from workbench.report.html import section_of
 
-    section = Section(
-        finding=finding,
-        charts=(),
-        tree=tree_svg(finding),
-        multiples=multiples_svg(finding, found.capture.samples, found.triage.window),
-        anchor="finding",
-    )
-    return environment().get_template("finding.html.j2").render(section=section, it=finding)
+    return section_of(finding, "finding", found.capture, found.triage.window).body

@@ -137,6 +137,9 @@ def _runbooks() -> Mapping[str, Path]:
         return {}
 
 
+_LEAST_SECONDS = 3600.0  # of a picture
+
+
 def _number(request: Request, name: str) -> int:
     text = request.query_params.get(name, "0")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
@@ -268,7 +271,8 @@ class Pages:
         if present is not None and present["at"] <= end:
             samples.append(present)
             until = end if end - present["at"] < self._stale_seconds else present["at"]
-        start = end - RANGES[asked]
+        # What is known since a while ago is no empty day with a dot at its end.
+        start = max(end - RANGES[asked], min([it["at"] for it in samples[:1]] + [end - _LEAST_SECONDS]))
         objective = unpacked(present["detail"] if present is not None else None).get("objective")
         picture = step_chart(samples, start=start, end=end, until=until, objective=objective, name=name)
         latest = [it for it in rows if it["at"] >= start][::-1]

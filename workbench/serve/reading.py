@@ -100,7 +100,9 @@ class Reading:
         listed = "id, cluster, verdict, state, headline, opened, changed, closed, told_verdict"
         number = "(SELECT count(*) FROM member WHERE incident = incident.id) AS subscriptions"
         worst = f"CASE WHEN closed IS NULL THEN {_BADNESS} ELSE 0 END"
-        order = f"ORDER BY closed IS NOT NULL, {worst}, opened DESC LIMIT ? OFFSET ?"
+        # Of a storm, in which all were opened in one turn, whoever waits longest is first.
+        waits = "(SELECT max(coalesce(time_lag, 0)) FROM member WHERE incident = incident.id)"
+        order = f"ORDER BY closed IS NOT NULL, {worst}, opened DESC, {waits} DESC, id LIMIT ? OFFSET ?"
         query = f"SELECT {listed}, {number} FROM incident WHERE {where} {order}"  # noqa: S608 - our own words
         return self.store.rows(query, (most, skip))
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from workbench.alerts import OWN_ALERT
 from workbench.delivery import Target
-from workbench.humanize import for_chat, one_line, plural, printable
+from workbench.humanize import for_chat, groups_on_topics, one_line, plural, printable
 from workbench.masking import masked, masked_document
 from workbench.serve.outbox import Parcel
 
@@ -30,7 +30,7 @@ _TITLES = {
     "verdict": "{verdict} (before: {before})",
     "grows": "{verdict}, now {total}",
     "recovered": "recovered (was: {before})",
-    "healthy": "an alert, but the subscription is healthy",
+    "healthy": "an alert, but the group is healthy",
     "ended": "closed (was: {before})",
     "digest": "{verdict}{more}",
     "ends": "{ended} that were told together",
@@ -41,7 +41,7 @@ _MARKS = {"lagging": "🔴", "cannot_tell": "🟣", "draining": "🟡", "healthy
 def title(parcel: Parcel) -> str:
     """One line: what, where."""
     it = parcel.message
-    members = plural(it.total, "subscription")
+    members = groups_on_topics(it.total)
     words = _TITLES[it.kind].format(
         verdict=it.verdict.replace("_", " "), before=(it.before or "no verdict").replace("_", " "), total=members,
         more=f", and {plural(len(it.others), 'more cause', 'more causes')}" if it.others else "",

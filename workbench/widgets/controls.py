@@ -12,7 +12,7 @@ import ipywidgets as w
 from workbench.errors import ConfigError, SetupError, SourceUnreachableError, WorkbenchError
 from workbench.humanize import one_line
 from workbench.masking import masked
-from workbench.report.charts import Chart
+from workbench.report.charts import PLOTLY_CONFIG, Chart
 from workbench.report.fragment import style
 from workbench.report.numbers import chart_numbers
 from workbench.settings import LAB_CLUSTER, Windows, load_settings
@@ -23,7 +23,6 @@ from workbench.widgets.work import PanelWork, PanelWorker
 WIDE = {"width": "100%"}
 WRAPPED = {"flex_flow": "row wrap"}
 # plotly 7 shows an upload to a public cloud by default; an incident's chart must not leave this machine.
-_PLOTLY_CONFIG = {"showSendToCloud": False, "displaylogo": False, "responsive": True}
 # A chart in a notebook does not know the notebook's theme: these colours are readable on white and on black.
 _INK = "#6c7783"
 _AXIS = {"gridcolor": "rgba(127,127,127,0.25)", "linecolor": _INK, "zerolinecolor": "rgba(127,127,127,0.5)"}
@@ -175,7 +174,7 @@ def outputs(charts: Sequence[Chart]) -> tuple[dict[str, Any], ...]:
     """Convert charts to notebook outputs: the title, the figure (drawn by the notebook's own plotly), and the values as a table."""
     found: list[dict[str, Any]] = []
     for chart in charts:
-        figure = {**chart.figure, "layout": _themed(chart.figure["layout"]), "config": _PLOTLY_CONFIG}
+        figure = {**chart.figure, "layout": _themed(chart.figure["layout"]), "config": PLOTLY_CONFIG}
         heading = f'<div class="wb"><div class="chart"><h4>{escape(chart.title)}</h4></div></div>'
         found.append(_output("text/html", heading, chart.title))
         found.append(_output("application/vnd.plotly.v1+json", figure, chart.title))

@@ -13,7 +13,7 @@ from workbench.humanize import printable
 from workbench.report.cells import spark_cells, write_notebook
 from workbench.report.charts import charts_of
 from workbench.report.firstlook import first_look
-from workbench.report.fragment import fragment, spark_fragment
+from workbench.report.fragment import reasons, spark_fragment, verdict
 from workbench.report.html import write_html
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
@@ -47,6 +47,8 @@ class TriagePanel(Panel):
             self.spark,
             self.first,
             self.choice,
+            self.verdict,
+            self.leading,
             self.answer,
             self.charts,
         )
@@ -69,6 +71,8 @@ class TriagePanel(Panel):
         self.choice = hooked(w.Select(options=[], rows=4, description="Findings", layout={"width": "98%"}), "wb-choice")
         shown(self.choice, False)
         self.choice.observe(lambda change: self._show(change["new"]), names="value")
+        self.verdict = hooked(w.HTML(""), "wb-verdict")
+        self.leading = hooked(w.Output(), "wb-charts")  # the chart that tells most; what to do comes before the others
         self.answer = hooked(w.HTML(""), "wb-answer")
         self.charts = hooked(w.Output(), "wb-charts")
         self.path = hooked(w.Text(value="incident", description="Save as", placeholder="name"), "wb-path")
@@ -113,8 +117,8 @@ class TriagePanel(Panel):
 
     def start(self) -> None:
         """Start a triage; earlier results are cleared."""
-        self.answer.value = self.spark.value = ""
-        self.first.outputs, self.charts.outputs = (), ()
+        self.verdict.value = self.answer.value = self.spark.value = ""
+        self.first.outputs = self.leading.outputs = self.charts.outputs = ()
         shown(self.choice, False)
         shown(self.saving, False)
         asked = self.inputs
@@ -144,11 +148,11 @@ class TriagePanel(Panel):
             return
         finding = self.result.findings[number]
         self.spark.value = ""
-        self.answer.value = fragment(finding, self.result.incomplete)
-        thresholds = self.capture.info.limits(finding.group)
-        self.charts.outputs = outputs(
-            charts_of(finding, self.capture.samples, self.result.window, thresholds, events=self.capture.events)
-        )
+        self.verdict.value = verdict(finding, self.result.incomplete)
+        self.answer.value = reasons(finding, capture=self.capture)
+        limits = self.capture.info.limits(finding.group)
+        drawn = charts_of(finding, self.capture.samples, self.result.window, limits, events=self.capture.events)
+        self.leading.outputs, self.charts.outputs = outputs(drawn[:1]), outputs(drawn[1:])
 
     def _open_in_spark(self) -> None:
         """Write a notebook with three cells about the shown finding, and show them."""

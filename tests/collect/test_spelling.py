@@ -1,0 +1,76 @@
+"""Groups and topics by the names of metrics, where dots and dashes are underscores: which ones are meant, and when nobody can tell."""
+
+from __future__ import annotations
+
+from tests.servers import Script, scripted
+from workbench.collect.join import with_groups
+from workbench.collect.scrape import scrape
+from workbench.collect.spelling import Spelling
+from workbench.profiles import parse_profile
+from workbench.samples import SampleBatch, SeriesTable
+
+CARRIED = parse_profile(
+    """
+title: t
+member_is: client_id
+signals:
+  rebalances: {metric: "joins_total_{group}", labels: {group: group, member: instance}}
+  start_time: {metric: started_seconds, labels: {member: instance}}
+""",
+    name="t",
+)
+LABELLED = parse_profile(
+    "title: x\nsignals: {consumer_lag: {metric: lag, labels: {group: group, topic: topic, partition: partition}}}\n",
+    name="x",
+)
+PAGE = b"joins_total_pay_orders_v2 3\nstarted_seconds 5\n"
+
+
+def joins(*groups: str) -> SeriesTable:
+    """Rebalances of groups as a metric's name has them, each of a member of its own."""
+    batch = SampleBatch("c", "t")
+    for number, group in enumerate(groups):
+        batch.add("rebalances", {"group": group, "member": f"m-{number}"}, [1], [1.0])
+    return batch.to_series()
+
+
+def test_a_known_group_is_meant_by_what_is_written() -> None:
+    """Kafka's own list says how it is really called; an unknown one stays as it is."""
+    spelling = Spelling.of_groups(["pay-orders.v2", "other"])
+    found = spelling.corrected(joins("pay_orders_v2", "new_group"), CARRIED)
+    assert found.names["group"].to_pylist() == ["pay-orders.v2", "new_group"]
+    assert spelling.notes == []
+
+
+def test_what_two_groups_are_written_as_is_nobodys() -> None:
+    """It is left out and said, rather than given to one of them."""
+    spelling = Spelling.of_groups(["pay.orders", "pay-orders"])
+    found = spelling.corrected(joins("pay_orders", "b"), CARRIED)
+    assert found.names["group"].to_pylist() == ["b"]
+    assert spelling.notes == [
+        "names of metrics with pay_orders left out: it may be the group pay-orders and pay.orders"
+    ]
+
+
+def test_another_profiles_labels_tell_the_names() -> None:
+    """On the pages of one cluster: the exporter's label is the group's name, and the process's other series are the group's."""
+    exporter = b'lag{group="pay-orders.v2",topic="t",partition="0"} 4\n'
+    with scripted(Script(body=exporter)) as one, scripted(Script(body=PAGE)) as other:
+        table, missing = scrape([one.url, other.url], [LABELLED, CARRIED], cluster="c", timeout_seconds=5)
+    assert missing == []
+    told = {(row["signal"], row["group"]) for row in table.to_samples().to_pylist()}
+    assert told == {(signal, "pay-orders.v2") for signal in ("consumer_lag", "rebalances", "start_time")}
+
+
+def test_a_process_of_two_groups_is_no_members_group() -> None:
+    """Its other series are of neither."""
+    with scripted(Script(body=PAGE + b"joins_total_b 1\n")) as server:
+        table, _ = scrape([server.url], [CARRIED], cluster="c", timeout_seconds=5)
+    assert {row["signal"] for row in table.to_samples().to_pylist()} == {"rebalances"}
+
+
+def test_only_the_groups_that_are_asked_for() -> None:
+    """A server cannot be asked by what a name carries, so the others are left out here."""
+    profile = CARRIED.model_copy(update={"member_is": "member"})
+    found = with_groups(joins("a", "b"), profile, {}, groups=["b"])
+    assert found.names["group"].to_pylist() == ["b"]
