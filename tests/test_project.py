@@ -128,7 +128,9 @@ def test_data_flows_one_way() -> None:
             *base,
         },  # imported by name, from queues.systems
         "pulsar": {"plans", *base},
+        "pulsar.redrive": {"pulsar", "redrive", *base},
         "pulsar.runtime": {"pulsar", "runtime", *base},
+        "pulsar.system": {"pulsar", "pulsar.redrive", *base},
         "rocketmq": base,
         "plans": base,
         "layers": {"plans", *base},

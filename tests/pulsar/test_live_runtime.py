@@ -119,7 +119,7 @@ class Orders:
         """Settings of a member."""
         values = {
             "system": "pulsar", "bootstrap": self._standalone.service_url, "group": "billing", "topics": [self.name],
-            "client_id": "one", "commit_interval_seconds": 0.2, "shutdown_seconds": 5, "rebalance_drain_seconds": 0.8,
+            "client_id": "one", "commit_interval_seconds": 0.2, "shutdown_seconds": 5,
         }  # fmt: skip
         return {**values, **changes}
 
@@ -212,6 +212,7 @@ def firsts_in_order(handled: Sequence[Sequence[Any]]) -> dict[str, list[int]]:
 
 
 def all_of(count: int) -> set[int]:
+    """Numbers of so many messages."""
     return set(range(count))
 
 
@@ -220,7 +221,7 @@ def test_every_message_is_handled_once_in_order(orders: Orders, subscription: st
     """In batches, compressed in each way, and alone; then nothing is left, and the member leaves."""
     import pulsar
 
-    forms = [it for it in pulsar.CompressionType.__members__.values()]
+    forms = list(pulsar.CompressionType.__members__.values())
     for at, form in enumerate(forms):
         orders.produce(at * 300, at * 300 + 300, compression_type=form)
     orders.produce(len(forms) * 300, len(forms) * 300 + 100, batch=1)
@@ -275,7 +276,7 @@ def test_nothing_is_skipped_after_a_kill_and_the_acknowledged_is_not_handled_aga
 
 
 def test_two_members_share_the_partitions_and_hand_them_over(orders: Orders, members: Members) -> None:
-    """One joins and one leaves in the middle: no event of a key is handled beside or before an earlier one, and few are handled twice."""
+    """One joins and one leaves meanwhile: no event of a key is handled beside or before an earlier one, and few are handled twice."""
     count = 9000
     members.start("one")
     orders.produce(0, count // 3)
@@ -325,7 +326,7 @@ def test_a_subscription_that_somebody_resets_is_read_again(orders: Orders, membe
 
 
 def test_a_slow_handler_holds_the_broker_back(standalone: PulsarStandalone, client: pulsar.Client) -> None:
-    """Of 30,000 messages, no more are sent than fit into the queue, the carry-over and the permits, but for one read; afterwards all are handled."""
+    """No more are sent than fit into the queue, the carry-over and the permits, but for one read; afterwards all are handled."""
     topic = Orders(standalone, client, partitions=0)
     topic.produce(0, 30_000)
     go: list[bool] = []

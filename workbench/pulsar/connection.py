@@ -384,15 +384,21 @@ class PulsarBrokers:
         self._open: dict[tuple[str, str | None], PulsarConnection] = {}
         self._is_closed = False
 
-    def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0: it has none, or it does not exist.
+    def partitions(self, topic: str, *, makes: bool = False) -> int:
+        """How many partitions a topic has; 0: it has none.
+
+        Args:
+            makes: have the broker make a topic that does not exist, if its policies say so.
 
         Raises:
+            RefusedError: if there is no such topic.
             SourceUnreachableError: if no broker tells.
         """
         what = f"the partitions of {topic}"
         found = self._any().ask(
-            CommandKind.PARTITIONED_METADATA, lambda number: field(1, topic) + field(2, number) + field(6, 0), what=what
+            CommandKind.PARTITIONED_METADATA,
+            lambda number: field(1, topic) + field(2, number) + field(6, int(makes)),
+            what=what,
         )
         return found.number(1)
 

@@ -32,6 +32,7 @@ _RESERVED = {
     "on_commit": "the runtime reads the results of its commits",
 }
 
+_PULSAR_DRAIN_SECONDS = 0.5
 _PULSAR_TOPIC = re.compile(r"(?:persistent://)?[-=:.\w]+/[-=:.\w]+/[^\s/][^\s]*")
 
 
@@ -174,7 +175,8 @@ class RuntimeConfig(BaseModel):
     rebalance_drain_seconds: float = Field(
         default=5.0,
         ge=0,
-        description="Time for events in flight to finish before their partition is revoked; more time means fewer repeats.",
+        description="Time for events in flight to finish before their partition is revoked; more time means fewer repeats. Of a Pulsar "
+        "0.5 s, unless it is set: brokers send to the next consumer of a failover after 1 s (activeConsumerFailoverDelayTimeMs).",
     )
     shutdown_seconds: float = Field(default=30.0, ge=0, description="Time for events in flight to finish on shutdown.")
     dead_letter_topic: str | None = Field(
@@ -264,6 +266,13 @@ class RuntimeConfig(BaseModel):
         if self.ranges and (others := topics_not_read(self.topics, self.ranges)):
             raise ValueError(f"ranges: {others[0]} is none of the topics, so its ranges would never end")
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ends_in_time(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("system") == "pulsar":
+            return {"rebalance_drain_seconds": _PULSAR_DRAIN_SECONDS, **values}
+        return values
 
     @model_validator(mode="after")
     def _fits_the_queue(self) -> RuntimeConfig:

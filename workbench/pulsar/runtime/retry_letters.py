@@ -108,7 +108,7 @@ class PulsarLetterWriter:
 
     def _connected(self) -> PulsarProducer:
         if self._producer is None or not self._producer.is_open:
-            count = self._brokers.partitions(f"persistent://{self._topic}")
+            count = self._brokers.partitions(f"persistent://{self._topic}", makes=True)
             # One partition is enough for letters, and keeps them in order.
             topic = part_name(self._topic, 0) if count else self._topic
             self._producer = PulsarProducer(self._brokers, f"persistent://{topic}")
