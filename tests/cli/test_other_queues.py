@@ -69,6 +69,7 @@ PULSAR = {
     **dict.fromkeys(
         ("doctor", "events add", "events import", "events list", "notebook", "snapshot", "pulsar subscriptions"), ""
     ),
+    **dict.fromkeys(("dlq list", "dlq plan", "dlq show"), "has no pulsar.service_url"),
     "pulsar config-check": "does not tell brokers/configuration",
     "pulsar split-plan": "does not tell",
     "replay plan": "does not tell persistent/public/default/orders",

@@ -212,7 +212,7 @@ def original_partitions(client: pulsar.Client) -> dict[str, int]:
 def test_a_run_that_is_cut_off_at_any_message_repeats_none(
     folder: Path, client: pulsar.Client, standalone: PulsarStandalone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """300 letters of our own runtime's form; the connection is cut before the n-th message, its receipt, or the note of the position."""
+    """300 letters of our own runtime's form; cut off before the n-th message, or the note of the position."""
     import pulsar
 
     source, dead = "public/default/cut", "public/default/cut-billing-DLQ"

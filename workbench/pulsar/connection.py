@@ -27,7 +27,6 @@ from workbench.pulsar.commands import (
     CommandKind,
     Fields,
     PulsarWireError,
-    ServerRefusal,
     field,
     frame,
 )
@@ -40,7 +39,6 @@ _MOST_BYTES = 160 << 20  # of one frame; brokers take messages of 5 MB (maxMessa
 _READ_BYTES = 1 << 18
 _SILENCE_SECONDS = 60.0  # a broker asks for a sign of life every 30 s
 _PING_SECONDS = 20.0
-_MOST_REDIRECTS = 20  # of a lookup, as Pulsar's clients do
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 # Receives what comes unasked for one consumer or producer, on the connection's thread; None: the connection has ended.
@@ -84,7 +82,7 @@ class PulsarAccess:
         scheme, _, hosts = service_url.partition("://")
         urls = tuple(f"{scheme.lower()}://{host.strip()}" for host in hosts.split(",") if host.strip())
         for url in urls:
-            _address(url)
+            service_address(url)
         if not urls:
             raise ConfigError(f"{service_url!r} is no service URL of a Pulsar.", hint="For example: pulsar://host:6650")
         return cls(urls=urls, token=token, ca_file=ca_file, seconds=seconds)
@@ -101,7 +99,7 @@ class PulsarAccess:
             raise ConfigError(f"{self.ca_file} cannot be read as certificate authorities: {error}.") from None
 
 
-def _address(url: str) -> tuple[str, str, int]:
+def service_address(url: str) -> tuple[str, str, int]:
     """Scheme, host and port.
 
     Raises:
@@ -155,7 +153,7 @@ class PulsarConnection:
         self._thread.start()
 
     def _open(self) -> socket.socket:
-        scheme, host, port = _address(self.url)
+        scheme, host, port = service_address(self.url)
         plain = socket.create_connection((host, port), timeout=self._access.seconds)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -373,104 +371,3 @@ def checked_answer(answer: Command, *, what: str) -> Fields:
         code, words = errors[answer.kind]
         raise RefusedError(body.number(code), body.text(words), what=what)
     return body
-
-
-class PulsarBrokers:
-    """Connections to the brokers of one cluster, each made when it is needed; any thread may ask."""
-
-    def __init__(self, access: PulsarAccess) -> None:
-        self.access = access
-        self._lock = threading.Lock()
-        self._open: dict[tuple[str, str | None], PulsarConnection] = {}
-        self._is_closed = False
-
-    def partitions(self, topic: str, *, makes: bool = False) -> int:
-        """How many partitions a topic has; 0: it has none.
-
-        Args:
-            makes: have the broker make a topic that does not exist, if its policies say so.
-
-        Raises:
-            RefusedError: if there is no such topic.
-            SourceUnreachableError: if no broker tells.
-        """
-        what = f"the partitions of {topic}"
-        found = self._any().ask(
-            CommandKind.PARTITIONED_METADATA,
-            lambda number: field(1, topic) + field(2, number) + field(6, int(makes)),
-            what=what,
-        )
-        return found.number(1)
-
-    def owner(self, topic: str) -> PulsarConnection:
-        """A connection to the broker that has a topic, or one partition.
-
-        Raises:
-            SourceUnreachableError: if it cannot be found or reached.
-        """
-        at, authoritative = self._any(), 0
-        for _ in range(_MOST_REDIRECTS):
-            found = at.ask(
-                CommandKind.LOOKUP,
-                lambda number, now=authoritative: field(1, topic) + field(2, number) + field(3, now),  # type: ignore[misc]
-                what=f"the lookup of {topic}",
-            )
-            is_safe = at.url.startswith("pulsar+ssl")
-            url = found.text(2 if is_safe else 1)
-            if not url:
-                raise SourceUnreachableError(
-                    f"The broker of {topic} has no address {'with' if is_safe else 'without'} TLS.",
-                    hint="Use the other scheme in the service URL: pulsar:// or pulsar+ssl://",
-                )
-            try:
-                _, host, port = _address(url)
-            except ConfigError:
-                raise SourceUnreachableError(f"The broker of {topic} has an address that cannot be read.") from None
-            entry = self._any()
-            at = (
-                self._to(entry.url, f"{host}:{port}" if ":" not in host else f"[{host}]:{port}")
-                if found.number(8)
-                else self._to(url)
-            )
-            if found.number(3) == 1:
-                return at
-            authoritative = found.number(5)
-        raise SourceUnreachableError(f"The brokers send each other in a circle for {topic}.")
-
-    def _any(self) -> PulsarConnection:
-        failure: SourceUnreachableError | None = None
-        for url in self.access.urls:
-            try:
-                return self._to(url)
-            except SourceUnreachableError as error:
-                failure = error
-        assert failure is not None  # noqa: S101 - an access has a URL
-        raise failure
-
-    def _to(self, url: str, broker: str | None = None) -> PulsarConnection:
-        with self._lock:
-            if self._is_closed:
-                raise SourceUnreachableError("The connections to the Pulsar are closed.")
-            found = self._open.get((url, broker))
-            if found is None or not found.is_open:
-                found = PulsarConnection(self.access, url, broker=broker)
-                self._open[url, broker] = found
-            return found
-
-    def close(self) -> None:
-        """End all connections."""
-        with self._lock:
-            self._is_closed = True
-            some = list(self._open.values())
-        for connection in some:
-            connection.close()
-
-
-# What no further attempt resolves, and what to do.
-PERMANENT: dict[int, str] = {
-    ServerRefusal.AUTHENTICATION: "Is the token there, and is it still valid?",
-    ServerRefusal.AUTHORIZATION: "The role needs the permission `consume` (for dead letters: `produce`).",
-    ServerRefusal.UNSUPPORTED_VERSION: "It takes Pulsar 2.8 or later.",
-    ServerRefusal.INVALID_TOPIC_NAME: "A topic is named tenant/namespace/topic.",
-    ServerRefusal.NOT_ALLOWED: "The broker's policies forbid it.",
-}

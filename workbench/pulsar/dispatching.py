@@ -9,15 +9,17 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
+from typing import Any
 
 from workbench.errors import SourceUnreachableError, UnknownGroupError
 from workbench.humanize import near, printable
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
 from workbench.pulsar.look import LookedConsumer, SubscriptionLook, looks_of
 from workbench.pulsar.policies import TopicPolicies, lower, read_limits, read_policies
+from workbench.pulsar.recorded import AdminAnswers, Recorder
 from workbench.pulsar.stats import SubscriptionPart, unknown_part
 from workbench.pulsar.survey import survey
 from workbench.pulsar.topics import WHOLE, TopicName, group_name
@@ -44,10 +46,12 @@ def read(
     apart_seconds: float,
     pause: Callable[[float], None],
     clock: Callable[[], float] = time.time,
+    make_admin: Callable[[], PulsarAdmin] | None = None,
 ) -> DispatchReading:
     """See `queues.dispatch.read_dispatched`; `clock` tells the time that ages are counted to, in seconds since the epoch."""
     started, missing = datetime.now(UTC), list[str]()
-    found = survey(PulsarAdmin(cluster), namespaces=cluster.pulsar.namespaces)
+    admin = make_admin or (lambda: PulsarAdmin(cluster))
+    found = survey(admin(), namespaces=cluster.pulsar.namespaces)
     missing += found.incomplete
     by_group: dict[str, list[SubscriptionPart]] = defaultdict(list)
     for part in found.parts:
@@ -74,11 +78,11 @@ def read(
         dict[tuple[TopicName, str], tuple[float | None, float | None]](),
     )
     if asked:
-        first = _look_at(PulsarAdmin(cluster), asked, missing, clock)
+        first = _look_at(admin(), asked, missing, clock)
         seen = time.monotonic()
-        policies, limits = _policies_of(PulsarAdmin(cluster), asked)
+        policies, limits = _policies_of(admin(), asked)
         pause(max(0.0, apart_seconds - (time.monotonic() - seen)))
-        second = _look_at(PulsarAdmin(cluster), asked, missing, clock)
+        second = _look_at(admin(), asked, missing, clock)
     parts_of = {
         name: tuple(
             _part(
@@ -95,6 +99,40 @@ def read(
     return DispatchReading(
         groups=parts_of, started_at=started, ended_at=datetime.now(UTC), incomplete=tuple(dict.fromkeys(missing))
     )
+
+
+def record(
+    cluster: Cluster,
+    *,
+    groups: Sequence[str],
+    topics: Sequence[str],
+    apart_seconds: float,
+    pause: Callable[[float], None],
+) -> DispatchReading:
+    """See `queues.dispatch.record_dispatched`."""
+    recorder = Recorder(cluster)
+    asked: dict[str, Any] = {"groups": groups, "topics": topics, "apart_seconds": apart_seconds, "pause": pause}
+    found = read(cluster, **asked, clock=recorder.clock, make_admin=recorder.admin)
+    return replace(found, answers=recorder.answers(found.started_at, found.ended_at).packed())
+
+
+def read_again(
+    cluster: Cluster, answers: bytes, *, groups: Sequence[str] = (), topics: Sequence[str] = ()
+) -> DispatchReading:
+    """See `queues.dispatch.read_dispatched_again`."""
+    recorded = AdminAnswers.unpacked(answers)
+    own = cluster.model_copy(update={"pulsar": cluster.pulsar.model_copy(update={"namespaces": recorded.namespaces})})
+    recorder = Recorder(own, recorded)
+    found = read(
+        own,
+        groups=groups,
+        topics=topics,
+        apart_seconds=0.0,
+        pause=lambda _: None,
+        clock=recorder.clock,
+        make_admin=recorder.admin,
+    )
+    return replace(found, started_at=recorded.started_at, ended_at=recorded.ended_at)
 
 
 def _chosen(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from workbench.pulsar.commands import Fields, PulsarWireError, field, unsealed
+from workbench.pulsar.commands import Fields, PulsarWireError, field, read_varint, unsealed
 
 _MOST_BYTES = 128 << 20  # of an entry that is unpacked; brokers take 5 MB (maxMessageSize), packed
 MOST_IN_BATCH = 1 << 20
@@ -173,6 +173,9 @@ def _unpacked(metadata: Fields, data: bytes) -> bytes:
         elif form in _CODECS:
             import pyarrow as pa
 
+            # It would fill what is missing with whatever is in memory.
+            if form in _SIZES and _SIZES[form](data) != size:
+                raise PulsarWireError("it has another size than it says")
             found = pa.Codec(_CODECS[form]).decompress(data, decompressed_size=size, asbytes=True) if size else b""
         else:
             raise PulsarWireError("its compression is not known")
@@ -181,6 +184,36 @@ def _unpacked(metadata: Fields, data: bytes) -> bytes:
     if len(found) != size:
         raise PulsarWireError("it has another size than it says")
     return found
+
+
+def _lz4_size(data: bytes) -> int:
+    """Size of the content of an LZ4 block, which does not say it: that of its literals and copies; -1 if it is none."""
+    size, at, end = 0, 0, len(data)
+    try:
+        while True:
+            token = data[at]
+            at += 1
+            literals = token >> 4
+            if literals == 15:
+                while (more := data[at]) == 255:
+                    literals, at = literals + 255, at + 1
+                literals, at = literals + more, at + 1
+            size, at = size + literals, at + literals
+            if at >= end:
+                return size if at == end else -1
+            at += 2
+            copied = token & 15
+            if copied == 15:
+                while (more := data[at]) == 255:
+                    copied, at = copied + 255, at + 1
+                copied, at = copied + more, at + 1
+            size += copied + 4
+    except IndexError:
+        return -1
+
+
+# What says, or shows, the size of its content, and is not checked when it is unpacked.
+_SIZES: dict[int, Callable[[bytes], int]] = {1: _lz4_size, 4: lambda data: read_varint(data, 0)[0]}
 
 
 def _not_acknowledged(words: Sequence[int]) -> int:

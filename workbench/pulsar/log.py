@@ -78,7 +78,7 @@ class PulsarLog:
 
     def back(self, entries: int) -> Position:
         """Position of the entry that is so many before the end; `first` if there are fewer."""
-        for ledger, held in reversed(self.ledgers.items()):
+        for ledger, held in reversed(list(self.ledgers.items())):
             if held >= entries:
                 return max(self.first, Position((ledger, held - entries)))
             entries -= held

@@ -11,8 +11,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from workbench.errors import SourceUnreachableError
+from workbench.pulsar.brokers import PulsarBrokers
 from workbench.pulsar.commands import Command, CommandKind, field, frame, pair, sealed
-from workbench.pulsar.connection import PulsarBrokers, RefusedError
+from workbench.pulsar.connection import RefusedError
 from workbench.pulsar.entries import MessagePlace
 
 _NUMBERS = itertools.count(1)  # of producers, in this process

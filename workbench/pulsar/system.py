@@ -24,7 +24,7 @@ class PulsarSystem(NotThere):
 
     def letters(self, cluster: Cluster, topic: str, *, seconds: float = 30.0, batch: int = 5_000) -> PulsarLetters:
         """See `System`."""
-        from workbench.pulsar.connection import PulsarBrokers
+        from workbench.pulsar.brokers import PulsarBrokers
         from workbench.pulsar.redrive.letter_entries import PulsarLetters
         from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
         from workbench.pulsar.redrive.pulsar_letter_queue import access_to

@@ -32,7 +32,7 @@ _RESERVED = {
     "on_commit": "the runtime reads the results of its commits",
 }
 
-_PULSAR_DRAIN_SECONDS = 0.5
+_PULSAR_DRAIN_SECONDS = 2.0
 _PULSAR_TOPIC = re.compile(r"(?:persistent://)?[-=:.\w]+/[-=:.\w]+/[^\s/][^\s]*")
 
 
@@ -176,7 +176,7 @@ class RuntimeConfig(BaseModel):
         default=5.0,
         ge=0,
         description="Time for events in flight to finish before their partition is revoked; more time means fewer repeats. Of a Pulsar "
-        "0.5 s, unless it is set: brokers send to the next consumer of a failover after 1 s (activeConsumerFailoverDelayTimeMs).",
+        "2 s, unless it is set, and all members need the same: the next one of a failover waits for so long before it begins.",
     )
     shutdown_seconds: float = Field(default=30.0, ge=0, description="Time for events in flight to finish on shutdown.")
     dead_letter_topic: str | None = Field(

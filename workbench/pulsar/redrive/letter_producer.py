@@ -14,8 +14,9 @@ from time import monotonic, sleep
 
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.pulsar.admin import NotThereError
+from workbench.pulsar.brokers import PulsarBrokers
 from workbench.pulsar.commands import ServerRefusal
-from workbench.pulsar.connection import PulsarBrokers, RefusedError
+from workbench.pulsar.connection import RefusedError
 from workbench.pulsar.entries import MessagePlace
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
 from workbench.pulsar.redrive.letter_entries import PulsarLetters

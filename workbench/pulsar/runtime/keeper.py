@@ -11,8 +11,9 @@ from time import monotonic
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
+from workbench.pulsar.brokers import PERMANENT, PulsarBrokers
 from workbench.pulsar.commands import ServerRefusal
-from workbench.pulsar.connection import PERMANENT, PulsarBrokers, RefusedError
+from workbench.pulsar.connection import RefusedError
 from workbench.pulsar.runtime.seat import Occurrence, Seat
 from workbench.pulsar.topics import WHOLE, TopicName, part_name
 

@@ -1,7 +1,8 @@
 """Pulsar as a source of the runtime: a member of a failover or an exclusive subscription.
 
-A member has a consumer on every partition. Of a failover the broker says which consumer is active; only then the partition is assigned.
-It sends to another one a second after it has said so (`activeConsumerFailoverDelayTimeMs`): the time to end what is in flight.
+A member has a consumer on every partition. Of a failover the broker says which consumer is active, to the former one and the next at
+the same moment, and it sends at once. So the next one waits for as long as the former may take to end what is in flight, and leaves
+out what was acknowledged meanwhile.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from math import inf
 from time import monotonic
 
 from workbench.errors import SourceUnreachableError
-from workbench.pulsar.commands import Command, CommandKind, PulsarWireError
-from workbench.pulsar.commands import field as wire_field
-from workbench.pulsar.connection import PulsarAccess, PulsarBrokers, checked_answer
+from workbench.pulsar.brokers import PulsarBrokers
+from workbench.pulsar.commands import Command, CommandKind, Fields, PulsarWireError
+from workbench.pulsar.connection import PulsarAccess, checked_answer
 from workbench.pulsar.entries import MessagePlace
 from workbench.pulsar.runtime.keeper import Keeper
 from workbench.pulsar.runtime.place_numbers import offset_behind, offset_of
@@ -28,6 +30,7 @@ from workbench.runtime.source import AssignmentListener, BrokerHealth, SourceHea
 _BYTES_HERE = 16 << 20  # of messages that wait in a member, about; as of the runtime's Kafka
 _ANSWER_SECONDS = 10.0  # longest wait for the answer to an acknowledgement
 _LEAVE_SECONDS = 5.0
+_HAND_OVER_SECONDS = 0.25  # for the broker's word to arrive, beside the time that a member takes to drain
 _TYPES = {"exclusive": 0, "failover": 2}
 
 
@@ -86,6 +89,7 @@ class PulsarSource:
         while True:
             self._wake.clear()
             self._take_in()
+            self._take_over()
             if self._keeper is not None and self._keeper.failure is not None:
                 raise self._keeper.failure
             records = self._taken(max_records)
@@ -100,7 +104,8 @@ class PulsarSource:
             seat, link, content, what = self._inbox.popleft()
             if what == JOINED:
                 self._drop(seat)
-                seat.join(link, content if isinstance(content, MessagePlace) else None)
+                if isinstance(content, Fields):
+                    seat.join(link, content)
                 if self._is_exclusive:
                     self._assign(seat)
                 self._inbox.extendleft(reversed(self._early.pop(link.number, [])))
@@ -120,14 +125,36 @@ class PulsarSource:
             except PulsarWireError as error:
                 raise SourceUnreachableError(f"A message of {seat.name} cannot be placed: {error}.") from None
         elif command.body.number(2):
-            self._assign(seat)
+            if seat.held is None:
+                drained = self.config.rebalance_drain_seconds + _HAND_OVER_SECONDS
+                seat.takes_over_at = min(seat.takes_over_at, monotonic() + drained)
         else:
             self._revoke(seat)
+
+    def _take_over(self) -> None:
+        """Assign what the former member has had its time for."""
+        for seat in self._seats:
+            if monotonic() < seat.takes_over_at or seat.joined is None or seat.joined.is_over:
+                continue
+            try:
+                if seat.told is None:
+                    seat.told = seat.joined.ask_last()
+                if not seat.told.done():
+                    continue
+                seat.begin_behind(checked_answer(seat.told.result(0), what="the position"))
+            except SourceUnreachableError:
+                seat.told, seat.takes_over_at = (
+                    None,
+                    monotonic() + _HAND_OVER_SECONDS,
+                )  # it has ended, or is asked again
+                continue
+            self._assign(seat)
 
     def _assign(self, seat: Seat) -> None:
         if seat.held is not None or seat.joined is None:
             return
         seat.held = seat.joined
+        seat.takes_over_at, seat.told = inf, None
         seat.paused = False
         self._paused.discard(seat.partition)
         self._listener.on_assigned({seat.partition: seat.acknowledged}, {}, {})
@@ -147,6 +174,7 @@ class PulsarSource:
 
     def _release(self, seat: Seat) -> None:
         seat.held = None
+        seat.takes_over_at, seat.told = inf, None
         seat.begin_again()
         seat.paused = False
         self._paused.discard(seat.partition)
@@ -247,11 +275,7 @@ class PulsarSource:
             if link is None or link.is_over:
                 continue
             began = monotonic()
-            told = link.connection.ask(
-                CommandKind.GET_LAST_MESSAGE_ID,
-                lambda request, of=link: wire_field(1, of.number) + wire_field(2, request),  # type: ignore[misc]
-                what=f"the last message of {seat.name}",
-            )
+            told = link.last(f"the last message of {seat.name}")
             self._rtt[link.connection.url] = monotonic(), monotonic() - began
             last = told.message(1)
             entry, index = last.signed(2), last.signed(4, -1)

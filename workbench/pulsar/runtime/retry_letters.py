@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from time import monotonic
 
 from workbench.errors import SourceUnreachableError
-from workbench.pulsar.connection import PulsarAccess, PulsarBrokers
+from workbench.pulsar.brokers import PulsarBrokers
+from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.entries import MessagePlace
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
 from workbench.pulsar.runtime.place_numbers import shown

@@ -11,10 +11,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
-from workbench.pulsar.commands import Command, CommandKind, frame
+from workbench.pulsar.commands import Command, CommandKind, Fields, frame
 from workbench.pulsar.commands import field as wire_field
 from workbench.pulsar.connection import PulsarConnection
 from workbench.pulsar.entries import (
@@ -47,9 +48,28 @@ class Link:
     number: int
     is_over: bool = False
 
+    def ask_last(self) -> Future[Command]:
+        """Ask for the last message of the topic, and the mark-delete position of the subscription.
 
-# What comes for a link: a command, a mark-delete position after the subscription (None: not told), or its end.
-Occurrence = tuple["Seat", Link, Command | MessagePlace | None, str]
+        Raises:
+            SourceUnreachableError: if the connection has ended.
+        """
+        return self.connection.begin(CommandKind.GET_LAST_MESSAGE_ID, self._number)
+
+    def last(self, what: str) -> Fields:
+        """The same, and wait for the answer.
+
+        Raises:
+            SourceUnreachableError: if there is none.
+        """
+        return self.connection.ask(CommandKind.GET_LAST_MESSAGE_ID, self._number, what=what)
+
+    def _number(self, request: int) -> bytes:
+        return wire_field(1, self.number) + wire_field(2, request)
+
+
+# What comes for a link: a command, what `Link.last` told when it had subscribed, or None at its end.
+Occurrence = tuple["Seat", Link, Command | Fields | None, str]
 CAME, JOINED, ENDED = "came", "joined", "ended"
 
 
@@ -63,7 +83,9 @@ class Seat:
     # Of the member's thread, from here on. `held` is the link whose partition is assigned; None: it is not.
     joined: Link | None = None
     held: Link | None = None
-    acknowledged: int | None = None  # offset behind everything that was acknowledged when it joined
+    acknowledged: int | None = None  # offset behind everything that was acknowledged when it was told last
+    takes_over_at: float = inf  # when a consumer that has become active begins, monotonic
+    told: Future[Command] | None = None  # what is acknowledged then
     waiting: deque[Record] = field(default_factory=deque)
     paused: bool = False
     _granted: int = 0  # permits that the broker still has; it may send the rest of a batch without one
@@ -117,30 +139,33 @@ class Seat:
                 ),
                 what=f"the subscription {fields['subscription']} on {self.name}",
             )
-            told = connection.ask(
-                CommandKind.GET_LAST_MESSAGE_ID,
-                lambda request: wire_field(1, link.number) + wire_field(2, request),
-                what=f"the last message of {self.name}",
-            )
+            told = link.last(f"the last message of {self.name}")
         except BaseException:
             link.is_over = True
             connection.forget(link.number)
             raise
-        mark = told.message(3) if told.raw(3) is not None else None
-        place = MessagePlace(mark.signed(1), mark.signed(2)) if mark is not None else None
         self.link = link
-        tell((self, link, place, JOINED))
+        tell((self, link, told, JOINED))
         return link
 
     # On the member's thread
 
-    def join(self, link: Link, place: MessagePlace | None) -> None:
+    def join(self, link: Link, told: Fields) -> None:
         """A new consumer begins."""
         self.joined = link
         self.begin_again()
         self._granted = 0
-        behind = place is not None and place.ledger >= 0 and place.entry >= -1
-        self.acknowledged = offset_behind(place.ledger, place.entry) if place is not None and behind else None
+        self.begin_behind(told)
+
+    def begin_behind(self, told: Fields) -> None:
+        """What is acknowledged by now is not handled, although the broker has sent it; `told` is as of `Link.last`."""
+        mark = told.message(3) if told.raw(3) is not None else None
+        self.acknowledged = None
+        if mark is None or mark.signed(1) < 0 or mark.signed(2) < -1:
+            return  # not told
+        self.acknowledged = offset_behind(mark.signed(1), mark.signed(2))
+        while self.waiting and self.waiting[0].offset < self.acknowledged:
+            self.waiting.popleft()
 
     def begin_again(self) -> None:
         """It is no longer active. When it is again, the broker begins behind what is acknowledged."""
