@@ -38,7 +38,7 @@ def settings(folder: Path, url: str) -> None:
     """Of a cluster with a token."""
     (folder / "workbench.toml").write_text(
         f'[clusters.mq]\nsystem = "pulsar"\ntimeout_seconds = 5\npulsar.admin_url = "{url}"\npulsar.token = "{SECRET}"\n'
-        '[clusters.mq.groups."billing@*"]\ntime_lag_objective_seconds = 77\n',
+        '[clusters.mq.groups."billing@*"]\ntime_lag_objective = "77s"\n',
         encoding="utf-8",
     )
 
@@ -48,7 +48,7 @@ def test_a_capture_is_judged_to_the_same_bytes(mq: Path, tmp_path: Path, command
     """Of both looks, with the expectations of then; nobody is asked; a group of it can be chosen."""
     with scripted(Script(answer=FakeAdmin(TOPICS))) as server:
         settings(mq, server.url)
-        words = ["triage", "--cluster", "mq", "--all", "--observe", "1ms", "--json"]
+        words = ["triage", "--cluster", "mq", "--observe", "1ms", "--json"]
         if command == "triage":
             live = run_here(*words, "--save", "kept", cwd=mq)
         else:
@@ -91,7 +91,7 @@ def test_what_could_not_be_read_is_missing_again(mq: Path) -> None:
     pages: dict[str, Any] = {**TOPICS, "public/default/gone": {"subscriptions": 7}}
     with scripted(Script(answer=FakeAdmin(pages))) as server:
         settings(mq, server.url)
-        live = run_here("triage", "--cluster", "mq", "--all", "--observe", "1ms", "--json", "--save", "kept", cwd=mq)
+        live = run_here("triage", "--cluster", "mq", "--observe", "1ms", "--json", "--save", "kept", cwd=mq)
     again = run_here("triage", "--capture", "kept", "--json", cwd=mq)
     assert json.loads(live.stdout)["incomplete"]
     assert again.stdout == live.stdout

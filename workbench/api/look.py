@@ -126,7 +126,7 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT, records: b
     from workbench.settings import load_settings
 
     if request.capture is not None:
-        return _recorded(request)
+        return _recorded(request, progress)
     if request.cluster is None:
         return None
     settings = load_settings(request.config)
@@ -139,7 +139,7 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT, records: b
     return TriageResult(triage=found.triage, capture=found.capture)
 
 
-def _recorded(request: Measurements) -> TriageResult | None:
+def _recorded(request: Measurements, progress: Progress) -> TriageResult | None:
     """The triage of a capture with answers; None if it has samples, or is none: who reads it then says so."""
     from workbench.collect.capture import ANSWERS, read_capture, read_info, with_own
 
@@ -154,7 +154,7 @@ def _recorded(request: Measurements) -> TriageResult | None:
     from workbench.settings import checked_cluster, own_cluster
 
     capture = read_capture(folder)
-    own = own_cluster(capture.info.cluster, request.config)
+    own = own_cluster(capture.info.cluster, request.config, tell=progress.say)
     cluster = checked_cluster({"name": capture.info.cluster, "system": capture.info.source})
     if not is_dispatched(cluster):
         raise DamagedCaptureError(f"The capture {folder} has answers of a {capture.info.source}, which gives none.")

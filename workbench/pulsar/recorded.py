@@ -11,7 +11,7 @@ import threading
 import time
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -156,10 +156,15 @@ class _RecordingAdmin(PulsarAdmin):
         self._recorder = recorder
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
+        return self._kept(lambda: super(_RecordingAdmin, self).get(path, params), path, params)
+
+    def get_text(self, path: str) -> str:
+        return str(self._kept(lambda: super(_RecordingAdmin, self).get_text(path), path, None))
+
+    def _kept(self, ask: Callable[[], Any], path: str, params: Mapping[str, str] | None) -> Any:
         asked: dict[str, Any] = {"path": path, "params": dict(params or {})}
         try:
-            document = scrubbed(super().get(path, params))
-            answer = AdminAnswer(**asked, at=time.time(), document=document)
+            answer = AdminAnswer(**asked, document=scrubbed(ask()), at=time.time())
         except SourceUnreachableError as error:
             failed: Any = "not_there" if isinstance(error, NotThereError) else "untold"
             answer = AdminAnswer(**asked, at=time.time(), failed=failed, message=error.message, hint=error.hint)
@@ -174,6 +179,9 @@ class _RecordedAdmin(PulsarAdmin):
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         return self._recorder.again(path, params)
+
+    def get_text(self, path: str) -> str:
+        return str(self._recorder.again(path, None))
 
 
 def scrubbed(document: Any) -> Any:
