@@ -84,6 +84,7 @@ def _made(config: Path, processors: str) -> Runtime:
     from workbench.runtime.registry import load
 
     settings = RuntimeConfig.from_toml(config, environ=os.environ)
-    remember(settings.admin_token.get_secret_value() if settings.admin_token else None, *secret_values(settings.kafka))
+    tokens = [it.get_secret_value() for it in (settings.admin_token, settings.pulsar.token) if it is not None]
+    remember(*tokens, *secret_values(settings.kafka))
     handlers, decode = load(processors)
     return Runtime(settings, handlers, decode=decode or decode_by_header)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from workbench.pulsar.commands import Fields, PulsarWireError, field, read_varint, unsealed
 
 _MOST_BYTES = 128 << 20  # of an entry that is unpacked; brokers take 5 MB (maxMessageSize), packed
-MOST_IN_BATCH = 1 << 20
+MOST_IN_BATCH = 1 << 17  # a message takes six bytes, and some hundred here; producers put 1,000 into one by default
 _CODECS = {1: "lz4_raw", 3: "zstd", 4: "snappy"}
 _ZLIB = 2
 
@@ -110,11 +110,8 @@ def _messages(ledger: int, entry: int, metadata: Fields, data: bytes, count: int
             place = MessagePlace(ledger, entry, index, count)
             found.append(PulsarMessage(place, key, content_or_null, published, _properties(single, 1)))
     except PulsarWireError:
-        # Not one of them: which are whole cannot be told.
-        found = [
-            PulsarMessage(MessagePlace(ledger, entry, index, count), None, None, published, None)
-            for index in range(count)
-        ]
+        # None of them: which are whole cannot be told. One stands for all, at the end of the entry.
+        found = [PulsarMessage(MessagePlace(ledger, entry, count - 1, count), None, None, published, None)]
     yield from found
 
 
