@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart, Dispat
 from workbench.settings import Cluster
 
 _Looks = dict[tuple[int, str], SubscriptionLook]
+_Limits = tuple[float | None, float | None]  # messages and bytes per second
 _Connection = tuple[str, str, float | None]  # name, address, since when
 _FLAGS = {"getPreciseBacklog": "true", "subscriptionBacklogSize": "true", "getEarliestTimeInBacklog": "true"}
 
@@ -73,16 +74,17 @@ def read(
         for topic, mine in _by_topic(busy).items()
     ]
     first, second = dict[TopicName, _Looks](), dict[TopicName, _Looks]()
-    policies, limits = (
-        dict[TopicName, TopicPolicies](),
-        dict[tuple[TopicName, str], tuple[float | None, float | None]](),
-    )
+    policies, limits = dict[TopicName, TopicPolicies](), dict[tuple[TopicName, str], _Limits]()
     if asked:
         first = _look_at(admin(), asked, missing, clock)
         seen = time.monotonic()
-        policies, limits = _policies_of(admin(), asked)
+        policy_admin = admin()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found_policies = pool.map(lambda it: read_policies(policy_admin, it.topic), asked)
+        policies = dict(zip((it.topic for it in asked), found_policies, strict=True))
         pause(max(0.0, apart_seconds - (time.monotonic() - seen)))
         second = _look_at(admin(), asked, missing, clock)
+        limits = _limits_of(admin(), asked, first, second)
     parts_of = {
         name: tuple(
             _part(
@@ -201,14 +203,21 @@ def _look_at(
     return {it.topic: looks for it, (looks, _) in zip(asked, answers, strict=True)}
 
 
-def _policies_of(
-    admin: PulsarAdmin, asked: Sequence[_Asked]
-) -> tuple[dict[TopicName, TopicPolicies], dict[tuple[TopicName, str], tuple[float | None, float | None]]]:
-    pairs = [(it.topic, name) for it in asked for name in it.subscriptions]
+def _limits_of(
+    admin: PulsarAdmin,
+    asked: Sequence[_Asked],
+    first: Mapping[TopicName, _Looks],
+    second: Mapping[TopicName, _Looks],
+) -> dict[tuple[TopicName, str], _Limits]:
+    """Rate limits of subscriptions. Not asked is one of which the broker says that it kept nothing back: its limit decides nothing."""
+
+    def is_open(topic: TopicName, name: str) -> bool:
+        looks = ((first.get(topic, {}).get(key), now) for key, now in second.get(topic, {}).items() if key[1] == name)
+        return any(_more(before, now, "throttled") != 0 for before, now in looks)
+
+    pairs = [(it.topic, name) for it in asked for name in it.subscriptions if is_open(it.topic, name)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(lambda it: read_policies(admin, it.topic), asked)
-        limits = pool.map(lambda it: read_limits(admin, *it), pairs)
-        return dict(zip((it.topic for it in asked), found, strict=True)), dict(zip(pairs, limits, strict=True))
+        return dict(zip(pairs, pool.map(lambda it: read_limits(admin, *it), pairs), strict=True))
 
 
 def _part(
@@ -216,7 +225,7 @@ def _part(
     before: SubscriptionLook | None,
     now: SubscriptionLook | None,
     policies: TopicPolicies,
-    limits: tuple[float | None, float | None],
+    limits: _Limits,
 ) -> DispatchedPart:
     name = {"topic": str(it.topic), "partition": it.partition, "subscription": it.subscription}
     if now is None:  # without a backlog when all were asked; or not told any more
