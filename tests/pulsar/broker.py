@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 import struct
 import threading
 from collections import defaultdict
@@ -35,11 +36,11 @@ class FakeBroker:
         refusals: error code and words of the next subscriptions.
     """
 
-    def __init__(self, *, partitions: int = 0) -> None:
+    def __init__(self, *, partitions: int = 0, tls: ssl.SSLContext | None = None, secret: str | None = None) -> None:
         self.told: dict[CommandKind, list[Fields]] = defaultdict(list)
         self.refusals: list[tuple[int, str]] = []
         self.last = self.mark = (5, -1)
-        self._partitions = partitions
+        self._partitions, self._tls, self._secret = partitions, tls, secret
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._connections: list[socket.socket] = []
         self._of: dict[int, socket.socket] = {}
@@ -49,12 +50,17 @@ class FakeBroker:
     @property
     def url(self) -> str:
         """Where clients connect."""
-        return f"pulsar://127.0.0.1:{self._listening.getsockname()[1]}"
+        return f"pulsar{'+ssl' if self._tls else ''}://127.0.0.1:{self._listening.getsockname()[1]}"
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 accepted, _ = self._listening.accept()
+                if self._tls is not None:
+                    try:
+                        accepted = self._tls.wrap_socket(accepted, server_side=True)
+                    except OSError:  # the client does not trust it
+                        continue
                 self._connections.append(accepted)
                 threading.Thread(target=self._serve, args=(accepted,), daemon=True).start()
 
@@ -64,17 +70,23 @@ class FakeBroker:
             while len(head := stream.read(4)) == 4:
                 command = Command.parse(stream.read(struct.unpack(">I", head)[0]))
                 if command.kind is not None:
-                    for answer in self._answers(command.kind, command.body, connection):
-                        connection.sendall(answer)
+                    answers = list(self._answers(command.kind, command.body, connection))
                     self.told[command.kind].append(command.body)
+                    for answer in answers:
+                        connection.sendall(answer)
 
     def _answers(self, kind: CommandKind, body: Fields, connection: socket.socket) -> Iterator[bytes]:
         if kind is CommandKind.CONNECT:
+            if self._secret is not None and (body.text(5), body.text(3)) != ("token", self._secret):
+                yield frame(CommandKind.ERROR, field(1, 0), field(2, 3), field(3, "Unable to authenticate"))
+                return
             yield frame(CommandKind.CONNECTED, field(1, "fake"), field(2, 21))
+            yield frame(CommandKind.PING)
         elif kind is CommandKind.PARTITIONED_METADATA:
             yield frame(CommandKind.PARTITIONED_METADATA_RESPONSE, field(1, self._partitions), field(2, body.number(2)))
         elif kind is CommandKind.LOOKUP:
-            yield frame(CommandKind.LOOKUP_RESPONSE, field(1, self.url), field(3, 1), field(4, body.number(2)))
+            where = field(2 if self._tls else 1, self.url)
+            yield frame(CommandKind.LOOKUP_RESPONSE, where, field(3, 1), field(4, body.number(2)))
         elif kind is CommandKind.SUBSCRIBE:
             if self.refusals:
                 code, words = self.refusals.pop(0)
@@ -135,9 +147,11 @@ class FakeBroker:
 
 
 @contextmanager
-def broker(*, partitions: int = 0) -> Iterator[FakeBroker]:
-    """A running one."""
-    made = FakeBroker(partitions=partitions)
+def broker(
+    *, partitions: int = 0, tls: ssl.SSLContext | None = None, secret: str | None = None
+) -> Iterator[FakeBroker]:
+    """A running one; `secret` is the token that it wants."""
+    made = FakeBroker(partitions=partitions, tls=tls, secret=secret)
     try:
         yield made
     finally:

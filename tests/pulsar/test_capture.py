@@ -109,3 +109,20 @@ def test_the_number_of_partitions_is_kept() -> None:
     document = partitioned("public/default/parts", {0: BUSY}, of=3)
     assert scrubbed(document)["metadata"] == {"partitions": 3, "deleted": False}
     assert scrubbed({"metadata": {"owner": "me"}}) == {}
+
+
+def test_a_subscriptions_limit_is_asked_for_where_it_decides_something(mq: Path) -> None:
+    """Not of one from which the broker says that it kept nothing back; of one of which it does not say so."""
+    counters = {
+        f"dispatchThrottled{what}EventsBy{whose}Limit": 0
+        for what in ("Msg", "Bytes")
+        for whose in ("Subscription", "Topic", "Broker")
+    }
+    told = subscription(type="Shared", consumers=[consumer()], **counters)
+    pages = {"public/default/orders": topic(told=told, untold=subscription(type="Shared", consumers=[consumer()]))}
+    with scripted(Script(answer=FakeAdmin(pages))) as server:
+        settings(mq, server.url)
+        run_here("triage", "--cluster", "mq", "--observe", "1ms", "--save", "kept", cwd=mq)
+    found = AdminAnswers.unpacked((mq / "kept" / "answers.json.zz").read_bytes())
+    asked = [it.path for it in found.answers if it.path.endswith("/dispatchRate")]
+    assert sorted(asked) == [f"persistent/public/default/orders{it}/dispatchRate" for it in ("", "/untold")]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.certificates import certificate
 from tests.pulsar.broker import FakeBroker, broker, entry
 from tests.waiting import wait_for
 from workbench.errors import ConfigError, SourceUnreachableError
@@ -275,3 +279,36 @@ def test_an_address_is_a_service_url() -> None:
     bare = {"system": "pulsar", "bootstrap": "pulsar://x", "group": "billing", "topics": [TOPIC]}
     assert RuntimeConfig.parse(bare).rebalance_drain_seconds == 2.0
     assert config("pulsar://x", rebalance_drain_seconds=3).rebalance_drain_seconds == 3
+
+
+def test_a_connection_by_tls_with_a_token(tmp_path: Path) -> None:
+    """The certificate is verified, the token sent; both directions are busy at once, and a ping is answered."""
+    authority = certificate(tmp_path, "authority")
+    certificate(tmp_path, "server", authority=authority)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    own = {"token": "tok-1", "ca_file": str(tmp_path / "authority.pem")}
+    with broker(tls=tls, secret="tok-1") as fake:
+        joined = Joined(fake, pulsar=own)
+        fake.activate(joined.consumer)
+        sending = threading.Thread(
+            target=lambda: [fake.send(joined.consumer, entry(*[("a", "x" * 500)] * 20)) for _ in range(200)]
+        )
+        sending.start()
+        taken = 0
+        while taken < 4000:
+            found = joined.records(1)
+            taken += len(found)
+            assert joined.source.commit({PART: found[-1].offset + 1}, wait=True) == {}
+        sending.join()
+        assert fake.told[CommandKind.PONG]
+        joined.source.close()
+        for wrong, words in (
+            ({**own, "token": "tok-2"}, "Unable to authenticate"),
+            ({"token": "tok-1"}, "certificate verify failed"),
+        ):
+            source = PulsarSource(config(fake.url, pulsar=wrong), member="m")
+            with pytest.raises(SourceUnreachableError, match=words) as failed:
+                source._brokers.partitions(TOPIC)
+            assert "tok-" not in failed.value.message
+            source.close()
