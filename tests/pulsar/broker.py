@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import select
 import socket
 import ssl
 import struct
@@ -41,6 +42,7 @@ class FakeBroker:
         self.refusals: list[tuple[int, str]] = []
         self.last = self.mark = (5, -1)
         self._partitions, self._tls, self._secret = partitions, tls, secret
+        self._lock = threading.Lock()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._connections: list[socket.socket] = []
         self._of: dict[int, socket.socket] = {}
@@ -65,15 +67,38 @@ class FakeBroker:
                 threading.Thread(target=self._serve, args=(accepted,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        stream = connection.makefile("rb")
         with suppress(OSError):
-            while len(head := stream.read(4)) == 4:
-                command = Command.parse(stream.read(struct.unpack(">I", head)[0]))
+            while len(head := self._read(connection, 4)) == 4:
+                command = Command.parse(self._read(connection, struct.unpack(">I", head)[0]))
                 if command.kind is not None:
                     answers = list(self._answers(command.kind, command.body, connection))
                     self.told[command.kind].append(command.body)
                     for answer in answers:
-                        connection.sendall(answer)
+                        self._write(connection, answer)
+
+    def _read(self, connection: socket.socket, size: int) -> bytes:
+        """So many bytes; fewer at the end. Nobody may write to a TLS connection meanwhile."""
+        found = b""
+        while len(found) < size:
+            if not (isinstance(connection, ssl.SSLSocket) and connection.pending()):
+                waiting = select.poll()
+                waiting.register(connection, select.POLLIN)
+                waiting.poll()
+            with self._lock:
+                connection.settimeout(0)
+                try:
+                    part = connection.recv(size - len(found))
+                except (ssl.SSLWantReadError, BlockingIOError):
+                    continue
+            if not part:
+                break
+            found += part
+        return found
+
+    def _write(self, connection: socket.socket, data: bytes) -> None:
+        with self._lock:
+            connection.settimeout(10)
+            connection.sendall(data)
 
     def _answers(self, kind: CommandKind, body: Fields, connection: socket.socket) -> Iterator[bytes]:
         if kind is CommandKind.CONNECT:
@@ -132,7 +157,7 @@ class FakeBroker:
         self._say(consumer, frame(CommandKind.CLOSE_CONSUMER, field(1, consumer), field(2, 0)))
 
     def _say(self, consumer: int, data: bytes) -> None:
-        self._of[consumer].sendall(data)
+        self._write(self._of[consumer], data)
 
     def cut(self) -> None:
         """End all connections."""

@@ -19,7 +19,7 @@ from workbench.humanize import near, printable
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
 from workbench.pulsar.look import LookedConsumer, SubscriptionLook, looks_of
 from workbench.pulsar.policies import TopicPolicies, lower, read_limits, read_policies
-from workbench.pulsar.recorded import AdminAnswers, Recorder
+from workbench.pulsar.recorded import AdminAnswers, AnswerRecorder
 from workbench.pulsar.stats import SubscriptionPart, unknown_part
 from workbench.pulsar.survey import survey
 from workbench.pulsar.topics import WHOLE, TopicName, group_name
@@ -112,7 +112,7 @@ def record(
     pause: Callable[[float], None],
 ) -> DispatchReading:
     """See `queues.dispatch.record_dispatched`."""
-    recorder = Recorder(cluster)
+    recorder = AnswerRecorder(cluster)
     asked: dict[str, Any] = {"groups": groups, "topics": topics, "apart_seconds": apart_seconds, "pause": pause}
     found = read(cluster, **asked, clock=recorder.clock, make_admin=recorder.admin)
     return replace(found, answers=recorder.answers(found.started_at, found.ended_at).packed())
@@ -124,7 +124,7 @@ def read_again(
     """See `queues.dispatch.read_dispatched_again`."""
     recorded = AdminAnswers.unpacked(answers)
     own = cluster.model_copy(update={"pulsar": cluster.pulsar.model_copy(update={"namespaces": recorded.namespaces})})
-    recorder = Recorder(own, recorded)
+    recorder = AnswerRecorder(own, recorded)
     found = read(
         own,
         groups=groups,

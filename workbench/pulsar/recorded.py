@@ -89,7 +89,7 @@ class AdminAnswers(BaseModel):
             ) from None
 
 
-class Recorder:
+class AnswerRecorder:
     """Makes admins whose answers are kept, or (with `recorded`) come from a file; `clock` is the time of a thread's last answer."""
 
     def __init__(self, cluster: Cluster, recorded: AdminAnswers | None = None) -> None:
@@ -151,7 +151,7 @@ class Recorder:
 
 
 class _RecordingAdmin(PulsarAdmin):
-    def __init__(self, cluster: Cluster, recorder: Recorder) -> None:
+    def __init__(self, cluster: Cluster, recorder: AnswerRecorder) -> None:
         super().__init__(cluster)
         self._recorder = recorder
 
@@ -174,7 +174,7 @@ class _RecordingAdmin(PulsarAdmin):
 class _RecordedAdmin(PulsarAdmin):
     """Asks nobody."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: AnswerRecorder) -> None:
         self._recorder = recorder
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:

@@ -24,10 +24,10 @@ class PulsarSystem(NotThere):
 
     def letters(self, cluster: Cluster, topic: str, *, seconds: float = 30.0, batch: int = 5_000) -> PulsarLetters:
         """See `System`."""
-        from workbench.pulsar.brokers import PulsarBrokers
         from workbench.pulsar.redrive.letter_entries import PulsarLetters
         from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
         from workbench.pulsar.redrive.pulsar_letter_queue import access_to
+        from workbench.pulsar.topic_owners import PulsarBrokers
 
         place = PulsarLetterGateway(cluster).place
         return PulsarLetters(PulsarBrokers(access_to(cluster)), topic, place, seconds=seconds, batch=batch)

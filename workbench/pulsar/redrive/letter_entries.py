@@ -9,9 +9,9 @@ from time import monotonic
 
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.kafka_headers import UNREADABLE
-from workbench.pulsar.brokers import PulsarBrokers
 from workbench.pulsar.commands import Command, CommandKind, PulsarWireError, field, frame
 from workbench.pulsar.entries import ChunkPart, PulsarMessage, read_entry
+from workbench.pulsar.topic_owners import PulsarBrokers
 from workbench.pulsar.topics import TopicName, part_name
 from workbench.queues.position import packed, unpacked
 from workbench.redrive.letters import Letter

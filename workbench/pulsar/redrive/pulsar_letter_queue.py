@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.errors import UsageError
-from workbench.pulsar.brokers import PulsarBrokers
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.redrive.letter_entries import PulsarLetters
 from workbench.pulsar.redrive.letter_producer import MOST_ON_THE_WAY, PulsarSink
 from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
+from workbench.pulsar.topic_owners import PulsarBrokers
 from workbench.queues.gateway import Quotas
 from workbench.redrive.audience import Readers
 from workbench.redrive.planfile import RedrivePlan

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from time import monotonic
 
 from workbench.errors import SourceUnreachableError
-from workbench.pulsar.brokers import PulsarBrokers
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.entries import MessagePlace
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
 from workbench.pulsar.runtime.place_numbers import shown
+from workbench.pulsar.topic_owners import PulsarBrokers
 from workbench.pulsar.topics import TopicName, part_name
 from workbench.runtime.event import Event
 
