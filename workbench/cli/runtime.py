@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from pydantic import BaseModel
 
 from workbench.cli.help import Group
 from workbench.humanize import plural
@@ -60,13 +61,18 @@ def check(config: Path, processors: str) -> None:
 @command.command()
 def settings() -> None:
     """List every setting with its unit, default and reason."""
-    from workbench.runtime.config import ProcessorConfig, RuntimeConfig
+    from workbench.runtime.config import ProcessorConfig, PulsarRuntimeConfig, RuntimeConfig
 
-    for title, model in (("[runtime]", RuntimeConfig), ("[runtime.processors.<event type>]", ProcessorConfig)):
+    tables: tuple[tuple[str, type[BaseModel]], ...] = (
+        ("[runtime]", RuntimeConfig),
+        ("[runtime.processors.<event type>]", ProcessorConfig),
+        ("[runtime.pulsar]", PulsarRuntimeConfig),
+    )
+    for title, model in tables:
         tell(title)
         for name, field in model.model_fields.items():
             default = "required" if field.is_required() else field.get_default(call_default_factory=True)
-            shown = "" if isinstance(default, ProcessorConfig | dict | None) else f" = {default}"
+            shown = "" if isinstance(default, BaseModel | dict | None) else f" = {default}"
             tell(f"  {name}{shown if name != 'client_id' else ''}")
             tell(f"      {field.description}")
 
