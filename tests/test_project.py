@@ -128,6 +128,9 @@ def test_data_flows_one_way() -> None:
             *base,
         },  # imported by name, from queues.systems
         "pulsar": {"plans", *base},
+        "pulsar.redrive": {"pulsar", "redrive", *base},
+        "pulsar.runtime": {"pulsar", "runtime", *base},
+        "pulsar.system": {"pulsar", "pulsar.redrive", *base},
         "rocketmq": base,
         "plans": base,
         "layers": {"plans", *base},
@@ -170,7 +173,9 @@ def test_data_flows_one_way() -> None:
         step = next((it for it in places if it in aside), relative.parts[0] if len(relative.parts) > 1 else "ground")
         allowed = aside.get(step) or set(order[: order.index(step) + 1])
         text = path.read_text(encoding="utf-8")
-        names = re.findall(r"^\s*(?:from|import) workbench\.(kafka\.(?:redrive|runtime)|\w+)", text, flags=re.M)
+        names = re.findall(
+            r"^\s*(?:from|import) workbench\.((?:kafka|pulsar)\.(?:redrive|runtime)|\w+)", text, flags=re.M
+        )
         for line in re.findall(r"^\s*from workbench import (.+)", text, flags=re.M):
             names += [name.split()[0] for name in line.split(",") if not name.strip().startswith("_")]
         for name in names:

@@ -14,6 +14,7 @@ from workbench.settings_base import Strict
 
 # Endings and words that frameworks and people use: .DLT, -dlt, -dlq, _dead_letter, orders-dead, orders-retry of Decaton, ….
 CONVENTION = re.compile(r"(?i)^%dlq%|(^|[._-])(dlt|dlq|dead|dead[._-]?letters?|deadletterqueue)([._-].*)?$")
+_RETRY = "-RETRY"  # of Pulsar's clients, behind topic and subscription
 FORMATS = ("json", "text", "hex", "avro", "protobuf")
 
 
@@ -93,6 +94,6 @@ def names_of_letters(names: Sequence[str], patterns: Sequence[str]) -> list[str]
         and (
             any(fnmatchcase(name, it) for it in patterns)
             if patterns
-            else CONVENTION.search(name) or _is_of_binder(name, known)
+            else CONVENTION.search(name) or ("/" in name and name.endswith(_RETRY)) or _is_of_binder(name, known)
         )
     ]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections import defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.fuzz.mutators import json_text, of_bytes, of_json
 from tests.fuzz.target import SECRET, Target, Web, changed, from_file
+from tests.pulsar.broker import entry
 from tests.pulsar.pages import consumer, partitioned, subscription, topic
 from workbench.api.dispatch_look import look_twice
 from workbench.api.requests import Measurements
+from workbench.pulsar.commands import Command, CommandKind, PulsarWireError, field, frame, sealed
 from workbench.pulsar.config_check import BrokerSettings, check_config, misspelt
 from workbench.pulsar.config_file import read_configs
+from workbench.pulsar.dispatching import read_again
+from workbench.pulsar.entries import read_entry
+from workbench.pulsar.recorded import AdminAnswer, AdminAnswers
 from workbench.pulsar.split import plan_split
 from workbench.pulsar.split_file import read_split_file
 from workbench.pulsar.subscriptions import read_subscriptions
@@ -95,8 +102,42 @@ def targets(web: Web) -> list[Target]:
     def split(path: Path) -> object:
         return plan_split(*read_split_file(path), pieces=3)
 
+    def entries(data: bytes, _folder: Path) -> object:
+        """A frame, and what it carries; as the runtime and `dlq show` take it in."""
+        try:
+            command = Command.parse(data)
+            return read_entry(command.body, command.payload)
+        except PulsarWireError:
+            return None
+
+    def answers(data: bytes, _folder: Path) -> object:
+        return read_again(checked_cluster(own), zlib.compress(data))
+
+    kept = AdminAnswers(
+        started_at=datetime(2026, 11, 26, tzinfo=UTC),
+        ended_at=datetime(2026, 11, 26, tzinfo=UTC),
+        answers=[AdminAnswer(path=path, at=1.0, document=document) for path, document in _recorded(busy)],
+    )
+    place = field(1, 7) + field(2, field(1, 5) + field(2, 3)) + field(4, 0b1101)
+    frames = [
+        frame(CommandKind.MESSAGE, place, payload=content)[4:]
+        for content in (
+            entry(("k", "v")),
+            entry(*[("k", "value")] * 5),
+            sealed(field(1, "p") + field(3, 5) + field(8, 2) + field(9, 50), zlib.compress(b"x" * 50)),
+            sealed(field(1, "p") + field(3, 5) + field(8, 1) + field(9, 7), b"\x70content"),
+            sealed(field(1, "p") + field(3, 5) + field(26, "u") + field(27, 2) + field(29, 1), b"part"),
+        )
+    ]
     pages = [json_text(busy), json_text(partitioned("t/n/b", {0: busy, 1: busy}, of=2))]
     return [
+        Target(name="pulsar_entries", make=changed(of_bytes, *frames), call=entries, most_per_byte=2000),
+        Target(
+            name="pulsar_answers",
+            make=changed(of_json, kept.model_dump_json(by_alias=True).encode()),
+            call=answers,
+            share=2,
+        ),
         Target(name="pulsar_stats", make=changed(of_json, *pages), call=list_all),
         Target(
             name="pulsar_looks",
@@ -112,3 +153,9 @@ def targets(web: Web) -> list[Target]:
             share=2,
         ),
     ]
+
+
+def _recorded(busy: object) -> list[tuple[str, object]]:
+    names = {"": ["persistent://t/n/a"], "/partitioned": [], "/a/stats": busy, "/a/internalStats": _CURSORS}
+    every = [(f"persistent/t/n{path}", document) for path, document in names.items()]
+    return [("tenants", ["t"]), ("namespaces/t", ["t/n"]), *every, *every[2:]]

@@ -478,7 +478,6 @@ def test_a_notebook_shows_it_without_the_picture_of_the_other_tree(tmp_path: Pat
     ("words", "said"),
     [
         (("--html", "page.html"), "--html does not work on a Pulsar yet"),
-        (("--save", "folder"), "--save does not work on a Pulsar yet"),
         (("--watch",), "--watch does not work on a Pulsar yet"),
         (("--since", "1h ago"), "judged as it is now"),
         (("--all", "--group", "billing"), "--all takes no --group"),

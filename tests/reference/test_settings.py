@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from workbench.cli import root
 from workbench.reference.settings_page import as_markdown, keys
-from workbench.runtime.config import AuditConfig, ProcessorConfig, RuntimeConfig
+from workbench.runtime.config import AuditConfig, ProcessorConfig, PulsarRuntimeConfig, RuntimeConfig
 from workbench.settings import Settings, load_settings
 from workbench.thresholds import Thresholds
 
@@ -37,7 +37,9 @@ def test_every_threshold_is_there_with_its_unit_and_default() -> None:
     assert {f"runtime.{it}" for it in RuntimeConfig.model_fields} <= found.keys() | {
         "runtime.processors",
         "runtime.audit",
+        "runtime.pulsar",
     }
+    assert {f"runtime.pulsar.{it}" for it in PulsarRuntimeConfig.model_fields} <= found.keys()
     assert {f"runtime.audit.{it}" for it in AuditConfig.model_fields} <= found.keys()
     assert {f"runtime.processors.NAME.{it}" for it in ProcessorConfig.model_fields} <= found.keys()
 

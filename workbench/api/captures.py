@@ -136,14 +136,23 @@ def capture(
     Raises:
         UsageError: if the folder is not empty, or the cluster has no Prometheus. Otherwise as `triage`.
     """
+    from workbench.api.dispatch_look import look_twice
+    from workbench.api.requests import Measurements
     from workbench.collect.capture import write_capture
     from workbench.collect.live import collect
+    from workbench.queues.dispatch import is_dispatched
     from workbench.settings import load_settings
 
     folder = Path(out)
     require_empty(folder)
     settings = load_settings(config)
     chosen = settings.cluster(cluster)
+    if is_dispatched(chosen):
+        times = Times(since=since, until=until, baseline=baseline)
+        request = Measurements(cluster=cluster, groups=tuple(groups), topics=tuple(topics), times=times)
+        looked = look_twice(request, chosen, settings.thresholds_of(chosen), records=True)
+        write_capture(folder, looked.capture)
+        return CaptureResult(folder=folder, capture=looked.capture)
     found = collect(
         chosen,
         Times(since=since, until=until, baseline=baseline).window(settings.windows_of(chosen)),

@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from workbench.api.requests import Measurements
 from workbench.api.run_progress import SILENT, Progress
 from workbench.collect.capture import Capture, new_info
-from workbench.errors import NoSeriesError, UsageError
+from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
 from workbench.expectations import Expectations
 from workbench.humanize import duration, plural
-from workbench.queues.dispatch import DispatchReading, dispatch_tools_of, read_dispatched
+from workbench.queues.dispatch import (
+    DispatchReading,
+    dispatch_tools_of,
+    read_dispatched,
+    read_dispatched_again,
+    record_dispatched,
+)
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
@@ -29,7 +35,7 @@ _SCHEME = "persistent://"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchLook:
-    """What was found, and the capture of no samples that goes with it: nothing of a Pulsar is recorded yet."""
+    """What was found, and the capture that goes with it: of no samples, and with the answers if they were recorded."""
 
     triage: Triage
     capture: Capture
@@ -42,10 +48,12 @@ def look_twice(
     *,
     progress: Progress = SILENT,
     pause: Callable[[float], None] = time.sleep,
+    records: bool = False,
 ) -> DispatchLook:
     """Judge the subscriptions of a cluster.
 
     Args:
+        records: whether its capture has what the cluster answered.
         request: groups and topics; `observe` is the time between the two looks, 10 s by default.
         cluster: whose brokers send entries (`queues.dispatch.is_dispatched`).
         pause: waits so many seconds.
@@ -62,7 +70,7 @@ def look_twice(
     apart = parse_duration(request.observe).total_seconds() if request.observe is not None else APART_SECONDS
     with progress.step(f"Looking twice at the subscriptions of {cluster.name}") as step:
         step.limit = f"{duration(apart)} apart, at most {duration(cluster.timeout_seconds)} for each look"
-        found = read_dispatched(
+        found = (record_dispatched if records else read_dispatched)(
             cluster,
             groups=request.groups,
             topics=[it.removeprefix(_SCHEME) for it in request.topics],
@@ -77,12 +85,39 @@ def look_twice(
     return judge_reading(found, cluster, thresholds, request=request)
 
 
+def judge_again(request: Measurements, capture: Capture, cluster: Cluster) -> DispatchLook:
+    """Judge a capture of a cluster whose brokers send entries, with what was expected when it was made.
+
+    Args:
+        cluster: of its name and kind; nobody asks it.
+
+    Raises:
+        UsageError: if it asks for another time. DamagedCaptureError, UnknownGroupError: as `read_dispatched_again`.
+    """
+    if request.times:
+        raise UsageError(
+            "A capture of a Pulsar has two looks: it takes no --since, --until and --baseline.",
+        )
+    if capture.answers is None:
+        raise DamagedCaptureError("The capture has no answers of the Pulsar.", hint="Copy the whole folder again.")
+    topics = [it.removeprefix(_SCHEME) for it in request.topics or capture.info.topics or ()]
+    groups = request.groups or capture.info.groups or ()
+    found = read_dispatched_again(cluster, capture.answers, groups=groups, topics=topics)
+    judged = judge_reading(found, cluster, capture.info.thresholds, request=request, expected=capture.expectations)
+    return DispatchLook(triage=judged.triage, capture=capture)
+
+
 def judge_reading(
-    found: DispatchReading, cluster: Cluster, thresholds: Thresholds, *, request: Measurements
+    found: DispatchReading,
+    cluster: Cluster,
+    thresholds: Thresholds,
+    *,
+    request: Measurements,
+    expected: Expectations | None = None,
 ) -> DispatchLook:
-    """Judge what was read."""
+    """Judge what was read; `expected` is what the settings of the cluster say, if nothing else is given."""
     window = Window(baseline_start=found.started_at, start=found.started_at, end=found.ended_at)
-    expected, tools = Expectations(cluster.groups), dispatch_tools_of(cluster.system)
+    expected, tools = expected or Expectations(cluster.groups), dispatch_tools_of(cluster.system)
     findings = []
     for group, parts in found.groups.items():
         limits = expected.limits(thresholds, group)
@@ -114,5 +149,6 @@ def judge_reading(
         expected=cluster.groups,
     )
     return DispatchLook(
-        triage=triage, capture=Capture(info=info, samples=SAMPLES_SCHEMA.empty_table(), own=cluster.groups)
+        triage=triage,
+        capture=Capture(info=info, samples=SAMPLES_SCHEMA.empty_table(), own=cluster.groups, answers=found.answers),
     )

@@ -209,7 +209,10 @@ def plan_on_kafka(request: RedriveRequest, kafka: RedriveCluster) -> RedrivePlan
     if to.fallback is None:
         to = to.model_copy(update={"fallback": source_by_name(request.topic, list(view.topics))})
     asked = replace(request, destination=to, done=done)
-    return make_redrive_plan(asked, kafka.gateway, kafka.letters(request.topic), kafka.limit_of, readers=kafka.readers)
+    made = make_redrive_plan(asked, kafka.gateway, kafka.letters(request.topic), kafka.limit_of, readers=kafka.readers)
+    if kafka.promise is None or to.url is not None:
+        return made
+    return made.model_copy(update={"warnings": [*made.warnings, kafka.promise]}).sealed()
 
 
 def apply_redrive(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.api.measure import Measured, measure
 from workbench.api.requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
-from workbench.errors import ExitCode
+from workbench.errors import DamagedCaptureError, ExitCode, WorkbenchError
 from workbench.humanize import groups_on_topics
 
 if TYPE_CHECKING:
@@ -115,8 +115,11 @@ def triage(
     )
 
 
-def dispatched(request: Measurements, *, progress: Progress = SILENT) -> TriageResult | None:
-    """Run triage of a cluster whose brokers send entries (Pulsar); None if the request is about another one, or a capture.
+def dispatched(request: Measurements, *, progress: Progress = SILENT, records: bool = False) -> TriageResult | None:
+    """Run triage of a cluster whose brokers send entries (Pulsar), or of its capture; None if the request is about another one.
+
+    Args:
+        records: whether the result's capture has what the cluster answered.
 
     Raises:
         WorkbenchError: as `dispatch_look.look_twice`, and as `load_settings`.
@@ -124,6 +127,8 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT) -> TriageR
     from workbench.queues.dispatch import is_dispatched
     from workbench.settings import load_settings
 
+    if request.capture is not None:
+        return _recorded(request, progress)
     if request.cluster is None:
         return None
     settings = load_settings(request.config)
@@ -132,7 +137,30 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT) -> TriageR
         return None
     from workbench.api.dispatch_look import look_twice
 
-    found = look_twice(request, cluster, settings.thresholds_of(cluster), progress=progress)
+    found = look_twice(request, cluster, settings.thresholds_of(cluster), progress=progress, records=records)
+    return TriageResult(triage=found.triage, capture=found.capture)
+
+
+def _recorded(request: Measurements, progress: Progress) -> TriageResult | None:
+    """The triage of a capture with answers; None if it has samples, or is none: who reads it then says so."""
+    from workbench.collect.capture import ANSWERS, read_capture, read_info, with_own
+
+    folder = (request.capture or Path()).expanduser()
+    try:
+        if ANSWERS not in read_info(folder).files:
+            return None
+    except WorkbenchError:
+        return None
+    from workbench.api.dispatch_look import judge_again
+    from workbench.queues.dispatch import is_dispatched
+    from workbench.settings import checked_cluster, own_cluster
+
+    capture = read_capture(folder)
+    own = own_cluster(capture.info.cluster, request.config, tell=progress.say)
+    cluster = checked_cluster({"name": capture.info.cluster, "system": capture.info.source})
+    if not is_dispatched(cluster):
+        raise DamagedCaptureError(f"The capture {folder} has answers of a {capture.info.source}, which gives none.")
+    found = judge_again(request, with_own(capture, own), cluster)
     return TriageResult(triage=found.triage, capture=found.capture)
 
 

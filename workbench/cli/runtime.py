@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from pydantic import BaseModel
 
 from workbench.cli.help import Group
 from workbench.humanize import plural
@@ -60,13 +61,18 @@ def check(config: Path, processors: str) -> None:
 @command.command()
 def settings() -> None:
     """List every setting with its unit, default and reason."""
-    from workbench.runtime.config import ProcessorConfig, RuntimeConfig
+    from workbench.runtime.config import ProcessorConfig, PulsarRuntimeConfig, RuntimeConfig
 
-    for title, model in (("[runtime]", RuntimeConfig), ("[runtime.processors.<event type>]", ProcessorConfig)):
+    tables: tuple[tuple[str, type[BaseModel]], ...] = (
+        ("[runtime]", RuntimeConfig),
+        ("[runtime.processors.<event type>]", ProcessorConfig),
+        ("[runtime.pulsar]", PulsarRuntimeConfig),
+    )
+    for title, model in tables:
         tell(title)
         for name, field in model.model_fields.items():
             default = "required" if field.is_required() else field.get_default(call_default_factory=True)
-            shown = "" if isinstance(default, ProcessorConfig | dict | None) else f" = {default}"
+            shown = "" if isinstance(default, BaseModel | dict | None) else f" = {default}"
             tell(f"  {name}{shown if name != 'client_id' else ''}")
             tell(f"      {field.description}")
 
@@ -84,6 +90,7 @@ def _made(config: Path, processors: str) -> Runtime:
     from workbench.runtime.registry import load
 
     settings = RuntimeConfig.from_toml(config, environ=os.environ)
-    remember(settings.admin_token.get_secret_value() if settings.admin_token else None, *secret_values(settings.kafka))
+    tokens = [it.get_secret_value() for it in (settings.admin_token, settings.pulsar.token) if it is not None]
+    remember(*tokens, *secret_values(settings.kafka))
     handlers, decode = load(processors)
     return Runtime(settings, handlers, decode=decode or decode_by_header)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.cli.options import wrote_rows
 from workbench.errors import UsageError, WorkbenchError
+from workbench.files import require_empty
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
     from workbench.triage.finding import Finding
 
 _NOT_YET = {
-    "save": "--save", "html": "--html", "watch": "--watch", "compare": "--compare", "alert": "--alert", "store": "--store",
+    "html": "--html", "watch": "--watch", "compare": "--compare", "alert": "--alert", "store": "--store",
     "parquet": "--parquet",
 }  # fmt: skip
 
@@ -27,12 +29,13 @@ def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str
     Raises:
         UsageError: for an option that does not work on a Pulsar yet. WorkbenchError: as `api.look.dispatched`.
     """
-    if given["cluster"] is None or given["folder"] is not None or not _is_pulsar(given):
+    folder = given["folder"]
+    if not (_is_recorded(folder) if folder is not None else given["cluster"] is not None and _is_pulsar(given)):
         return None
     if asked := [option for name, option in _NOT_YET.items() if given[name]]:
         raise UsageError(
-            f"{asked[0]} does not work on a Pulsar yet: {given['cluster']!r} is one.",
-            hint="What works: --group, --topic, --all, --observe and the formats of the output.",
+            f"{asked[0]} does not work on a Pulsar yet: {str(folder or given['cluster'])!r} is one.",
+            hint="What works: --group, --topic, --all, --observe, --save and the formats of the output.",
         )
     if given["everything"] and (given["groups"] or given["topics"]):
         raise UsageError("--all takes no --group and no --topic.")
@@ -40,8 +43,11 @@ def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str
     from workbench.api.requests import Measurements, Times
     from workbench.cli.progress import Steps
 
+    if (save := given["save"]) is not None:
+        require_empty(save)
     request = Measurements(
         cluster=given["cluster"],
+        capture=folder,
         groups=given["groups"],
         topics=given["topics"],
         times=Times(since=given["since"], until=given["until"], baseline=given["baseline"]),
@@ -49,8 +55,13 @@ def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str
         config=given["config"],
     )
     with Steps(quiet=given["as_json"]) as steps:
-        result = dispatched(request, progress=steps)
-    assert result is not None  # it is a Pulsar  # noqa: S101
+        result = dispatched(request, progress=steps, records=save is not None)
+        assert result is not None  # it is a Pulsar  # noqa: S101
+        if save is not None:
+            from workbench.collect.capture import write_capture
+
+            write_capture(save, result.capture)
+            steps.say(f"Saved as {save}.")
     if given["as_json"]:
         write_json(result.to_json())
     elif not wrote_rows(lambda: [{**row_of(it), "lag_entries": it.lag_entries} for it in result.findings]):
@@ -60,6 +71,15 @@ def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str
         most = {"most": given["top"]} if given["everything"] else {}
         show(open_console(), result.triage, result.capture.samples, **most)
     return result.exit_code
+
+
+def _is_recorded(folder: Path) -> bool:
+    from workbench.collect.capture import ANSWERS, read_info
+
+    try:
+        return ANSWERS in read_info(folder.expanduser()).files
+    except WorkbenchError:  # said where captures are read
+        return False
 
 
 def _is_pulsar(given: Mapping[str, Any]) -> bool:

@@ -4,6 +4,7 @@
     samples.parquet   the samples, `workbench.samples.SAMPLES_SCHEMA`
     groups.parquet    groups, members and assignments, `workbench.queues.views.GROUPS_SCHEMA`
     events.jsonl      deploys, alerts and the like: one object with `ts`, `kind` and `text` a line
+    answers.json.zz   only of a Pulsar: what its admin answered, instead of samples
 
 A capture never contains the cause of a recorded fault.
 """
@@ -32,7 +33,7 @@ from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, 
 from workbench.expectations import Expectations, GroupExpectation, GroupSettings, Recorded
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
 from workbench.humanize import first_line
-from workbench.inputs import first_problem
+from workbench.inputs import first_problem, read_within
 from workbench.queues.kinds import REDRIVE_PREFIX
 from workbench.queues.views import GROUPS_SCHEMA
 from workbench.samples import SAMPLES_SCHEMA
@@ -41,6 +42,7 @@ from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 INFO, SAMPLES, GROUPS, EVENTS, PARTS = "capture.json", "samples.parquet", "groups.parquet", "events.jsonl", "parts"
+ANSWERS = "answers.json.zz"
 
 _YEARS = (1970, 2999)
 _HEAD_BYTES, _EVENTS_BYTES = 16 << 20, 64 << 20
@@ -116,6 +118,7 @@ class Capture:
         own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
         folder: that it was read from; None: measured just now.
         begun: replays of the reader's machine: group to the offset of each (topic, partition) at which it was set to begin.
+        answers: see `queues.dispatch.DispatchReading`.
         is_known: whether the reader's settings have its cluster; `own_bootstrap` is that of these settings.
     """
 
@@ -128,6 +131,7 @@ class Capture:
     is_known: bool = False
     own_bootstrap: str | None = None
     begun: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
+    answers: bytes | None = None
 
     @property
     def bootstrap(self) -> str | None:
@@ -241,6 +245,10 @@ def _write(folder: Path, capture: Capture) -> None:
     write_parquet(folder / GROUPS, capture.groups)
     write_text(folder / EVENTS, "".join(json.dumps(event) + "\n" for event in capture.events))
     rows = {SAMPLES: samples.num_rows, GROUPS: capture.groups.num_rows, EVENTS: len(capture.events)}
+    if capture.answers is not None:
+        with atomic_write(folder / ANSWERS) as temporary:
+            temporary.write_bytes(capture.answers)
+        rows[ANSWERS] = 1
     files = {name: FileCheck(sha256=_digest(folder / name), rows=count) for name, count in rows.items()}
     write_info(folder, capture.info.model_copy(update={"files": files, "state": "complete"}))
 
@@ -337,6 +345,7 @@ def _read(folder: Path, info: CaptureInfo, room_gib: float) -> Capture:
         samples=_read_parquet(folder / SAMPLES, SAMPLES_SCHEMA, room),
         groups=_read_parquet(folder / GROUPS, GROUPS_SCHEMA, room),
         events=_read_events(folder / EVENTS),
+        answers=read_within(folder / ANSWERS, _EVENTS_BYTES) if ANSWERS in info.files else None,
     )
 
 
@@ -378,7 +387,7 @@ def read_info(folder: Path) -> CaptureInfo:
     missing = {SAMPLES, GROUPS, EVENTS} - info.files.keys()
     if info.state == "complete" and missing:
         raise DamagedCaptureError(f"{path} does not list {sorted(missing)[0]}.", hint="Copy the whole folder again.")
-    if info.files.keys() - {SAMPLES, GROUPS, EVENTS}:
+    if info.files.keys() - {SAMPLES, GROUPS, EVENTS, ANSWERS}:
         raise DamagedCaptureError(
             f"{path} lists files that do not belong to a capture.", hint="Do you trust its source?"
         )

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
+from typing import Any
 
 from workbench.errors import SourceUnreachableError, UnknownGroupError
 from workbench.humanize import near, printable
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
 from workbench.pulsar.look import LookedConsumer, SubscriptionLook, looks_of
 from workbench.pulsar.policies import TopicPolicies, lower, read_limits, read_policies
+from workbench.pulsar.recorded import AdminAnswers, AnswerRecorder
 from workbench.pulsar.stats import SubscriptionPart, unknown_part
 from workbench.pulsar.survey import survey
 from workbench.pulsar.topics import WHOLE, TopicName, group_name
@@ -25,6 +27,7 @@ from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart, Dispat
 from workbench.settings import Cluster
 
 _Looks = dict[tuple[int, str], SubscriptionLook]
+_Limits = tuple[float | None, float | None]  # messages and bytes per second
 _Connection = tuple[str, str, float | None]  # name, address, since when
 _FLAGS = {"getPreciseBacklog": "true", "subscriptionBacklogSize": "true", "getEarliestTimeInBacklog": "true"}
 
@@ -44,10 +47,12 @@ def read(
     apart_seconds: float,
     pause: Callable[[float], None],
     clock: Callable[[], float] = time.time,
+    make_admin: Callable[[], PulsarAdmin] | None = None,
 ) -> DispatchReading:
     """See `queues.dispatch.read_dispatched`; `clock` tells the time that ages are counted to, in seconds since the epoch."""
     started, missing = datetime.now(UTC), list[str]()
-    found = survey(PulsarAdmin(cluster), namespaces=cluster.pulsar.namespaces)
+    admin = make_admin or (lambda: PulsarAdmin(cluster))
+    found = survey(admin(), namespaces=cluster.pulsar.namespaces)
     missing += found.incomplete
     by_group: dict[str, list[SubscriptionPart]] = defaultdict(list)
     for part in found.parts:
@@ -69,16 +74,17 @@ def read(
         for topic, mine in _by_topic(busy).items()
     ]
     first, second = dict[TopicName, _Looks](), dict[TopicName, _Looks]()
-    policies, limits = (
-        dict[TopicName, TopicPolicies](),
-        dict[tuple[TopicName, str], tuple[float | None, float | None]](),
-    )
+    policies, limits = dict[TopicName, TopicPolicies](), dict[tuple[TopicName, str], _Limits]()
     if asked:
-        first = _look_at(PulsarAdmin(cluster), asked, missing, clock)
+        first = _look_at(admin(), asked, missing, clock)
         seen = time.monotonic()
-        policies, limits = _policies_of(PulsarAdmin(cluster), asked)
+        policy_admin = admin()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found_policies = pool.map(lambda it: read_policies(policy_admin, it.topic), asked)
+        policies = dict(zip((it.topic for it in asked), found_policies, strict=True))
         pause(max(0.0, apart_seconds - (time.monotonic() - seen)))
-        second = _look_at(PulsarAdmin(cluster), asked, missing, clock)
+        second = _look_at(admin(), asked, missing, clock)
+        limits = _limits_of(admin(), asked, first, second)
     parts_of = {
         name: tuple(
             _part(
@@ -95,6 +101,40 @@ def read(
     return DispatchReading(
         groups=parts_of, started_at=started, ended_at=datetime.now(UTC), incomplete=tuple(dict.fromkeys(missing))
     )
+
+
+def record(
+    cluster: Cluster,
+    *,
+    groups: Sequence[str],
+    topics: Sequence[str],
+    apart_seconds: float,
+    pause: Callable[[float], None],
+) -> DispatchReading:
+    """See `queues.dispatch.record_dispatched`."""
+    recorder = AnswerRecorder(cluster)
+    asked: dict[str, Any] = {"groups": groups, "topics": topics, "apart_seconds": apart_seconds, "pause": pause}
+    found = read(cluster, **asked, clock=recorder.clock, make_admin=recorder.admin)
+    return replace(found, answers=recorder.answers(found.started_at, found.ended_at).packed())
+
+
+def read_again(
+    cluster: Cluster, answers: bytes, *, groups: Sequence[str] = (), topics: Sequence[str] = ()
+) -> DispatchReading:
+    """See `queues.dispatch.read_dispatched_again`."""
+    recorded = AdminAnswers.unpacked(answers)
+    own = cluster.model_copy(update={"pulsar": cluster.pulsar.model_copy(update={"namespaces": recorded.namespaces})})
+    recorder = AnswerRecorder(own, recorded)
+    found = read(
+        own,
+        groups=groups,
+        topics=topics,
+        apart_seconds=0.0,
+        pause=lambda _: None,
+        clock=recorder.clock,
+        make_admin=recorder.admin,
+    )
+    return replace(found, started_at=recorded.started_at, ended_at=recorded.ended_at)
 
 
 def _chosen(
@@ -163,14 +203,21 @@ def _look_at(
     return {it.topic: looks for it, (looks, _) in zip(asked, answers, strict=True)}
 
 
-def _policies_of(
-    admin: PulsarAdmin, asked: Sequence[_Asked]
-) -> tuple[dict[TopicName, TopicPolicies], dict[tuple[TopicName, str], tuple[float | None, float | None]]]:
-    pairs = [(it.topic, name) for it in asked for name in it.subscriptions]
+def _limits_of(
+    admin: PulsarAdmin,
+    asked: Sequence[_Asked],
+    first: Mapping[TopicName, _Looks],
+    second: Mapping[TopicName, _Looks],
+) -> dict[tuple[TopicName, str], _Limits]:
+    """Rate limits of subscriptions. Not asked is one of which the broker says that it kept nothing back: its limit decides nothing."""
+
+    def is_open(topic: TopicName, name: str) -> bool:
+        looks = ((first.get(topic, {}).get(key), now) for key, now in second.get(topic, {}).items() if key[1] == name)
+        return any(_more(before, now, "throttled") != 0 for before, now in looks)
+
+    pairs = [(it.topic, name) for it in asked for name in it.subscriptions if is_open(it.topic, name)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(lambda it: read_policies(admin, it.topic), asked)
-        limits = pool.map(lambda it: read_limits(admin, *it), pairs)
-        return dict(zip((it.topic for it in asked), found, strict=True)), dict(zip(pairs, limits, strict=True))
+        return dict(zip(pairs, pool.map(lambda it: read_limits(admin, *it), pairs), strict=True))
 
 
 def _part(
@@ -178,7 +225,7 @@ def _part(
     before: SubscriptionLook | None,
     now: SubscriptionLook | None,
     policies: TopicPolicies,
-    limits: tuple[float | None, float | None],
+    limits: _Limits,
 ) -> DispatchedPart:
     name = {"topic": str(it.topic), "partition": it.partition, "subscription": it.subscription}
     if now is None:  # without a backlog when all were asked; or not told any more

@@ -76,6 +76,14 @@ class PulsarLog:
             for ledger, entries in self.ledgers.items()
         )
 
+    def back(self, entries: int) -> Position:
+        """Position of the entry that is so many before the end; `first` if there are fewer."""
+        for ledger, held in reversed(list(self.ledgers.items())):
+            if held >= entries:
+                return max(self.first, Position((ledger, held - entries)))
+            entries -= held
+        return self.first
+
     def begins_at(self, subscription: str, position: Position) -> bool:
         """Whether a subscription would get the entry at this position next, and has acknowledged nothing from there on."""
         cursor = self.cursors.get(subscription)

@@ -35,15 +35,7 @@ def survey(admin: PulsarAdmin, *, namespaces: Sequence[str] = (), with_ages: boo
     Raises:
         SourceUnreachableError: if no topics can be listed.
     """
-    if namespaces:
-        asked, unlisted = list(namespaces), list[SourceUnreachableError]()
-    else:
-        tenants = [it for it in _names(admin, "tenants") if it != _OWN_TENANT]
-        asked, unlisted = _each(tenants, lambda it: _names(admin, f"namespaces/{quote(it, safe='')}"))
-    topics, more = _each(asked, lambda it: _topics(admin, it))
-    unlisted += more
-    if unlisted and len(more) == len(asked):
-        raise unlisted[0]
+    topics, unlisted = _listed(admin, namespaces)
 
     def read(item: tuple[TopicName, bool]) -> tuple[list[SubscriptionPart], list[str]]:
         topic, is_partitioned = item
@@ -73,6 +65,38 @@ def survey(admin: PulsarAdmin, *, namespaces: Sequence[str] = (), with_ages: boo
         incomplete=(*(it.message for it in unlisted), *(text for _, missing in answers for text in missing)),
         partial=frozenset(topic for (topic, _), (_, missing) in zip(topics, answers, strict=True) if missing),
     )
+
+
+def topics_of(admin: PulsarAdmin, namespaces: Sequence[str] = ()) -> list[tuple[TopicName, bool]]:
+    """Topics of these namespaces (none: of all that may be listed), each with whether it has partitions.
+
+    Raises:
+        SourceUnreachableError: if some cannot be listed.
+    """
+    topics, unlisted = _listed(admin, namespaces)
+    if unlisted:
+        raise unlisted[0]
+    return topics
+
+
+def _listed(
+    admin: PulsarAdmin, namespaces: Sequence[str]
+) -> tuple[list[tuple[TopicName, bool]], list[SourceUnreachableError]]:
+    """The same, and why some namespaces cannot be listed.
+
+    Raises:
+        SourceUnreachableError: if none can.
+    """
+    if namespaces:
+        asked, unlisted = list(namespaces), list[SourceUnreachableError]()
+    else:
+        tenants = [it for it in _names(admin, "tenants") if it != _OWN_TENANT]
+        asked, unlisted = _each(tenants, lambda it: _names(admin, f"namespaces/{quote(it, safe='')}"))
+    topics, more = _each(asked, lambda it: _topics(admin, it))
+    unlisted += more
+    if unlisted and len(more) == len(asked):
+        raise unlisted[0]
+    return topics, unlisted
 
 
 def counted(admin: PulsarAdmin, parts: Sequence[SubscriptionPart], incomplete: list[str]) -> list[SubscriptionPart]:

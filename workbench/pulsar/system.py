@@ -1,4 +1,4 @@
-"""Pulsar as a queue of this program. What works so far is the observer; everything else says that it does not work yet."""
+"""Pulsar as a queue of this program. What works is the observer and dead letters; everything else says that it does not work yet."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from workbench.settings import Cluster
 
 if TYPE_CHECKING:
     from workbench.pulsar.observing import PulsarObserver
+    from workbench.pulsar.redrive.letter_entries import PulsarLetters
+    from workbench.pulsar.redrive.pulsar_letter_queue import PulsarLetterQueue
 
 
 class PulsarSystem(NotThere):
@@ -19,6 +21,22 @@ class PulsarSystem(NotThere):
         from workbench.pulsar.observing import PulsarObserver
 
         return PulsarObserver(cluster, seconds=seconds)
+
+    def letters(self, cluster: Cluster, topic: str, *, seconds: float = 30.0, batch: int = 5_000) -> PulsarLetters:
+        """See `System`."""
+        from workbench.pulsar.redrive.letter_entries import PulsarLetters
+        from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
+        from workbench.pulsar.redrive.pulsar_letter_queue import access_to
+        from workbench.pulsar.topic_owners import PulsarBrokers
+
+        place = PulsarLetterGateway(cluster).place
+        return PulsarLetters(PulsarBrokers(access_to(cluster)), topic, place, seconds=seconds, batch=batch)
+
+    def letter_queue(self, cluster: Cluster) -> PulsarLetterQueue:
+        """See `System`."""
+        from workbench.pulsar.redrive.pulsar_letter_queue import PulsarLetterQueue
+
+        return PulsarLetterQueue(cluster)
 
 
 SYSTEM: System = PulsarSystem()

@@ -126,12 +126,14 @@ class DispatchReading:
     Attributes:
         started_at, ended_at: of the looks.
         incomplete: what could not be read, a sentence each.
+        answers: what the cluster said, if it was recorded.
     """
 
     groups: dict[str, tuple[DispatchedPart, ...]]
     started_at: datetime
     ended_at: datetime
     incomplete: tuple[str, ...] = ()
+    answers: bytes | None = None
 
 
 class DispatchTools(Protocol):
@@ -198,6 +200,39 @@ def read_dispatched(
     """
     found: DispatchReading = import_module(f"{_ROOMS[cluster.system]}.dispatching").read(
         cluster, groups=groups, topics=topics, apart_seconds=apart_seconds, pause=pause
+    )
+    return found
+
+
+def record_dispatched(
+    cluster: Cluster,
+    *,
+    groups: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    apart_seconds: float,
+    pause: Callable[[float], None],
+) -> DispatchReading:
+    """As `read_dispatched`, with the answers.
+
+    Raises:
+        WorkbenchError: as `read_dispatched`.
+    """
+    found: DispatchReading = import_module(f"{_ROOMS[cluster.system]}.dispatching").record(
+        cluster, groups=groups, topics=topics, apart_seconds=apart_seconds, pause=pause
+    )
+    return found
+
+
+def read_dispatched_again(
+    cluster: Cluster, answers: bytes, *, groups: Sequence[str] = (), topics: Sequence[str] = ()
+) -> DispatchReading:
+    """The reading of which these are the answers. Asks nobody.
+
+    Raises:
+        DamagedCaptureError: if they cannot be read. UnknownGroupError: if they have no such group or topic.
+    """
+    found: DispatchReading = import_module(f"{_ROOMS[cluster.system]}.dispatching").read_again(
+        cluster, answers, groups=groups, topics=topics
     )
     return found
 

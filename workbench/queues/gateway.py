@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -74,6 +74,7 @@ class FirstRecord:
 
     offset: int | None = None
     timestamp_ms: int | None = None
+    behind: int | None = None  # records from it on, where the difference of two offsets is not their number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,8 @@ class LogView:
         found: for each requested timestamp (ms since the epoch), the first record at or after it.
         errors: partitions without an answer, and why.
         denied: those of them that these credentials may not describe.
+        sizes: records (of a Pulsar entries) of each partition, where the difference of two offsets is not their number.
+        back: there, the offset that lies so many of them before a partition's end, or its start.
     """
 
     starts: Mapping[Partition, int]
@@ -137,6 +140,8 @@ class LogView:
     found: Mapping[int, Mapping[Partition, FirstRecord]] = field(default_factory=dict)
     errors: Mapping[Partition, str] = field(default_factory=dict)
     denied: frozenset[Partition] = frozenset()
+    sizes: Mapping[Partition, int] = field(default_factory=dict)
+    back: Callable[[Partition, int], int] | None = None
 
 
 class Gateway(Protocol):

@@ -48,6 +48,24 @@ class Position:
         return ":".join(map(str, self.numbers))
 
 
+_ENTRY_BITS, _INDEX_BITS, _LEDGER_BITS = 20, 10, 32  # 62 in all: such numbers go into columns of 64
+
+
+def packed(numbers: tuple[int, int, int]) -> int | None:
+    """Ledger, entry and index within it as one number that rises as they do; None if they are too large: an entry of more than
+    1,024 messages, a ledger of more than a million entries.
+    """
+    ledger, entry, index = numbers
+    fits = 0 <= ledger < 1 << _LEDGER_BITS and 0 <= entry < 1 << _ENTRY_BITS and 0 <= index < 1 << _INDEX_BITS
+    return (ledger << _ENTRY_BITS | entry) << _INDEX_BITS | index if fits else None
+
+
+def unpacked(number: int) -> tuple[int, int, int]:
+    """Ledger, entry and index of `packed`."""
+    entry = number >> _INDEX_BITS
+    return entry >> _ENTRY_BITS, entry & (1 << _ENTRY_BITS) - 1, number & (1 << _INDEX_BITS) - 1
+
+
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Ranges [start, end) in order, without empty ones; those that overlap or touch become one."""
     found: list[tuple[int, int]] = []

@@ -31,6 +31,11 @@ class RedriveCluster:
         """What a replay reads too."""
         return self._queue.gateway
 
+    @property
+    def promise(self) -> str | None:
+        """What a plan must say of records that may come twice; None: none may."""
+        return self._queue.promise
+
     def letters(self, topic: str) -> LetterReader:
         """Reader of a topic."""
         return self._queue.letters(topic)

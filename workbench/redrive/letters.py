@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from workbench.kafka_headers import UNREADABLE, Headers
+from workbench.queues.position import packed
 
 __all__ = ["UNREADABLE", "Headers"]  # from there, for the readers of letters
 
@@ -21,6 +22,10 @@ PLAN_HEADER = "wb_redrive_plan"  # the plan that produced the record
 LETTER_HEADER = "wb_redrive_letter"  # the dead letter it was made from: partition:offset
 _OWN = frozenset({ROUND_HEADER, PLAN_HEADER, LETTER_HEADER})
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+# Without the partition: Pulsar's clients name it or not.
+_PULSAR_TOPIC = re.compile(r"persistent://([-=:.\w]+/[-=:.\w]+/[^\s/][^\s]*?)(?:-partition-\d{1,9})?")
+# `1:2:3` or `1:2:3:4` of Java's client, `(1,2,3,4)` of the others.
+_MESSAGE_ID = re.compile(r"\(?(\d{1,18})[:,](\d{1,18})[:,](-1|\d{1,9})(?:[:,](-1|\d{1,9}))?\)?", re.ASCII)
 _MAX_TEXT = 200
 _MAX_MESSAGE = 500
 _MAX_OFFSET = 1 << 62
@@ -80,6 +85,7 @@ class Convention:
 
     Attributes:
         marks: a letter with one of these headers is of this framework.
+        place: header with all of that but the topic: a message id of Pulsar, `ledger:entry:partition` or with the index in a batch.
         strip: pattern of the header names that belong to the letter and not to the record.
     """
 
@@ -93,6 +99,7 @@ class Convention:
     message: tuple[str, ...] = ()
     group: tuple[str, ...] = ()
     group_prefix: str = ""
+    place: tuple[str, ...] = ()
     strip: str = "(?!)"
 
     @cached_property
@@ -104,7 +111,7 @@ class Convention:
 # Sources: our dead_letters.py; Spring Kafka's DeadLetterPublishingRecoverer and RetryTopic headers; Kafka Connect's
 # DeadLetterQueueReporter; kafbat/kafka-ui #1920 and the spring-cloud-stream binder; Parallel Consumer's draft (astubbs #8, no release
 # writes dead letters); Decaton's TaskMetadataProto; SmallRye's KafkaDeadLetterQueue; Kafka's own, of Streams
-# (KIP-1034) and of share groups (KIP-1191).
+# (KIP-1034) and of share groups (KIP-1191); Pulsar's RetryMessageUtil.
 CONVENTIONS = (
     Convention(
         "runtime",
@@ -190,6 +197,18 @@ CONVENTIONS = (
         group=("__dlq.errors.group",),
         strip=r"__dlq\.errors\..*",
     ),
+    Convention(
+        "pulsar",
+        ("REAL_TOPIC", "ORIGIN_MESSAGE_ID", "ORIGIN_MESSAGE_IDY_TIME"),
+        topic=("REAL_TOPIC",),
+        timestamp=("wb_timestamp_ms",),
+        # Of our runtime; Pulsar's clients do not say why. Functions and connectors do.
+        error=("wb_code", "exception"),
+        group=("REAL_SUBSCRIPTION",),
+        place=("ORIGIN_MESSAGE_ID", "ORIGIN_MESSAGE_IDY_TIME"),
+        strip="REAL_(TOPIC|SUBSCRIPTION)|ORIGIN_MESSAGE_IDY?(_TIME)?|RECONSUMETIMES|DELAY_TIME|RETRY_TOPIC"
+        "|wb_(code|timestamp_ms|left_out|value_bytes)",
+    ),
     Convention("decaton", (DECATON_HEADER,)),
 )
 _UNKNOWN = Convention("unknown", ())
@@ -220,11 +239,12 @@ class Reader:
         found = dict(headers)
         by = self.convention(found)
         message = _text(_first(found, by.message), _MAX_MESSAGE) if by.message else None
+        partition, offset = _place(_first(found, by.place)) if by.place else (None, None)
         return Origin(
             by.name,
             _topic(_first(found, by.topic)),
-            _number(_first(found, by.partition), (1 << 31) - 1),
-            _number(_first(found, by.offset), _MAX_OFFSET),
+            _number(_first(found, by.partition), (1 << 31) - 1) if partition is None else partition,
+            _number(_first(found, by.offset), _MAX_OFFSET) if offset is None else offset,
             _number(_first(found, by.timestamp), _MAX_OFFSET),
             _text(_first(found, by.error), _MAX_TEXT) or "(none)",
             message,
@@ -262,7 +282,18 @@ def _topic(value: bytes | None) -> str | None:
     if value is None or len(value) > 249:
         return None
     text = value.decode(errors="replace")
+    if (found := _PULSAR_TOPIC.fullmatch(text)) is not None:
+        return found[1]
     return text if _TOPIC_NAME.fullmatch(text) and text not in (".", "..") else None
+
+
+def _place(value: bytes | None) -> tuple[int | None, int | None]:
+    """Partition and packed position of a message id of Pulsar; a topic without partitions has -1 there, which is no partition."""
+    found = _MESSAGE_ID.fullmatch(value[:100].decode(errors="replace")) if value is not None else None
+    if found is None:
+        return None, None
+    partition = int(found[3])
+    return partition if partition >= 0 else None, packed((int(found[1]), int(found[2]), max(0, int(found[4] or 0))))
 
 
 def _number(value: bytes | None, most: int) -> int | None:

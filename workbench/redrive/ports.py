@@ -125,7 +125,12 @@ class LetterQueue(Protocol):
     """What a redrive asks of a cluster, besides its gateway. Only a sink writes.
 
     All methods raise `SourceUnreachableError` if the cluster does not answer, unless they say otherwise.
+
+    Attributes:
+        promise: what a plan must say of records that may come twice; None: none may.
     """
+
+    promise: str | None
 
     @property
     def gateway(self) -> Gateway:

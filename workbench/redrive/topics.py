@@ -82,11 +82,23 @@ def _described(
     stop = {key[1]: max(start[key[1]], logs.stable_ends.get(key, logs.ends.get(key, 0))) for key in keys}
     first, recent = logs.found[0], logs.found[now_ms - _HOUR_MS]
     oldest = [at for key in keys if key in first and (at := first[key].timestamp_ms) is not None and at >= 0]
-    hour = sum(max(0, stop[key[1]] - at) for key in keys if key in recent and (at := recent[key].offset) is not None)
+    hour = sum(
+        it.behind if it.behind is not None else max(0, stop[key[1]] - it.offset)
+        for key in keys
+        if (it := recent.get(key)) is not None and it.offset is not None
+    )
     share = max(1, _SAMPLED // max(1, sum(stop[n] > start[n] for n in start)))
     errors, sources, frameworks, sampled = Counter[str](), Counter[str](), Counter[str](), 0
     with suppress(LettersGoneError):  # one topic that retention empties now must not hide the others
-        for batch, _ in letters.read({n: max(start[n], stop[n] - share) for n in start}, stop):
+        newest = {
+            n: at
+            if stop[n] == at
+            else logs.back((name, n), share)
+            if logs.back is not None
+            else max(at, stop[n] - share)
+            for n, at in start.items()
+        }
+        for batch, _ in letters.read(newest, stop):
             for letter in batch:
                 sampled += 1
                 if letter.headers is UNREADABLE:
@@ -99,7 +111,7 @@ def _described(
     return LetterTopic(
         topic=name,
         partitions=len(keys),
-        letters=sum(stop.values()) - sum(start.values()),
+        letters=sum(logs.sizes.get(key, stop[key[1]] - start[key[1]]) for key in keys),
         oldest_seconds=(now_ms - min(oldest)) / 1000 if oldest else None,
         per_hour=hour,
         errors=dict(errors.most_common(10)),

@@ -32,6 +32,9 @@ _RESERVED = {
     "on_commit": "the runtime reads the results of its commits",
 }
 
+_PULSAR_DRAIN_SECONDS = 2.0
+_PULSAR_TOPIC = re.compile(r"(?:persistent://)?[-=:.\w]+/[-=:.\w]+/[^\s/][^\s]*")
+
 
 class AuditConfig(BaseModel):
     """What the runtime tells an audit (docs/audit.md): how many records it took in, handled, left out and gave up, by position."""
@@ -93,14 +96,41 @@ class ProcessorConfig(BaseModel):
         return self
 
 
+class PulsarRuntimeConfig(BaseModel):
+    """Of a task that reads a Pulsar: its group is the name of a subscription, its topics are tenant/namespace/topic."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    subscription: str = Field(
+        default="failover",
+        description="failover: other members take over; exclusive: another member waits until this one has gone.",
+    )
+    token: SecretStr | None = Field(default=None, description="Token (JWT) of the role that consumes.")
+    ca_file: str | None = Field(default=None, description="File of certificate authorities (PEM); none: the system's.")
+
+    @field_validator("subscription")
+    @classmethod
+    def _keeps_an_order(cls, value: str) -> str:
+        if value in ("shared", "key_shared"):
+            raise ValueError(
+                f"{value} has no position below which everything is handled, and the runtime promises one; "
+                "use failover or exclusive, or a client of Pulsar's own"
+            )
+        if value not in ("failover", "exclusive"):
+            raise ValueError("must be failover or exclusive")
+        return value
+
+
 class RuntimeConfig(BaseModel):
     """Settings of one task: a consumer group on some topics, its consumers and its processors."""
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
 
-    system: Literal["kafka"] = Field(default="kafka", description="Which message queue it is.")
-    bootstrap: str = Field(description="host:port of one or more brokers, separated by commas.")
-    group: str = Field(min_length=1, description="The consumer group.")
+    system: Literal["kafka", "pulsar"] = Field(default="kafka", description="Which message queue it is.")
+    bootstrap: str = Field(
+        description="host:port of one or more brokers, separated by commas; of a Pulsar its service URL, pulsar://host:6650."
+    )
+    group: str = Field(min_length=1, description="The consumer group, or subscription.")
     topics: list[str] = Field(min_length=1, description="Topics to read.")
     client_id: str = Field(
         default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
@@ -145,7 +175,8 @@ class RuntimeConfig(BaseModel):
     rebalance_drain_seconds: float = Field(
         default=5.0,
         ge=0,
-        description="Time for events in flight to finish before their partition is revoked; more time means fewer repeats.",
+        description="Time for events in flight to finish before their partition is revoked; more time means fewer repeats. Of a Pulsar "
+        "2 s, unless it is set, and all members need the same: the next one of a failover waits for so long before it begins.",
     )
     shutdown_seconds: float = Field(default=30.0, ge=0, description="Time for events in flight to finish on shutdown.")
     dead_letter_topic: str | None = Field(
@@ -179,6 +210,9 @@ class RuntimeConfig(BaseModel):
     )
     kafka: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="Further librdkafka properties (security and the like)."
+    )
+    pulsar: PulsarRuntimeConfig = Field(
+        default_factory=PulsarRuntimeConfig, description="Settings of a task that reads a Pulsar."
     )
 
     @field_validator("start_at")
@@ -231,6 +265,27 @@ class RuntimeConfig(BaseModel):
     def _ranges_are_read(self) -> RuntimeConfig:
         if self.ranges and (others := topics_not_read(self.topics, self.ranges)):
             raise ValueError(f"ranges: {others[0]} is none of the topics, so its ranges would never end")
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ends_in_time(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("system") == "pulsar":
+            return {"rebalance_drain_seconds": _PULSAR_DRAIN_SECONDS, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _fits_the_queue(self) -> RuntimeConfig:
+        if self.system == "kafka":
+            return self
+        if self.kafka:
+            raise ValueError("kafka: system is pulsar, so these properties are of no use")
+        for name in ("start_at", "ranges", "switch_file", "audit"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} does not work on a Pulsar yet")
+        for topic in self.topics:
+            if not _PULSAR_TOPIC.fullmatch(topic):
+                raise ValueError(f"topics: {topic} is no tenant/namespace/topic")
         return self
 
     @model_validator(mode="after")

@@ -66,7 +66,16 @@ class LetterWriter(Protocol):
 
 
 class RuntimeQueue(Protocol):
-    """The parts of a task that know a message queue."""
+    """The parts of a task that know a message queue.
+
+    Attributes:
+        counts_records: whether the difference of two offsets is a number of records, so that there is a lag to tell.
+    """
+
+    counts_records: bool
+
+    def shown(self, offset: int) -> int | str:
+        """An offset as this queue writes it, for people."""
 
     def source(self, config: RuntimeConfig, member: str) -> RecordSource:
         """One consumer."""
@@ -94,7 +103,11 @@ class RuntimeQueue(Protocol):
         """Reads the commits of the task's group."""
 
 
+# Each has QUEUE.
+_QUEUES = {"kafka": "workbench.kafka.runtime.queue", "pulsar": "workbench.pulsar.runtime.pulsar_queue"}
+
+
 def queue_of(config: RuntimeConfig) -> RuntimeQueue:
     """The queue of these settings."""
-    found: RuntimeQueue = import_module(f"workbench.{config.system}.runtime.queue").QUEUE
+    found: RuntimeQueue = import_module(_QUEUES[config.system]).QUEUE
     return found

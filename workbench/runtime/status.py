@@ -116,14 +116,15 @@ def _member(task: Task, consumer: ConsumerThread) -> dict[str, Any]:
 def _partition(task: Task, state: PartitionState, now: float) -> dict[str, Any]:
     topic, number = state.partition
     oldest = state.tracker.oldest
+    shown, end = task.queue.shown, task.log_end(topic, number)
     return {
         "topic": topic,
         "partition": number,
-        "first_offset": state.first_offset,
-        "position": state.position,
-        "committed": state.committed,
-        "log_end": task.log_end(topic, number),
-        "oldest_incomplete_offset": oldest[0] if oldest is not None else None,
+        "first_offset": None if state.first_offset is None else shown(state.first_offset),
+        "position": None if state.position is None else shown(state.position),
+        "committed": None if state.committed is None else shown(state.committed),
+        "log_end": None if end is None else shown(end),
+        "oldest_incomplete_offset": shown(oldest[0]) if oldest is not None else None,
         "oldest_incomplete_age_seconds": round(now - oldest[2], 3) if oldest is not None else None,
         "uncommitted": state.uncommitted,
         "held": state.held_events,

@@ -71,7 +71,7 @@ class Task:
             raise ConfigError(f"ranges: {others[0]} is none of the topics, so its ranges would never end.")
         self.config = config
         self.metrics = RuntimeMetrics(config.group, member=config.client_id, gauges=self._gauges)
-        queue = queue_of(config)
+        queue = self.queue = queue_of(config)
         self.processors = Processors(
             _with_own_pools(handlers, config),
             config,
@@ -309,20 +309,27 @@ class Task:
             end = self.log_end(topic, number)
             if end is not None:  # records read or committed since the last request are in the log, too
                 end = max(end, state.position or 0, state.committed or 0)
-            start = self.log_ends.starts.get((topic, number))
-            if end is not None:
-                yield "log_end_offset", (topic, str(number)), end
-            if start is not None:
-                yield "log_start_offset", (topic, str(number)), start
-            if state.committed is not None:
-                yield "committed_offset", labels, state.committed
-                if end is not None:
-                    yield "consumer_lag", labels, end - state.committed
+            if self.queue.counts_records:
+                yield from self._offset_gauges(labels, end, state.committed)
             time_lag = state.time_lag(now_ms=now_ms, log_end=end)
             if time_lag is not None:
                 yield "time_lag", labels, time_lag
             oldest = state.tracker.oldest
             yield "oldest_incomplete_age", labels, now - oldest[2] if oldest else 0.0
+
+    def _offset_gauges(
+        self, labels: tuple[str, str, str, str], end: int | None, committed: int | None
+    ) -> Iterator[GaugeReading]:
+        _, topic, number, _ = labels
+        start = self.log_ends.starts.get((topic, int(number)))
+        if end is not None:
+            yield "log_end_offset", (topic, number), end
+        if start is not None:
+            yield "log_start_offset", (topic, number), start
+        if committed is not None:
+            yield "committed_offset", labels, committed
+            if end is not None:
+                yield "consumer_lag", labels, end - committed
 
     def _fresh_log_end(self, topic: str, partition: int) -> int | None:
         """Log end offset, unless the answer is old: who is cut off from the broker has not read everything."""

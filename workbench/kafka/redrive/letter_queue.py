@@ -28,6 +28,8 @@ _READERS_SECONDS = 20.0  # for the commits of all groups
 class KafkaLetterQueue:
     """See `LetterQueue`; the gateway reads, and only a sink writes."""
 
+    promise: str | None = None
+
     def __init__(self, gateway: KafkaGateway) -> None:
         from confluent_kafka.admin import AdminClient
 

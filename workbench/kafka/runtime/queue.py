@@ -35,6 +35,12 @@ _OF_EVERY_CLIENT = (
 class KafkaQueue:
     """See `RuntimeQueue`."""
 
+    counts_records = True
+
+    def shown(self, offset: int) -> int:
+        """See `RuntimeQueue`."""
+        return offset
+
     def source(self, config: RuntimeConfig, member: str) -> KafkaSource:
         """See `RuntimeQueue`."""
         return KafkaSource(config, member=member)

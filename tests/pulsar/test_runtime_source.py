@@ -1,0 +1,314 @@
+"""The runtime's source on Pulsar, before a broker that is scripted: what is read, acknowledged, given up, and how much may come."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.certificates import certificate
+from tests.pulsar.broker import FakeBroker, broker, entry
+from tests.waiting import wait_for
+from workbench.errors import ConfigError, SourceUnreachableError
+from workbench.pulsar.commands import CommandKind
+from workbench.pulsar.entries import MessagePlace
+from workbench.pulsar.runtime.place_numbers import offset_of, shown
+from workbench.pulsar.runtime.pulsar_source import PulsarSource
+from workbench.runtime import RuntimeConfig
+from workbench.runtime.event import Record, TopicPartition
+
+TOPIC = "public/default/orders"
+PART = (TOPIC, -1)
+
+
+class Listener:
+    """Keeps what it is told; commits everything when a partition is revoked, as the runtime does."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, Any]] = []
+        self.source: PulsarSource | None = None
+        self.reached: dict[TopicPartition, int] = {}
+
+    def on_assigned(self, committed: Mapping[TopicPartition, int | None], *_: Any) -> None:
+        self.said.append(("assigned", dict(committed)))
+
+    def on_reset(self, *_: Any) -> None:
+        raise AssertionError
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.said.append(("revoked", list(partitions)))
+        if self.source is not None and self.reached:
+            self.said.append(("committed", self.source.commit(self.reached, wait=True)))
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.said.append(("lost", list(partitions)))
+
+
+def config(url: str, **changes: Any) -> RuntimeConfig:
+    """Settings of a member."""
+    values = {"system": "pulsar", "bootstrap": url, "group": "billing", "topics": [TOPIC], "client_id": "one"}
+    values["rebalance_drain_seconds"] = 0.1
+    return RuntimeConfig.parse({**values, **changes})
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeBroker]:
+    """A broker with a topic without partitions."""
+    with broker() as made:
+        yield made
+
+
+class Joined:
+    """A source that has subscribed, and its consumer's number at the broker."""
+
+    def __init__(self, fake: FakeBroker, **changes: Any) -> None:
+        self.fake, self.listener = fake, Listener()
+        self.source = self.listener.source = PulsarSource(config(fake.url, **changes), member="one-0")
+        self.source.subscribe([TOPIC], self.listener)
+        wait_for(lambda: self.poll() == [] and fake.told[CommandKind.FLOW])
+        [self.consumer] = fake.consumers()
+
+    def poll(self, most: int = 500) -> list[Record]:
+        return list(self.source.poll(most, 0.02))
+
+    def records(self, count: int) -> list[Record]:
+        """So many, as soon as they are there."""
+        found: list[Record] = []
+        wait_for(lambda: found.extend(self.poll()) or len(found) >= count)
+        return found
+
+
+@pytest.fixture
+def joined(fake: FakeBroker) -> Iterator[Joined]:
+    """A failover that is not active yet."""
+    made = Joined(fake)
+    yield made
+    made.source.close()
+
+
+def test_a_member_reads_when_the_broker_says_that_it_is_active(joined: Joined) -> None:
+    """What comes before is not lost; keys, times, properties and places are those of the messages, in batches, too."""
+    joined.fake.send(joined.consumer, entry(("a", "1")))
+    assert joined.poll() == [] and joined.listener.said == []
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, entry(("a", "2"), ("b", "3")))
+    found = joined.records(3)
+    assert joined.listener.said == [("assigned", {PART: offset_of(MessagePlace(5, 0))})]
+    assert [(it.key, it.value, shown(it.offset)) for it in found] == [
+        (b"a", b"1", "5:0:0"),
+        (b"a", b"2", "5:1:0"),
+        (b"b", b"3", "5:1:1"),
+    ]
+    assert {it.timestamp_ms for it in found} == {1_795_000_000_000}
+    assert [it.headers for it in found] == [(("kind", b"single"),), *[(("kind", b"batched"),)] * 2]
+
+
+def test_an_acknowledgement_is_of_everything_below(joined: Joined) -> None:
+    """In the middle of a batch it says which messages are not, for brokers that keep that."""
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, entry(("a", "1"), ("a", "2"), ("b", "3")))
+    found = joined.records(3)
+    assert joined.source.commit({PART: found[1].offset + 1}, wait=True) == {}
+    assert joined.source.commit({PART: found[2].offset + 1}, wait=False) is None
+    wait_for(lambda: joined.source.commit_result() == {})
+    middle, end = joined.fake.told[CommandKind.ACK]
+    assert middle.number(2) == end.number(2) == 1
+    assert (middle.message(3).number(2), middle.message(3).numbers(5)) == (0, [0b100])
+    assert (end.message(3).number(2), end.message(3).numbers(5)) == (0, [])
+
+
+def test_what_is_acknowledged_of_a_batch_is_not_handled_again(joined: Joined) -> None:
+    """A broker sends the batch whole, and says which of it is left; it counts permits for those alone."""
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, entry(*[("a", str(number)) for number in range(4)]), acknowledged=[0b1100])
+    assert [it.value for it in joined.records(2)] == [b"2", b"3"]
+
+
+def test_another_active_consumer_takes_the_partition(joined: Joined) -> None:
+    """There is a moment to acknowledge; what waited is dropped, and the broker sends it from the acknowledged place on."""
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, entry(("a", "1")))
+    [record] = joined.records(1)
+    joined.listener.reached = {PART: record.offset + 1}
+    joined.source.pause([PART])
+    joined.fake.send(joined.consumer, entry(("a", "2")))
+    assert joined.poll() == []
+    joined.fake.activate(joined.consumer, active=False)
+    wait_for(lambda: joined.poll() == [] and len(joined.listener.said) == 3)
+    assert joined.listener.said[1:] == [("revoked", [PART]), ("committed", {})]
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, entry(("a", "3")))
+    assert [it.value for it in joined.records(1)] == [b"3"]
+    assert joined.listener.said[3][0] == "assigned"
+
+
+def test_the_next_member_waits_for_the_former(fake: FakeBroker) -> None:
+    """For as long as that may drain; and what was acknowledged meanwhile is not handled, although it was sent."""
+    joined = Joined(fake, rebalance_drain_seconds=0.5)
+    fake.activate(joined.consumer)
+    for text in "123":
+        fake.send(joined.consumer, entry(("a", text)))
+    began = time.monotonic()
+    fake.mark = (5, 1)
+    assert [it.value for it in joined.records(1)] == [b"3"]
+    assert time.monotonic() - began >= 0.7
+    assert joined.listener.said == [("assigned", {PART: offset_of(MessagePlace(5, 2))})]
+    joined.source.close()
+
+
+def test_no_more_may_come_than_is_wanted(joined: Joined) -> None:
+    """1,000 messages at first; what is taken is granted again, and nothing while the partition is paused. Batches overdraw."""
+    fake = joined.fake
+    assert fake.permits(joined.consumer) == 1000
+    fake.activate(joined.consumer)
+    wait_for(lambda: joined.poll() == [] and joined.listener.said)
+    joined.source.pause([PART])
+    for _ in range(150):
+        fake.send(joined.consumer, entry(*[("a", "x")] * 10))
+    wait_for(lambda: joined.poll() == [] and joined.source.health().fetch_queue == {PART: 1500})  # type: ignore[union-attr]
+    assert fake.permits(joined.consumer) == 1000
+    joined.source.resume([PART])
+    assert len(joined.records(1500)) == 1500
+    wait_for(lambda: joined.poll() == [] and fake.permits(joined.consumer) == 2000)
+
+
+def test_large_messages_are_few(joined: Joined) -> None:
+    """About 16 MiB may wait, whatever the number of messages."""
+    joined.fake.activate(joined.consumer)
+    for _ in range(60):
+        joined.fake.send(joined.consumer, entry(("a", "x" * 400_000)))
+    assert len(joined.records(60)) == 60
+    granted = joined.fake.permits(joined.consumer)
+    for _ in range(960):
+        joined.fake.send(joined.consumer, entry(("a", "x" * 100)))
+    joined.records(960)
+    wait_for(lambda: joined.poll() == [] and joined.fake.permits(joined.consumer) > granted)
+
+
+@pytest.mark.parametrize("way", ["close_consumer", "cut"])
+def test_a_consumer_that_has_ended_is_made_anew(joined: Joined, way: str) -> None:
+    """Its partition is lost: nothing of it can be acknowledged by the next one, whose position may have been reset."""
+    fake = joined.fake
+    fake.activate(joined.consumer)
+    fake.send(joined.consumer, entry(("a", "1")))
+    [record] = joined.records(1)
+    fake.cut() if way == "cut" else fake.close_consumer(joined.consumer)
+    wait_for(lambda: len(fake.consumers()) == 2)
+    failed = joined.source.commit({PART: record.offset + 1}, wait=True)
+    assert failed is not None and "closed the consumer" in failed[PART]
+    assert fake.told[CommandKind.ACK] == []
+    wait_for(lambda: joined.poll() == [] and ("lost", [PART]) in joined.listener.said)
+    again = fake.consumers()[1]
+    wait_for(lambda: joined.poll() == [] and fake.permits(again) == 1000)
+    fake.activate(again)
+    fake.send(again, entry(("a", "1")))
+    assert [it.value for it in joined.records(1)] == [b"1"]
+
+
+def test_an_entry_that_cannot_be_read_has_a_place(joined: Joined) -> None:
+    """It becomes a dead letter, and holds nobody up."""
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, b"\x0e\x01nothing")
+    joined.fake.send(joined.consumer, entry(("a", "2")))
+    damaged, whole = joined.records(2)
+    assert (damaged.value, shown(damaged.offset), whole.value) == (None, "5:0:0", b"2")
+    with pytest.raises(ValueError, match="cannot be read"):
+        list(damaged.headers or ())
+
+
+def test_partitions_that_a_topic_gets_are_read() -> None:
+    """Each has a consumer of its own; a paused one keeps nobody waiting."""
+    with broker(partitions=2) as fake:
+        listener = Listener()
+        source = PulsarSource(config(fake.url, pulsar={"subscription": "exclusive"}), member="one-0")
+        source.subscribe([TOPIC], listener)
+        wait_for(lambda: source.poll(1, 0.02) == [] and len(listener.said) == 2)
+        first, second = fake.consumers()
+        source.pause([(TOPIC, 0)])
+        for consumer in (first, second):
+            fake.send(consumer, entry(("a", str(consumer))))
+        found: list[Record] = []
+        wait_for(lambda: found.extend(source.poll(10, 0.02)) or found)
+        assert [(it.partition, it.value) for it in found] == [(1, str(second).encode())]
+        source.close()
+        assert listener.said[2] == ("revoked", [(TOPIC, 0), (TOPIC, 1)])
+        wait_for(lambda: len(fake.told[CommandKind.CLOSE_CONSUMER]) == 2)
+
+
+def test_a_busy_subscription_is_tried_again_and_another_type_ends_the_member(fake: FakeBroker) -> None:
+    """The first is a standby's life; the second does not change by itself."""
+    fake.refusals = [(5, "Exclusive consumer is already connected"), (5, "Subscription is of different type")]
+    source = PulsarSource(config(fake.url, pulsar={"subscription": "exclusive"}), member="one-0")
+    source.subscribe([TOPIC], Listener())
+    with pytest.raises(SourceUnreachableError, match="different type") as found:
+        wait_for(lambda: source.poll(1, 0.05))
+    source.close()
+    assert found.value.hint is not None and "Shared or Key_Shared" in found.value.hint
+    assert fake.refusals == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"pulsar": {"subscription": "key_shared"}}, "has no position below which everything is handled"),
+        ({"pulsar": {"subscription": "shard"}}, "must be failover or exclusive"),
+        ({"topics": ["orders"]}, "no tenant/namespace/topic"),
+        ({"topics": ["^public/default/.*"]}, "no tenant/namespace/topic"),
+        ({"kafka": {"session.timeout.ms": 1}}, "of no use"),
+        ({"switch_file": "x"}, "does not work on a Pulsar yet"),
+        ({"ranges": {TOPIC: {0: [(1, 2)]}}}, "does not work on a Pulsar yet"),
+        ({"audit": {"topic": "rows"}}, "does not work on a Pulsar yet"),
+    ],
+)
+def test_settings_that_do_not_work_are_refused(changes: dict[str, Any], words: str) -> None:
+    """Each in one sentence."""
+    with pytest.raises(ConfigError, match=words):
+        config("pulsar://x", **changes)
+
+
+def test_an_address_is_a_service_url() -> None:
+    """With a scheme that is Pulsar's; several hosts have one."""
+    with pytest.raises(ConfigError, match="no service URL"):
+        PulsarSource(config("localhost:9092"), member="m")
+    assert PulsarSource(config("pulsar://a,b:1"), member="m")._access.urls == ("pulsar://a", "pulsar://b:1")
+    bare = {"system": "pulsar", "bootstrap": "pulsar://x", "group": "billing", "topics": [TOPIC]}
+    assert RuntimeConfig.parse(bare).rebalance_drain_seconds == 2.0
+    assert config("pulsar://x", rebalance_drain_seconds=3).rebalance_drain_seconds == 3
+
+
+def test_a_connection_by_tls_with_a_token(tmp_path: Path) -> None:
+    """The certificate is verified, the token sent; both directions are busy at once, and a ping is answered."""
+    authority = certificate(tmp_path, "authority")
+    certificate(tmp_path, "server", authority=authority)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    own = {"token": "tok-1", "ca_file": str(tmp_path / "authority.pem")}
+    with broker(tls=tls, secret="tok-1") as fake:
+        joined = Joined(fake, pulsar=own)
+        fake.activate(joined.consumer)
+        sending = threading.Thread(
+            target=lambda: [fake.send(joined.consumer, entry(*[("a", "x" * 500)] * 20)) for _ in range(200)]
+        )
+        sending.start()
+        taken = 0
+        while taken < 4000:
+            found = joined.records(1)
+            taken += len(found)
+            assert joined.source.commit({PART: found[-1].offset + 1}, wait=True) == {}
+        sending.join()
+        assert fake.told[CommandKind.PONG]
+        joined.source.close()
+        for wrong, words in (
+            ({**own, "token": "tok-2"}, "Unable to authenticate"),
+            ({"token": "tok-1"}, "certificate verify failed"),
+        ):
+            source = PulsarSource(config(fake.url, pulsar=wrong), member="m")
+            with pytest.raises(SourceUnreachableError, match=words) as failed:
+                source._brokers.partitions(TOPIC)
+            assert "tok-" not in failed.value.message
+            source.close()

@@ -1,0 +1,82 @@
+"""What a redrive asks a Pulsar, besides the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.errors import UsageError
+from workbench.pulsar.connection import PulsarAccess
+from workbench.pulsar.redrive.letter_entries import PulsarLetters
+from workbench.pulsar.redrive.letter_producer import MOST_ON_THE_WAY, PulsarSink
+from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
+from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.queues.gateway import Quotas
+from workbench.redrive.audience import Readers
+from workbench.redrive.planfile import RedrivePlan
+from workbench.settings import Cluster
+
+_MOST_BYTES = 5 << 20  # of a message (maxMessageSize), if no broker tells
+
+
+class PulsarLetterQueue:
+    """See `LetterQueue`."""
+
+    promise = (
+        f"Pulsar's transactions are not used: after a kill, up to {MOST_ON_THE_WAY} letters that were on their way may be "
+        "produced twice. What the targets have by then is not sent again."
+    )
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.gateway = PulsarLetterGateway(cluster)
+        self._brokers = PulsarBrokers(access_to(cluster))
+
+    def letters(self, topic: str) -> PulsarLetters:
+        """See `LetterQueue`."""
+        return PulsarLetters(self._brokers, topic, self.gateway.place)
+
+    def limit_of(self, topic: str) -> int:  # noqa: ARG002 - it is the brokers'
+        """See `LetterQueue`."""
+        return _MOST_BYTES
+
+    def offsets_retention_seconds(self) -> float | None:
+        """See `LetterQueue`: properties of a subscription stay as long as it does."""
+        return float("inf")
+
+    def groups(self) -> list[str]:
+        """See `LetterQueue`: plans that have letters of the topics that were asked for."""
+        return self.gateway.plans()
+
+    def readers(self, topics: Sequence[str]) -> Readers | None:  # noqa: ARG002 - a mark-delete position is no offset of a reader
+        """See `LetterQueue`."""
+        return None
+
+    def lacking(self, topic: str, targets: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - nothing tells it
+        """See `LetterQueue`."""
+        return ()
+
+    def quotas(self) -> Quotas | None:
+        """See `LetterQueue`."""
+        return None
+
+    def sink(self, plan: RedrivePlan) -> PulsarSink:
+        """See `LetterQueue`."""
+        return PulsarSink(plan, self.gateway, self._brokers)
+
+    def positions(self, plan: RedrivePlan) -> PulsarSink:
+        """See `LetterQueue`."""
+        return self.sink(plan)
+
+
+def access_to(cluster: Cluster) -> PulsarAccess:
+    """Where clients of a cluster connect.
+
+    Raises:
+        UsageError: if the settings do not say it.
+    """
+    own = cluster.pulsar
+    if own.service_url is None:
+        raise UsageError(
+            f"The cluster {cluster.name!r} has no pulsar.service_url in the settings: messages are read and sent there.",
+            hint="Add it to workbench.toml.",
+        )
+    return PulsarAccess.of(own.service_url, token=own.token, ca_file=own.ca_file, seconds=cluster.timeout_seconds)

@@ -1,0 +1,24 @@
+"""Places of messages as the runtime's offsets: one number that rises as the places do, and back."""
+
+from __future__ import annotations
+
+from workbench.pulsar.entries import MessagePlace
+
+_INDEX_BITS, _ENTRY_BITS = 24, 32
+
+
+def offset_of(place: MessagePlace) -> int:
+    """Offset of a message. It may have more than 64 bits; the difference of two means nothing."""
+    return place.ledger << _ENTRY_BITS + _INDEX_BITS | place.entry << _INDEX_BITS | place.within
+
+
+def offset_behind(ledger: int, entry: int) -> int:
+    """Offset behind an entry; -1 is before the first one of a ledger."""
+    return offset_of(MessagePlace(ledger, entry + 1))
+
+
+def shown(offset: int) -> str:
+    """As people read it: ledger, entry, and the index in the entry."""
+    index = offset & (1 << _INDEX_BITS) - 1
+    entry = offset >> _INDEX_BITS & (1 << _ENTRY_BITS) - 1
+    return f"{offset >> _ENTRY_BITS + _INDEX_BITS}:{entry}:{index}"

@@ -1,0 +1,86 @@
+"""Pulsar behind the runtime's port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from weakref import WeakSet
+
+from workbench.errors import ConfigError
+from workbench.pulsar.runtime.place_numbers import shown
+from workbench.pulsar.runtime.pulsar_source import PulsarSource, access_of, topic_name
+from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter
+from workbench.pulsar.runtime.topic_ends import TopicEnds
+from workbench.runtime.auditing import RowWriter
+from workbench.runtime.config import RuntimeConfig
+from workbench.runtime.event import TopicPartition
+from workbench.runtime.queue import Remade
+from workbench.runtime.source import ReadCommits
+
+
+class PulsarQueue:
+    """See `RuntimeQueue`."""
+
+    counts_records = False
+
+    def __init__(self) -> None:
+        self._sources: WeakSet[PulsarSource] = WeakSet()
+
+    def shown(self, offset: int) -> str:
+        """See `RuntimeQueue`."""
+        return shown(offset)
+
+    def source(self, config: RuntimeConfig, member: str) -> PulsarSource:
+        """See `RuntimeQueue`."""
+        made = PulsarSource(config, member=member)
+        self._sources.add(made)
+        return made
+
+    def log_watch(
+        self,
+        config: RuntimeConfig,
+        *,
+        partitions: Callable[[], Iterable[TopicPartition]],  # noqa: ARG002 - the sources know them
+        period_seconds: float,
+        on_remade: Callable[[Remade], None],  # noqa: ARG002 - ledgers have new numbers in a topic that was made again
+        enabled: bool,
+    ) -> TopicEnds:
+        """See `RuntimeQueue`."""
+
+        def mine() -> list[PulsarSource]:
+            return [it for it in list(self._sources) if it.config is config]
+
+        return TopicEnds(mine, period_seconds=period_seconds, enabled=enabled)
+
+    def letters(
+        self,
+        config: RuntimeConfig,
+        topic: str,
+        *,
+        clock: Callable[[], float],
+        make_producer: Any = None,  # noqa: ARG002 - the port's
+    ) -> PulsarLetterWriter:
+        """See `RuntimeQueue`.
+
+        Raises:
+            ConfigError: if the topic has no name of Pulsar's.
+        """
+        name = topic_name(topic)
+        if name is None:
+            raise ConfigError(f"dead_letter_topic: {topic} is no tenant/namespace/topic.")
+        return PulsarLetterWriter(name, access_of(config), subscription=config.group, clock=clock)
+
+    def rows(self, config: RuntimeConfig, topic: str) -> RowWriter:  # noqa: ARG002 - the port's
+        """See `RuntimeQueue`: the settings refuse it.
+
+        Raises:
+            ConfigError: always, as `commits`.
+        """
+        raise ConfigError("audit: does not work on a Pulsar yet.")
+
+    def commits(self, config: RuntimeConfig) -> ReadCommits:  # noqa: ARG002 - the port's
+        """See `rows`."""
+        raise ConfigError("ranges: do not work on a Pulsar yet.")
+
+
+QUEUE = PulsarQueue()
