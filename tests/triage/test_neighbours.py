@@ -18,6 +18,7 @@ from workbench.triage.neighbours import blame
 from workbench.triage.verdict import Answer
 
 BEGAN = -6.0
+HOSTILE_GROUP = "<img src=x onerror=alert(1)>"
 LIMITS = Thresholds()
 
 

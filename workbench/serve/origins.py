@@ -24,7 +24,6 @@ SLOWS_OTHERS = "slows_others"
 _ON_BROKERS = "brokers"  # key of brokers in trouble by themselves: a broker that is lost shows in several verdicts, and is one cause
 _FACTS = 12
 _GROUPS = 1000
-CORRELATION = "A correlation in time and place: it does not prove that one is the cause of the other."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,7 @@ def origins_of(found: ImpactResult) -> list[SharedCause]:
 
 
 def _of_cause(cause: BlamedCause, actions: Sequence[Action], findings: Sequence[BrokerFinding]) -> SharedCause:
-    from workbench.triage.blamed import strain_words
+    from workbench.triage.blamed import CORRELATION, strain_words
 
     it = cause.offender
     theirs = [one for one in findings if one.brokers and set(one.brokers) <= set(it.brokers)]
