@@ -1,7 +1,8 @@
 """Live incidents on three brokers: draws a kind and a seed, writes the truth down before, and judges what `workbench impact` says.
 
 `python -m tests.three_brokers.incidents --seeds 1 2 --out incidents.jsonl` starts a lab for each seed, with the network card of one
-broker narrow, and plays every kind in a drawn order. A line for each incident: truth, culprit right, victims' recall, innocents accused.
+broker narrow, and plays every kind in a drawn order. A line for each incident: truth, culprit right, victims' recall, innocents
+accused.
 """
 
 from __future__ import annotations

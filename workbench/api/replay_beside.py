@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workbench.settings import Cluster
 
 _LAST, _LOOK = "5m", "10s"
-_PAUSE_SECONDS = 15.0  # between two looks: a usual scrape interval
+_PAUSE_SECONDS = 15.0  # from one look to the next: a usual scrape interval
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,9 +49,8 @@ class NeighbourWatch:
         Raises:
             UsageError: if the journal cannot be written; nothing is changed then.
         """
-        report = self.holding.look(self._seen())
         self._next = self.clock() + _PAUSE_SECONDS
-        return report
+        return self.holding.look(self._seen())
 
     def _seen(self) -> Beside:
         from workbench.replay.holding import Beside
