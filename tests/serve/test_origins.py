@@ -223,6 +223,17 @@ def test_all_that_is_wrong_with_brokers_by_themselves_is_one_origin() -> None:
     assert not is_over("brokers", "leaderless", unknown)
 
 
+def test_a_broker_that_tells_nothing_any_more_is_named() -> None:
+    """The others only say that they miss it."""
+    made = cluster(strain=False)
+    made.own(1, "under_replicated", after(-9, 4.0))
+    made.own(2, "under_replicated", after(-9, 4.0))
+    lost = replace(compared(made), brokers=replace(compared(made).brokers, silent=(3,)))
+    [found] = origins_of(lost)
+    assert (found.name, found.brokers) == ("broker 3", (3,))
+    assert found.facts[0] == "Broker 3 tells nothing of itself any more."
+
+
 def test_a_healthy_group_of_a_slow_broker_is_not_hit() -> None:
     """And a group's own cause is taken once, by the first origin."""
     both: Sequence[SharedCause] = [HOG, replace(HOG, key="brokers", name="broker 1", verdict="request_queue_full")]

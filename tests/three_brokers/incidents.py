@@ -228,6 +228,8 @@ KINDS: dict[str, Kind] = {
     it.__name__: it for it in (hog_group, hog_client, hog_with_quota, busy_elsewhere, metadata_storm, hanging_broker)
 }
 
+_WIDE = ("metadata_storm",)  # a narrow card would be full of the answers, and the storm would not come to that broker
+
 
 def judged(kind: str, seed: int, truth: Truth, found: ImpactResult) -> Played:
     """Compare with the truth. A culprit is right with its brokers; an innocent is anybody else who is accused."""
@@ -244,11 +246,11 @@ def judged(kind: str, seed: int, truth: Truth, found: ImpactResult) -> Played:
 
 
 @contextmanager
-def opened(folder: Path, seed: int) -> Iterator[Room]:
-    """A lab whose narrow broker, shops and order are drawn from the seed."""
+def opened(folder: Path, seed: int, *, is_wide: bool) -> Iterator[Room]:
+    """A lab whose narrow broker and shops are drawn from the seed; a wide one has no narrow broker."""
     draw = random.Random(seed)
     narrow = draw.randint(1, BROKERS)
-    with start_tiered(folder, narrow={narrow: _CARD}) as lab, Sharing(lab.bootstrap) as sharing:
+    with start_tiered(folder, narrow={} if is_wide else {narrow: _CARD}) as lab, Sharing(lab.bootstrap) as sharing:
         room = Room(lab, sharing, draw, narrow)
         room.furnish()
         yield room
@@ -256,14 +258,18 @@ def opened(folder: Path, seed: int) -> Iterator[Room]:
 
 def played(seed: int, kinds: list[str], folder: Path) -> Iterator[Played]:
     """Every kind once, in a drawn order; a hanging broker last, for what it leaves behind."""
-    with opened(folder / "lab", seed) as room:
-        order = sorted(kinds, key=lambda it: (it == "hanging_broker", room.draw.random()))
-        for number, kind in enumerate(order):
-            room.rest()
-            with ExitStack() as end:
-                truth, inject = KINDS[kind](room, end)
-                found = room.recorded(folder / f"{number}-{kind}", inject)
-            yield judged(kind, seed, truth, found)
+    for is_wide in (False, True):
+        mine = [it for it in kinds if (it in _WIDE) is is_wide]
+        if not mine:
+            continue
+        with opened(folder / f"lab-{is_wide}", seed, is_wide=is_wide) as room:
+            order = sorted(mine, key=lambda it: (it == "hanging_broker", room.draw.random()))
+            for kind in order:
+                room.rest()
+                with ExitStack() as end:
+                    truth, inject = KINDS[kind](room, end)
+                    found = room.recorded(folder / kind, inject)
+                yield judged(kind, seed, truth, found)
 
 
 def main() -> None:

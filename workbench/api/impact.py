@@ -61,6 +61,7 @@ class ImpactResult:
         return {
             **document(self.found, self.cluster, self.actions),
             "broker_findings": [it.to_json() for it in self.brokers.findings],
+            "silent": list(self.brokers.silent),
             "unknown": {verdict: list(signals) for verdict, signals in self.brokers.unknown.items()},
             "unsuited": dict(self.brokers.unsuited),
             "incomplete": list(self.incomplete),

@@ -95,6 +95,8 @@ def _show(found: ImpactResult) -> None:
         console.print(found.found.sentence)
     for cause, actions in zip(found.found.causes, found.actions, strict=True):
         _show_cause(console, found, cause, actions)
+    if found.brokers.silence is not None:
+        console.print(found.brokers.silence)
     for finding in found.brokers.findings:
         console.print(f"{finding.verdict}: {finding.headline}")
         for strain in finding.strains:

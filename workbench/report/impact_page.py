@@ -40,7 +40,7 @@ def render_impact(
     parts = parts_of_page(packed)
     lacking = dict.fromkeys([*found.missing, *(it for names in brokers.unknown.values() for it in names)])
     return environment().get_template("impact.html.j2").render(
-        cluster=cluster, found=found, causes=causes, findings=brokers.findings, incomplete=incomplete,
+        cluster=cluster, found=found, causes=causes, findings=brokers.findings, silence=brokers.silence, incomplete=incomplete,
         start=moment_of(float(all_of.times[all_of.first])), end=moment_of(float(all_of.times[-1])),
         lacking=list(lacking), open_ones=list(brokers.unknown), moment=moment_of, rate_of=rate_of, strain_words=strain_words,
         version=__version__, start_script=parts.pop("start"), **parts,

@@ -17,7 +17,7 @@ from workbench.triage.verdict import Answer
 if TYPE_CHECKING:
     from workbench.api.impact import ImpactResult
     from workbench.triage.blamed import BlamedCause
-    from workbench.triage.broker_findings import BrokerFinding
+    from workbench.triage.broker_findings import BrokerFinding, BrokerLook
     from workbench.triage.finding import Action
 
 SLOWS_OTHERS = "slows_others"
@@ -95,7 +95,7 @@ def origins_of(found: ImpactResult) -> list[SharedCause]:
         it for it in found.brokers.findings if not it.brokers or not any(set(it.brokers) <= theirs for theirs in taken)
     ]
     waiting = {*(impact.held_up or {}), *(one.group for cause in impact.causes for one in cause.victims)}
-    return [*made, _of_brokers(rest, waiting - {it.offender for it in made})] if rest else made
+    return [*made, _of_brokers(rest, found.brokers, waiting - {it.offender for it in made})] if rest else made
 
 
 def _of_cause(cause: BlamedCause, actions: Sequence[Action], findings: Sequence[BrokerFinding]) -> SharedCause:
@@ -118,15 +118,21 @@ def _of_cause(cause: BlamedCause, actions: Sequence[Action], findings: Sequence[
     )
 
 
-def _of_brokers(findings: Sequence[BrokerFinding], waiting: set[str]) -> SharedCause:
+def _of_brokers(findings: Sequence[BrokerFinding], look: BrokerLook, waiting: set[str]) -> SharedCause:
     from workbench.triage.blamed import strain_words
+    from workbench.triage.broker_findings import BrokerVerdict
 
     worst = findings[0]
-    brokers = tuple(dict.fromkeys(broker for it in findings for broker in it.brokers))
-    hit = dict.fromkeys(group for it in findings for group in it.groups)
+    # One that tells nothing any more is whose fault it is; the others say that they miss it.
+    brokers = look.silent or tuple(dict.fromkeys(broker for it in findings for broker in it.brokers))
+    # Of a partition without a leader nobody measures a lag: who reads it is hit.
+    hit = [
+        group for it in findings for group in it.groups if group in waiting or it.verdict == BrokerVerdict.LEADERLESS
+    ]
     more = [f"{it.verdict.replace('_', ' ')}: {it.headline}" for it in findings[1:]]
     at_risk = {group: number for it in findings for group, number in it.at_risk.items()}
-    facts = [*more, *(strain_words(strain) for it in findings for strain in it.strains)]
+    silence = [look.silence] if look.silence is not None else []
+    facts = [*silence, *more, *(strain_words(strain) for it in findings for strain in it.strains)]
     if at_risk:
         facts.append(f"Not read yet, and on partitions that lack a replica: {listed(list(at_risk))}")
     return SharedCause(
@@ -135,7 +141,7 @@ def _of_brokers(findings: Sequence[BrokerFinding], waiting: set[str]) -> SharedC
         verdict=str(worst.verdict),
         headline=worst.headline,
         brokers=brokers,
-        groups=tuple(group for group in hit if group in waiting),
+        groups=tuple(dict.fromkeys(hit)),
         facts=tuple(facts[:_FACTS]),
         actions=tuple(_action(it.actions[0]) for it in findings if it.actions),
         runbook=worst.verdict.runbook,
