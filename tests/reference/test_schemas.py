@@ -137,7 +137,9 @@ def test_who_slows_whom() -> None:
         found, tools = judged(made), tools_of("b:1")
         look = judge_brokers(made.seen(), found, Thresholds(), tools)
         actions = tuple(actions_of(it, tools) for it in found.causes)
-        return ImpactResult(cluster="prod", found=found, actions=actions, brokers=look, incomplete=("a part",))
+        return ImpactResult(
+            cluster="prod", found=found, actions=actions, brokers=look, incomplete=("a part",), seen=made.seen()
+        )
 
     made = cluster()
     told = valid("impact", result(made).to_json())

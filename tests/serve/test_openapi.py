@@ -54,8 +54,8 @@ def test_every_parameter_and_field_is_described_and_no_other() -> None:
     asked = set(re.findall(r"_(?:asked|number)\(request, \"(\w+)\"\)", source))
     asked |= set(re.findall(r"query_params\.get\(\"(\w+)\"", source))
     asked |= {"text", "cluster"}  # of the fleet, in one loop with state and sort
-    assert '("text", "state", "cluster", "sort")' in source
-    assert {name for it in OPERATIONS for name in it.parameters} == asked | {"state", "sort"}
+    assert '("text", "state", "cluster", "sort", "cause")' in source
+    assert {name for it in OPERATIONS for name in it.parameters} == asked | {"state", "sort", "cause"}
     fields = set(re.findall(r"fields\.get\(\"(\w+)\"", source))
     assert {name for it in OPERATIONS for name in it.fields} == fields
 

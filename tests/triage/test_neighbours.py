@@ -18,6 +18,7 @@ from workbench.triage.neighbours import blame
 from workbench.triage.verdict import Answer
 
 BEGAN = -6.0
+HOSTILE_GROUP = "<img src=x onerror=alert(1)>"
 LIMITS = Thresholds()
 
 
@@ -146,6 +147,18 @@ def test_nobody_is_accused_if_the_broker_shows_no_strain() -> None:
     found = judged(made)
     assert not found.causes
     assert reasons(found)['group "hog"'] == "its brokers show no strain"
+
+
+@pytest.mark.parametrize(
+    ("before", "peers", "accused"), [(0.021, 0.002, True), (0.019, 0.002, False), (0.03, 0.02, False)]
+)
+def test_a_broker_that_was_strained_before_clears_nobody(before: float, peers: float, *, accused: bool) -> None:
+    """A percentile that is still high from an earlier incident cannot rise threefold; one that is as high everywhere is no strain."""
+    made = cluster(strain=False)
+    for broker, value in ((1, before), (2, peers), (3, peers)):
+        made.own(broker, "response_send_time", after(BEGAN, 1.2 * value, before=value), kind="FetchConsumer")
+    hog(made, 1)
+    assert [it.offender.name for it in judged(made).causes] == (["hog"] if accused else [])
 
 
 def test_a_group_with_a_burst_of_its_own_is_no_victim() -> None:

@@ -9,14 +9,21 @@ import pytest
 
 from tests.triage.brokers import END, WINDOW, Made, after, at
 from tests.triage.test_neighbours import BEGAN, LIMITS, SLOW, cluster, hog, judged, neighbours, reasons, strained
-from workbench.features.servers import neighbourhood
+from workbench.features.servers import OF_SERVERS, Neighbourhood, neighbourhood
+from workbench.queues.tools import tools_of
 from workbench.triage.blamed import Impact
+from workbench.triage.brokers import judge_brokers
 from workbench.triage.neighbours import blame
 from workbench.triage.verdict import Answer
 
 
 def without(made: Made, signals: set[str] | None, begin: float, end: float = 1.0) -> Impact:
     """The answer if these signals (None: all of broker 1's page) are missing from one minute to another."""
+    return blame(left(made, signals, begin, end), LIMITS)
+
+
+def left(made: Made, signals: set[str] | None, begin: float, end: float = 1.0) -> Neighbourhood:
+    """What is seen without them."""
     samples = made.samples()
     minutes = (pc.cast(samples["ts"], pa.int64()).to_numpy() / 1e6 - END.timestamp()) / 60
     names, pages = samples["signal"].to_pylist(), samples["broker"].to_pylist()
@@ -24,7 +31,18 @@ def without(made: Made, signals: set[str] | None, begin: float, end: float = 1.0
         page == "kafka-1:9404" if signals is None else name in signals for name, page in zip(names, pages, strict=True)
     ]
     is_gone = np.array(is_meant) & (minutes >= begin) & (minutes < end)
-    return blame(neighbourhood(samples.filter(pa.array(~is_gone)), made.groups(), WINDOW), LIMITS)
+    return neighbourhood(samples.filter(pa.array(~is_gone)), made.groups(), WINDOW)
+
+
+@pytest.mark.parametrize(("begin", "end", "silent"), [(-5.0, 1.0, (1,)), (-5.0, -2.0, ()), (-99.0, 1.0, ())])
+def test_a_broker_that_tells_nothing_any_more_is_named(begin: float, end: float, silent: tuple[int, ...]) -> None:
+    """Not one whose page has come back, nor one that never had any; and none if all pages are away: that is our own way."""
+    made = cluster()
+    seen = left(made, None, begin, end)
+    look = judge_brokers(seen, blame(seen, LIMITS), LIMITS, tools_of("b:1"))
+    assert look.silent == silent
+    nothing = left(made, set(OF_SERVERS), -5.0)
+    assert judge_brokers(nothing, blame(nothing, LIMITS), LIMITS, tools_of("b:1")).silent == ()
 
 
 @pytest.mark.parametrize("lost", [-5.0, -2.5])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from workbench.humanize import plural, shell_word
 from workbench.queues.tools import tools_of
 
 if TYPE_CHECKING:
+    from workbench.api.explore import Drawn
     from workbench.collect.capture import Capture
     from workbench.features.servers import Neighbourhood
     from workbench.triage.blamed import Impact
@@ -33,6 +34,7 @@ class ImpactResult:
         actions: of each cause, a cap with its command, and the way back.
         brokers: what is wrong with brokers, no matter who reads, with the groups that it hits.
         incomplete: what the sources have left out, a sentence each.
+        seen: lines over time, of brokers and of everybody that they serve.
     """
 
     cluster: str
@@ -40,6 +42,7 @@ class ImpactResult:
     actions: tuple[Sequence[Action], ...]
     brokers: BrokerLook
     incomplete: tuple[str, ...] = ()
+    seen: Neighbourhood = field(repr=False)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -58,10 +61,41 @@ class ImpactResult:
         return {
             **document(self.found, self.cluster, self.actions),
             "broker_findings": [it.to_json() for it in self.brokers.findings],
+            "silent": list(self.brokers.silent),
             "unknown": {verdict: list(signals) for verdict, signals in self.brokers.unknown.items()},
             "unsuited": dict(self.brokers.unsuited),
             "incomplete": list(self.incomplete),
         }
+
+    @property
+    def charts(self) -> list[Drawn]:
+        """For a notebook: of each cause what the offender moves, who waits since then, and who is on which broker."""
+        from workbench.api.explore import Drawn
+        from workbench.report.charts import escape_plotly
+        from workbench.report.impact_charts import charts_of_cause
+
+        made = [chart for cause in self.found.causes for chart in charts_of_cause(self.seen, cause)]
+        return [
+            Drawn(
+                figure={**it.figure, "layout": {**it.figure["layout"], "title": {"text": escape_plotly(it.title)}}},
+                note=it.title,
+            )
+            for it in made
+        ]
+
+    def write_html(self, path: Path) -> None:
+        """Write a page that works offline.
+
+        Raises:
+            UsageError: if it cannot be written there.
+        """
+        from workbench.report.html import write_page
+        from workbench.report.impact_page import render_impact
+
+        text = render_impact(
+            self.cluster, self.found, self.actions, self.brokers, self.seen, incomplete=self.incomplete
+        )
+        write_page(path, text)
 
     def _repr_html_(self) -> str:
         from workbench.api.table import table_html
@@ -151,6 +185,7 @@ def impact_of(
         found=found,
         actions=tuple(actions_of(it, tools, told) for it in found.causes),
         brokers=brokers,
+        seen=all_of,
         incomplete=tuple(text for text in kept.info.incomplete if text != NO_BASELINE),  # its first third is one
     )
 

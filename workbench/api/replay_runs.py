@@ -12,6 +12,7 @@ from workbench.errors import UsageError
 
 if TYPE_CHECKING:
     from workbench.api.headroom import Headroom
+    from workbench.api.replay_beside import NeighbourWatch
     from workbench.plans.confirm import Confirmation
     from workbench.queues.gateway import Gateway
     from workbench.queues.systems import CountRecords
@@ -127,6 +128,28 @@ class Replay:
 
         follower = Follower(self.plan, self.gateway, self.count_records)
         yield from follower.run(interval_seconds=interval_seconds, stop=stop)
+
+    def neighbours(self, fleet: Path | None = None) -> NeighbourWatch:
+        """Watch the groups on the brokers of the plan, and hold the replay while one of them is late.
+
+        Args:
+            fleet: file of the instances that replay; those of a runtime are held and released. None: only the commands are told.
+
+        Raises:
+            ConfigError: if the file is wrong. UsageError: if the journal cannot be read.
+        """
+        from workbench.api.replay_beside import NeighbourWatch
+        from workbench.plans.journal import Journal
+        from workbench.replay.fleet import read_fleet
+        from workbench.replay.fleet_kinds import make_fleet
+        from workbench.replay.holding import Holding, Pausable
+
+        found = make_fleet(read_fleet(fleet)) if fleet is not None else None
+        pausable = found if isinstance(found, Pausable) else None
+        holding = Holding(plan=self.plan, journal=Journal.of_user(), fleet=pausable)
+        return NeighbourWatch(
+            plan=self.plan, cluster=self.cluster, gateway=self.gateway, holding=holding, config=self.config
+        )
 
     def verify(
         self,

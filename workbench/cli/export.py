@@ -14,6 +14,8 @@ from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.screen import say
 
+_BROKERS = "brokers.yml"
+
 
 @click.group(name="export", cls=Group)
 def command() -> None:
@@ -115,7 +117,8 @@ def grafana(
 def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None) -> int:
     """Write the alert rules of all verdicts, with runbook links that open from a chat, and check them with promtool if it is there.
 
-    With --cluster, the alert ConsumerLag judges each group by the objective of its settings, with the cluster's own metrics.
+    With --cluster, the alert ConsumerLag judges each group by the objective of its settings, with the cluster's own metrics, and the
+    alerts about brokers are made of the metrics of the cluster's profiles; one whose signals these lack is left out, and named.
     """
     from workbench.assets import shipped
     from workbench.files import write_text, writing
@@ -126,10 +129,12 @@ def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None
         raise UsageError(
             f"{runbook_base!r} is no address.", hint="For example: --runbook-base https://wiki.example.com/runbooks"
         )
+    own = _of_cluster(cluster, base, config) if cluster is not None else {}
     with writing(f"The folder {out}"):
         (out / "rules").mkdir(parents=True, exist_ok=True)
-        files = sorted((shipped("runbooks") / "rules").glob("*.yml"))
-        recorded = _recorded(cluster, config) if cluster is not None else None
+        files = [
+            it for it in sorted((shipped("runbooks") / "rules").glob("*.yml")) if cluster is None or it.name != _BROKERS
+        ]
         for path in files:
             linked = re.sub(
                 r"^(\s*runbook_url: )runbooks/",
@@ -137,18 +142,21 @@ def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None
                 path.read_text(encoding="utf-8"),
                 flags=re.M,
             )
-            write_text(out / "rules" / path.name, by_group(linked) if recorded is not None else linked)
-        if recorded is not None:
-            write_text(out / "rules" / "objectives.yml", recorded)
-    say(f"Wrote {plural(len(files) + (recorded is not None), 'file')} of alert rules to {out}/rules.")
+            write_text(out / "rules" / path.name, by_group(linked) if cluster is not None else linked)
+        for name, text in own.items():
+            write_text(out / "rules" / name, text)
+    if cluster is not None and _BROKERS not in own:
+        say(f"The profiles of {cluster} measure no broker, so there are no alerts about brokers: see docs/impact.md.")
+    say(f"Wrote {plural(len(files) + len(own), 'file')} of alert rules to {out}/rules.")
     return _checked(out)
 
 
-def _recorded(cluster: str, config: Path | None) -> str:
-    """Recordings of a cluster: how far behind its groups are, and how far they may be."""
+def _of_cluster(cluster: str, base: str, config: Path | None) -> dict[str, str]:
+    """Files of one cluster: how far behind its groups are and may be, and the alerts about its brokers, if it measures them."""
     from workbench.expectations import Expectations
     from workbench.profiles import load_profile
     from workbench.queues.systems import refuse_without_metrics
+    from workbench.runbooks.broker_rules import broker_rules
     from workbench.runbooks.objectives import recordings, rule_file
     from workbench.runbooks.promql import measured
     from workbench.settings import load_settings
@@ -157,8 +165,9 @@ def _recorded(cluster: str, config: Path | None) -> str:
     chosen = settings.cluster(cluster)
     refuse_without_metrics(chosen, "Exporting dashboards and objectives does")
     limits = settings.thresholds_of(chosen)
+    signals = measured([load_profile(name) for name in chosen.profiles])
     found = recordings(
-        measured([load_profile(name) for name in chosen.profiles]),
+        signals,
         chosen.match,
         objective_seconds=limits.time_lag_objective_seconds,
         commit_every_seconds=limits.commit_every_seconds,
@@ -166,7 +175,12 @@ def _recorded(cluster: str, config: Path | None) -> str:
     )
     if not found:
         raise UsageError(f"These profiles measure no lag: {', '.join(chosen.profiles)}.", hint="Add one that does.")
-    return rule_file("workbench-objectives", found, command="`workbench export rules`")
+    command = "`workbench export rules`"
+    brokers = broker_rules(signals, chosen.match, command=command, runbook_base=base)
+    return {
+        "objectives.yml": rule_file("workbench-objectives", found, command=command),
+        **({_BROKERS: brokers} if brokers is not None else {}),
+    }
 
 
 def _checked(out: Path) -> int:

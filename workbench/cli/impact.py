@@ -33,6 +33,11 @@ _SHOWN = 20  # victims of one cause; --json has all of them
     "--observe",
     help="Without a Prometheus: record the cluster for this time first, for example 5m. Its first third is the baseline.",
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write it with its charts as one offline HTML file.",
+)
 @json_option
 @config_option
 def command(
@@ -42,6 +47,7 @@ def command(
     until: str | None,
     baseline: str | None,
     observe: str | None,
+    html: Path | None,
     as_json: bool,
     config: Path | None,
 ) -> int:
@@ -66,6 +72,10 @@ def command(
             config=config,
             progress=steps,
         )
+        if html is not None:
+            with steps.step("Writing the page") as step:
+                found.write_html(html)
+                step.note = str(html)
     if as_json:
         write_json(found.to_json())
     else:
@@ -84,7 +94,9 @@ def _show(found: ImpactResult) -> None:
     if len(found.found.causes) != 1:  # of one, its own headline says the same
         console.print(found.found.sentence)
     for cause, actions in zip(found.found.causes, found.actions, strict=True):
-        _show_cause(console, cause, actions)
+        _show_cause(console, found, cause, actions)
+    if found.brokers.silence is not None:
+        console.print(found.brokers.silence)
     for finding in found.brokers.findings:
         console.print(f"{finding.verdict}: {finding.headline}")
         for strain in finding.strains:
@@ -115,10 +127,10 @@ def _show(found: ImpactResult) -> None:
         console.print(f"Not measured: {listed(list(lacking), most=12)}{open_ones}. See docs/impact.md.")
 
 
-def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Action]) -> None:
+def _show_cause(console: SafeConsole, found: ImpactResult, cause: BlamedCause, actions: Sequence[Action]) -> None:
     from workbench.console import FittingTable
     from workbench.humanize import clock, duration, listed, percent, plural, printable
-    from workbench.triage.blamed import moment_of, rate_of, strain_words
+    from workbench.triage.blamed import CORRELATION, moment_of, rate_of, strain_words
 
     it = cause.offender
     console.print(cause.headline)
@@ -130,8 +142,9 @@ def _show_cause(console: SafeConsole, cause: BlamedCause, actions: Sequence[Acti
     facts += [strain_words(one) for one in cause.strains]
     for fact in facts:
         console.print(f"  {fact}")
-    console.print("  A correlation: it does not prove that one is the cause of the other.")
-    table = FittingTable(title="Groups that are held up", drops=("before",))
+    _show_timeline(console, found, cause)
+    console.print(f"  {CORRELATION}")
+    table = FittingTable(title="Groups that are held up", drops=("before", "elsewhere", "since"))
     table.add_column("group", overflow="fold")
     table.add_column("brokers")
     table.add_column("since", no_wrap=True)
@@ -170,6 +183,29 @@ def _show_actions(console: SafeConsole, actions: Sequence[Action]) -> None:
         if action.command:
             console.print(Line(action.command))
         console.print(f"   Check: {action.verify}.")
+
+
+def _show_timeline(console: SafeConsole, found: ImpactResult, cause: BlamedCause) -> None:
+    """What the offender moves, and the lag of who waits most, over the same time; the judged window is the last part."""
+    import numpy as np
+
+    from workbench.humanize import clock, duration, printable
+    from workbench.report.impact_charts import moves_of, waits_of
+    from workbench.report.terminal import sparkline
+    from workbench.triage.blamed import moment_of, rate_of
+
+    moves = list(moves_of(found.seen, cause.offender).values())
+    worst = cause.victims[0]
+    waits = waits_of(found.seen, worst.group, worst.brokers)
+    times = found.seen.times
+    if not moves or waits is None:
+        return
+    moved = np.sum(moves, axis=0)
+    drawn = ((moved, "moves", rate_of), (waits, "waits", duration))
+    console.print(f"  {clock(moment_of(times[0]))} to {clock(moment_of(times[-1]))}:")
+    for line, verb, words in drawn:
+        who = cause.offender.words if verb == "moves" else printable(worst.group)
+        console.print(f"  {sparkline(line).replace(' ', '·')} {verb} at most {words(float(np.nanmax(line)))}: {who}")
 
 
 def _signed(share: float) -> str:

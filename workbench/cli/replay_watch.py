@@ -16,6 +16,7 @@ from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
     from workbench.api.replay_runs import Replay
+    from workbench.replay.holding import HoldReport
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import Pace, ReplayProgress
 
@@ -28,6 +29,17 @@ _PLAIN_LINE_SECONDS = 10.0  # without a terminal a line every so often is enough
 @click.option("--interval", default="2s", show_default=True, help="Time between two checks.")
 @click.option("--timeout", help="Stop after this time with exit code 7. Default: never.")
 @click.option("--once", is_flag=True, help="Check once. Exit code 7 if the window is not complete.")
+@click.option(
+    "--fleet",
+    type=PLAN_FILE,
+    help="fleet.toml: hold the instances of a runtime while a group on the same brokers is late.",
+)
+@click.option(
+    "--neighbours/--no-neighbours",
+    default=True,
+    show_default=True,
+    help="Watch the groups on the same brokers, where the settings name a Prometheus.",
+)
 @json_option
 @config_option
 def follow_command(
@@ -36,12 +48,17 @@ def follow_command(
     interval: str,
     timeout: str | None,
     once: bool,
+    fleet: Path | None,
+    neighbours: bool,
     as_json: bool,
     config: Path | None,
 ) -> int:
     """Watch the new group until it has committed the whole window, or all ranges of the plan.
 
-    After the last range, it says how to switch back. Also shows the lag of the old group. --json prints a line per check.
+    It also watches the groups that read from the same brokers. While one of them is about to pass its objective, the instances of a
+    runtime (--fleet) read no more, and go on when it is back; each step is in the journal. For other consumers the command is printed.
+    A group whose lag is not known is named, and holds nothing. After the last range,
+    it says how to switch back. Also shows the lag of the old group. --json prints a line per check.
     Exit code 4 if the commits are there, but do not prove that every record was processed: retention has deleted some.
     """
     from workbench.api.replay_runs import open_replay
@@ -73,11 +90,18 @@ def follow_command(
         time.sleep(seconds)
         return False
 
-    look = None
+    watch = replay.neighbours(fleet) if neighbours and (replay.cluster.prometheus or fleet is not None) else None
+    look = report = None
     with _Screen(plan, as_json=as_json) as screen:
         for look in replay.looks(interval_seconds=max(0.2, seconds_of(interval)), stop=stop):
             pace.add(look)
-            screen.show(look, pace)
+            if watch is not None and not look.complete and watch.is_due():
+                report = watch.look()
+                for line in report.lines:
+                    screen.tell(line)
+            screen.show(look, pace, report)
+    if report is not None and report.is_held:
+        say(f"The replay is still held. Go on watching: workbench replay follow {plan_file} --fleet {fleet}")
     if look is not None and look.waiting is not None and not look.left:
         raise DeadlineError(
             f"The group {plan.new_group!r} has committed all known records of the window. {look.waiting}",
@@ -126,10 +150,15 @@ class _Screen:
     def __exit__(self, *_error: object) -> None:
         self._bars.stop()
 
-    def show(self, look: ReplayProgress, pace: Pace) -> None:
+    def tell(self, line: str) -> None:
+        """A line of its own; in JSON it is in the next document."""
+        if not self._json:
+            say(line)
+
+    def show(self, look: ReplayProgress, pace: Pace, beside: HoldReport | None = None) -> None:
         """Show the progress at one moment."""
         if self._json:
-            write_json(look_document(self._plan, look, pace), indent=None)
+            write_json(look_document(self._plan, look, pace, beside), indent=None)
             return
         from workbench.replay.progress import in_words
 
@@ -141,7 +170,7 @@ class _Screen:
             say(f"{look.done:,} of {plural(look.total, 'message')}   {words}")
 
 
-def look_document(plan: Plan, look: ReplayProgress, pace: Pace) -> dict[str, Any]:
+def look_document(plan: Plan, look: ReplayProgress, pace: Pace, beside: HoldReport | None = None) -> dict[str, Any]:
     """One JSON line of `follow`."""
     return {
         "schema": "workbench.replay-progress/1",
@@ -160,6 +189,7 @@ def look_document(plan: Plan, look: ReplayProgress, pace: Pace) -> dict[str, Any
         "members": look.members,
         "lag_messages": look.new_lag,
         "old_group_lag_messages": look.old_lag,
+        "neighbours": None if beside is None else beside.to_json(),
         "topics": [{"topic": topic.topic, "done": topic.done, "total": topic.total} for topic in look.topics],
     }
 

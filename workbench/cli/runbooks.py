@@ -68,8 +68,10 @@ def check(folder: Path | None, as_json: bool) -> int:
 @command.command()
 @_folder_option
 def write(folder: Path | None) -> int:
-    """Regenerate the runbooks' diagnosis steps and pictures from the tree, and the verdicts' alert rules from the runbooks."""
+    """Regenerate the runbooks' diagnosis steps and pictures from the tree, and the alert rules of verdicts and brokers."""
     from workbench.runbooks.book import read_books
+    from workbench.runbooks.broker_rules import FILE as BROKERS
+    from workbench.runbooks.broker_rules import shipped_rules
     from workbench.runbooks.rules import FILE, is_ours, verdict_rules
 
     changed, place = 0, _folder(folder)
@@ -83,6 +85,7 @@ def write(folder: Path | None) -> int:
     if is_ours(place):
         (place / FILE).parent.mkdir(exist_ok=True)
         write_text(place / FILE, verdict_rules(books))
+        write_text(place / BROKERS, shipped_rules())
     else:
         say(f"{FILE} is your own file and was not changed.")
     return ExitCode.OK

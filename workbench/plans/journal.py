@@ -22,7 +22,7 @@ from workbench.masking import masked
 from workbench.places import state_dir
 from workbench.plans.document import current_user
 
-Action = Literal["apply", "rollback", "carry", "switch", "command", "redrive", "discard", "retire"]
+Action = Literal["apply", "rollback", "carry", "switch", "command", "redrive", "discard", "retire", "hold", "release"]
 
 _DONE: dict[Action, str] = {
     "apply": "Offsets were written for the group {}",
@@ -32,6 +32,8 @@ _DONE: dict[Action, str] = {
     "command": "The command was run for {}",
     "redrive": "Records were produced for the plan {}",
     "retire": "The group {} was deleted",
+    "hold": "The instance {} was told to read no more",
+    "release": "The instance {} was told to read again",
     "discard": "Letters were marked as discarded for the plan {}",
 }
 

@@ -341,6 +341,14 @@ class TopicProgressDocument(Answered):
     total: int
 
 
+class BesideDocument(Answered):
+    """The groups on the replay's brokers: for whom it is held, or should be, and what cannot be told."""
+
+    held_for: list[str]
+    is_held: bool
+    unknown: list[str]
+
+
 class ReplayProgressDocument(Answered):
     """One line of `replay follow`; `waiting`: nothing has been read yet."""
 
@@ -360,6 +368,7 @@ class ReplayProgressDocument(Answered):
     members: int | None
     lag_messages: int | None
     old_group_lag_messages: int | None
+    neighbours: BesideDocument | None
     topics: list[TopicProgressDocument]
 
 

@@ -119,4 +119,5 @@ class ImpactDocument(Answered):
     broker_findings: list[BrokerFindingDocument]
     unknown: dict[BrokerVerdict, list[str]]
     unsuited: dict[BrokerVerdict, str]
+    silent: list[int]
     incomplete: list[str]

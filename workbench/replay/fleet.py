@@ -312,6 +312,14 @@ class HttpFleet:
             order["ranges"] = self.ranges
         self._ask("POST", instance, "/replay", order)
 
+    def pause(self, instance: str) -> None:
+        """See `Pausable.pause`."""
+        self._ask("POST", instance, "/drain", {})
+
+    def go_on(self, instance: str) -> None:
+        """See `Pausable.go_on`."""
+        self._ask("POST", instance, "/resume", {})
+
     def healthy(self, instance: str, *, group: str) -> bool:
         """See `Fleet.healthy`; the gate checks its state."""
         del instance, group

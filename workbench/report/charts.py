@@ -9,11 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from workbench.features.series import Series, SeriesLine, highest, series_of, total
+from workbench.features.series import FloatArray, Series, SeriesLine, highest, series_of, total
 from workbench.humanize import counted, duration, percent, printable, rate
 from workbench.report.timeline import happened
 from workbench.thresholds import Thresholds
@@ -38,6 +38,14 @@ _MAX_LINES = len(COLOURS)
 _HEIGHT = 260
 _WORST_PARTITIONS = 5
 _LEGEND_ROW = 18  # a legend of many lines wraps; the curves keep their room
+
+
+class Timed(Protocol):
+    """What has a time axis."""
+
+    @property
+    def times(self) -> FloatArray:
+        """Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +253,7 @@ def chart_of(
     title: str,
     unit: str,
     lines: Sequence[SeriesLine],
-    series: Series,
+    series: Timed,
     window: Window,
     *,
     level: tuple[float, str] | None = None,

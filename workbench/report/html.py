@@ -93,25 +93,18 @@ def write_html(path: Path, result: Triage, capture: Capture, *, new: bool = Fals
     Raises:
         UsageError: if it cannot be written there.
     """
-    text = render_html(result, capture)
-    try:
-        with atomic_write(path, new=new) as temporary:
-            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except FileExistsError:
-        raise UsageError(f"{path} already exists, and is not overwritten.", hint="Name another file.") from None
-    except OSError as error:
-        raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from None
+    write_page(path, render_html(result, capture), new=new)
 
 
 def render_html(result: Triage, capture: Capture, *, health: object | None = None) -> str:
     """The report as text; with `health`, the fleet's overview stands before the findings."""
     sick = [finding for finding in result.findings if finding.state is not State.HEALTHY]
     wanted = (sick or ([] if health is not None else list(result.findings[:1])))[:_MAX_DETAILED]
-    packed, sections = _Packed(), list[Section]()
+    packed, sections = Packed(), list[Section]()
     page = _page(result, capture, sections, packed, health=health)
     for number, finding in enumerate(wanted):
         sections.append(_section(finding, f"finding-{number}", result, capture))
-        packed = packed.with_charts(sections[-1])
+        packed = packed.with_charts(sections[-1].anchor, sections[-1].charts)
         longer = _page(result, capture, sections, packed, health=health)
         if number and len(longer.encode()) > LARGEST_BYTES:
             break
@@ -141,7 +134,7 @@ def _section(finding: Finding, anchor: str, result: Triage, capture: Capture) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Packed:
+class Packed:
     """Figures for the page, by id: lines with the same times share them, which halves the data.
 
     Attributes:
@@ -152,15 +145,15 @@ class _Packed:
     figures: Mapping[str, Markup] = field(default_factory=dict)
     times: Mapping[Markup, int] = field(default_factory=dict)
 
-    def with_charts(self, section: Section) -> _Packed:
+    def with_charts(self, anchor: str, charts: Sequence[Chart]) -> Packed:
         """The figures of one more section."""
         figures, times = dict(self.figures), dict(self.times)
-        for chart in section.charts:
+        for chart in charts:
             data = [
                 {**line, "x": times.setdefault(_json_block(line["x"]), len(times))} for line in chart.figure["data"]
             ]
-            figures[f"{section.anchor}-{chart.id}"] = _json_block({**chart.figure, "data": data})
-        return _Packed(figures=figures, times=times)
+            figures[f"{anchor}-{chart.id}"] = _json_block({**chart.figure, "data": data})
+        return Packed(figures=figures, times=times)
 
     @property
     def text(self) -> tuple[Markup, Markup]:
@@ -170,13 +163,9 @@ class _Packed:
 
 
 def _page(
-    result: Triage, capture: Capture, sections: Sequence[Section], packed: _Packed, *, health: object | None
+    result: Triage, capture: Capture, sections: Sequence[Section], packed: Packed, *, health: object | None
 ) -> str:
     detailed = [section.finding for section in sections]
-    plotly = _plotly_js() if packed.figures else ""
-    start = resources.files(__package__).joinpath("report.js").read_text(encoding="utf-8")
-    style = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
-    charts, times = packed.text
     others = [finding for finding in result.findings if finding not in detailed]
     return environment().get_template("report.html.j2").render(
         result=result,
@@ -192,14 +181,45 @@ def _page(
         notebook=_notebook_command(detailed, capture),
         cells=spark_cells(detailed[0], capture, result.window) if detailed else (),
         explore=explore_command(detailed[0], capture, result.window) if detailed else None,
-        style=Markup(style),  # noqa: S704 - our own file
-        plotly=Markup(plotly),  # noqa: S704 - the plotly package's own file
-        start=Markup(start),  # noqa: S704 - our own file
-        charts=charts,
-        times=times,
-        config=_json_block(PLOTLY_CONFIG),
-        csp=_policy([plotly, start], style),
+        **parts_of_page(packed),
     )  # fmt: skip
+
+
+def parts_of_page(packed: Packed) -> dict[str, Markup | str]:
+    """What every page with charts has: style, scripts, their data, and a policy that allows these scripts alone."""
+    plotly = _plotly_js() if packed.figures else ""
+    start = resources.files(__package__).joinpath("report.js").read_text(encoding="utf-8")
+    style = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
+    charts, times = packed.text
+    return {
+        "style": Markup(style),  # noqa: S704 - our own file
+        "plotly": Markup(plotly),  # noqa: S704 - the plotly package's own file
+        "start": Markup(start),  # noqa: S704 - our own file
+        "charts": charts,
+        "times": times,
+        "config": _json_block(PLOTLY_CONFIG),
+        "csp": _policy([plotly, start], style),
+    }
+
+
+def write_page(path: Path, text: str, *, new: bool = False) -> None:
+    """Write a page atomically.
+
+    Args:
+        path: the file.
+        text: the page.
+        new: another file that is there stays.
+
+    Raises:
+        UsageError: if it cannot be written there.
+    """
+    try:
+        with atomic_write(path, new=new) as temporary:
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except FileExistsError:
+        raise UsageError(f"{path} already exists, and is not overwritten.", hint="Name another file.") from None
+    except OSError as error:
+        raise UsageError(f"The report {path} cannot be written: {error.strerror}.") from None
 
 
 def _page_title(detailed: Sequence[Finding], capture: Capture, *, health: bool) -> str:

@@ -35,7 +35,7 @@ def measured(profiles: Sequence[Profile]) -> dict[str, MeasuredQuery]:
 
 def selector(it: MeasuredQuery, match: Mapping[str, str], *, variables: bool, suffix: str = "") -> str:
     """`metric{label="value",...}`; with `variables`, the dashboard's `$group` and `$topic` narrow it."""
-    matchers = [_matcher(name, text) for name, text in match.items()]
+    matchers = [matcher(name, text) for name, text in match.items()]
     matchers += [f'{label}=~"{pattern}|"' for label, pattern in _escaped(it.rule.where).items()]
     labels = it.rule.labels
     if "group" in labels:
@@ -49,7 +49,8 @@ def _escaped(where: Mapping[str, str]) -> dict[str, str]:
     return {label: json.dumps(pattern)[1:-1] for label, pattern in where.items()}
 
 
-def _matcher(name: str, text: str) -> str:
+def matcher(name: str, text: str) -> str:
+    """A label of the settings' `match` as PromQL has it."""
     for sign in ("=~", "!~", "!="):
         if text.startswith(sign):
             return f"{name}{sign}{json.dumps(text[2:])}"

@@ -270,8 +270,8 @@ class _Api:
         """Every subscription with its verdict, worst first."""
 
         def made() -> Response:
-            _, rows = self._reading.fleet(most=10_000)
-            return _document({"schema": "workbench.fleet/1", "subscriptions": [dict(it) for it in rows]})
+            found = self._reading.subscriptions(most=10_000)
+            return _document({"schema": "workbench.fleet/1", "causes": self._reading.causes(), "subscriptions": found})
 
         return await run_in_threadpool(made)
 

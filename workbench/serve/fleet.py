@@ -41,9 +41,23 @@ def record(
             (NOT_JUDGED, str(State.CANNOT_TELL), "No triage came.", cluster, gone),
         )
     ranked = list(enumerate(fitted(it) for it in judged))
-    each_alone(ranked, lambda part: _record(store, cluster, part, gone=gone, lead=lead), lambda _one, _error: skipped())
+    origins = frozenset(it.cause for it in judged if it.origin is not None)
+    each_alone(
+        ranked,
+        lambda part: _record(store, cluster, part, origins=origins, gone=gone, lead=lead),
+        lambda _one, _error: skipped(),
+    )
     with store.writing(lead=lead) as db:
         db.execute("DELETE FROM fleet WHERE cluster = ? AND at < ?", (cluster, gone))
+        # A cause on brokers that this round has not found stands for nobody.
+        kept = {it.topic for it in judged if it.origin is not None}
+        for row in db.execute(
+            "SELECT topic FROM fleet WHERE cluster = ? AND origin IS NOT NULL", (cluster,)
+        ).fetchall():
+            if row["topic"] not in kept:
+                db.execute(
+                    "DELETE FROM fleet WHERE cluster = ? AND topic = ? AND origin IS NOT NULL", (cluster, row["topic"])
+                )
 
 
 def stale_seconds(every_seconds: float) -> float:
@@ -51,7 +65,15 @@ def stale_seconds(every_seconds: float) -> float:
     return _FORGOTTEN_AFTER * max(every_seconds, 60.0)
 
 
-def _record(store: Store, cluster: str, ranked: Sequence[tuple[int, Judged]], *, gone: float, lead: int | None) -> None:
+def _record(
+    store: Store,
+    cluster: str,
+    ranked: Sequence[tuple[int, Judged]],
+    *,
+    origins: frozenset[str],
+    gone: float,
+    lead: int | None,
+) -> None:
     now = store.clock()
     known = store.rows("SELECT grp, topic, verdict, at, since FROM fleet WHERE cluster = ?", (cluster,))
     before = {(row["grp"], row["topic"]): row for row in known}
@@ -63,7 +85,7 @@ def _record(store: Store, cluster: str, ranked: Sequence[tuple[int, Judged]], *,
         rows.append(
             (
                 cluster, it.group, it.topic, rank, *values, now, last["since"] if same and last is not None else now,
-                it.detail,
+                it.detail, None if it.origin is None else it.origin.to_json(), it.cause if it.cause in origins else None,
             )
         )  # fmt: skip
         hour = last is not None and last["at"] // _REPEAT_SECONDS != now // _REPEAT_SECONDS
@@ -71,11 +93,11 @@ def _record(store: Store, cluster: str, ranked: Sequence[tuple[int, Judged]], *,
             changes.append((cluster, it.group, it.topic, now, *values))
     with store.writing(lead=lead) as db:
         db.executemany(
-            "INSERT INTO fleet (cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since, detail) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (cluster, grp, topic) DO UPDATE SET rank = excluded.rank, "
+            "INSERT INTO fleet (cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since, detail, origin, cause) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (cluster, grp, topic) DO UPDATE SET rank = excluded.rank, "
             "verdict = excluded.verdict, state = excluded.state, headline = excluded.headline, time_lag = excluded.time_lag, "
             "lag = excluded.lag, at = excluded.at, since = excluded.since, "
-            "detail = excluded.detail",
+            "detail = excluded.detail, origin = excluded.origin, cause = excluded.cause",
             rows,
         )
         db.executemany(

@@ -38,8 +38,10 @@ def named_by(group: str, topic: str, judged: Iterable[Judged]) -> list[Judged]:
 def causes(alerts: Sequence[Waiting], judged: Sequence[Judged]) -> list[Cause]:
     """Group the alerts of one cluster by cause, most subscriptions first.
 
-    An alert belongs to the cause of its worst subscription. One whose subscription has no finding is "no data".
+    An alert belongs to the cause of its worst subscription; one about no group to a cause on brokers, if there is one. One whose
+    subscription has no finding is "no data". A cause on brokers is a member of its own.
     """
+    origins = {it.cause: it for it in judged if it.origin is not None}
     members: dict[str, dict[tuple[str, str], Judged]] = {}
     asking: dict[str, list[Waiting]] = {}
     by_group: dict[str, list[Judged]] = {}
@@ -52,12 +54,15 @@ def causes(alerts: Sequence[Waiting], judged: Sequence[Judged]) -> list[Cause]:
         ]
         for it in found:
             members.setdefault(it.cause, {})[it.group, it.topic] = it
-        asking.setdefault(min(found, key=worse).cause, []).append(alert)
+        asking.setdefault(min(found, key=_leads).cause, []).append(alert)
+    for cause in members.keys() & origins.keys():
+        origin = origins[cause]
+        members[cause][origin.group, origin.topic] = origin
     made = [
         Cause(
             cluster=alerts[0].cluster,
             cause=cause,
-            members=tuple(sorted(found.values(), key=worse)),
+            members=tuple(sorted(found.values(), key=_leads)),
             alerts=tuple(asking.get(cause, ())),
         )
         for cause, found in members.items()
@@ -65,11 +70,18 @@ def causes(alerts: Sequence[Waiting], judged: Sequence[Judged]) -> list[Cause]:
     return sorted(made, key=lambda it: (-len(it.alerts), -len(it.members), worse(it.worst), it.cause))
 
 
+def _leads(it: Judged) -> tuple[bool, tuple[int, float]]:
+    """Sort key: a cause on brokers before the groups that it hits, then worst first."""
+    return it.origin is None, worse(it)
+
+
 def leading(members: Sequence[Judged]) -> Judged:
-    """The member that stands for an incident: the worst of the commonest verdict among those in trouble."""
+    """The member that stands for an incident: a cause on brokers, or the worst of the commonest verdict among those in trouble."""
     sick = [it for it in members if it.state != State.HEALTHY]
     if not sick:
-        return min(members, key=worse)
+        return min(members, key=_leads)
+    if (origin := next((it for it in sick if it.origin is not None), None)) is not None:
+        return origin
     lagging = [it for it in sick if it.state == State.LAGGING] or sick
     [(verdict, _)] = Counter(it.verdict for it in sorted(lagging, key=worse)).most_common(1)
     return min((it for it in lagging if it.verdict == verdict), key=worse)

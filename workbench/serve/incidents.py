@@ -14,7 +14,7 @@ from workbench.humanize import duration
 from workbench.serve.alone import each_alone
 from workbench.serve.grouping import Cause, causes, leading, named_by
 from workbench.serve.journal import Waiting
-from workbench.serve.judged import Judged, fitted, unknown
+from workbench.serve.judged import Judged, fitted, over, unknown
 from workbench.serve.likeness import remember, similar
 from workbench.serve.steps import LATE, is_recent
 from workbench.serve.store import Database, Row, Store
@@ -31,11 +31,16 @@ _Likes = Mapping[tuple[str, str, str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """An incident that is followed: its members as (group, topic)."""
+    """An incident that is followed: its subscriptions as (group, topic).
+
+    Attributes:
+        origin: key and verdict of the cause on brokers that it is about.
+    """
 
     id: str
     cluster: str
     members: tuple[tuple[str, str], ...]
+    origin: tuple[str, str] | None = None
 
 
 def conclude(
@@ -126,9 +131,14 @@ def due(store: Store, settings: ServeSettings) -> list[Open]:
     )
     found = []
     for row in rows:
-        members = store.rows("SELECT grp, topic FROM member WHERE incident = ?", (row["id"],))
+        members = store.rows("SELECT grp, topic, verdict, origin FROM member WHERE incident = ?", (row["id"],))
         found.append(
-            Open(id=row["id"], cluster=row["cluster"], members=tuple((it["grp"], it["topic"]) for it in members))
+            Open(
+                id=row["id"],
+                cluster=row["cluster"],
+                members=tuple((it["grp"], it["topic"]) for it in members if it["origin"] is None),
+                origin=next(((it["topic"], it["verdict"]) for it in members if it["origin"] is not None), None),
+            )
         )
     return found
 
@@ -210,7 +220,9 @@ def _mine(incident: Open, judged: Sequence[Judged]) -> tuple[list[Judged], list[
         if any(it.group and it.topic for it in found):
             stood.append((group, topic))
         mine |= {(it.group, it.topic): it for it in found}
-    return list(mine.values()), stood
+    found = list(mine.values())
+    keys = {incident.origin[0]} if incident.origin is not None else {leading(found).cause} if found else set()
+    return found + [it for it in judged if not it.group and it.topic in keys], stood
 
 
 class _Book:
@@ -331,13 +343,15 @@ class _Book:
                 joined = revision
             joins |= joined == revision
             values = (it.verdict, it.state, it.headline, it.time_lag_seconds, it.lag_messages)
+            origin = None if it.origin is None else it.origin.to_json()
             advice = {"actions": it.actions, "runbook": it.runbook, "owner": it.owner, "trend": it.trend}
             self.db.execute(
-                "INSERT INTO member (incident, grp, topic, verdict, state, headline, time_lag, lag, at, muted, joined, advice) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (incident, grp, topic) DO UPDATE SET "
+                "INSERT INTO member (incident, grp, topic, verdict, state, headline, time_lag, lag, at, muted, joined, advice, origin) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (incident, grp, topic) DO UPDATE SET "
                 "verdict = excluded.verdict, state = excluded.state, headline = excluded.headline, time_lag = excluded.time_lag, "
-                "lag = excluded.lag, at = excluded.at, muted = excluded.muted, joined = excluded.joined, advice = excluded.advice",
-                (incident, it.group, it.topic, *values, self.now, muted, joined, json.dumps(advice)),
+                "lag = excluded.lag, at = excluded.at, muted = excluded.muted, joined = excluded.joined, advice = excluded.advice, "
+                "origin = excluded.origin",
+                (incident, it.group, it.topic, *values, self.now, muted, joined, json.dumps(advice), origin),
             )
             last = self.db.execute(
                 "SELECT verdict, at FROM finding WHERE incident = ? AND grp = ? AND topic = ? ORDER BY at DESC LIMIT 1",
@@ -363,8 +377,11 @@ class _Book:
         self.db.executemany(
             "DELETE FROM member WHERE incident = ? AND grp = ? AND topic = ?", [(incident.id, *it) for it in stood]
         )
-        self._write(incident.id, incident.cluster, mine)
-        members = [it for it, _ in members_of(self.db, incident.id)]
+        if (same := self._with_its_cause(incident, mine)) is not None:
+            self._move(incident, same, mine)
+            return
+        self._write(incident.id, incident.cluster, [it for it in mine if it.group or it.origin is not None])
+        members = self._with_what_is_over(incident, mine)
         chosen = leading(members)
         fresh = {(it.group, it.topic): it for it in mine}
         cause = fresh.get((chosen.group, chosen.topic), chosen).cause or row["cause"]
@@ -377,6 +394,39 @@ class _Book:
             self.db.execute(
                 "UPDATE incident SET headline = ?, state = ? WHERE id = ?", (chosen.headline, chosen.state, incident.id)
             )
+
+    def _with_its_cause(self, incident: Open, mine: Sequence[Judged]) -> str | None:
+        """Another open incident about the cause on brokers that a later look has found for this one; the older of the two."""
+        found = next((it.cause for it in mine if it.origin is not None), None)
+        if found is None or incident.origin is not None:
+            return None
+        row = self.db.execute(
+            "SELECT id FROM incident WHERE closed IS NULL AND cluster = ? AND cause = ? AND id <> ? ORDER BY opened LIMIT 1",
+            (incident.cluster, found, incident.id),
+        ).fetchone()
+        return None if row is None else str(row["id"])
+
+    def _move(self, incident: Open, to: str, mine: Sequence[Judged]) -> None:
+        """One cause is one incident: its subscriptions and alerts go to the other."""
+        self._write(to, incident.cluster, mine)
+        self.db.execute("UPDATE alert SET incident = ? WHERE incident = ?", (to, incident.id))
+        self.db.execute("UPDATE incident SET changed = ? WHERE id = ?", (self.now, to))
+        self.close(incident.id, "moved")
+
+    def _with_what_is_over(self, incident: Open, mine: Sequence[Judged]) -> list[Judged]:
+        """Its members, with a cause on brokers that is over: the groups that it hit are well, or it hit none and is no longer found.
+
+        While they are not, it stands: a comparison with the hour before does not see what has lasted for longer.
+        """
+        members = [it for it, _ in members_of(self.db, incident.id)]
+        origin = next((it.origin for it in members if it.origin is not None), None)
+        others = [it for it in members if it.origin is None]
+        told = others or [it for it in mine if not it.group]
+        if origin is None or not told or any(it.state != State.HEALTHY for it in told):
+            return members
+        ended = over(origin)
+        self._write(incident.id, incident.cluster, [ended])
+        return [*others, ended]
 
     def _is_known(self, row: Row, chosen: Judged) -> bool:
         """A verdict that gets lost for a short time, for instance while data are missing, does not change the incident."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.errors import NoSeriesError, WorkbenchError
-from workbench.humanize import duration, plural
+from workbench.humanize import duration, plural, printable
 from workbench.serve.detail import packed
+from workbench.serve.origins import SharedCause, is_over, origins_of
 from workbench.serve.store import fit_text
 from workbench.triage.verdict import State, Verdict
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from workbench.api.requests import Measurements
     from workbench.triage.finding import Finding
 
+_log = logging.getLogger(__name__)
 _RECENT = timedelta(hours=1)  # the start of an older alert is in the baseline
 _BEFORE = timedelta(minutes=5)
 AT_ONCE = 100  # groups of one triage: 500 with all signals filled the memory of Spark (2 GB)
@@ -37,7 +40,7 @@ class Judged:
         cause: subscriptions of a cluster with the same cause belong to one incident.
         time_lag_seconds: age of the oldest message that is not committed. lag_messages: behind the log's end.
         actions: what to do, a sentence each. picture: the finding as escaped HTML. trend: its lag as a line of text.
-        detail: see `serve.detail`.
+        detail: see `serve.detail`. origin: of a cause on brokers that stands for the groups that it hits; None: of a subscription.
     """
 
     group: str
@@ -55,6 +58,7 @@ class Judged:
     picture: str | None = None
     trend: str | None = None
     detail: bytes | None = None
+    origin: SharedCause | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,7 @@ class Question:
     Attributes:
         groups: only these; empty: the whole cluster. since: when the first of the alerts began.
         pictures: also render the findings. give_way: asked after each part; if true, the rest is left.
+        followed: (key, verdict) of causes on brokers that open incidents have.
     """
 
     cluster: str
@@ -71,6 +76,7 @@ class Question:
     since: datetime | None = None
     pictures: bool = True
     give_way: Callable[[], bool] = lambda: False
+    followed: tuple[tuple[str, str], ...] = ()
 
 
 class GivenWayError(WorkbenchError):
@@ -110,6 +116,73 @@ def unknown(group: str, topic: str, reason: str, *, cause: str) -> Judged:
     )
 
 
+def attributed(judged: Sequence[Judged], origins: Sequence[SharedCause]) -> list[Judged]:
+    """The verdicts with the origins among them: whoever an origin hits shares its cause, and says the rest by itself."""
+    found = list(judged)
+    for origin in origins:
+        mine = [
+            place
+            for place, it in enumerate(found)
+            if it.origin is None and it.state != State.HEALTHY and it.cause not in {one.key for one in origins}
+            if it.group in origin.concerned
+        ]  # fmt: skip
+        for place in mine:
+            found[place] = replace(found[place], cause=origin.key)
+        found.append(_member(origin, [found[place] for place in mine]))
+    return found
+
+
+def _member(origin: SharedCause, hit: Sequence[Judged]) -> Judged:
+    muted = next((it.muted for it in hit), None) if all(it.muted for it in hit) else None
+    return Judged(
+        group="",
+        topic=origin.key,
+        verdict=origin.verdict,
+        state=str(State.LAGGING),
+        headline=origin.headline,
+        cause=origin.key,
+        time_lag_seconds=max((it.time_lag_seconds for it in hit if it.time_lag_seconds is not None), default=None),
+        actions=tuple(title for title, _, _ in origin.actions[:3]),
+        runbook=origin.runbook,
+        muted=muted,
+        origin=origin,
+    )
+
+
+def over(origin: SharedCause) -> Judged:
+    """An origin that is no longer found."""
+    headline = f"Over: {printable(origin.name)}; held up {plural(origin.number, 'group')}."
+    return replace(_member(origin, ()), state=str(State.HEALTHY), headline=headline)
+
+
+def no_longer_found(key: str) -> Judged:
+    """What a later look says of an origin that is over."""
+    healthy = str(State.HEALTHY)
+    return Judged(group="", topic=key, verdict=healthy, state=healthy, headline="No longer found.", cause=key)
+
+
+def with_origins(judged: list[Judged], measured: Measured, question: Question) -> list[Judged]:
+    """The verdicts, and causes on brokers with those that they hit."""
+    from workbench.api.impact import impact_of
+    from workbench.features.servers import neighbourhood
+
+    kept = measured.capture
+    try:
+        all_of = neighbourhood(kept.samples, kept.groups, measured.window)
+        if not all_of.servers and not any(it is None for it in all_of.leaders.values()):
+            return judged
+        found = impact_of(kept, all_of)
+        result = attributed(judged, origins_of(found))
+    except Exception:  # the groups have their verdicts all the same
+        _log.exception("the brokers of %s were not compared", question.cluster)
+        return judged
+    seen = {it.cause for it in result if it.origin is not None}
+    ended = [
+        no_longer_found(key) for key, verdict in question.followed if key not in seen and is_over(key, verdict, found)
+    ]
+    return [*sorted(result, key=worse), *ended]
+
+
 @dataclass(slots=True, kw_only=True)
 class SparkJudge:
     """Triage by `workbench.api`, with the Spark session of this process."""
@@ -126,9 +199,11 @@ class SparkJudge:
         from workbench.api.measure import measure
         from workbench.api.requests import Measurements, Times
 
+        # Who holds a group up is known by those who share its brokers.
+        whole = self._are_brokers_measured(question.cluster) or len(question.groups) > AT_ONCE
         request = Measurements(
             cluster=question.cluster,
-            groups=question.groups if len(question.groups) <= AT_ONCE else (),
+            groups=() if whole else question.groups,
             times=Times(since=self._start(question)),
             config=self.config,
         )
@@ -140,7 +215,16 @@ class SparkJudge:
             request = replace(request, groups=())  # one of them has gone
             measured = measure(request)
         groups = question.groups or tuple(sorted(_groups_in(measured)))
-        return self._in_parts(measured, request, groups, question)
+        return with_origins(self._in_parts(measured, request, groups, question), measured, question)
+
+    def _are_brokers_measured(self, cluster: str) -> bool:
+        from workbench.features.servers import OF_SERVERS
+        from workbench.profiles import load_profile
+        from workbench.settings import load_settings
+
+        of_brokers = set(OF_SERVERS)
+        profiles = load_settings(self.config).cluster(cluster).profiles
+        return any(of_brokers & load_profile(it).signals.keys() for it in profiles)
 
     def _in_parts(
         self, measured: Measured, request: Measurements, groups: tuple[str, ...], question: Question

@@ -144,6 +144,7 @@ OPERATIONS: tuple[Operation, ...] = (
             "text": "Part of the name of a group or topic.",
             "state": "lagging, cannot_tell, draining or healthy.",
             "cluster": "Only this cluster.",
+            "cause": "Key of a cause on brokers: what it holds up.",
             "sort": "worst, or another order of the page.",
             "skip": "How many to leave out, for the next page.",
         },

@@ -30,7 +30,7 @@ class Message:
         members: group, topic and headline of the worst. total: how many there are.
         others: other causes of a digest, a sentence each; other_incidents: their ids.
         received: when the first alert came, if this is its first message. trend: lag of the worst as a line of text.
-        left_out: alerts that Alertmanager left out of its message.
+        left_out: alerts that Alertmanager left out of its message. origin: whose fault it is, of a cause on brokers.
     """
 
     kind: str
@@ -53,6 +53,7 @@ class Message:
     received: float | None = None
     trend: str | None = None
     left_out: int = 0
+    origin: str | None = None
 
     @property
     def key(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -196,16 +196,22 @@ class Pages:
 
     def fleet(self, request: Request, visit: Visit | None) -> Response:
         """Every subscription, worst first."""
-        asked = {name: _asked(request, name) for name in ("text", "state", "cluster", "sort")}
+        asked = {name: _asked(request, name) for name in ("text", "state", "cluster", "sort", "cause")}
         asked["sort"] = asked["sort"] if asked["sort"] in SORTS else "worst"
         skip = _number(request, "skip")
         number, rows = self._reading.fleet(**asked, most=_ROWS, skip=skip)
         opened = self._reading.incidents(state="open", most=10)
+        about = self._causes((it["cluster"], it["cause"]) for it in rows if it["cause"])
         return self._page(
             "fleet.html.j2", visit, asked=asked, rows=rows, number=number, skip=skip, step=_ROWS,
             counts=self._reading.counts(), clusters=self._reading.clusters(), waiting=self._reading.waiting(),
-            latest=self._reading.latest(), opened=opened, whom=self._whom(opened),
+            latest=self._reading.latest(), opened=opened, whom=self._whom(opened), causes=about,
         )  # fmt: skip
+
+    def _causes(self, named: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        """Causes on brokers of now, by cluster and key."""
+        found = {it: self._reading.about_cause(*it) for it in dict.fromkeys(named)}
+        return {it: one for it, one in found.items() if one is not None}
 
     def _whom(self, incidents: Sequence[Row]) -> Mapping[str, Whom]:
         return self._reading.whom([it["id"] for it in incidents])
@@ -263,6 +269,7 @@ class Pages:
         return self._page(
             "group.html.j2", visit, cluster=cluster, group=group, present=present, charts=charts, details=details,
             topics=len(topics), incidents=incidents, alerts=alerts, range=asked, judged_since=_since(request),
+            causes=self._causes((cluster, it["cause"]) for it in present if it["cause"]),
         )  # fmt: skip
 
     def _chart(self, rows: Sequence[Row], present: Row | None, *, end: float, asked: str, name: str = "0") -> PageChart:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.serve.likeness import words_of_similar
+from workbench.serve.origins import kept_origin
 from workbench.serve.store import Row, Store
 
 _BADNESS = "CASE state WHEN 'lagging' THEN 0 WHEN 'cannot_tell' THEN 1 WHEN 'draining' THEN 2 ELSE 3 END"
@@ -20,18 +21,22 @@ SORTS = {
     "group": "grp, topic",
     "changed": "since DESC, grp, topic",
 }
-_FLEET = "cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since"
+_FLEET = "cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since, cause"
 _OF_GROUP = "id, cluster, verdict, state, headline, opened, changed, closed, ending"
 _NAMED = 2  # groups in the title of an incident
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whom:
-    """Whom an incident concerns: its first groups, how many more there are, and their owners as far as they are known."""
+    """Whom an incident concerns: its first groups, how many more there are, and their owners as far as they are known.
+
+    `origin` says whose fault it is, of a cause on brokers.
+    """
 
     groups: tuple[str, ...]
     more: int
     owners: tuple[str, ...]
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,8 @@ class Found:
     picture: str | None
     shown: Row | None
     whom: Whom
+    origin: dict[str, Any] | None = None
+    origin_at: float | None = None  # when it was found last
 
 
 class Reading:
@@ -59,10 +66,31 @@ class Reading:
         self.store = store
 
     def fleet(
-        self, *, text: str = "", state: str = "", cluster: str = "", sort: str = "worst", most: int = 100, skip: int = 0
+        self,
+        *,
+        text: str = "",
+        state: str = "",
+        cluster: str = "",
+        cause: str = "",
+        sort: str = "worst",
+        most: int = 100,
+        skip: int = 0,
     ) -> tuple[int, list[Row]]:
-        """Number of the subscriptions that match, and some of them; `text` is part of a group's or topic's name."""
+        """Number of the rows that match, and some of them.
+
+        A cause on brokers is one row, and stands for those that it holds up; these are rows where a name or their cause is asked for.
+
+        Args:
+            text: part of a group's or topic's name. cause: key of a cause on brokers.
+        """
         where, values = ["1 = 1"], []
+        if not text and not cause:
+            where.append("(cause IS NULL OR origin IS NOT NULL)")
+        else:
+            where.append("origin IS NULL")
+        if cause:
+            where.append("cause = ?")
+            values.append(cause)
         if text:
             where.append("(lower(grp) LIKE lower(?) ESCAPE '!' OR lower(topic) LIKE lower(?) ESCAPE '!')")
             values += [_containing(text)] * 2
@@ -73,14 +101,57 @@ class Reading:
         clause, order = " AND ".join(where), SORTS.get(sort, SORTS["worst"])
         number = int(self.store.number(f"SELECT count(*) FROM fleet WHERE {clause}", values))  # noqa: S608 - our own words
         rows = self.store.rows(
-            f"SELECT {_FLEET} FROM fleet WHERE {clause} ORDER BY {order} LIMIT ? OFFSET ?",  # noqa: S608 - our own words
+            f"SELECT {_FLEET}, origin FROM fleet WHERE {clause} ORDER BY {order} LIMIT ? OFFSET ?",  # noqa: S608 - our own words
             (*values, most, skip),
         )
         return number, rows
 
+    def subscriptions(self, *, most: int) -> list[Row]:
+        """Every subscription, worst first, with the key of the cause on brokers that holds it up."""
+        return [
+            dict(it)
+            for it in self.store.rows(
+                f"SELECT {_FLEET} FROM fleet WHERE origin IS NULL ORDER BY {SORTS['worst']} LIMIT ?",  # noqa: S608 - our own words
+                (most,),
+            )
+        ]
+
+    def causes(self) -> list[dict[str, Any]]:
+        """Causes on brokers of now."""
+        rows = self.store.rows(
+            "SELECT cluster, at, since, origin FROM fleet WHERE origin IS NOT NULL ORDER BY cluster, rank"
+        )
+        return [
+            {"cluster": it["cluster"], "at": it["at"], "since": it["since"], "origin": kept_origin(it["origin"])}
+            for it in rows
+        ]
+
+    def about_cause(self, cluster: str, key: str) -> dict[str, Any] | None:
+        """A cause on brokers of now: `origin`, the id of its open `incident` or None, and the `number` of what it holds up."""
+        row = self.store.row(
+            "SELECT origin FROM fleet WHERE cluster = ? AND topic = ? AND origin IS NOT NULL", (cluster, key)
+        )
+        if row is None:
+            return None
+        incident = self.store.row(
+            "SELECT id FROM incident WHERE cluster = ? AND cause = ? AND closed IS NULL ORDER BY opened LIMIT 1",
+            (cluster, key),
+        )
+        number = self.store.number(
+            "SELECT count(*) FROM fleet WHERE cluster = ? AND cause = ? AND origin IS NULL", (cluster, key)
+        )
+        return {
+            "origin": kept_origin(row["origin"]),
+            "incident": incident["id"] if incident is not None else None,
+            "number": int(number),
+        }
+
     def counts(self) -> dict[str, int]:
         """Number of subscriptions in each state."""
-        return {row[0]: row[1] for row in self.store.rows("SELECT state, count(*) FROM fleet GROUP BY state")}
+        return {
+            row[0]: row[1]
+            for row in self.store.rows("SELECT state, count(*) FROM fleet WHERE origin IS NULL GROUP BY state")
+        }
 
     def clusters(self) -> list[str]:
         """Clusters with subscriptions."""
@@ -98,7 +169,7 @@ class Reading:
         """Incidents, open ones first and the worst of them, then the latest; `state` is "open", "closed" or empty."""
         where = {"open": "closed IS NULL", "closed": "closed IS NOT NULL"}.get(state, "1 = 1")
         listed = "id, cluster, verdict, state, headline, opened, changed, closed, told_verdict"
-        number = "(SELECT count(*) FROM member WHERE incident = incident.id) AS subscriptions"
+        number = "(SELECT count(*) FROM member WHERE incident = incident.id AND origin IS NULL) AS subscriptions"
         worst = f"CASE WHEN closed IS NULL THEN {_BADNESS} ELSE 0 END"
         # Of a storm, in which all were opened in one turn, whoever waits longest is first.
         waits = "(SELECT max(coalesce(time_lag, 0)) FROM member WHERE incident = incident.id)"
@@ -114,19 +185,28 @@ class Reading:
         place = f"row_number() OVER (PARTITION BY incident ORDER BY min({_BADNESS}), max(coalesce(time_lag, 0)) DESC, grp) AS place"
         number = "count(*) OVER (PARTITION BY incident) AS number"
         named = f"SELECT incident, grp, max(advice) AS advice, {number}, {place} FROM member"  # noqa: S608 - our own words
-        query = f"{named} WHERE incident IN ({marks}) GROUP BY incident, grp"
+        query = f"{named} WHERE incident IN ({marks}) AND origin IS NULL GROUP BY incident, grp"
         rows = self.store.rows(
             f"SELECT * FROM ({query}) AS named WHERE place <= ? ORDER BY incident, place",  # noqa: S608 - our own words
             (*incidents, _NAMED),
         )
+        origins = {
+            it["incident"]: kept_origin(it["origin"])
+            for it in self.store.rows(
+                f"SELECT incident, origin FROM member WHERE incident IN ({marks}) AND origin IS NOT NULL",  # noqa: S608 - our own words
+                tuple(incidents),
+            )
+        }
         found: dict[str, Whom] = {}
         for name in incidents:
+            origin = origins.get(name)
             mine = [it for it in rows if it["incident"] == name]
             owners = [json.loads(it["advice"]).get("owner") for it in mine if it["advice"]]
             found[name] = Whom(
                 groups=tuple(it["grp"] for it in mine if it["grp"]),
                 more=mine[0]["number"] - len(mine) if mine else 0,
                 owners=tuple(dict.fromkeys(it for it in owners if it)),
+                origin=None if origin is None else origin["name"],
             )
         return found
 
@@ -137,12 +217,13 @@ class Reading:
             return None
         rows = self.store.rows
         order = f"ORDER BY {_WORST_FIRST}, grp, topic LIMIT ?"
-        members = rows(f"SELECT * FROM member WHERE incident = ? {order}", (name, most))  # noqa: S608 - our own words
+        origin = self.store.row("SELECT at, origin FROM member WHERE incident = ? AND origin IS NOT NULL", (name,))
+        members = rows(f"SELECT * FROM member WHERE incident = ? AND origin IS NULL {order}", (name, most))  # noqa: S608 - our own words
         picture, shown = self._picture(name, members, group, topic)
         return Found(
             row=row,
             members=members,
-            total=int(self.store.number("SELECT count(*) FROM member WHERE incident = ?", (name,))),
+            total=int(self.store.number("SELECT count(*) FROM member WHERE incident = ? AND origin IS NULL", (name,))),
             history=rows(
                 "SELECT grp, topic, at, verdict, state, headline FROM finding WHERE incident = ? ORDER BY at DESC LIMIT 50",
                 (name,),
@@ -167,6 +248,8 @@ class Reading:
             picture=picture,
             shown=shown or next(iter(members), None),
             whom=self.whom([name])[name],
+            origin=kept_origin(origin["origin"]) if origin is not None else None,
+            origin_at=origin["at"] if origin is not None else None,
         )
 
     def _similar(self, name: str | None) -> str | None:
@@ -196,6 +279,7 @@ class Reading:
         return {
             "schema": "workbench.incident_state/1",
             **{key: found.row[key] for key in keys},
+            "origin": found.origin,
             "subscriptions": [_member(it) for it in found.members],
             "subscription_count": found.total,
             "alerts": [dict(it) for it in found.alerts],

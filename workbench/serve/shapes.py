@@ -35,8 +35,41 @@ class ServedIncidents(Answered):
     incidents: list[ServedIncident]
 
 
+class ServedOrigin(Answered):
+    """A cause on brokers, and whom it hits.
+
+    `name` says whose fault it is; `since` is in seconds since 1970; `groups` are the first of `group_count`; an action is its title,
+    its command, and what shows that it works.
+    """
+
+    key: str
+    name: str
+    verdict: str
+    headline: str
+    brokers: list[int]
+    groups: list[str]
+    group_count: int
+    offender: str | None
+    since: float | None
+    facts: list[str]
+    actions: list[tuple[str, str | None, str | None]]
+    runbook: str | None
+
+
+class ServedCause(Answered):
+    """A cause on brokers that holds subscriptions of the fleet up; `at` and `since` are seconds since 1970."""
+
+    cluster: str
+    at: float
+    since: float | None
+    origin: ServedOrigin
+
+
 class ServedSubscription(Answered):
-    """A subscription of the fleet; `grp` is its group, times are seconds since 1970, `time_lag` seconds and `lag` messages."""
+    """A subscription of the fleet; `grp` is its group, times are seconds since 1970, `time_lag` seconds and `lag` messages.
+
+    `cause` is the key of a cause on brokers that holds it up; the verdict is what it shows by itself.
+    """
 
     cluster: str
     grp: str
@@ -49,12 +82,14 @@ class ServedSubscription(Answered):
     lag: int | None
     at: float
     since: float | None
+    cause: str | None
 
 
 class ServedFleet(Answered):
-    """Every subscription with its last verdict, worst first."""
+    """Every subscription with its last verdict, worst first; causes on brokers beside them."""
 
     schema_: Literal["workbench.fleet/1"] = Field(alias="schema")
+    causes: list[ServedCause]
     subscriptions: list[ServedSubscription]
 
 
@@ -101,6 +136,7 @@ class IncidentState(Answered):
     opened: float
     changed: float
     closed: float | None
+    origin: ServedOrigin | None
     subscriptions: list[IncidentMember]
     subscription_count: int
     alerts: list[dict[str, Any]]
@@ -118,7 +154,9 @@ class WorstMember(Answered):
 
 
 class IncidentPosted(Answered):
-    """What a webhook of one's own gets; `key` is the same if it is sent twice."""
+    """What a webhook of one's own gets; `key` is the same if it is sent twice. `origin`: whose fault it is, of a cause on
+    brokers; `subscriptions` is then the number of groups that it hits.
+    """
 
     schema_: Literal["workbench.incident/1"] = Field(alias="schema")
     key: str
@@ -141,4 +179,5 @@ class IncidentPosted(Answered):
     actions: list[Any]
     runbook: str | None
     owner: str | None
+    origin: str | None
     like: Any

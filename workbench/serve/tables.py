@@ -123,7 +123,13 @@ ALTER TABLE fleet ADD COLUMN detail BLOB;
 _FIFTH = """
 ALTER TABLE incident ADD COLUMN quiet_until REAL;
 """
-_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
+# origin: a cause on brokers as JSON (`origins`), of the row that stands for it. cause: of a subscription that one hits, its key.
+_SIXTH = """
+ALTER TABLE member ADD COLUMN origin TEXT;
+ALTER TABLE fleet ADD COLUMN origin TEXT;
+ALTER TABLE fleet ADD COLUMN cause TEXT;
+"""
+_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
 VERSION = len(_STEPS)
 
 

@@ -23,6 +23,7 @@ from workbench.humanize import plural
 from workbench.serve.grouping import leading
 from workbench.serve.judged import Judged, worse
 from workbench.serve.likeness import words_of_similar
+from workbench.serve.origins import origin_of
 from workbench.serve.outbox import Message, put
 from workbench.serve.steps import LATE, Phase, Told, Truth, decide, is_recent
 from workbench.serve.store import Database, Row, Store, StoreError
@@ -254,11 +255,13 @@ class Telling:
         hushed = row["quiet_until"] is not None and row["quiet_until"] > self.now  # by a person, on the incident's page
         loud = [] if hushed else [it for it, _ in members if it.muted is None]
         chosen = leading(loud) if loud else None
+        # Whom a cause on brokers hits was said with it.
+        named = chosen.origin.concerned if chosen is not None and chosen.origin is not None else frozenset[str]()
         return Truth(
             verdict=LATE if row["cause"] == LATE else chosen.verdict if chosen is not None else row["verdict"],
             concerned=chosen is not None,
             well=chosen is not None and chosen.state == State.HEALTHY,
-            joined=max((joined for it, joined in members if it.muted is None), default=0),
+            joined=max((joined for it, joined in members if it.muted is None and it.group not in named), default=0),
             ending=None if row["closed"] is None else row["ending"] or "recovered",
         )
 
@@ -269,8 +272,10 @@ class Telling:
     def _message(self, row: _Row, kind: str, others: Sequence[_Row]) -> tuple[Message, Truth]:
         it, truth = self._incident(row.incident), self._truth(row.incident)
         everybody = [judged for judged, _ in members_of(self.db, row.incident)]
-        members = sorted([one for one in everybody if one.muted is None] or everybody, key=worse)
-        chosen = leading(members) if members else None
+        loud = sorted([one for one in everybody if one.muted is None] or everybody, key=worse)
+        chosen = leading(loud) if loud else None
+        members = [one for one in loud if one.origin is None]
+        origin = next((one.origin for one in loud if one.origin is not None), None)
         names = self.db.execute(
             "SELECT DISTINCT name FROM alert WHERE incident = ? ORDER BY name LIMIT 5", (row.incident,)
         )
@@ -288,7 +293,7 @@ class Telling:
             state=str(State.HEALTHY) if kind == "ends" else chosen.state if chosen is not None else it["state"],
             headline=(_ENDINGS.get(it["ending"] or "", "") if kind == "ended" else "") + headline,
             before=None if begins else str(Verdict.CANNOT_TELL) if row.told.verdict == LATE else row.told.verdict,
-            total=len(members),
+            total=len(members) if origin is None else origin.number,
             members=() if kind == "ends" else tuple((one.group, one.topic, one.headline) for one in members[:_TOLD_MEMBERS]),
             others=tuple(self._line(one.incident) for one in others),
             other_incidents=tuple(one.incident for one in others),
@@ -296,6 +301,7 @@ class Telling:
             actions=chosen.actions if chosen is not None else (), runbook=chosen.runbook if chosen is not None else None,
             owner=chosen.owner if chosen is not None else None, trend=chosen.trend if chosen is not None else None,
             like=words_of_similar(self.db, like) if like else None,
+            origin=origin.name if origin is not None else None,
             received=alerts[0] if begins else None, left_out=(alerts[1] or 0) if begins else 0,
         )  # fmt: skip
         return message, truth
@@ -317,8 +323,10 @@ class Telling:
         chosen = leading(loud) if loud else None
         if chosen is None:
             return f"{row['verdict']}: {row['headline']}"
-        more = f" and {len(loud) - 1:,} more" if len(loud) > 1 else ""
         over = "over: " if row["closed"] is not None else ""
+        if chosen.origin is not None:
+            return f"{over}{chosen.verdict}: {chosen.headline}"
+        more = f" and {len(loud) - 1:,} more" if len(loud) > 1 else ""
         return f"{over}{chosen.verdict}: {chosen.group} ← {chosen.topic}{more}: {chosen.headline}"
 
 
@@ -336,7 +344,7 @@ def members_of(db: Database, incident: str) -> list[tuple[Judged, int]]:
             group=row["grp"], topic=row["topic"], verdict=row["verdict"], state=row["state"], cause="",
             headline=row["headline"], time_lag_seconds=row["time_lag"], lag_messages=row["lag"], muted=row["muted"],
             actions=tuple(advice.get("actions", ())), runbook=advice.get("runbook"), owner=advice.get("owner"),
-            trend=advice.get("trend"),
+            trend=advice.get("trend"), origin=origin_of(row["origin"]),
         )  # fmt: skip
         found.append((judged, row["joined"]))
     return found

@@ -41,7 +41,7 @@ _MARKS = {"lagging": "🔴", "cannot_tell": "🟣", "draining": "🟡", "healthy
 def title(parcel: Parcel) -> str:
     """One line: what, where."""
     it = parcel.message
-    members = groups_on_topics(it.total)
+    members = groups_on_topics(it.total) if it.origin is None else plural(it.total, "group")
     words = _TITLES[it.kind].format(
         verdict=it.verdict.replace("_", " "), before=(it.before or "no verdict").replace("_", " "), total=members,
         more=f", and {plural(len(it.others), 'more cause', 'more causes')}" if it.others else "",
@@ -50,6 +50,8 @@ def title(parcel: Parcel) -> str:
     if it.kind == "ends":
         return masked(one_line(f"{printable(it.cluster)}: {words}"))
     who = f"{printable(it.members[0][0])} ← {printable(it.members[0][1])}" if it.total == 1 and it.members else members
+    if it.origin is not None:
+        who = f"{printable(it.origin)} · {members}" if it.total else printable(it.origin)
     return masked(one_line(f"{printable(it.cluster)}: {words} · {who}"))
 
 
@@ -61,7 +63,7 @@ def paragraphs(parcel: Parcel, shown: Callable[[str], str], *, line: int = _LINE
     """
     it = parcel.message
     found = [shown(it.headline), *([it.trend] if it.trend else [])]
-    if it.total > 1 and it.members:
+    if (it.total > 1 or it.origin is not None) and it.members:
         found.append(
             "\n".join(f"• {shown(printable(group))} ← {shown(printable(topic))}" for group, topic, _ in it.members)
         )
@@ -175,6 +177,7 @@ def document(parcel: Parcel, url: str | None) -> dict[str, Any]:
             "actions": list(it.actions),
             "runbook": it.runbook,
             "owner": it.owner,
+            "origin": it.origin,
             "like": it.like,
         }
     )

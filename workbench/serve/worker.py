@@ -240,7 +240,9 @@ class Worker:
             if cluster:
                 try:
                     asked = () if "" in groups else tuple(sorted(groups))
-                    judged = self._asked(Question(cluster=cluster, groups=asked, give_way=self._is_wanted), "again")
+                    followed = tuple(dict.fromkeys(it.origin for it in mine if it.origin is not None))
+                    question = Question(cluster=cluster, groups=asked, give_way=self._is_wanted, followed=followed)
+                    judged = self._asked(question, "again")
                 except WorkbenchError as error:  # sources that are gone for a while: the incident stays as it is
                     _log.warning("looking again at %s failed: %s", cluster, error)
                 except Exception:

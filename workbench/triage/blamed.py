@@ -13,6 +13,7 @@ from workbench.queues.tools import Tools
 from workbench.triage.finding import Action, Evidence
 from workbench.triage.verdict import Answer
 
+CORRELATION = "A correlation in time and place: it does not prove that one is the cause of the other."
 _KINDS = {"group": "group", "client": "client", "writer": "producer"}
 
 

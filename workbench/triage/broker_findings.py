@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from workbench.humanize import quantity
+from workbench.humanize import numbered, quantity
 from workbench.triage.blamed import Strain, action_json, strain_json
 from workbench.triage.finding import Action, Evidence
 
@@ -70,11 +70,22 @@ class BrokerLook:
     Attributes:
         unknown: verdicts that cannot be told, with the signals that they lack.
         unsuited: verdicts that are not asked of such brokers, with the reason.
+        silent: brokers that told of themselves before and do so no more, while others do.
     """
 
     findings: tuple[BrokerFinding, ...]
     unknown: Mapping[BrokerVerdict, tuple[str, ...]]
     unsuited: Mapping[BrokerVerdict, str] = field(default_factory=dict)
+    silent: tuple[int, ...] = ()
+
+    @property
+    def silence(self) -> str | None:
+        """It in words; None if all tell."""
+        if not self.silent:
+            return None
+        verb = "tells nothing of itself" if len(self.silent) == 1 else "tell nothing of themselves"
+        words = numbered("broker", self.silent)
+        return f"{words[:1].upper()}{words[1:]} {verb} any more."
 
 
 def finding_of(

@@ -15,6 +15,7 @@ from workbench.humanize import count, counted, duration, listed, numbered, perce
 from workbench.numbers import (
     ANSWER_SECONDS,
     FAR,
+    FEW_SAMPLES,
     FLUSH_SECONDS,
     MOST,
     PART,
@@ -79,6 +80,17 @@ def judge_brokers(
         findings=found,
         unknown={verdict: names for verdict, names in unknown.items() if names},
         unsuited=unsuited,
+        silent=_silent(all_of),
+    )
+
+
+def _silent(all_of: Neighbourhood) -> tuple[int, ...]:
+    """Brokers whose page was there and is not at the end, while another one is: then it is not our own way to all of them."""
+    recent = int(FEW_SAMPLES)
+    told = {broker: np.vstack(list(own.values())) for broker, own in all_of.servers.items() if own}
+    last = {broker: bool((~np.isnan(lines[:, -recent:])).any()) for broker, lines in told.items()}
+    return tuple(
+        broker for broker, lines in told.items() if any(last.values()) and not last[broker] and (~np.isnan(lines)).any()
     )
 
 

@@ -291,7 +291,7 @@ def _judged(
     strains = tuple(
         found for broker in brokers for found in strains_of(all_of, broker, span.begin, span.end, peers=elsewhere)
     )
-    if not strains and all(is_watched(all_of, broker, span.begin, span.end) for broker in brokers):
+    if not strains and all(is_watched(all_of, broker, span.begin, span.end, peers=elsewhere) for broker in brokers):
         return _NotAccused("its brokers show no strain", now)
     if share <= MOST:
         return _NotAccused(f"it is {percent(share)} of the rise on its brokers, and others rise, too", now, True)
