@@ -15,7 +15,7 @@ from workbench.history.partition import told
 from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
 from workbench.history.skips import explained, unread_beginnings
 from workbench.history.turns import longest_turn
-from workbench.numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, TENTH, TREND_SAMPLES
+from workbench.numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, SEVERAL, TENTH, TREND_SAMPLES
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
@@ -198,10 +198,12 @@ def _judged(parts: Mapping[int, PartitionHistory], window: Window, floor: float)
     if not begun:  # a few that have stood still all the time say nothing about the others
         return None
     onset = min(begun)
+    # What comes and goes did not begin with its last time.
+    again = any(it.late_times >= SEVERAL - 1 for it in behind)
     step = max((it.interval or 0.0) for it in behind)
     shortest = max(TREND_SAMPLES * step, TENTH * window.seconds)
     # The last good sample belongs to the judged time: growth needs a beginning.
-    from_us = end_us + round((onset - step) * _MICRO)
+    from_us = start_us if again else end_us + round((onset - step) * _MICRO)
     judged_us = max(start_us, min(from_us, end_us - round(shortest * _MICRO)))
     good_us = min(from_us, judged_us)
     first_us = round(window.baseline_start.timestamp() * _MICRO)
