@@ -41,6 +41,7 @@ WITHOUT_A_CASE = frozenset(
         "queue_backed_up.inside",
         "queue_backed_up.no_queue",
         "reset.anew",
+        "stuck.handlers_fail",
         "stuck.no_commits",
         "stuck.restoring",
         "stuck.unowned",

@@ -55,6 +55,17 @@ def restoring(story: Story, left: float, per_second: float) -> Story:
     return story.add("restoring", np.maximum(left + TIMES * per_second, 0.0), group=story.group)
 
 
+def failing(story: Story, standing: list[int]) -> Story:
+    """Its handlers fail at once, and are called again each second, since these partitions stand still."""
+    attempts = np.where(TIMES < -90, 100.0 * (TIMES - TIMES[0]), 100.0 * (-90 - TIMES[0]) + (TIMES + 90))
+    labels = {"group": story.group, "topic": story.topic, "member": "m-0", "processor": "order"}
+    outside(story, standing)
+    story.people()
+    story.add("process_time", attempts.tolist(), stat="count", **labels)
+    story.add("process_time", (0.001 * attempts).tolist(), stat="sum", **labels)
+    return story.add("processed", np.maximum(0.0, TIMES + 90).tolist(), stat="retry", **labels)
+
+
 class Case(NamedTuple):
     """A story, its verdict, and words of its headline."""
 
@@ -74,6 +85,7 @@ CASES = {
         lambda s: added(owned(outside(s, []), 0, 1, 2, 3), 900, told=True), Verdict.STUCK_PARTITION, "partitions 4 and 5",
     ),
     "added-and-empty": Case(lambda s: added(owned(outside(s, []), 0, 1, 2, 3), 0), Verdict.HEALTHY, "Healthy"),
+    "all-fail": Case(lambda s: failing(s, [0, 1, 2, 3]), Verdict.STUCK_PARTITION, "its handlers fail and try again"),
     "restores": Case(lambda s: restoring(outside(s, [0, 1, 2, 3]), 50_000, -500), Verdict.STUCK_PARTITION, "about 1 min 40 s"),
     "has-restored": Case(lambda s: restoring(outside(s, [0, 1, 2, 3]), 0, -500), Verdict.CANNOT_TELL, "Cannot tell"),
     # Another partition is handled, so its stores are there: the standbys read changelogs, too.

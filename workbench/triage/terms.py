@@ -224,7 +224,8 @@ TERMS = (
 # Causes within a verdict, and the question that finds them.
 CAUSES_WITHIN: Mapping[str, str] = {
     **dict.fromkeys(
-        ("poison_record", "open_transaction", "restoring", "commit_fails", "paused", "client_stalled"), "stuck"
+        ("poison_record", "handlers_fail", "open_transaction", "restoring", "commit_fails", "paused", "client_stalled"),
+        "stuck",
     ),
     **dict.fromkeys(("poll_stall", "member_crash", "deploy", "metadata_change"), "rebalancing"),
 }

@@ -58,7 +58,8 @@ def _frozen_words(row: Row) -> str:
     if not still:
         return "every partition with lag advances at its usual pace"
     ages = [it.moved_ago_seconds for it in row.partitions if it.partition in still and it.moved_ago_seconds is not None]
-    since = f", for {duration(min(ages))} to {duration(max(ages))}" if ages else ""
+    between = dict.fromkeys((duration(min(ages)), duration(max(ages)))) if ages else {}
+    since = f", for {' to '.join(between)}" if between else ""
     return (
         f"{plural(len(still), 'partition')} ({listed(still)}) {'stands' if len(still) == 1 else 'stand'} still{since}"
     )
@@ -75,6 +76,11 @@ STUCK = Node(
             "commit_fails",
             "records are handled, and no commit of any partition arrives",
             lambda row: row.stall_cause == "commit_fails" and not row.moving_partitions,
+        ),
+        proves(
+            "handlers_fail",
+            "records are tried again and again, and no commit of any partition moves",
+            lambda row: row.stall_cause == "handlers_fail",
         ),
         proves(
             "restoring",
@@ -153,6 +159,7 @@ def _offset(row: Row) -> int | None:
 
 _WHY = {
     "poison_record": "a record that the handler cannot process holds the commit",
+    "handlers_fail": "its handlers fail and try again, in every partition: what they depend on may be out",
     "commit_fails": "records are read and processed, but the commits do not arrive",
     "open_transaction": "a transaction is open there, and what comes after it is not given to consumers with read_committed",
     "paused": "consumption is paused",
@@ -225,6 +232,11 @@ def _actions(it: Subject, row: Row) -> list[Action]:
                 read,
                 act(letter, kind="dead_letter", parameters={"partition": number, "offset": offset, "max_attempts": 3}),
             ]
+        case "handlers_fail":
+            log = (
+                "Read the errors in the members' log, and see whether what the handlers depend on is out; skip nothing"
+            )
+            return [act(log, it.members), read]
         case "open_transaction":
             return _end_transaction(it, row, act)
         case "commit_fails":

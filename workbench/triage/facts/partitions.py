@@ -144,7 +144,7 @@ class Partitions(Events):
 
     @cached_property
     def _again_and_again(self) -> bool:
-        """Whether the same record is tried again and again."""
+        """Whether records are tried again and again."""
         return any(
             all_of(
                 at_least(p.retries, SEVERAL),
@@ -169,7 +169,7 @@ class Partitions(Events):
 
     @fact
     def stall_cause(self) -> str | None:
-        """restoring, poison_record, open_transaction, commit_fails, paused or client_stalled; None if it is not visible."""
+        """One of `terms.CAUSES_WITHIN`; None if it is not visible."""
         still = self._that_stand_still
         if not still:
             return None
@@ -187,6 +187,8 @@ class Partitions(Events):
             return "commit_fails"
         if self._again_and_again and len(still) <= self.few_partitions:
             return "poison_record"
+        if self._again_and_again and not self.moving_partitions:
+            return "handlers_fail"
         live = [it for it in self.members if it.live]
         if any(at_least(it.paused_mean, MOST) for it in live):
             return "paused"
