@@ -82,22 +82,21 @@ def letters(client: pulsar.Client) -> dict[str, str]:
         )
     producer.flush()
     given_up: dict[str, str] = {}
-    ends = time.monotonic() + 60
-    while time.monotonic() < ends and len(given_up) < 60:
-        try:
-            message = consumer.receive(2000)
-        except pulsar.Timeout:
-            break
-        if int(message.data()) % 2:
-            given_up[str(int(message.data()))] = message.partition_key()
-            consumer.negative_acknowledge(message)
-        else:
-            consumer.acknowledge(message)
+    ends = time.monotonic() + 90
+
+    def take(milliseconds: int) -> None:
+        with suppress(pulsar.Timeout):
+            message = consumer.receive(milliseconds)
+            if int(message.data()) % 2:
+                given_up[str(int(message.data()))] = message.partition_key()
+                consumer.negative_acknowledge(message)
+            else:
+                consumer.acknowledge(message)
+
     reader = client.create_reader(f"persistent://{LETTERS}", pulsar.MessageId.earliest)
     found = {}
-    while len(found) < 60 and time.monotonic() < ends + 30:
-        with suppress(pulsar.Timeout):
-            consumer.negative_acknowledge(consumer.receive(200))
+    while len(found) < 60 and time.monotonic() < ends:
+        take(200)
         while reader.has_message_available():
             letter = reader.read_next(1000)
             found[letter.data().decode()] = letter.partition_key()
