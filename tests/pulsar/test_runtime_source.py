@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,10 +18,14 @@ from tests.pulsar.broker import FakeBroker, broker, entry
 from tests.waiting import wait_for
 from workbench.errors import ConfigError, SourceUnreachableError
 from workbench.pulsar.commands import Command, CommandKind, Fields, field, sealed
+from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.entries import MessagePlace
 from workbench.pulsar.runtime.place_numbers import offset_of, shown
 from workbench.pulsar.runtime.pulsar_source import PulsarSource
+from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter, _PulsarLetter
 from workbench.pulsar.runtime.seat import Seat
+from workbench.pulsar.topics import TopicName
+from workbench.redrive.letters import Reader
 from workbench.runtime import Event, Runtime, RuntimeConfig, running
 from workbench.runtime.event import Record, TopicPartition
 
@@ -415,6 +420,21 @@ def test_an_entry_that_cannot_be_read_has_a_place(joined: Joined) -> None:
     assert (damaged.value, shown(damaged.offset), whole.value) == (None, "5:0:0", b"2")
     with pytest.raises(ValueError, match="cannot be read"):
         list(damaged.headers or ())
+
+
+def test_the_letter_of_a_message_that_cannot_be_read_is_not_redriven(joined: Joined) -> None:
+    """There is nothing in it: produced again, it would be a message without a value, as of one that is deleted."""
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, b"\x0e\x01nothing")
+    [record] = joined.records(1)
+    name, access = TopicName.parse(f"persistent://{TOPIC}"), PulsarAccess.of(joined.fake.url, token=None, ca_file=None)
+    assert name is not None
+    writer = PulsarLetterWriter(name, access, subscription="billing")
+    letter = _PulsarLetter(Event("", b"", None, record), "x", lambda: None)
+    sent = writer._message(letter, SimpleNamespace(fits=lambda _: True))  # type: ignore[arg-type]
+    writer.close(1)
+    found = Reader().origin([(key, value.encode()) for key, value in sent.properties])
+    assert found.left_out
 
 
 def test_partitions_that_a_topic_gets_are_read() -> None:
