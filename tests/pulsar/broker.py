@@ -35,11 +35,13 @@ class FakeBroker:
         told: commands that came, by kind.
         last, mark: places of the last entry, and of the last that is acknowledged.
         refusals: error code and words of the next subscriptions.
+        withheld: how many of the next answers to a command do not come.
     """
 
     def __init__(self, *, partitions: int = 0, tls: ssl.SSLContext | None = None, secret: str | None = None) -> None:
         self.told: dict[CommandKind, list[Fields]] = defaultdict(list)
         self.refusals: list[tuple[int, str]] = []
+        self.withheld: dict[CommandKind, int] = defaultdict(int)
         self.last = self.mark = (5, -1)
         self._partitions, self._tls, self._secret = partitions, tls, secret
         self._lock = threading.Lock()
@@ -73,6 +75,9 @@ class FakeBroker:
                 if command.kind is not None:
                     answers = list(self._answers(command.kind, command.body, connection))
                     self.told[command.kind].append(command.body)
+                    if answers and self.withheld[command.kind]:
+                        self.withheld[command.kind] -= 1
+                        continue
                     for answer in answers:
                         self._write(connection, answer)
 
@@ -143,10 +148,13 @@ class FakeBroker:
         """Say who is active."""
         self._say(consumer, frame(CommandKind.ACTIVE_CONSUMER_CHANGE, field(1, consumer), field(2, int(active))))
 
-    def send(self, consumer: int, content: bytes, *, acknowledged: Sequence[int] = ()) -> int:
-        """Send an entry; returns its number in the ledger 5."""
-        number = next(self._entries)
-        self.last = (5, number)
+    def send(
+        self, consumer: int, content: bytes, *, acknowledged: Sequence[int] = (), number: int | None = None
+    ) -> int:
+        """Send an entry, or one again; returns its number in the ledger 5."""
+        if number is None:
+            number = next(self._entries)
+            self.last = (5, number)
         place = field(1, 5) + field(2, number)
         own = b"".join(field(4, word) for word in acknowledged)
         self._say(consumer, frame(CommandKind.MESSAGE, field(1, consumer), field(2, place), own, payload=content))

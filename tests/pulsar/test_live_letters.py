@@ -16,12 +16,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
+from tests.waiting import wait_for
 from workbench.api.letters import apply_redrive, plan_redrive
 from workbench.lab.pulsar import PulsarStandalone, start_pulsar
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.connection import PulsarConnection
 from workbench.pulsar.producer import PulsarProducer
-from workbench.redrive.letters import LETTER_HEADER, ROUND_HEADER
+from workbench.pulsar.redrive.pulsar_letter_queue import PulsarLetterQueue
+from workbench.redrive.letters import LETTER_HEADER, ROUND_HEADER, Letter
+from workbench.redrive.planfile import read_redrive_plan
+from workbench.redrive.ports import FencedError
+from workbench.settings import load_settings
 
 if TYPE_CHECKING:
     import pulsar
@@ -77,22 +82,21 @@ def letters(client: pulsar.Client) -> dict[str, str]:
         )
     producer.flush()
     given_up: dict[str, str] = {}
-    ends = time.monotonic() + 60
-    while time.monotonic() < ends and len(given_up) < 60:
-        try:
-            message = consumer.receive(2000)
-        except pulsar.Timeout:
-            break
-        if int(message.data()) % 2:
-            given_up[str(int(message.data()))] = message.partition_key()
-            consumer.negative_acknowledge(message)
-        else:
-            consumer.acknowledge(message)
+    ends = time.monotonic() + 90
+
+    def take(milliseconds: int) -> None:
+        with suppress(pulsar.Timeout):
+            message = consumer.receive(milliseconds)
+            if int(message.data()) % 2:
+                given_up[str(int(message.data()))] = message.partition_key()
+                consumer.negative_acknowledge(message)
+            else:
+                consumer.acknowledge(message)
+
     reader = client.create_reader(f"persistent://{LETTERS}", pulsar.MessageId.earliest)
     found = {}
-    while len(found) < 60 and time.monotonic() < ends + 30:
-        with suppress(pulsar.Timeout):
-            consumer.negative_acknowledge(consumer.receive(200))
+    while len(found) < 60 and time.monotonic() < ends:
+        take(200)
         while reader.has_message_available():
             letter = reader.read_next(1000)
             found[letter.data().decode()] = letter.partition_key()
@@ -266,6 +270,56 @@ def test_a_run_that_is_cut_off_at_any_message_repeats_none(
         message = reader.read_next(1000)
         seen.setdefault(message.partition_key(), []).append(int(message.data()))
     assert all(numbers == sorted(numbers) for numbers in seen.values())
+
+
+@pytest.fixture
+def few(folder: Path, client: pulsar.Client, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str, str]:
+    """A plan of 20 letters, its hash, and the topic they go to."""
+    name = f"public/default/few-{time.monotonic_ns()}"
+    client.create_producer(f"persistent://{name}").close()
+    producer = client.create_producer(f"persistent://{name}-billing-DLQ")
+    for number in range(20):
+        named = {"REAL_TOPIC": f"persistent://{name}", "ORIGIN_MESSAGE_ID": f"7:{number}:-1", "wb_code": "600"}
+        producer.send(str(number).encode(), properties=named)
+    producer.close()
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    plan = plan_redrive(cluster="mq", topic=f"{name}-billing-DLQ", config=folder / "workbench.toml")
+    return plan.write(folder / "few.json"), plan.plan.hash, name
+
+
+def test_a_plan_whose_progress_has_expired_repeats_nothing(
+    few: tuple[Path, str, str], folder: Path, client: pulsar.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A namespace may let subscriptions without consumers expire; and another machine knows nothing of the first run."""
+    file, confirm, name = few
+    settings = folder / "workbench.toml"
+    assert apply_redrive(file, confirm=confirm, config=settings).outcome == "done"
+    [cluster] = load_settings(settings).clusters.values()
+    admin = PulsarAdmin(cluster)
+    topic = f"persistent/{name}-billing-DLQ"
+    [kept] = [it for it in admin.get(f"{topic}/stats")["subscriptions"] if it.startswith("workbench")]
+    url = f"{cluster.pulsar.admin_url}/admin/v2/{topic}/subscription/{kept}"
+    assert requests.delete(url, timeout=30).status_code < 300
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "elsewhere"))
+    assert apply_redrive(file, confirm=confirm, config=settings).outcome == "done"
+    assert Counter(it[0] for it in produced(client, name)) == Counter(map(str, range(20)))
+
+
+def test_a_run_that_no_longer_keeps_others_out_sends_nothing(few: tuple[Path, str, str], folder: Path) -> None:
+    """What it knows of the targets may be old: another run may have been let in."""
+    file, _, name = few
+    [cluster] = load_settings(folder / "workbench.toml").clusters.values()
+    plan = read_redrive_plan(file)
+    sink = PulsarLetterQueue(cluster).sink(plan)
+    sink.begin()
+    sink.claim({0: 0}, None, {0: ""}, lambda: None)
+    sink.send(name, 0, Letter(0, 1, 1, None, b"x", ()), (), None)
+    url = f"{cluster.pulsar.admin_url}/admin/v2/persistent/{name}-billing-DLQ/unload"
+    assert requests.put(url, timeout=30).status_code < 300
+    wait_for(lambda: sink._claimed is not None and not sink._claimed.is_open)
+    with pytest.raises(FencedError, match="keeps other runs out"):
+        sink.commit({0: 1}, None)
+    sink.close()
 
 
 class Cut(BaseException):

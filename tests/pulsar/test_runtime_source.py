@@ -6,7 +6,9 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +17,16 @@ from tests.certificates import certificate
 from tests.pulsar.broker import FakeBroker, broker, entry
 from tests.waiting import wait_for
 from workbench.errors import ConfigError, SourceUnreachableError
-from workbench.pulsar.commands import CommandKind
+from workbench.pulsar.commands import Command, CommandKind, Fields, field, sealed
+from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.entries import MessagePlace
 from workbench.pulsar.runtime.place_numbers import offset_of, shown
 from workbench.pulsar.runtime.pulsar_source import PulsarSource
-from workbench.runtime import RuntimeConfig
+from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter, _PulsarLetter
+from workbench.pulsar.runtime.seat import Seat
+from workbench.pulsar.topics import TopicName
+from workbench.redrive.letters import Reader
+from workbench.runtime import Event, Runtime, RuntimeConfig, running
 from workbench.runtime.event import Record, TopicPartition
 
 TOPIC = "public/default/orders"
@@ -33,12 +40,19 @@ class Listener:
         self.said: list[tuple[str, Any]] = []
         self.source: PulsarSource | None = None
         self.reached: dict[TopicPartition, int] = {}
+        self.busy: set[TopicPartition] = set()
 
     def on_assigned(self, committed: Mapping[TopicPartition, int | None], *_: Any) -> None:
         self.said.append(("assigned", dict(committed)))
 
     def on_reset(self, *_: Any) -> None:
         raise AssertionError
+
+    def on_leaving(self, partitions: Sequence[TopicPartition]) -> None:
+        self.said.append(("leaving", list(partitions)))
+
+    def has_left(self, partition: TopicPartition) -> bool:
+        return partition not in self.busy
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         self.said.append(("revoked", list(partitions)))
@@ -139,12 +153,12 @@ def test_another_active_consumer_takes_the_partition(joined: Joined) -> None:
     joined.fake.send(joined.consumer, entry(("a", "2")))
     assert joined.poll() == []
     joined.fake.activate(joined.consumer, active=False)
-    wait_for(lambda: joined.poll() == [] and len(joined.listener.said) == 3)
-    assert joined.listener.said[1:] == [("revoked", [PART]), ("committed", {})]
+    wait_for(lambda: joined.poll() == [] and len(joined.listener.said) == 4)
+    assert joined.listener.said[1:] == [("leaving", [PART]), ("revoked", [PART]), ("committed", {})]
     joined.fake.activate(joined.consumer)
     joined.fake.send(joined.consumer, entry(("a", "3")))
     assert [it.value for it in joined.records(1)] == [b"3"]
-    assert joined.listener.said[3][0] == "assigned"
+    assert joined.listener.said[4][0] == "assigned"
 
 
 def test_the_next_member_waits_for_the_former(fake: FakeBroker) -> None:
@@ -159,6 +173,193 @@ def test_the_next_member_waits_for_the_former(fake: FakeBroker) -> None:
     assert time.monotonic() - began >= 0.7
     assert joined.listener.said == [("assigned", {PART: offset_of(MessagePlace(5, 2))})]
     joined.source.close()
+
+
+def test_what_comes_after_the_broker_has_named_another_comes_again(joined: Joined) -> None:
+    """It was on its way. The broker begins anew; nothing of that is taken for what came already."""
+    fake = joined.fake
+    fake.activate(joined.consumer)
+    fake.send(joined.consumer, entry(("a", "0")))
+    [record] = joined.records(1)
+    joined.listener.reached = {PART: record.offset + 1}
+    for text in "123":
+        fake.send(joined.consumer, entry(("a", text)))
+    fake.activate(joined.consumer, active=False)
+    fake.send(joined.consumer, entry(("a", "4")))
+    wait_for(lambda: joined.poll() == [] and ("revoked", [PART]) in joined.listener.said)
+    fake.mark = (5, 0)
+    fake.activate(joined.consumer)
+    wait_for(lambda: joined.poll() == [] and joined.listener.said[-1][0] == "assigned")
+    for number in (1, 2, 3, 4):
+        fake.send(joined.consumer, entry(("a", str(number))), number=number)
+    assert [it.value for it in joined.records(4)] == [b"1", b"2", b"3", b"4"]
+
+
+def test_partitions_end_their_work_beside_each_other() -> None:
+    """Their next members wait for the same time: one that waits for another here would still be at work then."""
+    with broker(partitions=3) as fake:
+        listener = Listener()
+        source = PulsarSource(config(fake.url), member="one-0")
+        source.subscribe([TOPIC], listener)
+        wait_for(lambda: source.poll(1, 0.02) == [] and len(fake.consumers()) == 3)
+        consumers = fake.consumers()
+        for consumer in consumers:
+            fake.activate(consumer)
+        wait_for(lambda: source.poll(1, 0.02) == [] and len(listener.said) == 3)
+        first, second = (TOPIC, 0), (TOPIC, 1)
+        listener.busy = {first, second}
+        fake.activate(consumers[0], active=False)
+        wait_for(lambda: source.poll(1, 0.02) == [] and ("leaving", [first]) in listener.said)
+        fake.activate(consumers[1], active=False)
+        wait_for(lambda: source.poll(1, 0.02) == [] and ("leaving", [second]) in listener.said)
+        assert not [it for it in listener.said if it[0] == "revoked"]
+        fake.send(consumers[2], entry(("a", "1")))
+        wait_for(lambda: [it.partition for it in source.poll(1, 0.02)] == [2])
+        listener.busy = {first}
+        wait_for(lambda: source.poll(1, 0.02) == [] and ("revoked", [second]) in listener.said)
+        fake.activate(consumers[0])
+        wait_for(lambda: source.poll(1, 0.02) == [] and listener.said[-1][0] == "assigned")
+        assert ("revoked", [first]) in listener.said
+        source.close()
+
+
+def test_a_member_of_many_partitions_starts_nothing_more_of_those_that_leave() -> None:
+    """Not while it still works for another one."""
+    began: list[str] = []
+
+    def handle(event: Event) -> None:
+        began.append(event.payload.decode())
+        time.sleep(0.5)
+
+    with broker(partitions=3) as fake:
+        own = {
+            "rebalance_drain_seconds": 1.5,
+            "commit_interval_seconds": 60,
+            "processors": {"*": {"threads": 4, "queues": 1}},
+        }
+        with running(Runtime(config(fake.url, **own), {"*": handle})):
+            wait_for(lambda: len(fake.consumers()) == 3)
+            for consumer in fake.consumers():
+                fake.activate(consumer)
+                for text in "12":
+                    fake.send(consumer, entry((f"key-{consumer}", f"{consumer}-{text}")))
+            wait_for(lambda: len(began) == 3, pause_seconds=0.01)
+            for consumer in fake.consumers():
+                fake.activate(consumer, active=False)
+            wait_for(lambda: len(fake.told[CommandKind.ACK]) == 3)
+            assert sorted(began) == sorted(f"{consumer}-1" for consumer in fake.consumers())
+
+
+def test_what_is_acknowledged_and_comes_late_is_not_handled(joined: Joined) -> None:
+    """A broker may have it on its way when it names the next one."""
+    joined.fake.mark = (5, 1)
+    joined.fake.activate(joined.consumer)
+    wait_for(lambda: joined.poll() == [] and joined.listener.said)
+    for text in "123":
+        joined.fake.send(joined.consumer, entry(("a", text)))
+    assert [it.value for it in joined.records(1)] == [b"3"]
+
+
+@pytest.mark.parametrize("kind", [CommandKind.SUBSCRIBE, CommandKind.GET_LAST_MESSAGE_ID])
+def test_a_consumer_that_nobody_has_is_closed(fake: FakeBroker, kind: CommandKind) -> None:
+    """Its answer did not come. It would be the active one, on a connection that lives, and nobody would read what it is sent."""
+    fake.withheld[kind] = 1
+    source = PulsarSource(config(fake.url), member="one-0")
+    source._access = source._brokers.access = replace(source._access, seconds=0.3)
+    source.subscribe([TOPIC], Listener())
+    wait_for(lambda: source.poll(1, 0.02) == [] and len(fake.consumers()) == 2)
+    assert [it.number(1) for it in fake.told[CommandKind.CLOSE_CONSUMER]] == fake.consumers()[:1]
+    source.close()
+
+
+def test_what_is_acknowledged_is_asked_again(joined: Joined) -> None:
+    """One answer that does not come keeps no partition for ever."""
+    joined.source._access = replace(joined.source._access, seconds=0.3)
+    joined.fake.withheld[CommandKind.GET_LAST_MESSAGE_ID] = 1
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, entry(("a", "1")))
+    assert [it.value for it in joined.records(1)] == [b"1"]
+
+
+class Chunks:
+    """A partition that gets chunks of messages, at a time that is told."""
+
+    def __init__(self) -> None:
+        self.seat, self._entries = Seat(PART, "orders"), 0
+        self.seat._granted = 1000
+
+    def come(self, payload: bytes, *, now: float) -> None:
+        place = field(1, 5) + field(2, self._entries)
+        self._entries += 1
+        self.seat.take_in(Command(CommandKind.MESSAGE, Fields.parse(field(2, place)), payload), now)
+
+    def chunk(self, name: str, number: int, text: str, *, now: float, published: float | None = None) -> None:
+        at = round((now if published is None else published) * 1000)
+        own = field(26, name) + field(27, 2) + field(29, number)
+        self.come(sealed(field(1, "p") + field(2, 0) + field(3, at) + own, text.encode()), now=now)
+
+    def single(self, text: str, *, now: float, published: float | None = None) -> None:
+        at = round((now if published is None else published) * 1000)
+        self.come(entry(("a", text), publish_ms=at), now=now)
+
+    def taken(self) -> list[tuple[str, bytes | None]]:
+        some = [(shown(it.offset), it.value) for it in self.seat.waiting]
+        self.seat.waiting.clear()
+        return some
+
+
+def test_a_message_that_is_never_whole_holds_up_nobody_for_ever() -> None:
+    """Not by the chunks of others either; it is one that cannot be read, and is seen."""
+    chunks = Chunks()
+    chunks.chunk("never", 0, "x", now=0)
+    found = []
+    for turn in range(4):
+        chunks.chunk(f"m{turn}", 0, "a", now=20 + turn * 20)
+        chunks.chunk(f"m{turn}", 1, "b", now=20 + turn * 20)
+        found += chunks.taken()
+    assert found == [("5:0:0", None), ("5:1:0", b"ab"), ("5:3:0", b"ab"), ("5:5:0", b"ab"), ("5:7:0", b"ab")]
+
+
+def test_a_message_that_is_never_whole_holds_up_nobody_where_nothing_comes() -> None:
+    """The broker was free to send for a minute."""
+    chunks = Chunks()
+    chunks.chunk("never", 0, "x", now=0)
+    chunks.single("1", now=1)
+    chunks.seat.go_on(60)
+    assert chunks.taken() == []
+    chunks.seat.go_on(62)
+    assert chunks.taken() == [("5:0:0", None), ("5:1:0", b"1")]
+
+
+def test_chunks_that_wait_at_the_broker_are_not_given_up() -> None:
+    """However long nothing was wanted here."""
+    chunks = Chunks()
+    chunks.chunk("m", 0, "a", now=0)
+    chunks.seat._granted = 0
+    chunks.seat.go_on(500)
+    chunks.single("1", now=500, published=0.1)
+    chunks.chunk("m", 1, "b", now=501, published=0.2)
+    assert chunks.taken() == [("5:0:0", b"ab"), ("5:1:0", b"1")]
+
+
+def test_chunks_that_a_producer_sends_again_are_one_message() -> None:
+    """It begins anew after a connection has ended, and what it had sent may be there."""
+    chunks = Chunks()
+    for number, text in ((0, "a"), (0, "a"), (1, "b"), (1, "b")):
+        chunks.chunk("m", number, text, now=0)
+    chunks.single("1", now=0)
+    assert chunks.taken() == [("5:1:0", b"ab"), ("5:4:0", b"1")]
+
+
+def test_a_message_in_chunks_that_is_acknowledged_is_not_handled() -> None:
+    """The former member has handled it, while it came here."""
+    chunks = Chunks()
+    chunks.chunk("m", 0, "a", now=0)
+    chunks.single("1", now=0)
+    chunks.seat.begin_behind(Fields.parse(field(3, field(1, 5) + field(2, 1))))
+    chunks.chunk("m", 1, "b", now=0)
+    chunks.single("2", now=0)
+    assert chunks.taken() == [("5:3:0", b"2")]
 
 
 def test_no_more_may_come_than_is_wanted(joined: Joined) -> None:
@@ -219,6 +420,21 @@ def test_an_entry_that_cannot_be_read_has_a_place(joined: Joined) -> None:
     assert (damaged.value, shown(damaged.offset), whole.value) == (None, "5:0:0", b"2")
     with pytest.raises(ValueError, match="cannot be read"):
         list(damaged.headers or ())
+
+
+def test_the_letter_of_a_message_that_cannot_be_read_is_not_redriven(joined: Joined) -> None:
+    """There is nothing in it: produced again, it would be a message without a value, as of one that is deleted."""
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, b"\x0e\x01nothing")
+    [record] = joined.records(1)
+    name, access = TopicName.parse(f"persistent://{TOPIC}"), PulsarAccess.of(joined.fake.url, token=None, ca_file=None)
+    assert name is not None
+    writer = PulsarLetterWriter(name, access, subscription="billing")
+    letter = _PulsarLetter(Event("", b"", None, record), "x", lambda: None)
+    sent = writer._message(letter, SimpleNamespace(fits=lambda _: True))  # type: ignore[arg-type]
+    writer.close(1)
+    found = Reader().origin([(key, value.encode()) for key, value in sent.properties])
+    assert found.left_out
 
 
 def test_partitions_that_a_topic_gets_are_read() -> None:

@@ -132,6 +132,20 @@ def test_permits_are_counted_as_the_broker_does() -> None:
     assert (found.number, found.of, found.name, permits) == (1, 2, "u", 1)
 
 
+def test_a_batch_that_is_too_large_has_the_permits_that_the_broker_counts() -> None:
+    """Otherwise nothing more would be asked for."""
+    payload = sealed(field(1, "p") + field(3, 5) + field(11, 200_000), b"x")
+    [found], permits = read_entry(PLACE, payload)
+    assert isinstance(found, PulsarMessage) and found.headers is None
+    assert permits == 200_000
+
+
+def test_a_damaged_batch_is_seen_whatever_of_it_is_acknowledged() -> None:
+    """Its last message may be."""
+    [found] = read(sealed(field(1, "p") + field(3, 5) + field(11, 3), b"x"), field(4, 0b011))
+    assert (found.headers, found.place) == (None, MessagePlace(7, 3, 1, 2))
+
+
 @given(st.integers(1, 200), st.data())
 def test_bits_say_what_of_a_batch_is_left(size: int, data: st.DataObject) -> None:
     """Exactly the messages behind the acknowledged one; none at the end of a batch."""

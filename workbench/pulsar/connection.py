@@ -19,6 +19,7 @@ from time import monotonic
 from urllib.parse import urlsplit
 
 from workbench.errors import ConfigError, SourceUnreachableError
+from workbench.humanize import printable
 from workbench.pulsar.commands import (
     CONSUMER_ID,
     PRODUCER_ID,
@@ -54,7 +55,7 @@ class RefusedError(SourceUnreachableError):
     """
 
     def __init__(self, code: int, words: str, *, what: str) -> None:
-        super().__init__(f"The broker refuses {what}: {words or f'error {code}'}.")
+        super().__init__(f"The broker refuses {what}: {printable(words) or f'error {code}'}.")
         self.code, self.words = code, words
 
 

@@ -72,22 +72,24 @@ def read_entry(message: Fields, payload: bytes) -> tuple[list[PulsarMessage] | C
     ledger, entry = where.number(1), where.number(2)
     if not _is_place(ledger, entry):
         raise PulsarWireError("a message has no place")
-    left = _not_acknowledged(message.numbers(4))
+    words, count = message.numbers(4), 1
     try:
         metadata, data = unsealed(payload)
-        count = metadata.number(11, 1)
-        if not 1 <= count <= MOST_IN_BATCH:
-            raise PulsarWireError("a batch has no size")
+        count = max(1, metadata.number(11, 1))
+        if count > MOST_IN_BATCH:
+            raise PulsarWireError("a batch is too large")
+        left = _not_acknowledged(words) & (1 << count) - 1
         if 11 not in metadata.found and (chunks := metadata.signed(27)) > 1:
             place = MessagePlace(ledger, entry)
             return ChunkPart(place, metadata.text(26), metadata.signed(29), chunks, metadata, data), 1
-        found = [it for it in _messages(ledger, entry, metadata, data, count) if left >> it.place.within & 1]
-        return found, (left & (1 << count) - 1).bit_count()
+        found = [it for it in _messages(ledger, entry, metadata, data, count, left) if left >> it.place.within & 1]
+        return found, left.bit_count()
     except PulsarWireError:
-        return [PulsarMessage(MessagePlace(ledger, entry), None, None, -1, None)], 1
+        permits = sum(word.bit_count() for word in words) if words else count  # as the broker counts it
+        return [PulsarMessage(MessagePlace(ledger, entry), None, None, -1, None)], min(permits, (1 << 31) - 1)
 
 
-def _messages(ledger: int, entry: int, metadata: Fields, data: bytes, count: int) -> Iterator[PulsarMessage]:
+def _messages(ledger: int, entry: int, metadata: Fields, data: bytes, count: int, left: int) -> Iterator[PulsarMessage]:
     published = metadata.number(3)
     found: list[PulsarMessage] = []
     if 11 not in metadata.found:
@@ -110,8 +112,9 @@ def _messages(ledger: int, entry: int, metadata: Fields, data: bytes, count: int
             place = MessagePlace(ledger, entry, index, count)
             found.append(PulsarMessage(place, key, content_or_null, published, _properties(single, 1)))
     except PulsarWireError:
-        # None of them: which are whole cannot be told. One stands for all, at the end of the entry.
-        found = [PulsarMessage(MessagePlace(ledger, entry, count - 1, count), None, None, published, None)]
+        # None of them: which are whole cannot be told. One stands for all, at the last that is not acknowledged.
+        last = max(0, left.bit_length() - 1)
+        found = [PulsarMessage(MessagePlace(ledger, entry, last, last + 1), None, None, published, None)]
     yield from found
 
 

@@ -84,8 +84,8 @@ class PulsarProducer:
                 ),
                 what=f"producing to {topic}",
             )
-        except BaseException:
-            self._connection.forget(self._number, is_producer=True)
+        except BaseException:  # the broker may have it, or make it yet: nobody else would get the name
+            self.close(0.0)
             raise
         self.name = told.text(2)
         self.last_sequence = told.signed(3, -1)  # of this name; -1 if the broker keeps none

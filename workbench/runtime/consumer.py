@@ -20,7 +20,7 @@ from workbench.runtime.committer import Committer
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.decoding import Decoding
 from workbench.runtime.delay import DelayQueue
-from workbench.runtime.draining import begin_drain, with_former
+from workbench.runtime.draining import begin_drain, has_drained, not_drained, with_former
 from workbench.runtime.event import RECORD_BYTES, UNDECODABLE, Decoder, Event, Record, TopicPartition, headers_bytes
 from workbench.runtime.flow import Flow, HeldBytes
 from workbench.runtime.identity import LogIdentity, TopicIds, let_go
@@ -372,13 +372,28 @@ class ConsumerThread:
         """See `AssignmentListener`."""
         self._resets.append(Reached(partition, offset, lost, is_reset=True))
 
+    def on_leaving(self, partitions: Sequence[TopicPartition]) -> None:
+        """See `AssignmentListener`."""
+        for state in with_former(self.partitions, partitions):
+            if not state.draining:
+                is_former = state is not self.partitions.get(state.partition)
+                begin_drain(state, self._processors, collect=self._collect_completions, is_former=is_former)
+                state.drain_by = self._clock() + self._config.rebalance_drain_seconds
+
+    def has_left(self, partition: TopicPartition) -> bool:
+        """See `AssignmentListener`."""
+        states = with_former(self.partitions, [partition])
+        return all(has_drained(it) or self._clock() >= it.drain_by for it in states)
+
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """See `AssignmentListener`: finish events in flight, commit, then release the partitions."""
+        self.on_leaving(partitions)
         states = with_former(self.partitions, partitions)
-        for state in states:
-            is_former = state is not self.partitions.get(state.partition)
-            begin_drain(state, self._processors, collect=self._collect_completions, is_former=is_former)
-        self._drain(states, self._config.rebalance_drain_seconds)
+        self._collect_completions()
+        if late := not_drained(states, clock=self._clock, step=self._drain_step):
+            _log.warning(
+                "%s: events of %s did not finish within %g s; the next owner handles them again, and what was finished after them",
+                self.member, ", ".join(late), self._config.rebalance_drain_seconds)  # fmt: skip
         self._committer.commit_now(
             self.partitions[partition] for partition in partitions if partition in self.partitions
         )
@@ -395,27 +410,12 @@ class ConsumerThread:
         self._committer.lose(self.partitions[it] for it in partitions if it in self.partitions)
         self._let_go(with_former(self.partitions, partitions))
 
-    def _drain(self, states: Sequence[PartitionState], seconds: float) -> None:
-        """Wait until every event up to each partition's bound is finished and its dead letter is delivered."""
-        deadline = self._clock() + seconds
-        while True:
-            self._collect_completions()
-            late = [state for state in states if not state.watch.may_commit(state.drain_until + 1)]
-            if not late:
-                return
-            if self._clock() >= deadline:
-                where = ", ".join(f"{topic}-{number}" for topic, number in sorted({state.partition for state in late}))
-                _log.warning(
-                    "%s: events of %s did not finish within %g s; the next owner handles them again, and what was finished after them",
-                    self.member,
-                    where,
-                    seconds,
-                )
-                return
-            self._placing.go_on()
-            for pool in self._processors:
-                pool.check_timeouts()
-            self._sleep(_DRAIN_STEP_SECONDS)
+    def _drain_step(self) -> None:
+        self._placing.go_on()
+        for pool in self._processors:
+            pool.check_timeouts()
+        self._sleep(_DRAIN_STEP_SECONDS)
+        self._collect_completions()
 
     def _let_go(self, states: Sequence[PartitionState]) -> None:
         # librdkafka keeps a pause beyond the assignment: after a reassignment nothing would resume the partition.

@@ -37,3 +37,17 @@ def begin_drain(state: PartitionState, processors: Processors, *, collect: Calla
         state.drain_until = max(*mine, state.tracker.highest_finished, state.given_up_until, state.gone_until, -1)
         if is_former and state.position is not None:
             state.drain_until = state.position - 1
+
+
+def has_drained(state: PartitionState) -> bool:
+    """Whether every event up to the bound is finished, and its dead letter delivered."""
+    return state.watch.may_commit(state.drain_until + 1)
+
+
+def not_drained(states: Sequence[PartitionState], *, clock: Callable[[], float], step: Callable[[], None]) -> list[str]:
+    """Wait until all have drained, or had their time; names of those that have not."""
+    while late := [state for state in states if not has_drained(state)]:
+        if clock() >= max(state.drain_by for state in late):
+            return [f"{topic}-{number}" for topic, number in sorted({state.partition for state in late})]
+        step()
+    return []

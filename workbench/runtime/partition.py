@@ -66,6 +66,7 @@ class PartitionState:
     # During a revocation, events up to `drain_until` are still started; `gate` is held while that bound is computed.
     draining: bool = False
     drain_until: int = -1
+    drain_by: float = 0.0  # by the consumer thread's clock: when it is let go, whatever is in flight
     # The highest dead-lettered offset: its handler has ended, and its dead letter may still be in flight.
     given_up_until: int = -1
     # The highest offset that was gone before it was read: what was read below it exists nowhere else.

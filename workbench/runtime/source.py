@@ -32,6 +32,12 @@ class AssignmentListener(Protocol):
         all records that `poll` returns now or has returned.
         """
 
+    def on_leaving(self, partitions: Sequence[TopicPartition]) -> None:
+        """Partitions will be revoked when they have left: nothing more of them is started. Sources that can wait call it first."""
+
+    def has_left(self, partition: TopicPartition) -> bool:
+        """Whether a partition that leaves has ended what was in flight, or had its time for that."""
+
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Partitions are being revoked; a commit is still possible."""
 

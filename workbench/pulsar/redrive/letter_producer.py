@@ -1,7 +1,8 @@
 """The producer of a redrive on Pulsar, and where its progress is.
 
-Pulsar's transactions are off by default, so records and progress do not take effect together. Instead a run that continues reads the
-targets from where they ended when the plan was made: what is there with the plan's name and the letter's is not sent again. Only what
+Pulsar's transactions are off by default, so records and progress do not take effect together. Instead every run reads the targets from
+where they ended when the plan was made: what is there with the plan's name and the letter's is not sent again, whatever became of the
+progress (a subscription without consumers may expire). Only what
 an earlier run had on its way and the broker had not stored by then could come twice: at most `MOST_ON_THE_WAY`.
 """
 
@@ -26,7 +27,7 @@ from workbench.queues.position import unpacked
 from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Headers, Letter
 from workbench.redrive.marks import Mark, PlanProgress
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.ports import NO_MARKS, LettersRefusedError, Marks, Positions
+from workbench.redrive.ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions
 
 MOST_ON_THE_WAY = 100  # messages without a receipt
 _CLAIM = "workbench-redrive-claim"  # name of a producer that sends nothing: a broker has one of a name on a topic
@@ -47,7 +48,7 @@ class PulsarSink:
         self._producers: dict[tuple[str, int], PulsarProducer] = {}
         self._claimed: PulsarProducer | None = None
         self._ends = {it.topic: it.ends for it in plan.targets}
-        self._there: set[str] | None = None  # letters that an earlier run has produced
+        self._there: set[str] | None = None  # letters that were produced; None: not read yet
         self._line: list[_Outgoing] = []
         self._round = 0
 
@@ -108,7 +109,6 @@ class PulsarSink:
             if missing:
                 check()
                 self._write({number: positions[number] for number in missing}, ordered, marks, makes=True)
-            self._there = self._there or set() if not before.positions else None
             return self.progress()
         finally:
             lock.close()
@@ -155,8 +155,15 @@ class PulsarSink:
         line, self._line = self._line, []
         wanted = [it for it in line if it[2] not in (self._there or ())]
         for at in range(0, len(wanted), MOST_ON_THE_WAY):
+            self._check_claim()
             self._send_some(wanted[at : at + MOST_ON_THE_WAY])
+        self._check_claim()
         self._write(positions, ordered, marks, makes=True)
+
+    def _check_claim(self) -> None:
+        """What this run knows of the targets and of the progress holds only as long as no other run could be let in."""
+        if self._claimed is None or not self._claimed.is_open:
+            raise FencedError("the broker has closed the producer that keeps other runs out")
 
     def _send_some(self, some: Sequence[_Outgoing]) -> None:
         receipts: list[tuple[str, Future[MessagePlace]]] = []

@@ -89,6 +89,7 @@ class PulsarSource:
         while True:
             self._wake.clear()
             self._take_in()
+            self._give_up()
             self._take_over()
             if self._keeper is not None and self._keeper.failure is not None:
                 raise self._keeper.failure
@@ -125,11 +126,25 @@ class PulsarSource:
             except PulsarWireError as error:
                 raise SourceUnreachableError(f"A message of {seat.name} cannot be placed: {error}.") from None
         elif command.body.number(2):
+            if seat.is_leaving:
+                self._revoke(seat)  # what comes from here on is of its next turn
+            seat.is_standby = False
             if seat.held is None:
                 drained = self.config.rebalance_drain_seconds + _HAND_OVER_SECONDS
                 seat.takes_over_at = min(seat.takes_over_at, monotonic() + drained)
         else:
-            self._revoke(seat)
+            seat.is_standby, seat.takes_over_at, seat.told = True, inf, None
+            if seat.held is None:
+                seat.begin_again()
+            else:
+                seat.is_leaving = True
+                self._listener.on_leaving([seat.partition])
+
+    def _give_up(self) -> None:
+        """Let go of what has ended its work. It ends beside that of other partitions: their next members wait no longer for it."""
+        for seat in self._seats:
+            if seat.is_leaving and self._listener.has_left(seat.partition):
+                self._revoke(seat)
 
     def _take_over(self) -> None:
         """Assign what the former member has had its time for."""
@@ -137,8 +152,8 @@ class PulsarSource:
             if monotonic() < seat.takes_over_at or seat.joined is None or seat.joined.is_over:
                 continue
             try:
-                if seat.told is None:
-                    seat.told = seat.joined.ask_last()
+                if seat.told is None or monotonic() > seat.told_by:
+                    seat.told, seat.told_by = seat.joined.ask_last(), monotonic() + self._access.seconds
                 if not seat.told.done():
                     continue
                 seat.begin_behind(checked_answer(seat.told.result(0), what="the position"))
@@ -173,7 +188,7 @@ class PulsarSource:
         self._release(seat)
 
     def _release(self, seat: Seat) -> None:
-        seat.held = None
+        seat.held, seat.is_leaving = None, False
         seat.takes_over_at, seat.told = inf, None
         seat.begin_again()
         seat.paused = False
@@ -187,14 +202,16 @@ class PulsarSource:
         found: list[Record] = []
         share = _BYTES_HERE / max(1, len(seats))
         self._turn += 1
+        now = monotonic()
         for at in range(len(seats)):
             seat = seats[(at + self._turn) % len(seats)]
-            if seat.held is not None and not seat.paused:
+            seat.go_on(now)
+            if seat.held is not None and not seat.paused and not seat.is_leaving:
                 take = min(most - len(found), len(seat.waiting))
                 found += [seat.waiting.popleft() for _ in range(take)]
             if seat.joined is not None:
                 try:
-                    seat.grant(bytes_here=share)
+                    seat.grant(now, bytes_here=share)
                 except SourceUnreachableError:
                     continue  # its end is on its way
         return found

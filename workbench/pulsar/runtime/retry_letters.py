@@ -27,6 +27,7 @@ _IDLE_SECONDS = 0.02
 _AGAIN_SECONDS, _AGAIN_MOST_SECONDS = 1.0, 30.0  # back-off after a refusal; doubles, so that an outage causes no storm
 _RECEIPT_SECONDS = 10.0
 _AT_ONCE = 100
+_LEFT_OUT = ("wb_left_out", "value,key,headers")  # such a letter is not redriven
 _MOST_CODE = 200  # letters; a code may come from outside (from a service)
 
 
@@ -128,8 +129,8 @@ class PulsarLetterWriter:
         )
         try:
             former = [(name, (value or b"").decode(errors="replace")) for name, value in record.headers or ()]
-        except ValueError:  # they cannot be read
-            former = []
+        except ValueError:  # the message cannot be read: its letter must not pass for one of a message without a value
+            return OutgoingMessage(key=None, value=None, properties=(*own, _LEFT_OUT))
         names = {name for name, _ in own}
         properties = [*((name, value) for name, value in former if name not in names), *own]
         whole = OutgoingMessage(
@@ -137,9 +138,8 @@ class PulsarLetterWriter:
         )
         if producer.fits(whole):
             return whole
-        size = str(len(record.value or b""))
-        left_out = (*own, ("wb_left_out", "value,key,headers"), ("wb_value_bytes", size))
-        return OutgoingMessage(key=None, value=None, properties=left_out)
+        size = ("wb_value_bytes", str(len(record.value or b"")))
+        return OutgoingMessage(key=None, value=None, properties=(*own, _LEFT_OUT, size))
 
     def close(self, seconds: float) -> None:
         """See `LetterWriter`."""

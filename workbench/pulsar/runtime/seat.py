@@ -10,6 +10,7 @@ import itertools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -32,9 +33,8 @@ from workbench.runtime.event import Record, TopicPartition, UnreadableHeaders
 _NUMBERS = itertools.count(1)  # of consumers, in this process
 _CUMULATIVE = 1
 _EARLIEST = 1
-_CHUNKED_SECONDS = (
-    60.0  # a message whose producer has sent no further chunk for so long was never published; as of Java's client
-)
+# A message whose producer has sent no further chunk for so long was never published; as of Java's client.
+_CHUNKED_SECONDS = 60.0
 _FIRST_GUESS_BYTES = 1000.0
 _MEAN_WEIGHT = 0.1
 _MOST_PERMITS = 1000  # as of Pulsar's clients (receiverQueueSize)
@@ -64,6 +64,14 @@ class Link:
         """
         return self.connection.ask(CommandKind.GET_LAST_MESSAGE_ID, self._number, what=what)
 
+    def close(self) -> Future[Command]:
+        """Close it at the broker.
+
+        Raises:
+            SourceUnreachableError: if the connection has ended.
+        """
+        return self.connection.begin(CommandKind.CLOSE_CONSUMER, self._number)
+
     def _number(self, request: int) -> bytes:
         return wire_field(1, self.number) + wire_field(2, request)
 
@@ -71,6 +79,21 @@ class Link:
 # What comes for a link: a command, what `Link.last` told when it had subscribed, or None at its end.
 Occurrence = tuple["Seat", Link, Command | Fields | None, str]
 CAME, JOINED, ENDED = "came", "joined", "ended"
+
+
+@dataclass(slots=True, eq=False)
+class _Chunked:
+    """A message of which chunks have come, at the place of the first."""
+
+    first: ChunkPart
+    since: float  # when the last one came, monotonic
+    published_ms: int  # of the last one
+    parts: list[bytes] = field(default_factory=list)
+    is_sent_anew: bool = False  # the producer has begun again: this one is never whole
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.parts) == self.first.of
 
 
 @dataclass(slots=True, eq=False)
@@ -83,9 +106,13 @@ class Seat:
     # Of the member's thread, from here on. `held` is the link whose partition is assigned; None: it is not.
     joined: Link | None = None
     held: Link | None = None
+    is_leaving: bool = False  # another consumer is active, and what is in flight of this assignment ends
     acknowledged: int | None = None  # offset behind everything that was acknowledged when it was told last
     takes_over_at: float = inf  # when a consumer that has become active begins, monotonic
     told: Future[Command] | None = None  # what is acknowledged then
+    told_by: float = inf  # when that is asked again, monotonic
+    # The broker has said that another consumer is active: what it had on its way here, it sends again to who is active next.
+    is_standby: bool = False
     waiting: deque[Record] = field(default_factory=deque)
     paused: bool = False
     _granted: int = 0  # permits that the broker still has; it may send the rest of a batch without one
@@ -94,10 +121,11 @@ class Seat:
     _batches: OrderedDict[tuple[int, int], int] = field(
         default_factory=OrderedDict
     )  # sizes of entries that are not acknowledged
-    # A message in chunks, and what came since its first one: it waits, so that offsets rise.
-    _chunked: dict[str, list[bytes]] = field(default_factory=dict)
-    _behind_chunks: list[Record | ChunkPart] = field(default_factory=list)
-    _chunked_since: float = 0.0
+    # A message in chunks that is not whole, and what came behind its first one: it waits, so that offsets rise.
+    _line: deque[Record | _Chunked] = field(default_factory=deque)
+    _chunked: dict[str, _Chunked] = field(default_factory=dict)  # of the line, the last one of each name
+    _came_at: float = 0.0
+    _published_ms: int = 0  # of what came last
 
     def subscribe(
         self, connection: PulsarConnection, fields: Mapping[str, Any], tell: Callable[[Occurrence], None]
@@ -141,8 +169,11 @@ class Seat:
             )
             told = link.last(f"the last message of {self.name}")
         except BaseException:
+            # The broker may have it, or make it yet. It would be the active one as long as the connection lives, and nobody would read.
             link.is_over = True
             connection.forget(link.number)
+            with suppress(SourceUnreachableError):
+                link.close()
             raise
         self.link = link
         tell((self, link, told, JOINED))
@@ -155,6 +186,7 @@ class Seat:
         self.joined = link
         self.begin_again()
         self._granted = 0
+        self.is_standby = False
         self.begin_behind(told)
 
     def begin_behind(self, told: Fields) -> None:
@@ -164,8 +196,11 @@ class Seat:
         if mark is None or mark.signed(1) < 0 or mark.signed(2) < -1:
             return  # not told
         self.acknowledged = offset_behind(mark.signed(1), mark.signed(2))
+        self._next = max(self._next, self.acknowledged)  # the broker may have it on its way
         while self.waiting and self.waiting[0].offset < self.acknowledged:
             self.waiting.popleft()
+        while self._line and _offset(self._line[0]) < self.acknowledged:
+            self._line.popleft()
 
     def begin_again(self) -> None:
         """It is no longer active. When it is again, the broker begins behind what is acknowledged."""
@@ -177,25 +212,31 @@ class Seat:
         self.waiting.clear()
         self._batches.clear()
         self._chunked.clear()
-        self._behind_chunks.clear()
+        self._line.clear()
 
     def take_in(self, command: Command, now: float) -> None:
         """Put the messages of a command in line."""
         found, permits = read_entry(command.body, command.payload)
         self._granted -= permits
-        if self._behind_chunks and now - self._chunked_since > _CHUNKED_SECONDS:
-            self._release(whole=False)
+        if self.is_standby:
+            return
+        self._came_at = now
         if isinstance(found, ChunkPart):
             self._take_chunk(found, now)
-            return
-        for message in found:
-            record = self._record(message)
-            if record.offset < self._next:
-                continue  # it came already
-            self._next = record.offset + 1
-            self._mean_bytes += _MEAN_WEIGHT * (len(record.value or b"") - self._mean_bytes)
-            (self._behind_chunks if self._behind_chunks else self.waiting).append(record)
-            self._batches[message.place.ledger, message.place.entry] = message.place.of
+        else:
+            for message in found:
+                record = self._record(message)
+                if record.offset < self._next:
+                    continue  # it came already, or is acknowledged
+                self._next = record.offset + 1
+                self._came(len(record.value or b""), record.timestamp_ms)
+                (self._line if self._line else self.waiting).append(record)
+                self._batches[message.place.ledger, message.place.entry] = message.place.of
+        self.go_on(now)
+
+    def _came(self, size: int, published_ms: int) -> None:
+        self._mean_bytes += _MEAN_WEIGHT * (size - self._mean_bytes)
+        self._published_ms = published_ms
 
     def _record(self, message: PulsarMessage) -> Record:
         topic, number = self.partition
@@ -212,32 +253,53 @@ class Seat:
         if offset < self._next:
             return
         self._next = offset + 1
+        published_ms = chunk.metadata.number(3)
+        self._came(len(chunk.value), published_ms)
         if chunk.number == 0:
-            self._chunked[chunk.name] = []
-            self._behind_chunks.append(chunk)
+            if (former := self._chunked.get(chunk.name)) is not None:
+                former.is_sent_anew = True
+            self._chunked[chunk.name] = begun = _Chunked(chunk, now, published_ms)
+            self._line.append(begun)
             self._batches[chunk.place.ledger, chunk.place.entry] = 1
-            self._chunked_since = now
-        parts = self._chunked.get(chunk.name)
-        if parts is None or len(parts) != chunk.number:
+        found = self._chunked.get(chunk.name)
+        if found is None or len(found.parts) != chunk.number:
             return
-        parts.append(chunk.value)
-        self._chunked_since = now
-        if all(len(self._chunked[it.name]) == it.of for it in self._behind_chunks if isinstance(it, ChunkPart)):
-            self._release(whole=True)
+        found.parts.append(chunk.value)
+        found.since, found.published_ms = now, published_ms
+        if found.is_whole:
+            del self._chunked[chunk.name]
 
-    def _release(self, *, whole: bool) -> None:
-        """Put what has waited for chunks in line; with `whole`, all are there."""
-        for item in self._behind_chunks:
-            if isinstance(item, Record):
-                self.waiting.append(item)
-            elif whole or len(self._chunked[item.name]) == item.of:
+    def go_on(self, now: float) -> None:
+        """Take what has waited for chunks, up to the first message that is not whole.
+
+        One that can no longer become whole is a message that cannot be read, so that somebody sees it.
+        """
+        while self._line:
+            head = self._line[0]
+            if isinstance(head, Record):
+                self.waiting.append(head)
+            elif head.is_whole:
+                place, metadata = head.first.place, head.first.metadata
+                self.waiting.append(self._record(whole_message(place, metadata, b"".join(head.parts))))
+            elif self._is_given_up(head, now):
+                self._chunked.pop(head.first.name, None)
                 self.waiting.append(
-                    self._record(whole_message(item.place, item.metadata, b"".join(self._chunked[item.name])))
+                    self._record(PulsarMessage(head.first.place, None, None, head.published_ms, headers=None))
                 )
-        self._chunked.clear()
-        self._behind_chunks.clear()
+            elif not head.is_sent_anew:
+                return
+            self._line.popleft()
 
-    def grant(self, *, bytes_here: float) -> None:
+    def _is_given_up(self, message: _Chunked, now: float) -> bool:
+        """Time alone says nothing: the next chunk may wait at the broker while nothing is wanted here. So what came last must be
+        younger by as much, or the broker must have been free to send all the time.
+        """
+        if message.is_sent_anew or now - message.since <= _CHUNKED_SECONDS:
+            return False
+        is_passed = self._published_ms - message.published_ms > _CHUNKED_SECONDS * 1000
+        return is_passed or (self._granted > 0 and now - self._came_at > _CHUNKED_SECONDS)
+
+    def grant(self, now: float, *, bytes_here: float) -> None:
         """Let the broker send more if half of what may wait here is taken; so many bytes may.
 
         Raises:
@@ -250,6 +312,8 @@ class Seat:
         wanted = most - self._granted - len(self.waiting)
         if wanted * 2 > most:
             link.connection.send(frame(CommandKind.FLOW, wire_field(1, link.number), wire_field(2, wanted)))
+            if self._granted <= 0:
+                self._came_at = now  # it could send nothing before
             self._granted += wanted
 
     def acknowledge(self, offset: int) -> Future[Command]:
@@ -287,8 +351,10 @@ class Seat:
         link.is_over = True
         link.connection.forget(link.number)
         try:
-            link.connection.begin(
-                CommandKind.CLOSE_CONSUMER, lambda request: wire_field(1, link.number) + wire_field(2, request)
-            ).result(seconds)
+            link.close().result(seconds)
         except (SourceUnreachableError, TimeoutError):
             return
+
+
+def _offset(item: Record | _Chunked) -> int:
+    return item.offset if isinstance(item, Record) else offset_of(item.first.place)
