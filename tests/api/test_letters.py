@@ -28,6 +28,8 @@ EVIL = "<img src=x onerror=alert(1)>" + HOSTILE
 class Kafka:
     """`RedriveCluster` on a cluster in memory; what was produced can be read back from the source topic."""
 
+    promise: str | None = None
+
     def __init__(self, letters: list[Letter]) -> None:
         self.cluster = FakeCluster(letters)
         self.gateway = gateway_of(letters)

@@ -150,10 +150,10 @@ def test_the_fleet_has_one_row_for_a_cause_and_its_page_lists_whom_it_holds_up(o
     fleet.record(office.store, "prod", attributed(stormy(), [HOG]), every_seconds=300)
     person = Person(server.url)
     page = told(person.see("/", text=""))
-    rows = person.see("/").split("<h2>Subscriptions</h2>")[1].count("<tr>") - 1
+    rows = person.see("/").split("<h2>Groups on topics</h2>")[1].count("<tr>") - 1
     assert rows == 2, "the cause, and who is slow by himself"
-    assert "stands for 501 subscriptions" in page and "alone" in page
-    assert "336 lagging" in page and "166 cannot tell" in page, "the counts are of subscriptions"
+    assert "stands for 501 groups" in page and "alone" in page
+    assert "336 lagging" in page and "166 cannot tell" in page, "the counts are of groups on topics"
     assert 'held up by <a href="/incidents/' in person.see("/", text="g17")
     listed = told(person.see("/", cluster="prod", cause=HOG.key))
     assert "1 to 100 of 501" in listed and "kafka-configs.sh --alter" in listed and "alone" not in listed

@@ -65,10 +65,12 @@ class KafkaObserver:
         name, held = self._cluster.name, held_by(views)
         read, measured = read_partitions(series), ends_in(series)
         topics = _topics(self._kafka, {topic for _, topic, _ in read})
-        read |= {it for it in without_owner(held, topics) if (it[0], it[1]) in {known[:2] for known in read}}
+        of_groups = {it[:2] for it in read}
+        left_out = {it for it in without_owner(held, topics) if it[:2] in of_groups} - read
+        read |= left_out
         parts = {(topic, part) for _, topic, part in read}
         found = [assigned_samples(held, read, name, at), *_of_logs(self._kafka, parts, topics, name, at)]
-        if unknown := sorted(parts - measured):
+        if unknown := sorted({(topic, part) for _, topic, part in left_out} - measured):
             found.append(self._ends(unknown, at, incomplete))
         try:
             if stable := self._kafka.last_stable(standing(series), incomplete):

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.series import FloatArray, Series, highest, series_of, total
-from workbench.humanize import clock, counted, duration, groups_on_topics, one_line, percent, printable, rate
+from workbench.humanize import clock, counted, duration, groups_on_topics, one_line, percent, plural, printable, rate
 from workbench.queues.kinds import PULSAR
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
@@ -48,7 +48,9 @@ def show(console: SafeConsole, result: Triage, samples: pa.Table, *, most: int =
     if len(result.findings) == 1 and healthy:
         console.print(detail(healthy[0], samples, result.window, pictures=pictures))
     elif healthy:
-        console.print(_overview(healthy, f"{groups_on_topics(len(healthy))} healthy"))
+        entries = all(it.lag_entries is not None for it in healthy)  # a Pulsar's
+        what = plural(len(healthy), "subscription") if entries else groups_on_topics(len(healthy))
+        console.print(_overview(healthy, f"{what} healthy"))
     for group in result.not_judged:
         console.line_of(f" {group.group}: {group.headline}", STATE_STYLE[State.CANNOT_TELL])
     for text in result.sources:
