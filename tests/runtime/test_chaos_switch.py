@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 import time
 import urllib.request
@@ -42,16 +43,15 @@ class Service:
         assert producer.flush(30) == 0
 
     def start(self, group: str, *, replays: bool) -> process.Child:
-        port = process.free_port()
         config = self._folder / f"{self.name}-{group}.toml"
         begin = f"start_at = {self._since.isoformat()}\n" if replays else ""
         config.write_text(
             f'[runtime]\nbootstrap = "{self._lab.bootstrap}"\ngroup = "{self.name}-{group}"\ntopics = ["{self.name}"]\n{begin}'
-            f'client_id = "{self.name}"\nmetrics_port = {port}\nadmin_token = "{TOKEN}"\ncommit_interval_seconds = 0.1\n'
+            f'client_id = "{self.name}"\nmetrics_port = 0\nadmin_token = "{TOKEN}"\ncommit_interval_seconds = 0.1\n'
             "[runtime.default_processor]\nthreads = 2\nqueue_capacity = 20\n"
             '[runtime.kafka]\n"session.timeout.ms" = 6000\n"heartbeat.interval.ms" = 500\n'
         )
-        self._port = port
+        self._told = self._folder / f"{self.name}-{group}.log"
         return process.start(
             f"{self.name}-{group}",
             [Path(sys.executable).with_name("workbench"), "runtime", "run", config, "tests.runtime.chaos.ledger"],
@@ -59,17 +59,25 @@ class Service:
             env={"LEDGER": str(self._ledger), "PYTHONPATH": str(ROOT)},
         )
 
+    @property
+    def _url(self) -> str:
+        """Of its admin API, on the port that it has found free."""
+        told = re.search(r"http://127\.0\.0\.1:\d+", self._told.read_text() if self._told.exists() else "")
+        if told is None:
+            raise OSError("it has not said where it is")
+        return told.group()
+
     def switch(self, group: str) -> None:
         order = json.dumps({"group": f"{self.name}-{group}", "since": self._since.isoformat()}).encode()
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self._port}/replay", data=order, headers={"Authorization": f"Bearer {TOKEN}"}
+            f"{self._url}/replay", data=order, headers={"Authorization": f"Bearer {TOKEN}"}
         )
         with urllib.request.urlopen(request, timeout=10) as answer:
             assert answer.status == 202
 
     def is_up(self) -> bool:
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5).close()
+            urllib.request.urlopen(f"{self._url}/metrics", timeout=5).close()
         except OSError:
             return False
         return True
