@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from workbench.settings import Cluster
 
 _MOST_FOUND = 1_000
-MUCH_ROWS = 200_000
+_MUCH_ROWS = 200_000
 _PARTS = "64"  # tasks of a shuffle: 35 million rows of a day's windows pass in pieces that fit into memory
 
 
-def session_for_audits(*, much: bool = True) -> SparkSession:
-    """A Spark session for millions of rows beside that of triages, or that of triages itself.
+def session_for_audits(rows: int | None = None) -> SparkSession:
+    """A Spark session for millions of rows beside that of triages, or for few that of triages itself.
 
     Args:
-        much: whether so many are to be expected. 3.4 million rows took 48 s without the second compiler and 41 s with it; an hour of
-            two layers 14 and 24 s of processor time.
+        rows: how many are to be expected; None: not known. 3.4 million took 48 s without the second compiler and 41 s with it; an hour
+            of two layers 14 and 24 s of processor time.
     """
     from workbench.api.measure import session_for_much_data
     from workbench.spark.session import session
 
-    if not much:
+    if rows is not None and rows <= _MUCH_ROWS:
         return session()
     spark = session_for_much_data()
     for key, value in {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": _PARTS}.items():

@@ -280,7 +280,7 @@ def audit(
     """
     from pyspark.sql import functions as f
 
-    from workbench.api.audit_records import MUCH_ROWS, session_for_audits
+    from workbench.api.audit_records import session_for_audits
     from workbench.audit.edges import StreamShape, edges
     from workbench.audit.frames import ROW_BYTES, bytes_of, read_rows
 
@@ -293,7 +293,7 @@ def audit(
     )
     if chosen.rows is not None:
         path = Path(chosen.rows)
-        found = read_rows(session_for_audits(much=bytes_of(path) > MUCH_ROWS * ROW_BYTES), path)
+        found = read_rows(session_for_audits(bytes_of(path) // ROW_BYTES), path)
     elif of_cluster is not None and chosen.topic is not None:
         margin = round(1000 * chosen.lateness.total_seconds())  # clocks of layers may differ
         found = _rows_of_topic(of_cluster, chosen.topic, None if since_ms is None else max(0, since_ms - margin))
@@ -366,12 +366,12 @@ def _checked(values: Mapping[str, Any]) -> AuditSettings:
 
 
 def _rows_of_topic(cluster: Cluster, topic: str, since_ms: int | None) -> DataFrame:
-    from workbench.api.audit_records import MUCH_ROWS, session_for_audits, whole_topic
+    from workbench.api.audit_records import session_for_audits, whole_topic
     from workbench.audit.frames import rows_of_values
     from workbench.queues.systems import system_of
 
     ranges = whole_topic(cluster, topic, since_ms=since_ms)
     counted = [stop - start for start, stop in ranges.values() if isinstance(start, int) and isinstance(stop, int)]
-    spark = session_for_audits(much=len(counted) < len(ranges) or sum(counted) > MUCH_ROWS)
+    spark = session_for_audits(sum(counted) if len(counted) == len(ranges) else None)
     values = system_of(cluster).read_records(spark, cluster, ranges, ["value"])
     return rows_of_values(values.where("value IS NOT NULL")).cache()  # read from the queue once
