@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import requests
 
 from tests.pulsar.pages import cluster
 from tests.waiting import wait_for
-from workbench.lab.pulsar import PulsarStandalone, start_pulsar
+from workbench.lab.pulsar import PulsarStandalone
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, parse_version
 from workbench.pulsar.config_file import read_configs
@@ -30,24 +29,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 SINGLE, PARTS, QUIET = "public/default/single", "public/default/parts", "public/default/quiet"
-
-
-@pytest.fixture(scope="module")
-def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarStandalone]:
-    """A Pulsar of this module's own."""
-    running = start_pulsar(tmp_path_factory.mktemp("pulsar") / "pulsar")
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="module")
-def client(standalone: PulsarStandalone) -> Iterator[pulsar.Client]:
-    """A client that says only errors."""
-    import pulsar
-
-    made = pulsar.Client(standalone.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ import requests
 
 from tests.waiting import wait_for
 from workbench.api.letters import apply_redrive, plan_redrive
-from workbench.lab.pulsar import PulsarStandalone, start_pulsar
+from workbench.lab.pulsar import PulsarStandalone
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.connection import PulsarConnection
 from workbench.pulsar.producer import PulsarProducer
@@ -38,23 +37,11 @@ LETTERS = f"{ORDERS}-billing-DLQ"
 
 
 @pytest.fixture(scope="module")
-def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarStandalone]:
-    """A Pulsar of this module's own."""
-    running = start_pulsar(tmp_path_factory.mktemp("pulsar") / "pulsar")
-    url = f"{running.admin_url}/admin/v2/persistent/{ORDERS}/partitions"
+def standalone(standalone: PulsarStandalone) -> PulsarStandalone:
+    """With the topic of the orders."""
+    url = f"{standalone.admin_url}/admin/v2/persistent/{ORDERS}/partitions"
     assert requests.put(url, json=PARTITIONS, timeout=30).status_code < 300
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="module")
-def client(standalone: PulsarStandalone) -> Iterator[pulsar.Client]:
-    """A client that says only errors."""
-    import pulsar
-
-    made = pulsar.Client(standalone.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    yield made
-    made.close()
+    return standalone
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from tests.lab.conftest import workbench
-from tests.pulsar.test_live import admin, client, standalone
+from tests.pulsar.test_live import admin
 from workbench.lab.pulsar import PulsarStandalone
-
-__all__ = ["client", "standalone"]  # fixtures
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

@@ -19,7 +19,7 @@ import requests
 
 from tests.waiting import wait_for
 from workbench.errors import SourceUnreachableError
-from workbench.lab.pulsar import PulsarStandalone, start_pulsar
+from workbench.lab.pulsar import PulsarStandalone
 from workbench.pulsar.commands import field
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
@@ -47,24 +47,6 @@ def handle(event):
     line = [event.key.decode(), int(event.payload), event.record.partition, event.record.offset, began, time.time(), os.getpid()]
     os.write(file, (json.dumps(line) + "\\n").encode())
 """
-
-
-@pytest.fixture(scope="module")
-def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarStandalone]:
-    """A Pulsar of this module's own."""
-    running = start_pulsar(tmp_path_factory.mktemp("pulsar") / "pulsar")
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="module")
-def client(standalone: PulsarStandalone) -> Iterator[pulsar.Client]:
-    """A client that says only errors."""
-    import pulsar
-
-    made = pulsar.Client(standalone.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    yield made
-    made.close()
 
 
 class Orders:

@@ -16,7 +16,7 @@ from workbench.api.look import exit_code
 from workbench.api.requests import Measurements
 from workbench.cli.triage import command
 from workbench.errors import ExitCode
-from workbench.lab.pulsar import PulsarStandalone, start_pulsar
+from workbench.lab.pulsar import PulsarStandalone
 from workbench.numbers import PAUSE_SECONDS
 from workbench.settings import Cluster, checked_cluster
 from workbench.thresholds import Thresholds
@@ -28,14 +28,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 OBJECTIVE_SECONDS = 20.0
 LIMITS = Thresholds(time_lag_objective_seconds=OBJECTIVE_SECONDS)
-
-
-@pytest.fixture(scope="module")
-def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarStandalone]:
-    """A Pulsar of this module's own."""
-    running = start_pulsar(tmp_path_factory.mktemp("pulsar") / "pulsar")
-    yield running
-    running.stop()
 
 
 @pytest.fixture(scope="module")
