@@ -47,12 +47,12 @@ def diagnosis(verdict: Verdict) -> str:
 def _step(number: int, node: Node, answer: Answer) -> str:
     numbers = []
     for it in node.measures:
-        text = f"`{it.signal}`: {it.unit}"
+        text = f"`{it.signal}` ({it.unit}"
         if it.threshold is not None:
             default = getattr(Thresholds(), it.threshold)
             of = f" × {it.times}" if it.times is not None else ""
-            text += f" (threshold `{it.threshold}`, default {significant(float(default))}{of})"
-        numbers.append(text)
+            text += f"; threshold `{it.threshold}`, default {significant(float(default))}{of}"
+        numbers.append(text + ")")
     return f"{number}. `{node.id}` {node.question} **{answer}**\n   Check {'; '.join(numbers)}."
 
 
