@@ -64,7 +64,7 @@ def health(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """Report on all subscriptions of a cluster, worst first: triage, error budget, capacity, and what could not be judged.
+    """Report on every group on a topic of a cluster, worst first: triage, error budget, capacity, and what could not be judged.
 
     Writes run.json (how it ended), result.json, report.html (one offline file) and executed.ipynb (for the audit). The same source
     and period give the same run. Exit codes: 0 all is well, 3 something lags, 4 evidence incomplete, 7 deadline, 8 kernel died.

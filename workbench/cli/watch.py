@@ -46,7 +46,7 @@ def command(
 
     You can analyse the recording at any time with `workbench triage --capture`.
 
-    --live records nothing: it shows subscriptions by lag, and keys triage, capture and open the runbook of the chosen group.
+    --live records nothing: it shows groups on topics by lag, and keys triage, capture and open the runbook of the chosen group.
     """
     if live:
         return _live(

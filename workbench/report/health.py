@@ -379,7 +379,7 @@ def overview(health: Health, *, most: int = 30) -> str:
         )
         for line in health.lines[:most]
     ]
-    head = ("state", "verdict", "time lag", "lag", "trend", "kind", "subscription")
+    head = ("state", "verdict", "time lag", "lag", "trend", "kind", "group ← topic")
     widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head) - 1)]
     text = [
         "  ".join([*(row[n].ljust(widths[n]) for n in range(len(widths))), row[-1]]).rstrip() for row in [head, *rows]
