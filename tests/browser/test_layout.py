@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +92,24 @@ def test_a_command_is_copied_by_keyboard_and_one_crosshair_crosses_all_charts(pa
     page.wait(
         "[...document.querySelectorAll('.plot')].slice(1).some((it) => it.querySelector('.hoverlayer .legend, .hoverlayer .hovertext'))"
     )
+
+
+def test_a_hover_tells_the_time_once_and_the_largest_first(page: Page, report: Path) -> None:
+    """Numbers are rounded and grouped as in the rest of the page."""
+    page.resize(1280, 900)
+    page.open(report.as_uri())
+    page.wait("document.querySelectorAll('.plot .main-svg').length >= 5")
+    page.run(
+        "(() => { window.lines = [...document.querySelectorAll('.plot')].find((it) => it.data.length >= 4); "
+        "const end = new Date(lines._fullLayout.xaxis.range[1] + 'Z').getTime(); "
+        "Plotly.Fx.hover(lines, { xval: end - 3000 }); })()"
+    )
+    page.wait("lines.querySelectorAll('.hoverlayer .legendtext').length >= 4")
+    shown = page.run("[...lines.querySelectorAll('.hoverlayer .legendtext')].map((it) => it.textContent)")
+    page.screenshot(PICTURES / "layout-hover.png")
+    values = [float(line.rpartition(" : ")[2].replace(",", "")) for line in shown]
+    assert values == sorted(values, reverse=True), shown
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", page.run("lines.querySelector('.hoverlayer .legendtitletext').textContent"))
 
 
 def test_the_charts_of_a_panel_survive_a_resize(page: Page, tmp_path: Path) -> None:

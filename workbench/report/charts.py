@@ -270,7 +270,7 @@ def chart_of(
             "x": times,
             "y": [_number(float(value)) for value in line.values],
             "line": {"color": COLOURS[n % _MAX_LINES], "dash": _DASHES[n % _MAX_LINES], "width": 2},
-            "hovertemplate": "%{x|%H:%M:%S}  %{y}<extra>%{fullData.name}</extra>",
+            "hovertemplate": f"%{{y:{'.1%' if percent_axis else ',.6~r'}}}<extra>%{{fullData.name}}</extra>",
         }
         for n, line in enumerate(lines)
     ]
@@ -328,6 +328,7 @@ def chart_of(
             "type": "date",
             "title": {"text": "time (UTC)"},
             "automargin": True,
+            "hoverformat": "%H:%M:%S",
             "showspikes": True,
             "spikemode": "across",
             "spikethickness": 1,
@@ -338,6 +339,7 @@ def chart_of(
         "shapes": shapes,
         "annotations": annotations,
         "hovermode": "x unified",
+        "hoversort": "value descending",
     }
     return Chart(id=chart_id, title=title, figure={"data": traces, "layout": layout})
 
