@@ -17,7 +17,7 @@ from workbench.kafka.gateway import KafkaGateway
 from workbench.replay.guard import Limits
 from workbench.replay.connect import counter_of, is_hash
 from workbench.kafka import wire as kafka_wire
-from workbench.queues import views as kafka_views
+from workbench.queues import snapshot_views as kafka_views
 from workbench.kafka.wire import Answer
 from workbench.chronicle.series import Story
 import workbench.kafka.gateway, workbench.kafka.wire, workbench.replay.guard, workbench.history.series

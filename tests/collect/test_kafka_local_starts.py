@@ -12,7 +12,7 @@ from tests.collect.wire_broker import WireBroker, int16, int32, int64
 from workbench.kafka.local_starts import local_starts as asked
 from workbench.kafka.local_starts import parse_starts, samples_of
 from workbench.kafka.wire import WireAnswer, WireError, array, text
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 
 LIST_OFFSETS = 2
 

@@ -14,7 +14,7 @@ from workbench.collect.capture import Capture, new_info, read_capture, write_cap
 from workbench.collect.scrape import Page, page_series
 from workbench.features.servers import OF_SERVERS, _at_most, counted, neighbourhood
 from workbench.profiles import load_profile
-from workbench.queues.views import GROUPS_SCHEMA
+from workbench.queues.snapshot_views import GROUPS_SCHEMA
 from workbench.samples import SampleBatch
 
 # What Kafka tells in another way, or has not.

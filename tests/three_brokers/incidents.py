@@ -25,7 +25,7 @@ from tests.lab.sharing import Sharing
 from tests.three_brokers.tiered import BROKERS, TieredLab, start_tiered
 from workbench import api
 from workbench.api.impact import ImpactResult
-from workbench.collect.record import Recorder
+from workbench.collect.recorder import Recorder
 from workbench.errors import WorkbenchError
 from workbench.lab.kafka import set_quota
 from workbench.lab.process import ending_on_signals

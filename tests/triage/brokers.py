@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.features.servers import Neighbourhood, neighbourhood
-from workbench.queues.views import GROUPS_SCHEMA, GroupView, Member, views_table
+from workbench.queues.snapshot_views import GROUPS_SCHEMA, GroupView, Member, views_table
 from workbench.samples import SampleBatch
 from workbench.window import Window
 

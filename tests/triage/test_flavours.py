@@ -20,8 +20,8 @@ from workbench.collect.capture import Capture, new_info
 from workbench.collect.scrape import Page, page_series
 from workbench.features.servers import OF_SERVERS, Neighbourhood, neighbourhood
 from workbench.profiles import MappingRule, Profile, load_profile
+from workbench.queues.snapshot_views import GROUPS_SCHEMA
 from workbench.queues.tools import tools_of
-from workbench.queues.views import GROUPS_SCHEMA
 from workbench.reference.flavours import FROM_KAFKA, lacking, of_brokers, offenders
 from workbench.samples import SampleBatch, concat_series, most_trusted
 from workbench.thresholds import Thresholds

@@ -27,8 +27,7 @@ from workbench.api.letters import (
     plan_redrive,
     verify_redrive,
 )
-from workbench.api.look import TriageResult, triage
-from workbench.api.measure import features, samples
+from workbench.api.measurements import features, samples
 from workbench.api.replays import (
     PlannedReplay,
     apply_replay,
@@ -42,6 +41,7 @@ from workbench.api.replays import (
 from workbench.api.reports import health
 from workbench.api.run_progress import Progress
 from workbench.api.snapshots import SnapshotResult, snapshot
+from workbench.api.triages import TriageResult, triage
 
 __all__ = [
     "AuditLedger",

@@ -2,7 +2,7 @@
 
     capture.json      cluster, window, source, profiles, thresholds, versions, checksums
     samples.parquet   the samples, `workbench.samples.SAMPLES_SCHEMA`
-    groups.parquet    groups, members and assignments, `workbench.queues.views.GROUPS_SCHEMA`
+    groups.parquet    groups, members and assignments, `workbench.queues.snapshot_views.GROUPS_SCHEMA`
     events.jsonl      deploys, alerts and the like: one object with `ts`, `kind` and `text` a line
     answers.json.zz   only of a Pulsar: what its admin answered, instead of samples
 
@@ -33,9 +33,9 @@ from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, 
 from workbench.expectations import Expectations, GroupExpectation, GroupSettings, Recorded
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
 from workbench.humanize import first_line
-from workbench.inputs import first_problem, read_within
+from workbench.limited_reads import first_problem, read_within
 from workbench.queues.kinds import REDRIVE_PREFIX
-from workbench.queues.views import GROUPS_SCHEMA
+from workbench.queues.snapshot_views import GROUPS_SCHEMA
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds

@@ -16,7 +16,7 @@ from workbench.kafka.groups import NotListedError, own_security
 from workbench.kafka.leaders import places_of
 from workbench.kafka.login import logged_in
 from workbench.kafka.wire import Api, WireAnswer, WireError, array, text
-from workbench.queues.views import SOURCE, Partition
+from workbench.queues.snapshot_views import SOURCE, Partition
 from workbench.samples import SampleBatch
 
 _LIST_OFFSETS = Api("ListOffsets", 2, 8, 9)  # the first version that knows "earliest local": Kafka 3.6

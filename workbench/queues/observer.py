@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from workbench.queues.views import GroupView, ShareOffset, Snapshot
+from workbench.queues.snapshot_views import GroupView, ShareOffset, Snapshot
 from workbench.samples import SeriesTable
 
 
