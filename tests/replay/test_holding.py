@@ -134,6 +134,34 @@ def test_an_instance_that_does_not_answer_or_was_restarted_is_told_again(tmp_pat
     assert fleet.states["a"] == "running"
 
 
+def test_what_a_person_has_paused_stays_paused(tmp_path: Path) -> None:
+    """Of two instances, one was paused before the neighbour was late."""
+    fleet = Fleet(states={"a": "drained", "b": "running"})
+    held = holding(tmp_path, fleet)
+    held.look(seen(1.0))
+    held.look(seen(55.0))
+    assert set(fleet.states.values()) == {"drained"}
+    held.look(seen(1.0))
+    assert fleet.states == {"a": "drained", "b": "running"}
+
+
+def test_a_follower_that_was_ended_between_two_instances_releases_the_other(tmp_path: Path) -> None:
+    """The first one reads again; nobody may have heard of the second."""
+    fleet = Fleet()
+    held = holding(tmp_path, fleet)
+    held.look(seen(1.0))
+    held.look(seen(55.0))
+    fleet.dead.add("b")
+    assert held.look(seen(1.0)).is_held
+    assert fleet.states == {"a": "running", "b": "drained"}
+    fleet.dead.clear()
+    again = Holding(plan=held.plan, journal=held.journal, fleet=fleet)
+    report = again.look(seen(1.0))
+    assert fleet.states == {"a": "running", "b": "running"}
+    assert report.lines[0] == "Goes on, because payments is well within the objective again: 1 instance reads again."
+    assert not report.is_held and again.look(seen(1.0)).lines == ()
+
+
 def test_a_follower_that_was_ended_goes_on_where_it_was(tmp_path: Path) -> None:
     """Its instances are still held: the next one releases them."""
     fleet = Fleet()

@@ -117,15 +117,29 @@ class Holding:
     _well: set[str] = field(default_factory=set)
     _unknown: tuple[str, ...] = ()
     _freed: tuple[str, ...] = ()  # they are back, and some instance is not told yet
+    _paused: set[str] = field(
+        default_factory=set
+    )  # instances, by this and not by a person: only they are told to go on
 
     def __post_init__(self) -> None:
-        """Go on where an earlier follower of this plan was ended: its instances are still held."""
+        """Go on where an earlier follower of this plan was ended, perhaps between two instances."""
         entries, _ = self.journal.read()
-        own = [it for it in entries if it.plan == self.plan.hash and it.action in ("hold", "release")]
-        if self.fleet is not None and own and own[-1].action == "hold" and own[-1].detail:
-            with suppress(ValueError):  # the line may have been changed by hand
-                self.held_for = tuple(str(it) for it in json.loads(own[-1].detail))
-            self._well |= set(self.held_for)
+        own = [it for it in entries if it.plan == self.plan.hash and it.action in ("hold", "release") and it.target]
+        for it in own:
+            if it.action == "hold":  # begun is enough: it may have been told
+                self._paused.add(str(it.target))
+            elif it.outcome == "done":
+                self._paused.discard(str(it.target))
+        if self.fleet is None or not self._paused:
+            return
+        groups: tuple[str, ...] = ()
+        with suppress(ValueError, TypeError):  # the line may have been changed by hand
+            groups = tuple(str(it) for it in json.loads(own[-1].detail or "[]"))
+        if own[-1].action == "hold":
+            self.held_for = groups
+            self._well |= set(groups)
+        else:
+            self._freed = groups
 
     def look(self, seen: Beside) -> HoldReport:
         """Hold, release, or leave it.
@@ -153,7 +167,7 @@ class Holding:
             self._unknown = unknown
         return HoldReport(
             held_for=self.held_for,
-            is_held=self.fleet is not None and bool(self.held_for),
+            is_held=self.fleet is not None and bool(self._paused),
             unknown=unknown,
             lines=tuple(lines),
         )
@@ -189,12 +203,16 @@ class Holding:
     def _each(
         self, fleet: Pausable, action: Literal["hold", "release"], groups: Sequence[str]
     ) -> tuple[int, list[str]]:
-        """Hold or release every instance that is in the replay's group and does not do so yet; what does not answer is said."""
+        """Hold every instance in the replay's group that reads, or release those that were held; what does not answer is said."""
         done, problems = 0, []
         for instance in fleet.instances:
+            if action == "release" and instance not in self._paused:
+                continue
             try:
                 seen = fleet.status(instance)
                 if seen.group != self.plan.new_group or (seen.state in _HELD) is (action == "hold"):
+                    if action == "release":  # it reads already, or is in another group
+                        self._paused.discard(instance)
                     continue
                 note = partial(
                     self.journal.append,
@@ -208,7 +226,12 @@ class Holding:
                 note(phase="begin")
                 outcome = "failed"
                 try:
-                    (fleet.pause if action == "hold" else fleet.go_on)(instance)
+                    if action == "hold":
+                        self._paused.add(instance)
+                        fleet.pause(instance)
+                    else:
+                        fleet.go_on(instance)
+                        self._paused.discard(instance)
                     outcome, done = "done", done + 1
                 finally:
                     note(phase="end", outcome=outcome)
