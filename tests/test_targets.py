@@ -22,12 +22,13 @@ echo "$$" >"$ROOM/${!#}"
 case "${!#}" in
   right) echo "all is well" ;;
   wrong) echo "something is wrong"; exit 1 ;;
-  once|twice|many|died)
+  once|twice|many|module|died)
     for word in "$@"; do case "$word" in cache_dir=*) cache=${word#cache_dir=}/v/cache ;; esac; done
-    if [[ " $* " = *" --last-failed "* ]]; then [ "${!#}" = once ]; exit; fi
+    if [[ " $* " = *" --last-failed "* ]]; then case "${!#}" in once|module) exit 0 ;; *) exit 1 ;; esac; fi
     [ -e "$cache" ] && exit 9
     mkdir -p "$cache"
-    printf '  "a.py::%s": true,\\n' $([ "${!#}" = many ] && echo {1..9} || echo 1) >"$cache/lastfailed"
+    case "${!#}" in many) tests=$(printf '%s.py::1 ' {1..9}) ;; module) tests=$(printf 'a.py::%s ' {1..9}) ;; *) tests=a.py::1 ;; esac
+    printf '  "%s": true,\\n' $tests >"$cache/lastfailed"
     [ "${!#}" = died ] && exit 2 || exit 1 ;;
   long) trap 'sleep 0.2; touch "$ROOM/put-away"; exit 2' INT; while :; do sleep 0.05; done ;;
   meets*) for _ in {1..400}; do [ -e "$ROOM/meets-1" ] && [ -e "$ROOM/meets-2" ] && exit; sleep 0.05; done; exit 1 ;;
@@ -85,10 +86,10 @@ def room(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def side_by_side(room: Path, *parts: str) -> subprocess.Popen[str]:
+def side_by_side(room: Path, *parts: str, beside: str = "") -> subprocess.Popen[str]:
     """The script, begun."""
     words = [word for part in parts for word in (f"part-{part}", part)]
-    env = {**os.environ, "ROOM": str(room), "PYTEST": str(room / "part")}
+    env = {**os.environ, "ROOM": str(room), "PYTEST": str(room / "part"), "BESIDE": beside}
     command = [room / ".ci" / SCRIPT.name, "--durations=5", "--", *words]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
 
@@ -107,17 +108,28 @@ def test_one_part_that_fails_fails_all_and_everything_is_shown(room: Path, parts
     assert (room / "build" / "part-wrong.log").read_text() == "something is wrong\n"
 
 
-@pytest.mark.parametrize(("part", "code"), [("once", 0), ("twice", 1), ("many", 1), ("died", 1)])
+@pytest.mark.parametrize(("part", "code"), [("once", 0), ("module", 0), ("twice", 1), ("many", 1), ("died", 1)])
 def test_what_fails_once_is_run_again_alone_and_named(room: Path, part: str, code: int) -> None:
-    """Few tests, and only where nothing worse happened; what a former run left is not taken for this one's."""
+    """In few files (a fixture that fails takes all tests of one along), and only where nothing worse happened.
+
+    What a former run left is not taken for this one's.
+    """
     left = room / "build" / f"cache-part-{part}" / "v" / "cache"
     left.mkdir(parents=True)
     (left / "lastfailed").write_text('{"old.py::test": true}')
     shown, _ = (run := side_by_side(room, "right", part)).communicate(timeout=60)
     assert run.returncode == code
-    assert ("passed alone" in shown) == (part == "once")
-    assert ("once more, alone" in shown) == (part in ("once", "twice"))
-    assert ('"a.py::1": true' in shown) == (part == "once")
+    assert ("passed alone" in shown) == (part in ("once", "module"))
+    assert ("once more, alone" in shown) == (part in ("once", "module", "twice"))
+    assert ('"a.py::1": true' in shown) == (part in ("once", "module"))
+
+
+@pytest.mark.parametrize(("beside", "code"), [("right", 0), ("wrong", 1)])
+def test_what_runs_beside_the_parts_counts_and_is_shown(room: Path, beside: str, code: int) -> None:
+    """It is no part of the tests: it is not run again."""
+    shown, _ = (run := side_by_side(room, "right", beside=f"{room / 'part'} {beside}")).communicate(timeout=60)
+    assert run.returncode == code
+    assert ("something is wrong" in shown) == (code == 1) and "once more" not in shown
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
