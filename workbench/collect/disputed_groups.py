@@ -28,7 +28,7 @@ def contradicted(
     Args:
         units: what there is to compare of each unit.
         some: what to compare of all units at first; what contradicts there is looked at in full.
-        answer: the comparison (`agreement`) of one of these.
+        answer: the comparison (`source_agreement`) of one of these.
         besides: which source is late elsewhere ("first" or "second"), and may be so here.
     """
     unit_of = {item: unit for unit, items in units.items() for item in items}

@@ -138,7 +138,7 @@ def scrape(
     """Scrape all pages once: series, and what is missing.
 
     Args:
-        members: as for `join.with_groups`.
+        members: as for `source_join.with_groups`.
         wholes: of the profiles, if they are scraped again and again.
         topics: that are known to be there.
     """

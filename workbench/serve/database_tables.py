@@ -66,7 +66,7 @@ CREATE INDEX note_of ON note (incident, at);
 CREATE TABLE visit (hash TEXT PRIMARY KEY, csrf TEXT NOT NULL, until REAL NOT NULL, token TEXT NOT NULL);
 """
 # ending: why an incident was closed (`incidents`). truncated: alerts that Alertmanager left out of the same message. joined: the
-# incident's revision when a member began to concern people. advice: JSON. lead: raised by each take-over. telling: see `telling`;
+# incident's revision when a member began to concern people. advice: JSON. lead: raised by each take-over. telling: see `who_is_told`;
 # its lane is the incident whose messages tell it. had: verdicts of incidents, also without topic and group, to find earlier ones.
 _SECOND = """
 ALTER TABLE incident ADD COLUMN ending TEXT;
@@ -115,7 +115,7 @@ CREATE INDEX alert_firing ON alert (firing, cluster);
 CREATE INDEX alert_ended ON alert (ended);
 UPDATE telling SET revision = (SELECT revision FROM incident WHERE incident.id = telling.incident) WHERE state = 'named';
 """
-# detail: see `detail`, compressed.
+# detail: see `group_detail`, compressed.
 _FOURTH = """
 ALTER TABLE fleet ADD COLUMN detail BLOB;
 """
@@ -123,7 +123,7 @@ ALTER TABLE fleet ADD COLUMN detail BLOB;
 _FIFTH = """
 ALTER TABLE incident ADD COLUMN quiet_until REAL;
 """
-# origin: a cause on brokers as JSON (`origins`), of the row that stands for it. cause: of a subscription that one hits, its key.
+# origin: a cause on brokers as JSON (`broker_causes`), of the row that stands for it. cause: of a subscription that one hits, its key.
 _SIXTH = """
 ALTER TABLE member ADD COLUMN origin TEXT;
 ALTER TABLE fleet ADD COLUMN origin TEXT;

@@ -1,4 +1,4 @@
-"""Incidents: opened by verdicts about alerts, followed until they are over. What is told about them is decided in `telling`."""
+"""Incidents: opened by verdicts about alerts, followed until they are over. What is told about them is decided in `who_is_told`."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _TITLE_TEXT = 300
 _TEAMS_LINES = (_LINE_TEXT, 120, 60, 20)
 # Teams takes 28 KB ("Message size limit for Teams": learn.microsoft.com, limits-specifications-teams), and others add to it.
 _TEAMS_BYTES = 24_000
-_ENDS_SECONDS = 3600.0  # four times the pause after which `telling` repeats an alert
+_ENDS_SECONDS = 3600.0  # four times the pause after which `who_is_told` repeats an alert
 _TITLES = {
     "new": "{verdict}",
     "verdict": "{verdict} (before: {before})",

@@ -1,4 +1,4 @@
-"""The next step of one target about one incident: what is true of it, against what the target was told. Pure; `telling` applies it."""
+"""The next step of one target about one incident: what is true of it, against what it was told. Pure; `who_is_told` applies it."""
 
 from __future__ import annotations
 

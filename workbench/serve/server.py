@@ -181,7 +181,7 @@ def run(app: ASGIApp, worker: Worker | None, options: Options) -> None:
     config = configured(app, options, connections, lifespan="auto" if worker is None else "off")
     logging.getLogger("uvicorn.error").setLevel(
         logging.ERROR
-    )  # what peers do is told by `limits`, and not for each request
+    )  # what peers do is told by `request_limits`, and not for each request
     with bound(options, connections) as listener, _ending_in_order():
         if worker is not None:
             worker.start()

@@ -1,6 +1,6 @@
 """The sweep: triage of every subscription of a cluster in one Spark plan, from a store of landed samples.
 
-files → condensed, each once (`condense_store`) → summary → features → what is certainly healthy (`screen`)
+files → condensed, each once (`condense_store`) → summary → features → what is certainly healthy (`closer_look`)
 → the rest from its samples, as a triage does → a table; findings for the worst only
 
 A small fleet is judged from its samples at once: it takes hardly longer than one group.
