@@ -12,6 +12,7 @@ from workbench.history.handled import Handled, handled_by
 from workbench.history.partition import told
 from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.history.skips import explained, unread_beginnings
+from workbench.numbers import MOST
 from workbench.samples import SERIES_ORDER, SampleBatch
 
 LIMITS = Bounds(objective=120.0, commit_every=0.0, window_start=-900.0)
@@ -199,3 +200,47 @@ def test_a_new_group_skips_nothing() -> None:
     parts = {number: told(MeasuredPartition(**own), LIMITS) for number, own in lines.items()}
     unread_beginnings(parts, lines, LIMITS)
     assert not any(it.skip_new for it in parts.values())
+
+
+def stalled(rng: np.random.Generator) -> tuple[dict[int, dict[str, Track]], Handled]:
+    """A group that passes nothing unread: one of its members stands for a while, and reads what has waited at once."""
+    at = np.arange(-48.0, 0.0, 0.05)
+    number, members = int(rng.integers(2, 10)), int(rng.integers(1, 3))
+    rates, pace = rng.uniform(5, 60, number), rng.uniform(100, 1300)
+    begin, long, every = -rng.uniform(14, 38), rng.uniform(5, 20), rng.choice([0.5, 1.0, 5.0])
+    log = [np.floor(1000 + rate * (at + 48)) for rate in rates]
+    done = np.full((number, len(at)), 1000.0)
+    for step in range(1, len(at)):
+        room = np.full(members, 0.0 if begin < at[step] < begin + long else pace * 0.05)
+        room[1:] = pace * 0.05
+        for partition in range(number):
+            took = min(log[partition][step] - done[partition, step - 1], room[partition % members])
+            done[partition, step] = done[partition, step - 1] + took
+            room[partition % members] -= took
+    commits = np.searchsorted(at, np.floor((at + 48) / every) * every - 48, side="right") - 1
+    seen, counted = (np.arange(-48 + rng.uniform(0.05, 1), -0.05, 1.0) for _ in range(2))
+
+    def then(line: np.ndarray, when: np.ndarray) -> np.ndarray:
+        return line[np.searchsorted(at, when, side="right") - 1]
+
+    lines = {
+        partition: {
+            "committed": Track(seen, then(np.floor(done[partition])[commits], seen)),
+            "log_end": Track(seen, then(log[partition], seen)),
+        }
+        for partition in range(number)
+    }
+    return lines, Handled([Track(counted, then((done - 1000).sum(axis=0), counted))], 1.0)
+
+
+def test_what_was_handled_is_never_said_to_be_lost() -> None:
+    """Members that commit in lumps beside it, and clocks of two exporters: only what no handler can have counted is lost."""
+    rng, noted = np.random.default_rng(5), 0
+    limits = Bounds(objective=4.0, commit_every=0.0, window_start=-18.0)
+    for _ in range(60):
+        lines, handled = stalled(rng)
+        parts = {partition: told(MeasuredPartition(**own), limits) for partition, own in lines.items()}
+        noted += any(it.skipped is not None for it in parts.values())
+        explained(parts, lines, handled)
+        assert not [it for it in parts.values() if it.skip_read is not None and it.skip_read < MOST]
+    assert noted >= 20

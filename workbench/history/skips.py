@@ -132,20 +132,54 @@ def explained(
         after, spacing = _when(story, own), story.interval or _spacing(parts)
         # In the same sample, or in its neighbour: members commit at different moments.
         together = [
-            it for other, it in steps.items() if abs(_when(it, lines[other]["committed"]) - after) <= APART * spacing
+            other for other, it in steps.items() if abs(_when(it, lines[other]["committed"]) - after) <= APART * spacing
         ]
         # A first commit is no movement.
-        moved = sum(it.skipped or 0.0 for it in together if not it.skip_new)
-        total = sum(it.skipped or 0.0 for it in together)
+        moved = sum(steps[it].skipped or 0.0 for it in together if not steps[it].skip_new)
+        total = sum(steps[it].skipped or 0.0 for it in together)
         read, each = _read(story, own, after, counted, handled, total, moved)
-        # A filter, or handlers of whole batches: those that were passed may be of another kind than usually.
-        rarely = read is not None and each < MOST and read < MOST
-        # Not all counters have been measured since; those of a process that has just started have not been measured at all.
-        early = (read or 0.0) < MOST and handled.last < after + (1 - NOISE) * handled.every
-        near = MISSED * max(spacing, handled.every)
-        more = sum(value for at, value in handled.resumed if abs(at - after) <= near)
-        anew = read is not None and read < MOST <= read + more / max(each * total, 1.0)
-        story.skip_read = None if rarely or early or anew else read
+        if read is not None and read < MOST:
+            # What is lost is claimed from the most that the handlers can have counted; a filter, or handlers of whole batches, may
+            # not count those that were passed.
+            begin = min(_before(steps[it], lines[it]["committed"], spacing) for it in together)
+            until = max(_when(steps[it], lines[it]["committed"]) for it in together)
+            most = _read_at_most(begin, until, counted, handled, each, total, moved) if each >= MOST else None
+            read = most if most is not None and most < PART else None
+        story.skip_read = read
+
+
+def _before(story: PartitionHistory, committed: Track, spacing: float) -> float:
+    """When the commit that made a step was last seen before it."""
+    after = _when(story, committed)
+    jump = int(np.searchsorted(committed.at, after - 1e-6))
+    return float(committed.at[jump - 1]) if jump and not story.skip_new else after - spacing
+
+
+def _read_at_most(
+    begin: float, until: float, counted: list[Track], handled: Handled, each: float, passed: float, moved: float
+) -> float | None:
+    """Largest share of what was passed between two times that the handlers can account for; None if counters were not measured.
+
+    All that was committed meanwhile was handled by its end, and not long before its beginning: what of it no handler has counted
+    was passed unread, whoever passed it.
+    """
+    first = begin - max(until - begin, handled.every, COMMIT_SECONDS)
+    last = until + (1 - NOISE) * handled.every  # a counter may be told a period late
+    if any(first - handled.every <= at <= last + MISSED * handled.every for at, _ in handled.resumed):
+        return None  # what a process counted before it ended was not measured
+    most = 0.0
+    for line in handled.lines:
+        if line.at[-1] < first - handled.every:
+            continue
+        end = int(np.searchsorted(line.at, last))
+        if end == len(line):
+            return None
+        most += float(line.value[end] - line.value[max(0, int(np.searchsorted(line.at, first, side="right")) - 1)])
+    least = passed - moved
+    for line in counted:
+        inside = np.maximum.accumulate(line.value)[(line.at >= begin - 1e-6) & (line.at <= until + 1e-6)]
+        least += float(np.ptp(inside)) if len(inside) else 0.0
+    return max(0.0, 1 - (least - (1 + NOISE) * most / each) / passed)
 
 
 def _when(story: PartitionHistory, committed: Track) -> float:
@@ -181,7 +215,7 @@ def _read(
     # What is handled is committed some seconds later, and an exporter sees that later still.
     spacing = max(story.interval or 0.0, handled.every, COMMIT_SECONDS)
     jump = int(np.searchsorted(own.at, after - 1e-6))
-    before = float(own.at[jump - 1]) if jump and not story.skip_new else after - spacing
+    before = _before(story, own, spacing)
     stood = before
     if jump > 1 and not story.skip_new:
         moves = np.flatnonzero(np.diff(own.value[:jump]) != 0) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, MOST, PART, SKIP_RATE
+from workbench.numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, PART, SKIP_RATE
 from workbench.triage.facts import fact
 from workbench.triage.facts.processors import ProcessorFacts
 from workbench.triage.facts.unknown import (
@@ -67,9 +67,8 @@ class Events(ProcessorFacts):
         return told(p, "skip_read") is None and at_least(told(p, "skip_pace"), self.limits.skip_pace_ratio) is True
 
     def _is_unsure(self, p: PartitionFeatures) -> Known:
-        read = told(p, "skip_read")
-        if read is not None:
-            return PART <= read <= MOST
+        if told(p, "skip_read") is not None:
+            return False
         # Between two samples nobody knows how fast it can read: what it has shown before is all there is.
         faster = at_least(told(p, "skip_pace"), FAR)
         # Who was away for no longer than a deploy takes goes on where it was.
