@@ -70,10 +70,10 @@ class PulsarTools:
         """See `DispatchTools`."""
         return f"pulsar-admin topicPolicies get-persistence {_named(topic, WHOLE)}"
 
-    def set_persistence(self, topic: str, *, mark_delete_rate: float) -> str:
+    def set_persistence(self, topic: str) -> str:
         """See `DispatchTools`."""
         return (
-            f"pulsar-admin topicPolicies set-persistence {_named(topic, WHOLE)} -r {mark_delete_rate:g}"
+            f"pulsar-admin topicPolicies set-persistence {_named(topic, WHOLE)} -r 0.01"
             " -e ENSEMBLE -w WRITE_QUORUM -a ACK_QUORUM"
         )
 

@@ -187,8 +187,8 @@ class DispatchTools(Protocol):
     def show_persistence(self, topic: str) -> str:
         """How often positions of a topic's subscriptions may be written to storage."""
 
-    def set_persistence(self, topic: str, *, mark_delete_rate: float) -> str:
-        """Let the position of each subscription be written so many times a second."""
+    def set_persistence(self, topic: str) -> str:
+        """Let the position of each subscription be written once in 100 seconds."""
 
     def show_bookies(self) -> str:
         """The servers that store entries."""

@@ -138,7 +138,7 @@ def _fewer_writes(tools: DispatchTools, it: Known) -> list[Action]:
         Action(
             title="Write positions less often. After a crash of a broker, what was acknowledged since the last write is sent again:"
             " at 0.01 up to 100 s of it",
-            command=tools.set_persistence(it.part.topic, mark_delete_rate=0.01),
+            command=tools.set_persistence(it.part.topic),
             verify="persistLedgerSucceed hardly grows, and writes to bookies take some milliseconds",
         ),
     ]
