@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import count, counted, duration, listed, percent, printable, significant
-from workbench.numbers import APART, FLUSH_SECONDS, MOST, PART
+from workbench.numbers import APART, FLUSH_SECONDS, MOST, PART, PAUSE_SECONDS
 from workbench.queues.dispatch import DispatchTools
 from workbench.triage.finding import Action
 from workbench.triage.pulsar.known import Known
@@ -29,15 +29,21 @@ _CLIENT_STATS = (
 
 MISSES = DispatchQuestion(
     id="sent_again_from_bookies",
-    question="Is what is sent again read from bookies, because the cache has dropped it?",
+    question="After a restart of the consumers, is what is sent again read from bookies, because the cache has dropped it?",
     short="cache missed?",
     rules=(
         proof_of(
             "missed",
-            "much of what is sent was sent before, and was read from bookies again: the cache drops what was sent once",
+            "consumers had to connect again, and much of what is sent was sent before and is read from bookies again",
             Test("missed_again_share", ">=", PART),
+            Test("connected_seconds", "<=", PAUSE_SECONDS),
         ),
         says_no("nothing_sent", "nothing was sent between the looks", Test("sent_messages", "=", 0)),
+        says_no(
+            "stays",
+            "a consumer has been connected for longer than a start takes: it is sent again for another reason",
+            Test("connected_seconds", ">", PAUSE_SECONDS),
+        ),
         says_no("few_again", "little of what is sent was sent before", Test("resent_share", "<", PART)),
         says_no(
             "from_cache",
@@ -111,12 +117,12 @@ def _keep_cached(tools: DispatchTools, it: Known) -> list[Action]:
     part = it.part
     return [
         Action(
-            title="Find out why it is sent again: consumers that restart all at once, refuse messages, or do not acknowledge in time",
+            title="Find out why all consumers have connected anew: a deploy, crashes, or the autoscaler",
             command=tools.topic_stats(part.topic, part.partition),
             verify="you know it by connectedSince of the consumers and their logs",
         ),
         Action(
-            title="If they restart: restart them one after the other, each after the one before has acknowledged again",
+            title="Restart them one after the other, each after the one before has acknowledged again",
             verify="pulsar_storage_read_cache_misses_rate of the topic falls",
         ),
         Action(
