@@ -279,7 +279,8 @@ def make_all(at: Incidents) -> dict[str, str]:
         "dead": "dead_subscription", "blocked": "blocked_on_unacked", "blocked-each": "blocked_on_unacked", "hole": "ack_hole",
         "hole-in-one": "ack_hole", "slow": "no_permits", "slow-shared": "no_permits", "hangs": "no_permits", "hot-key": "no_permits",
         "keys": "key_shared_blocked", "throttled": "dispatch_throttled", "expiring": "expiring", "refused": "redelivering",
-        "restarts": "redelivery_cache_miss", "hot-key-hangs": "no_permits", "function": "ack_hole", "blocked-and-full": "no_permits", "delayed-first": "no_permits",
+        "restarts": "redelivery_cache_miss",
+        "hot-key-hangs": "no_permits", "function": "ack_hole", "blocked-and-full": "no_permits", "delayed-first": "no_permits",
         "delayed-unread": "cannot_tell", "compacted": "healthy",
         "delayed": "delayed_messages", "healthy": "healthy", "batches": "healthy", "some-refused": "healthy", "skew": "healthy",
     }  # fmt: skip
