@@ -259,6 +259,20 @@ def test_a_run_that_is_cut_off_at_any_message_repeats_none(
     assert all(numbers == sorted(numbers) for numbers in seen.values())
 
 
+def test_following_says_what_became_of_a_plan(folder: Path, letters: dict[str, str]) -> None:
+    """By the plan alone, from any machine: not begun, and discarded; what came since is counted in letters."""
+    plan = str(folder / "followed.json")
+    workbench(folder, "dlq", "plan", LETTERS, "--cluster", "mq", "--again", "--output", plan)
+    count = read_redrive_plan(Path(plan)).letters
+    assert count == len(letters)
+    follow = ("dlq", "follow", plan, "--once", "--json")
+    before = workbench(folder, *follow, code=7)
+    assert (before["begun"], before["produced"], before["new_letters"]) == (False, 0, 0)
+    workbench(folder, "dlq", "discard", plan, "--reason", "test data", "--confirm", f"{LETTERS} {count}")
+    after = workbench(folder, *follow, code=6)
+    assert (after["state"], after["produced"]) == ("discarded", 0)
+
+
 @pytest.fixture
 def few(folder: Path, client: pulsar.Client, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str, str]:
     """A plan of 20 letters, its hash, and the topic they go to."""
