@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from workbench.dispatcher_signals import OF_DISPATCHERS
+
 
 class Kind(StrEnum):
     """How the values of a signal behave over time."""
@@ -120,10 +122,6 @@ def _server(
     name: str, unit: str, help_text: str, *, kind: Kind = Kind.GAUGE, grain: Grain = Grain.SERVER
 ) -> tuple[str, Signal]:
     return _signal(name, unit, kind, grain, help_text)
-
-
-def _dispatcher(name: str, unit: str, help_text: str, *, kind: Kind = Kind.GAUGE) -> tuple[str, Signal]:
-    return _signal(name, unit, kind, Grain.DISPATCHER, help_text)
 
 
 SIGNALS: dict[str, Signal] = dict(
@@ -446,24 +444,6 @@ SIGNALS: dict[str, Signal] = dict(
             "Time of a broker's threads that one client id's requests take, 1 is one thread; measured where a request quota exists.",
             grain=Grain.SERVER_CLIENT,
         ),
-        _dispatcher(
-            "load_usage", "percent", "What a broker reports of its load, by resource: by it, topics are moved."
-        ),
-        _dispatcher(
-            "bundle_unloads", "bundles", "Bundles of topics that were unloaded for balance.", kind=Kind.COUNTER
-        ),
-        _dispatcher("entry_writes", "entries/s", "Entries that producers write to a broker, by its last average."),
-        _dispatcher(
-            "cache_misses", "entries/s", "Entries of a topic that its broker reads from bookies, by its last average."
-        ),
-        _dispatcher(
-            "acknowledgement_writes",
-            "writes",
-            "Times that the position of a subscription was written to bookies.",
-            kind=Kind.COUNTER,
-        ),
-        _dispatcher("store_write_time", "seconds", "Time that a broker's writes to bookies take.", kind=Kind.HISTOGRAM),
-        _dispatcher("quarantines", "times", "Times that a broker put a bookie into quarantine.", kind=Kind.COUNTER),
-        _dispatcher("bookie_writes", "bytes", "Bytes that were written to a bookie.", kind=Kind.COUNTER),
+        *(_signal(name, unit, Kind(kind), Grain.DISPATCHER, text) for name, unit, kind, text in OF_DISPATCHERS),
     )
 )
