@@ -12,8 +12,8 @@ import pytest
 from workbench.collect.columnar import Matrix
 from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.selectors import to_promql
-from workbench.errors import ConfigError
 from workbench.dispatcher_signals import OF_DISPATCHERS
+from workbench.errors import ConfigError
 from workbench.features.servers import OF_SERVERS
 from workbench.profiles import Profile, Quality, load_profile, parse_profile, profile_names
 from workbench.samples import LABEL_COLUMNS
