@@ -12,6 +12,7 @@ import pytest
 from workbench.collect.matrix_parser import Matrix
 from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.selectors import to_promql
+from workbench.dispatcher_signals import OF_DISPATCHERS
 from workbench.errors import ConfigError
 from workbench.features.servers import OF_SERVERS
 from workbench.profiles import Profile, Quality, load_profile, parse_profile, profile_names
@@ -22,6 +23,7 @@ from workbench.window import Window
 # What the coordinator or the broker knows and a consumer does not, and what librdkafka does not measure.
 NOT_IN_THE_RUNTIME = {
     *OF_SERVERS,
+    *(name for name, *_ in OF_DISPATCHERS),
     "leader",
     "missing_replicas",
     "local_start_offset",

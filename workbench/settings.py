@@ -29,7 +29,10 @@ from workbench.user_folders import state_dir
 LAB_CLUSTER = "lab"
 _DEFAULT_PROFILES = ["kafka_exporter", "runtime"]
 # Of other queues than Kafka, whose metrics a Prometheus has.
-_OWN_PROFILES = {"rocketmq": ["rocketmq_exporter", "rocketmq_broker"]}
+_OWN_PROFILES = {
+    "pulsar": ["pulsar_broker", "pulsar_bookie"],
+    "rocketmq": ["rocketmq_exporter", "rocketmq_broker"],
+}
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -81,7 +84,11 @@ class Cluster(Strict):
         default={},
         description="Client id or application name to group, for metrics without a group; Kafka's member list adds client ids.",
     )
-    metrics: list[str] = Field(default=[], repr=False, description="URLs of metrics pages, for `workbench watch`.")
+    metrics: list[str] = Field(
+        default=[],
+        repr=False,
+        description="URLs of metrics pages, for `workbench watch`; of a Pulsar those of its brokers and bookies.",
+    )
     kafka: dict[str, str | int | float | bool] = Field(
         default={}, repr=False, description="Further librdkafka properties; ${NAME} takes a value from the environment."
     )

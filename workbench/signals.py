@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from workbench.dispatcher_signals import OF_DISPATCHERS
+
 
 class Kind(StrEnum):
     """How the values of a signal behave over time."""
@@ -33,6 +35,9 @@ class Grain(StrEnum):
     SERVER = "server"  # a broker's own, for everybody
     SERVER_TOPIC = "server_topic"  # of a topic, on one broker
     SERVER_CLIENT = "server_client"  # of a client id, on one broker
+    DISPATCHER = (
+        "dispatcher"  # of a queue that sends entries: a broker or bookie, of a topic there, or of a subscription on it
+    )
 
 
 GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
@@ -47,6 +52,7 @@ GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
     Grain.SERVER: ("broker",),
     Grain.SERVER_TOPIC: ("broker", "topic"),
     Grain.SERVER_CLIENT: ("broker", "member"),
+    Grain.DISPATCHER: ("broker", "topic", "group"),
 }
 
 
@@ -438,5 +444,6 @@ SIGNALS: dict[str, Signal] = dict(
             "Time of a broker's threads that one client id's requests take, 1 is one thread; measured where a request quota exists.",
             grain=Grain.SERVER_CLIENT,
         ),
+        *(_signal(name, unit, Kind(kind), Grain.DISPATCHER, text) for name, unit, kind, text in OF_DISPATCHERS),
     )
 )

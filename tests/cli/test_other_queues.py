@@ -69,6 +69,10 @@ PULSAR = {
     **dict.fromkeys(
         ("doctor", "events add", "events import", "events list", "notebook", "snapshot", "pulsar subscriptions"), ""
     ),
+    **dict.fromkeys(
+        ("audit gate", "audit missing", "audit publish", "audit run", "audit show", "audit trace"),
+        "has no topic 'rows'",
+    ),
     **dict.fromkeys(("dlq list", "dlq plan", "dlq show"), "has no pulsar.service_url"),
     "pulsar config-check": "does not tell brokers/configuration",
     "pulsar split-plan": "does not tell",

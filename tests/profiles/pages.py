@@ -328,6 +328,9 @@ kafka_connect_connector_task_metrics_batch_size_avg{connector="pay-sink",task="0
     "group_state": 'wb_group_state{group="pay"} 4\n',
     "rocketmq_exporter": _recorded("rocketmq_exporter_0_0_3"),
     "rocketmq_broker": _recorded("rocketmq_broker_5_3"),
+    "pulsar_broker": _recorded("pulsar_broker_4_0_7"),
+    # Names of org.apache.bookkeeper.bookie.BookKeeperServerStats in 4.17.2; values are ours.
+    "pulsar_bookie": "bookie_WRITE_BYTES 120000\nbookie_READ_BYTES 300\nbookie_SERVER_STATUS 1\n",
 }  # fmt: skip
 
 _PART = {"group": "pay", "topic": "orders", "partition": 3}
@@ -547,4 +550,15 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("group_members", {"group": "pay", "broker": None}, 2.0),
         ("dead_letters", {"group": "pay", "topic": "orders"}, 7.0),
     ],
+    "pulsar_broker": [
+        ("load_usage", {"stat": "cpu"}, 85.44927),
+        ("load_usage", {"stat": "direct memory"}, 3.125),
+        ("bundle_unloads", {}, 7.0),
+        ("entry_writes", {}, 0.0),
+        ("cache_misses", {"topic": "persistent://shop/orders/again", "stat": "value"}, 0.0),
+        ("acknowledgement_writes", {"topic": "shop/orders/persistent/acks", "group": "s1"}, 278.0),
+        ("store_write_time", {"stat": "sum"}, 43.628),
+        ("quarantines", {}, 2.0),
+    ],
+    "pulsar_bookie": [("bookie_writes", {}, 120000.0)],
 }

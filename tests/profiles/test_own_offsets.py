@@ -100,6 +100,7 @@ def test_every_profile_says_what_its_names_are_from() -> None:
         "jmx_broker_confluent",
         "jmx_broker_example",
         "jmx_broker_example_kraft",
+        "pulsar_broker",
     }  # tests/profiles/recorded
     live = {"runtime", "group_state", "librdkafka"}  # the lab's own servers and clients
     assert recorded == of_pages | live

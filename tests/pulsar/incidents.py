@@ -98,6 +98,18 @@ class Incidents:
 
         self._each(receive, every=0.0)
 
+    def restart(self, topic: str, *, every: float) -> None:
+        """A consumer that takes messages, and is replaced by the next one before it acknowledges anything, until the end."""
+
+        def live(number: int) -> None:
+            consumer = self.client.subscribe(
+                topic, GROUP, consumer_type=self.api.ConsumerType.Shared, consumer_name=f"r{number}"
+            )
+            time.sleep(every)
+            consumer.close()
+
+        self._each(live, every=0.0)
+
     def _each(self, do: Callable[[int], None], *, every: float) -> None:
         def work() -> None:
             number = 0
@@ -236,6 +248,10 @@ def make_all(at: Incidents) -> dict[str, str]:
     at.fill(topic, 100)
     at.read(consumer, refuse)
 
+    at.subscribe(topic := at.topic("restarts"), "Shared").close()
+    at.fill(topic, 2000)
+    at.restart(topic, every=1.5)
+
     # Nothing is wrong.
     consumer = at.subscribe(topic := at.topic("compacted"))
     at.read(consumer, acknowledge)
@@ -263,6 +279,7 @@ def make_all(at: Incidents) -> dict[str, str]:
         "dead": "dead_subscription", "blocked": "blocked_on_unacked", "blocked-each": "blocked_on_unacked", "hole": "ack_hole",
         "hole-in-one": "ack_hole", "slow": "no_permits", "slow-shared": "no_permits", "hangs": "no_permits", "hot-key": "no_permits",
         "keys": "key_shared_blocked", "throttled": "dispatch_throttled", "expiring": "expiring", "refused": "redelivering",
+        "restarts": "redelivery_cache_miss",
         "hot-key-hangs": "no_permits", "function": "ack_hole", "blocked-and-full": "no_permits", "delayed-first": "no_permits",
         "delayed-unread": "cannot_tell", "compacted": "healthy",
         "delayed": "delayed_messages", "healthy": "healthy", "batches": "healthy", "some-refused": "healthy", "skew": "healthy",

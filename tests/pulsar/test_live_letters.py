@@ -311,3 +311,24 @@ def test_a_run_that_no_longer_keeps_others_out_sends_nothing(few: tuple[Path, st
 
 class Cut(BaseException):
     """The process is gone."""
+
+
+@pytest.mark.parametrize("end", ["done", "discarded"])
+def test_following_says_what_became_of_a_plan(
+    few: tuple[Path, str, str], folder: Path, client: pulsar.Client, end: str
+) -> None:
+    """By the plan alone, from any machine; what came since is counted in letters, which lie far apart as numbers."""
+    file, confirm, name = few
+    follow = ("dlq", "follow", str(file), "--once", "--json")
+    before = workbench(folder, *follow, code=7)
+    assert (before["begun"], before["produced"], before["new_letters"]) == (False, 0, 0)
+    if end == "done":
+        assert apply_redrive(file, confirm=confirm, config=folder / "workbench.toml").outcome == "done"
+    else:
+        workbench(folder, "dlq", "discard", str(file), "--reason", "test data", "--confirm", confirm)
+    producer = client.create_producer(f"persistent://{name}-billing-DLQ", batching_enabled=False)
+    for number in range(3):
+        producer.send(str(number).encode())
+    producer.close()
+    after = workbench(folder, *follow, code=0 if end == "done" else 6)
+    assert (after["state"], after["produced"], after["new_letters"]) == (end, 20 if end == "done" else 0, 3)

@@ -17,11 +17,12 @@ from workbench.api.triages import exit_code
 from workbench.cli.triage import command
 from workbench.errors import ExitCode
 from workbench.lab.pulsar import PulsarStandalone
-from workbench.numbers import PAUSE_SECONDS
+from workbench.numbers import FLUSH_SECONDS, PAUSE_SECONDS
 from workbench.settings import Cluster, checked_cluster
 from workbench.thresholds import Thresholds
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
+from workbench.triage.pulsar.servers import servers_of
 from workbench.triage.verdict import State
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -73,7 +74,7 @@ def finding(triage: Triage, namespace: str) -> Finding:
 
 
 def test_every_incident_has_its_verdict_and_nothing_else_has_one(triage: Triage, expected: dict[str, str]) -> None:
-    """Eighteen incidents, one of which nobody can tell, and six subscriptions on which nothing is wrong."""
+    """Nineteen incidents, one of which nobody can tell, and six subscriptions on which nothing is wrong."""
     assert {it.topic.split("/")[1]: str(it.verdict) for it in triage.findings} == expected
     assert triage.incomplete == ()
     assert exit_code(triage) is ExitCode.FINDINGS
@@ -119,6 +120,24 @@ def test_the_command_says_the_same(
     calm = CliRunner().invoke(command, [*given, "--group", f"{GROUP}@public/healthy/orders"], standalone_mode=False)
     assert (calm.exception, calm.return_value) == (None, ExitCode.OK)
     assert expected["healthy"] == "healthy"
+
+
+def test_its_broker_tells_the_rest(standalone: PulsarStandalone, triage: Triage) -> None:
+    """Without a setting: the page of its admin. What one standalone does not have, and what is known for too short, is open."""
+    found = look_twice(Measurements(cluster="events", groups=()), of(standalone), LIMITS).capture
+    told = set(found.samples["signal"].to_pylist())
+    assert told == {"load_usage", "entry_writes", "cache_misses", "acknowledgement_writes", "store_write_time"}
+    servers = servers_of(found.samples, brokers=1, end_seconds=found.window.end.timestamp())
+    assert (servers.bad_reports, servers.unload_times, servers.quarantines, servers.busiest_share) == (
+        0,
+        None,
+        None,
+        None,
+    )
+    assert servers.ack_share is not None and 0 < servers.ack_share < 1 and servers.ack_writers
+    assert all(0 < it < FLUSH_SECONDS for it in servers.write_seconds.values())
+    assert servers.misses["public/restarts/orders"] > 0
+    assert "entries/s of the topic are not in the cache" in finding(triage, "restarts").headline
 
 
 def test_the_advice_cures(standalone: PulsarStandalone, at: Incidents, expected: dict[str, str]) -> None:

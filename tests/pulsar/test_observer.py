@@ -364,7 +364,7 @@ def test_what_does_not_work_yet_says_so() -> None:
     """Replays as on Kafka, recordings, and letters without an address; and a cluster that is no Pulsar."""
     found = cluster("http://127.0.0.1:9")
     with pytest.raises(UsageError, match="not work on a Pulsar yet"):
-        gateway_of(found)
+        gateway_of(found).group("billing")
     with pytest.raises(UsageError, match=r"has no pulsar\.service_url"):
         system_of(found).letters(found, "t")
     with pytest.raises(UsageError, match="cannot be recorded yet"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
 from workbench.humanize import shell_word
-from workbench.numbers import DRAIN_SECONDS, LESS, MORE, MOST, PAUSE_SECONDS, SEVERAL
+from workbench.numbers import APART, DRAIN_SECONDS, FLUSH_SECONDS, LESS, MORE, MOST, PAUSE_SECONDS, SEVERAL
 from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart, dispatch_tools_of
 from workbench.runbooks.pulsar_steps import way_to_pulsar
 from workbench.triage.finding import Finding
@@ -19,9 +20,10 @@ from workbench.triage.pulsar.pulsar_order import LEAVES, QUESTIONS
 from workbench.triage.pulsar.pulsar_reference import pulsar_document, pulsar_questions, pulsar_text
 from workbench.triage.pulsar.question import NOT_KNOWN
 from workbench.triage.pulsar.report import pulsar_finding
+from workbench.triage.pulsar.servers import Servers
 from workbench.triage.pulsar.walk_parts import JudgedPart, judged_part
 from workbench.triage.reference import as_markdown
-from workbench.triage.verdict import Answer, PulsarVerdict, State, Verdict
+from workbench.triage.verdict import Answer, AnyVerdict, PulsarVerdict, State, Verdict
 
 OBJECTIVE = 120.0
 TOPIC = "shop/orders/paid"
@@ -42,6 +44,7 @@ def part(**changes: Any) -> DispatchedPart:
         "topic": TOPIC, "partition": -1, "subscription": "billing", "kind": "shared", "look_seconds": 10.0, "counters_back": False,
         "entries": 1000, "delayed_entries": 0, "replay_entries": 0, "unread_entries": 900, "span_entries": 100,
         "oldest_seconds": 600.0, "arrived_entries": 100, "acked_entries": 100, "sent_messages": 100, "resent_messages": 0.0,
+        "sent_entries": 100.0, "others_sent_entries": 0.0,
         "redelivered_per_second": 0.0, "expired_messages": 0, "expired_ever": 0, "unacked_messages": 100,
         "unacked_limit": 50_000, "consumer_unacked_limit": 50_000, "blocked": False, "consumers": (consumer(),),
         "mark_delete": "7:99", "read_position": "7:200", "mark_delete_moved": True, "read_moved": True, "mark_delete_seconds": 1.0,
@@ -52,14 +55,35 @@ def part(**changes: Any) -> DispatchedPart:
     return DispatchedPart(**{**known, **changes})
 
 
-def judge(it: DispatchedPart) -> JudgedPart:
-    """Its verdict, by an objective of two minutes."""
-    return judged_part(Known(it, OBJECTIVE))
+WELL = Servers(
+    bad_reports=0, unload_times=0, quarantines=0, busiest="b1:8000", busiest_share=1.0, ack_share=0.1,
+    write_seconds={"1:8080": 0.005}, broker_of={TOPIC: "1:8080"}, misses={TOPIC: 0.0},
+)  # fmt: skip
+
+
+def judge(it: DispatchedPart, servers: Servers = WELL) -> JudgedPart:
+    """Its verdict, by an objective of two minutes, on brokers and bookies that tell everything, and are well."""
+    return judged_part(Known(it, OBJECTIVE, servers))
+
+
+def part_of(changes: Mapping[str, Any]) -> DispatchedPart:
+    """Of a case: without what it says of servers."""
+    return part(**{name: value for name, value in changes.items() if name != "servers"})
+
+
+def servers_of(changes: Mapping[str, Any]) -> Servers:
+    """What a case says of servers."""
+    return replace(WELL, **changes.get("servers", {}))
+
+
+def judged(**changes: Any) -> JudgedPart:
+    """A case."""
+    return judge(part_of(changes), servers_of(changes))
 
 
 def verdict(**changes: Any) -> str:
-    """Of a part with these changes."""
-    return str(judge(part(**changes)).verdict)
+    """The name of its verdict."""
+    return str(judged(**changes).verdict)
 
 
 def finding(*parts: DispatchedPart) -> Finding:
@@ -82,6 +106,17 @@ KEYS = {
 BLOCKED = {**STANDS, "blocked": True, "unacked_messages": 50_001, "sent_messages": 0}
 THROTTLED = {"throttled_events": 20, "limit_per_second": 10.0, "limit_bytes_per_second": 0.0, "arrived_entries": 300}
 AGAIN = {**STANDS, "resent_messages": 80.0, "redelivered_per_second": 8.0}
+LATELY = (consumer(connected_seconds=PAUSE_SECONDS),)
+# Of ten entries a second eight were sent before, and five were read from bookies: three of them were both.
+MISSED = {
+    "consumers": LATELY,
+    "resent_messages": 80.0,
+    "redelivered_per_second": 8.0,
+    "servers": {"misses": {TOPIC: 5.0}},
+}
+SLOW = {"write_seconds": {"1:8080": float(FLUSH_SECONDS)}}
+ACKS = {"servers": {"ack_share": float(MOST), "ack_writers": (("billing@shop/orders/paid", 9.5),), **SLOW}}
+AVOIDED = {"servers": {"quarantines": 1, "busiest_share": float(APART), **SLOW}}
 HOT_KEY = {
     "kind": "key_shared", "replay_entries": 900, "unread_entries": 0,
     "consumers": (consumer(permits=0, permits_before=0), consumer(name="idle", unacked=0)),
@@ -112,6 +147,13 @@ CAUSES: list[tuple[str, dict[str, Any]]] = [
     ("dispatch_throttled", THROTTLED),
     ("dispatch_throttled", {**THROTTLED, "throttled_events": None, "limit_per_second": 10 / LESS}),
     ("redelivering", AGAIN),
+    ("redelivery_cache_miss", MISSED),
+    ("redelivering", {**AGAIN, "servers": {"misses": {TOPIC: 10.0}}}),  # who stays connected refuses, or is too slow
+    ("redelivery_cache_miss", {**MISSED, "others_sent_entries": 20.0, "servers": {"misses": {TOPIC: 7.0}}}),
+    ("bad_load_report", {"consumers": LATELY, "servers": {"bad_reports": 1, "bad_loads": ("cpu of 1:8080",)}}),
+    ("unload_storm", {"consumers": LATELY, "servers": {"unload_times": int(SEVERAL)}}),
+    ("ack_write_amplification", ACKS),
+    ("bookie_quarantine", AVOIDED),
     ("dispatcher_stuck", STUCK),
     ("no_permits", FULL),
     ("no_permits", {"unread_entries": 0, "span_entries": 1000}),
@@ -193,6 +235,22 @@ def test_every_verdict_is_among_the_cases() -> None:
         ({**HOT_KEY, "replay_entries": 0, "unread_entries": 900}, "no_permits"),
         ({**HOT_KEY, "consumers": (consumer(permits=1, permits_before=1), consumer(name="idle"))}, "no_permits"),
         ({**HOT_KEY, "kind": "shared"}, "no_permits"),
+        ({**MISSED, "servers": {"misses": {TOPIC: 4.99}}}, "redelivery_cache_miss"),
+        ({**MISSED, "resent_messages": 79.0}, "redelivery_cache_miss"),
+        ({**MISSED, "consumers": (consumer(connected_seconds=PAUSE_SECONDS + 0.1),)}, "redelivery_cache_miss"),
+        ({**MISSED, "others_sent_entries": 1.0}, "redelivery_cache_miss"),
+        ({"consumers": LATELY, "servers": {"bad_reports": 0}}, "bad_load_report"),
+        ({"consumers": (consumer(connected_seconds=PAUSE_SECONDS + 0.1),), "servers": {"bad_reports": 1}}, "bad_load_report"),
+        ({"consumers": LATELY, "servers": {"unload_times": int(SEVERAL) - 1}}, "unload_storm"),
+        ({"servers": {"unload_times": 30}}, "unload_storm"),
+        ({"servers": {**ACKS["servers"], "ack_share": MOST - 0.01}}, "ack_write_amplification"),
+        ({"servers": {**ACKS["servers"], "write_seconds": {"1:8080": FLUSH_SECONDS - 0.01}}}, "ack_write_amplification"),
+        ({"servers": {**ACKS["servers"], "write_seconds": {"2:8080": 30.0}}}, "ack_write_amplification"),  # another broker
+        ({**ACKS, **FULL}, "ack_write_amplification"),
+        ({"servers": {**AVOIDED["servers"], "quarantines": 0}}, "bookie_quarantine"),
+        ({"servers": {**AVOIDED["servers"], "busiest_share": APART - 0.01}}, "bookie_quarantine"),
+        ({"servers": {**AVOIDED["servers"], "write_seconds": {"1:8080": FLUSH_SECONDS - 0.01}}}, "bookie_quarantine"),
+        ({**AVOIDED, **FULL}, "bookie_quarantine"),
     ],
 )  # fmt: skip
 def test_the_other_side_of_each_limit_is_another_verdict(changes: dict[str, Any], not_it: str) -> None:
@@ -211,11 +269,13 @@ def test_the_other_side_of_each_limit_is_another_verdict(changes: dict[str, Any]
 def test_a_signal_that_is_missing_proves_nothing(name: str) -> None:
     """Whatever is not told, the verdict stays, or it is cannot tell: never an all-clear, and never another cause."""
     for expected, changes in CAUSES:
-        before = judge(part(**changes))
-        after = judge(replace(part(**changes), **{name: None}))
+        before = judged(**changes)
+        after = judged(**{**changes, name: None})
         if after.verdict is before.verdict:
             continue
-        allowed = {Verdict.CANNOT_TELL, Verdict.UNUSABLE_DATA}
+        allowed: set[AnyVerdict] = {Verdict.CANNOT_TELL, Verdict.UNUSABLE_DATA}
+        if expected == "redelivery_cache_miss":  # that most is sent again is proven without a restart
+            allowed.add(PulsarVerdict.REDELIVERING)
         if expected == "expiring":  # of which the rest proves why it lags, or nothing
             allowed.add(Verdict.CANNOT_TELL)
         assert after.verdict in allowed, (expected, name, after.verdict)
@@ -224,17 +284,48 @@ def test_a_signal_that_is_missing_proves_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "name", [it.name for it in fields(Servers) if it.name not in ("bad_loads", "busiest", "ack_writers")]
+)
+def test_what_brokers_and_bookies_do_not_tell_proves_nothing(name: str) -> None:
+    """Nor does it rule anything out: a cause by elimination that comes after it stands, and so does what the admin proves."""
+    for expected, changes in CAUSES:
+        untold = {} if isinstance(getattr(WELL, name), dict) else None
+        after = judged(**{**changes, "servers": {**changes.get("servers", {}), name: untold}})
+        before = {
+            "bad_load_report": "cannot_tell",
+            "unload_storm": "cannot_tell",
+            "redelivery_cache_miss": "redelivering",
+        }
+        assert str(after.verdict) in {expected, "cannot_tell", before.get(expected)}, (expected, name)
+
+
+def test_without_any_metrics_the_admin_decides_as_before() -> None:
+    """What is open is said beside the verdict, and ends nothing."""
+    for expected, changes in CAUSES:
+        if "servers" in changes:
+            continue
+        it = judge(part(**changes), Servers())
+        assert str(it.verdict) == expected
+    # What is left, where the admin proves nothing: each with the metric and the setting that would tell.
+    late = judge(part(), Servers())
+    assert {PulsarVerdict.ACK_WRITE_AMPLIFICATION, PulsarVerdict.BOOKIE_QUARANTINE} <= set(late.candidates)
+    assert "bookkeeperClientExposeStatsToPrometheus" in " ".join(rule.look or "" for _, rule in late.passed)
+
+
+@pytest.mark.parametrize(
     "name", [it.name for it in fields(DispatchedConsumer) if it.name not in ("name", "gets_entries")]
 )
 def test_what_a_consumer_does_not_tell_proves_nothing(name: str) -> None:
     """The same for each of its numbers."""
     for expected, changes in CAUSES:
-        whole = part(**changes)
+        whole = part_of(changes)
         less = replace(whole, consumers=tuple(replace(it, **{name: None}) for it in whole.consumers or ()))
         allowed = {expected, "cannot_tell"}
+        if expected == "redelivery_cache_miss":
+            allowed.add("redelivering")
         if name == "connected_seconds":  # then a start is not seen, and the rest decides
             allowed |= {"no_permits"}
-        assert str(judge(less).verdict) in allowed, (expected, name)
+        assert str(judge(less, servers_of(changes)).verdict) in allowed, (expected, name)
 
 
 def test_an_open_question_is_no_all_clear_and_a_proof_stands_over_it() -> None:
@@ -352,7 +443,7 @@ def test_a_loss_leads_and_why_it_lags_is_said_beside_it() -> None:
 def test_the_evidence_is_the_rule() -> None:
     """What is shown as compared is what was compared, and it holds for every step."""
     for _, changes in CAUSES:
-        it = judge(part(**changes))
+        it = judged(**changes)
         for question, rule in it.path:
             for test, told in zip(rule.tests, rule.because_of(it.known).operands, strict=True):
                 assert test.holds(it.known) is True, (question.id, rule.id)
@@ -379,7 +470,10 @@ def test_names_from_outside_are_words_of_a_shell() -> None:
     """In every command of every verdict."""
     hostile = "a'; rm -rf /\n$(id)"
     for _, changes in CAUSES:
-        it = judge(replace(part(**changes), topic=f"shop/orders/{hostile}", subscription=hostile, partition=3))
+        it = judge(
+            replace(part_of(changes), topic=f"shop/orders/{hostile}", subscription=hostile, partition=3),
+            servers_of(changes),
+        )
         for action in it.leaf.actions(dispatch_tools_of(), it.known):
             command = action.command or ""
             quoted = [shell_word(f"persistent://shop/orders/{hostile}{end}") for end in ("", "-partition-3")]
@@ -398,7 +492,7 @@ def test_questions_and_leaves_are_whole() -> None:
         for rule in question.rules:
             assert (rule.look is not None) == (rule.answer is Answer.CANNOT_TELL), rule.id
     for leaf in LEAVES.values():
-        found = judge(part(**next(changes for name, changes in CAUSES if name == leaf.verdict)))
+        found = judged(**next(changes for name, changes in CAUSES if name == leaf.verdict))
         actions = leaf.actions(dispatch_tools_of(), found.known)
         assert bool(actions) == (leaf.state in (State.LAGGING, State.CANNOT_TELL)), leaf.verdict
         assert all(it.verify for it in actions)
@@ -423,7 +517,7 @@ def test_the_tree_prints_its_questions_by_verdict_and_by_name() -> None:
 def test_a_runbook_asks_what_the_triage_asks() -> None:
     """The way to each verdict is the one that the walk takes, answer by answer."""
     for name, changes in CAUSES:
-        it = judge(part(**changes))
+        it = judged(**changes)
         if it.verdict in (Verdict.CANNOT_TELL, Verdict.UNUSABLE_DATA, Verdict.HEALTHY) or it.passed:
             continue
         asked = [(question.id, rule.answer) for question, rule in it.path]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from workbench.api.requests import Measurements
 from workbench.api.run_progress import SILENT, Progress
 from workbench.collect.capture import Capture, new_info
+from workbench.collect.dispatchers import DispatcherMetrics
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
 from workbench.expectations import Expectations
 from workbench.humanize import duration, plural
@@ -25,6 +28,7 @@ from workbench.thresholds import Thresholds
 from workbench.triage.engine import Triage, rank
 from workbench.triage.pulsar.known import Known
 from workbench.triage.pulsar.report import pulsar_finding
+from workbench.triage.pulsar.servers import servers_of
 from workbench.triage.pulsar.walk_parts import judged_part
 from workbench.triage.settle import with_settings
 from workbench.window import Window, parse_duration
@@ -35,7 +39,7 @@ _SCHEME = "persistent://"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchLook:
-    """What was found, and the capture that goes with it: of no samples, and with the answers if they were recorded."""
+    """What was found, and its capture: samples of brokers and bookies, and the cluster's answers, if they were recorded."""
 
     triage: Triage
     capture: Capture
@@ -68,6 +72,12 @@ def look_twice(
             hint="--observe 60s sets the time between the two looks.",
         )
     apart = parse_duration(request.observe).total_seconds() if request.observe is not None else APART_SECONDS
+    metrics = DispatcherMetrics(cluster)
+
+    def between(seconds: float) -> None:
+        metrics.look()
+        pause(seconds)
+
     with progress.step(f"Looking twice at the subscriptions of {cluster.name}") as step:
         step.limit = f"{duration(apart)} apart, at most {duration(cluster.timeout_seconds)} for each look"
         found = (record_dispatched if records else read_dispatched)(
@@ -75,14 +85,20 @@ def look_twice(
             groups=request.groups,
             topics=[it.removeprefix(_SCHEME) for it in request.topics],
             apart_seconds=apart,
-            pause=pause,
+            pause=between,
         )
+        if any(it.entries != 0 for parts in found.groups.values() for it in parts):  # what is not late needs no reason
+            metrics.look()
+            samples = metrics.samples(found.ended_at)
+        else:
+            samples = SAMPLES_SCHEMA.empty_table()
         step.note = plural(len(found.groups), "subscription")
     if not found.groups and not found.incomplete:
         raise NoSeriesError(
             f"The cluster {cluster.name!r} has no subscription.", hint="Are its namespaces those of the settings?"
         )
-    return judge_reading(found, cluster, thresholds, request=request)
+    found = replace(found, incomplete=(*found.incomplete, *dict.fromkeys(metrics.missing)))
+    return judge_reading(found, cluster, thresholds, request=request, samples=samples)
 
 
 def judge_again(request: Measurements, capture: Capture, cluster: Cluster) -> DispatchLook:
@@ -103,7 +119,14 @@ def judge_again(request: Measurements, capture: Capture, cluster: Cluster) -> Di
     topics = [it.removeprefix(_SCHEME) for it in request.topics or capture.info.topics or ()]
     groups = request.groups or capture.info.groups or ()
     found = read_dispatched_again(cluster, capture.answers, groups=groups, topics=topics)
-    judged = judge_reading(found, cluster, capture.info.thresholds, request=request, expected=capture.expectations)
+    judged = judge_reading(
+        found,
+        cluster,
+        capture.info.thresholds,
+        request=request,
+        expected=capture.expectations,
+        samples=capture.samples,
+    )
     return DispatchLook(triage=judged.triage, capture=capture)
 
 
@@ -114,8 +137,15 @@ def judge_reading(
     *,
     request: Measurements,
     expected: Expectations | None = None,
+    samples: pa.Table | None = None,
 ) -> DispatchLook:
-    """Judge what was read; `expected` is what the settings of the cluster say, if nothing else is given."""
+    """Judge what was read; `expected` is what the settings of the cluster say, if nothing else is given.
+
+    Args:
+        samples: what brokers and bookies tell by metrics (`collect.dispatchers`).
+    """
+    samples = SAMPLES_SCHEMA.empty_table() if samples is None else samples
+    servers = servers_of(samples, brokers=found.brokers, end_seconds=found.ended_at.timestamp())
     window = Window(baseline_start=found.started_at, start=found.started_at, end=found.ended_at)
     expected, tools = expected or Expectations(cluster.groups), dispatch_tools_of(cluster.system)
     findings = []
@@ -126,7 +156,7 @@ def judge_reading(
         finding = pulsar_finding(
             cluster.name,
             group,
-            [judged_part(Known(part, objective)) for part in parts],
+            [judged_part(Known(part, objective, servers)) for part in parts],
             tools=tools,
         )
         findings.append(with_settings(finding, expected.of(group), window, now=window.end))
@@ -150,5 +180,5 @@ def judge_reading(
     )
     return DispatchLook(
         triage=triage,
-        capture=Capture(info=info, samples=SAMPLES_SCHEMA.empty_table(), own=cluster.groups, answers=found.answers),
+        capture=Capture(info=info, samples=samples, own=cluster.groups, answers=found.answers),
     )

@@ -33,10 +33,12 @@ def exclude_partitions(
         UnknownGroupError: if there is no such group.
     """
     from workbench.queues.exclusion import exclude, read_list, write_list
-    from workbench.queues.systems import system_of
+    from workbench.queues.systems import not_there, system_of
     from workbench.settings import load_settings
 
     chosen = load_settings(config).cluster(cluster)
+    if chosen.system != "kafka":
+        raise not_there(chosen, "Leaving partitions out does")
     found = system_of(chosen).observer(chosen).snapshot(groups=[group])
     view = system_of(chosen).gateway(chosen).cluster([topic]).topics.get(topic)
     if view is None:

@@ -82,7 +82,7 @@ def plan_replay(
         UsageError, WindowError, ConfigError: if the request or the settings are wrong.
         SourceUnreachableError: if Kafka does not answer. GuardError: if no safe plan can be made.
     """
-    from workbench.queues.systems import gateway_of
+    from workbench.queues.systems import gateway_of, not_there
     from workbench.replay.parse_request import request_of
     from workbench.settings import load_settings
 
@@ -98,6 +98,8 @@ def plan_replay(
         reason=reason,
     )
     chosen = load_settings(config).cluster(cluster)
+    if chosen.system != "kafka":
+        raise not_there(chosen, "Planning a replay but by the command `workbench replay plan` does")
     return plan_on(request, gateway_of(chosen), bootstrap=chosen.bootstrap or "")
 
 

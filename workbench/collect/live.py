@@ -107,7 +107,7 @@ def collect_series(cluster: Cluster, window: Window) -> Collected:
 
 
 def _check_prometheus(cluster: Cluster) -> None:
-    refuse_without_metrics(cluster, "Reading its metrics does")
+    refuse_without_metrics(cluster, "Reading a history of its metrics does")
     if cluster.prometheus is None:
         raise UsageError(
             f"The cluster {cluster.name!r} has no Prometheus in the settings.",

@@ -39,6 +39,7 @@ exposeConsumerLevelMetricsInPrometheus=true
 exposeManagedLedgerMetricsInPrometheus=true
 exposeManagedCursorMetricsInPrometheus=true
 exposeBundlesMetricsInPrometheus=true
+bookkeeperClientExposeStatsToPrometheus=true
 statsUpdateFrequencyInSecs=10
 managedLedgerStatsPeriodSeconds=10
 preciseTimeBasedBacklogQuotaCheck=true

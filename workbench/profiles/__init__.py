@@ -105,7 +105,7 @@ class Profile(BaseModel):
     # By how much its values are late when they arrive, in seconds: a service that publishes one a minute, some minutes later.
     late_seconds: float = Field(default=0.0, ge=0, le=3600)
     # The queue that it is about: commands of findings are those of its tools.
-    system: Literal["kafka", "rocketmq"] = "kafka"
+    system: Literal["kafka", "pulsar", "rocketmq"] = "kafka"
     signals: dict[str, MappingRule]
     # Signals that no version of the exporter has, each with the reason, as a sentence.
     absent: dict[str, str] = {}

@@ -57,6 +57,30 @@ class PulsarTools:
         """See `DispatchTools`."""
         return f"pulsar-admin topicPolicies get-backlog-quota --applied {_named(topic, WHOLE)}"
 
+    def show_load(self) -> str:
+        """See `DispatchTools`."""
+        return "pulsar-admin broker-stats load-report"
+
+    def set_balance(self, *, on: bool) -> str:
+        """See `DispatchTools`."""
+        name = "loadBalancerSheddingEnabled"
+        return f"pulsar-admin brokers update-dynamic-config --config {name} --value {str(on).lower()}"
+
+    def show_persistence(self, topic: str) -> str:
+        """See `DispatchTools`."""
+        return f"pulsar-admin topicPolicies get-persistence {_named(topic, WHOLE)}"
+
+    def set_persistence(self, topic: str) -> str:
+        """See `DispatchTools`."""
+        return (
+            f"pulsar-admin topicPolicies set-persistence {_named(topic, WHOLE)} -r 0.01"
+            " -e ENSEMBLE -w WRITE_QUORUM -a ACK_QUORUM"
+        )
+
+    def show_bookies(self) -> str:
+        """See `DispatchTools`."""
+        return "pulsar-admin bookies list-bookies"
+
 
 def dispatch_tools() -> PulsarTools:
     """The words of pulsar-admin."""

@@ -93,13 +93,18 @@ def read(
                 second.get(it.topic, {}).get((it.partition, it.subscription)),
                 policies.get(it.topic, TopicPolicies()),
                 limits.get((it.topic, it.subscription), (None, None)),
+                _others_sent(it, first.get(it.topic, {}), second.get(it.topic, {})),
             )
             for it in sorted(parts, key=lambda it: it.partition)
         )
         for name, parts in sorted(chosen.items())
     }
     return DispatchReading(
-        groups=parts_of, started_at=started, ended_at=datetime.now(UTC), incomplete=tuple(dict.fromkeys(missing))
+        groups=parts_of,
+        started_at=started,
+        ended_at=datetime.now(UTC),
+        incomplete=tuple(dict.fromkeys(missing)),
+        brokers=_brokers(admin()) if asked else None,
     )
 
 
@@ -226,6 +231,7 @@ def _part(
     now: SubscriptionLook | None,
     policies: TopicPolicies,
     limits: _Limits,
+    others_sent: float | None,
 ) -> DispatchedPart:
     name = {"topic": str(it.topic), "partition": it.partition, "subscription": it.subscription}
     if now is None:  # without a backlog when all were asked; or not told any more
@@ -254,6 +260,8 @@ def _part(
         acked_entries=_more(before, now, "acked"),
         sent_messages=_more(before, now, "sent"),
         resent_messages=_resent(before, now),
+        sent_entries=_sent_entries(before, now),
+        others_sent_entries=others_sent,
         redelivered_per_second=now.redelivered_per_second,
         expired_messages=_more(before, now, "expired"),
         expired_ever=now.expired,
@@ -318,10 +326,37 @@ def _both(before: SubscriptionLook | None, now: SubscriptionLook) -> bool | None
     return True if True in told else None if None in told else False
 
 
+def _brokers(admin: PulsarAdmin) -> int | None:
+    """How many there are; a token that is no superuser's may not ask."""
+    try:
+        told = admin.get("brokers")
+    except SourceUnreachableError:
+        return None
+    return len(told) if isinstance(told, list) and told else None
+
+
+def _mean_batch(now: SubscriptionLook) -> float | None:
+    """Messages of an entry, as its consumers' brokers count them."""
+    sizes = [it.avgMessagesPerEntry for it in now.consumers or () if it.avgMessagesPerEntry]
+    return sum(sizes) / len(sizes) if sizes else None
+
+
+def _sent_entries(before: SubscriptionLook | None, now: SubscriptionLook) -> float | None:
+    sent, batch = _more(before, now, "sent"), _mean_batch(now)
+    return 0.0 if sent == 0 else None if sent is None or batch is None else sent / batch
+
+
+def _others_sent(it: SubscriptionPart, first: _Looks, second: _Looks) -> float | None:
+    others = {key: now for key, now in second.items() if key[0] == it.partition and key[1] != it.subscription}
+    told = [_sent_entries(first.get(key), now) for key, now in others.items()]
+    known = [sent for sent in told if sent is not None]
+    return sum(known) if len(known) == len(told) else None
+
+
 def _resent(before: SubscriptionLook | None, now: SubscriptionLook) -> float | None:
     """Messages sent beyond those that were read from storage, and did not stay with the broker."""
-    sizes = [it.avgMessagesPerEntry for it in now.consumers or () if it.avgMessagesPerEntry]
-    if before is None or not sizes:
+    batch = _mean_batch(now)
+    if before is None or batch is None:
         return None
     told = [
         (before.arrived, now.arrived),
@@ -335,7 +370,7 @@ def _resent(before: SubscriptionLook | None, now: SubscriptionLook) -> float | N
         return None
     arrived, unread, replay, delayed, sent = known
     fresh = arrived - unread - replay - delayed
-    return max(0.0, sent - fresh * sum(sizes) / len(sizes))
+    return max(0.0, sent - fresh * batch)
 
 
 def _consumers(before: SubscriptionLook | None, now: SubscriptionLook) -> tuple[DispatchedConsumer, ...] | None:

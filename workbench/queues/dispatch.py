@@ -55,6 +55,8 @@ class DispatchedPart:
         oldest_seconds: age of the first entry that is not acknowledged, by its producer's clock; negative if that is ahead of ours.
         arrived_entries, acked_entries: between the looks; what expires counts as acknowledged.
         sent_messages, resent_messages: between the looks; resent: these had been sent before.
+        sent_entries, others_sent_entries: entries of these, by the mean batch of the consumers; and those of the topic's other
+            subscriptions.
         redelivered_per_second: the broker's own average of its last interval, a minute by default: it has no counter.
         expired_messages, expired_ever: between the looks; since the topic was loaded.
         unacked_messages, unacked_limit, consumer_unacked_limit: sent and not acknowledged, and from when on nothing is sent.
@@ -90,6 +92,8 @@ class DispatchedPart:
     acked_entries: int | None = None
     sent_messages: int | None = None
     resent_messages: float | None = None
+    sent_entries: float | None = None
+    others_sent_entries: float | None = None
     redelivered_per_second: float | None = None
     expired_messages: int | None = None
     expired_ever: int | None = None
@@ -126,6 +130,7 @@ class DispatchReading:
     Attributes:
         started_at, ended_at: of the looks.
         incomplete: what could not be read, a sentence each.
+        brokers: how many there are; None if it is not told.
         answers: what the cluster said, if it was recorded.
     """
 
@@ -133,6 +138,7 @@ class DispatchReading:
     started_at: datetime
     ended_at: datetime
     incomplete: tuple[str, ...] = ()
+    brokers: int | None = None
     answers: bytes | None = None
 
 
@@ -171,6 +177,21 @@ class DispatchTools(Protocol):
 
     def show_quota(self, topic: str) -> str:
         """The backlog quotas of a topic."""
+
+    def show_load(self) -> str:
+        """The load that a broker reports, with the bundles that it got and lost."""
+
+    def set_balance(self, *, on: bool) -> str:
+        """Let brokers move topics for balance, or not."""
+
+    def show_persistence(self, topic: str) -> str:
+        """How often positions of a topic's subscriptions may be written to storage."""
+
+    def set_persistence(self, topic: str) -> str:
+        """Let the position of each subscription be written once in 100 seconds."""
+
+    def show_bookies(self) -> str:
+        """The servers that store entries."""
 
 
 def is_dispatched(cluster: Cluster) -> bool:

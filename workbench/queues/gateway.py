@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -142,6 +143,14 @@ class LogView:
     denied: frozenset[Partition] = frozenset()
     sizes: Mapping[Partition, int] = field(default_factory=dict)
     back: Callable[[Partition, int], int] | None = None
+
+    def records_from(self, partition: Partition, offset: int) -> int | None:
+        """How many records lie from an offset to a partition's end; None if the end is not known."""
+        end, back = self.ends.get(partition), self.back
+        if end is None or back is None:
+            return None if end is None else max(0, end - offset)
+        size = self.sizes[partition]
+        return min(size, bisect_left(range(size + 1), True, key=lambda number: back(partition, number) <= offset))
 
 
 class Gateway(Protocol):

@@ -80,7 +80,7 @@ class RedriveFollower:
         if self._before is not None and now > self._before[0]:
             rate = max(0, produced - self._before[1]) / (now - self._before[0])
         self._before = (now, produced)
-        new = sum(max(0, logs.ends.get((plan.topic, part.partition), 0) - part.stop) for part in plan.partitions)
+        new = sum(logs.records_from((plan.topic, part.partition), part.stop) or 0 for part in plan.partitions)
         return RedriveProgress(
             planned=plan.letters,
             produced=produced,

@@ -340,10 +340,6 @@ def _denied_words(topics: Sequence[str]) -> str:
 
 def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: LogView, *, now_ms: float) -> list[str]:
     found = ["Consumers of the target process these records again: side effects must be idempotent."]
-    if plan.destination.kind is not To.HTTP:
-        found.append(
-            "Consumers with isolation.level=read_uncommitted also see records of transactions that a kill has aborted."
-        )
     mine = settings.get(plan.topic, TopicSettings())
     if mine.compacted:
         found.append(f"{plan.topic} is compacted: a letter may be gone before it is produced, and `apply` then stops.")

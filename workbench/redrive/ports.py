@@ -127,7 +127,7 @@ class LetterQueue(Protocol):
     All methods raise `SourceUnreachableError` if the cluster does not answer, unless they say otherwise.
 
     Attributes:
-        promise: what a plan must say of records that may come twice; None: none may.
+        promise: what a plan must say of records that may be seen twice; None: none may.
     """
 
     promise: str | None

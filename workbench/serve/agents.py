@@ -163,7 +163,12 @@ class _Tools:
         with suppress(WorkbenchError):
             found.setdefault(LAB_CLUSTER, settings.cluster(LAB_CLUSTER))
         listed = [
-            {"name": name, "prometheus": it.prometheus is not None, "kafka": it.bootstrap is not None}
+            {
+                "name": name,
+                "system": it.system,
+                "prometheus": it.prometheus is not None,
+                "kafka": it.bootstrap is not None,
+            }
             for name, it in found.items()
         ]
         return {"clusters": listed}

@@ -198,7 +198,12 @@ class SparkJudge:
         """
         from workbench.api.measurements import measure
         from workbench.api.requests import Measurements, Times
+        from workbench.api.triages import dispatched
 
+        # A cluster that is asked itself is judged as it is now, whenever the alert began.
+        asked = dispatched(Measurements(cluster=question.cluster, groups=question.groups, config=self.config))
+        if asked is not None:
+            return sorted(self._judged(asked, set(), pictures=False), key=worse)
         # Who holds a group up is known by those who share its brokers.
         whole = self._are_brokers_measured(question.cluster) or len(question.groups) > AT_ONCE
         request = Measurements(

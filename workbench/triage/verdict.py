@@ -65,6 +65,11 @@ class PulsarVerdict(StrEnum):
     ACK_HOLE = "ack_hole"
     DISPATCH_THROTTLED = "dispatch_throttled"
     REDELIVERING = "redelivering"
+    REDELIVERY_CACHE_MISS = "redelivery_cache_miss"
+    BAD_LOAD_REPORT = "bad_load_report"
+    UNLOAD_STORM = "unload_storm"
+    ACK_WRITE_AMPLIFICATION = "ack_write_amplification"
+    BOOKIE_QUARANTINE = "bookie_quarantine"
     DISPATCHER_STUCK = "dispatcher_stuck"
     NO_PERMITS = "no_permits"
 

@@ -28,7 +28,9 @@ _READERS_SECONDS = 20.0  # for the commits of all groups
 class KafkaLetterQueue:
     """See `LetterQueue`; the gateway reads, and only a sink writes."""
 
-    promise: str | None = None
+    promise: str | None = (
+        "Consumers with isolation.level=read_uncommitted also see records of transactions that a kill has aborted."
+    )
 
     def __init__(self, gateway: KafkaGateway) -> None:
         from confluent_kafka.admin import AdminClient

@@ -17,7 +17,7 @@ from workbench.errors import EvidenceError, NoAnswerError, SourceUnreachableErro
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
 from workbench.pulsar.log import PulsarLog, position_at, published_ms, read_log
 from workbench.pulsar.stats import parse_topic
-from workbench.pulsar.survey import topics_of
+from workbench.pulsar.survey import survey, topics_of
 from workbench.pulsar.topics import WHOLE, TopicName, part_name
 from workbench.queues.gateway import (
     Audience,
@@ -152,7 +152,7 @@ class PulsarLetterGateway:
         return sorted({name for some in found for name in some})
 
     def commits(self, group: str) -> Mapping[Partition, int]:
-        """See `Gateway`, of a redrive plan: its positions on the topics that were asked for by name."""
+        """See `Gateway`, of a redrive plan: its positions on the topics that were asked for by name, or wherever it has any."""
         if (ordered := _ORDERED_GROUP.fullmatch(group)) is not None:
             return {key: at for key, at in self._numbers(ordered[1], ORDERED).items() if key[1] == 0}
         return self._numbers(group, POSITION)
@@ -168,9 +168,20 @@ class PulsarLetterGateway:
     def _of_plan(self, group: str) -> dict[Partition, Mapping[str, Any]]:
         if not is_redrive_plan(group):
             raise not_there(self.settings_of_cluster, "Asking for the positions of a group does")
+        if not self._asked:
+            self._asked |= self._topics_with(group)
         parts = [(topic, number) for topic in sorted(self._asked) for number in self._view_numbers(topic)]
         found = self._each(parts, lambda it: self.properties(*it).get(group))
         return {key: it for key, it in zip(parts, found, strict=True) if it is not None}
+
+    def _topics_with(self, subscription: str) -> set[str]:
+        found = survey(self.admin, namespaces=self.settings_of_cluster.pulsar.namespaces)
+        mine = [it for it in found.parts if it.subscription == subscription]
+        self._partitioned |= {str(it.topic): it.partition != WHOLE for it in mine}
+        topics = {str(it.topic) for it in mine}
+        if not topics and found.incomplete:
+            raise NoAnswerError(f"Whether {subscription} has begun is not known: {found.incomplete[0]}")
+        return topics
 
     def _view_numbers(self, topic: str) -> list[int]:
         return list(self._view(topic).leaders)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart
+from workbench.triage.pulsar.servers import Servers
 
 # What a rule compares: its name in words, and its unit (as `humanize.quantity` takes it).
 FACTS: dict[str, tuple[str, str]] = {
@@ -56,6 +57,14 @@ FACTS: dict[str, tuple[str, str]] = {
     "waiting_entries": ("entries that wait to be sent", "entries"),
     "read_moved": ("read position moved", "yes is 1"),
     "reads": ("reads under way", "yes is 1"),
+    "missed_again_share": ("of what was sent sent again and read from bookies, at least", "of it"),
+    "missed_at_most": ("of what was sent sent again and read from bookies, at most", "of it"),
+    "bad_reports": ("reported loads of brokers that are no finite numbers", "loads"),
+    "unload_times": ("times that bundles were unloaded for balance within half an hour", "times"),
+    "ack_share": ("of the writes to bookies acknowledgements", "of it"),
+    "write_seconds": ("mean time of its broker's writes to bookies", "s"),
+    "quarantines": ("quarantines of bookies within half an hour", "times"),
+    "busiest_share": ("written to the busiest bookie, of the mean of all", "of it"),
 }  # fmt: skip
 
 
@@ -66,10 +75,12 @@ class Known:
     Attributes:
         part: after two looks.
         objective_seconds: older than this is late.
+        servers: what brokers and bookies tell of the whole cluster.
     """
 
     part: DispatchedPart
     objective_seconds: float
+    servers: Servers = field(default_factory=Servers)
 
     def fact(self, name: str) -> float | None:
         """A number by its name in `FACTS`; true is 1, false is 0."""
@@ -213,6 +224,63 @@ class Known:
         return min(1.0, it.resent_messages / it.sent_messages)
 
     @property
+    def missed_again_share(self) -> float | None:
+        """Of the entries sent: what was sent again and what was read from bookies are together so much more than all of them.
+
+        What the topic's other subscriptions were sent may be all of it what the cache missed.
+        """
+        missed, sent, resent = self._misses, self._per_second(self.part.sent_entries), self.resent_share
+        others = self._per_second(self.part.others_sent_entries)
+        if missed is None or not sent or resent is None or others is None:
+            return None
+        return max(0.0, min(1.0, (missed - others) / sent) + resent - 1)
+
+    @property
+    def missed_at_most(self) -> float | None:
+        """Of the entries sent: neither more than was sent again, nor than the topic's cache missed."""
+        missed, sent, resent = self._misses, self._per_second(self.part.sent_entries), self.resent_share
+        return None if missed is None or not sent or resent is None else min(1.0, missed / sent, resent)
+
+    @property
+    def _misses(self) -> float | None:
+        return self.servers.misses.get(self.place)
+
+    @property
+    def place(self) -> str:
+        """The topic, or its partition, as brokers name it."""
+        return self.part.topic + ("" if self.part.partition < 0 else f"-partition-{self.part.partition}")
+
+    @property
+    def bad_reports(self) -> int | None:
+        """See `Servers`; so the next five."""
+        return self.servers.bad_reports
+
+    @property
+    def unload_times(self) -> int | None:
+        """Of all brokers."""
+        return self.servers.unload_times
+
+    @property
+    def ack_share(self) -> float | None:
+        """On all brokers: they write to the same bookies."""
+        return self.servers.ack_share
+
+    @property
+    def write_seconds(self) -> float | None:
+        """Of the broker that has the topic."""
+        return self.servers.write_seconds.get(self.servers.broker_of.get(self.place, ""))
+
+    @property
+    def quarantines(self) -> int | None:
+        """By all brokers."""
+        return self.servers.quarantines
+
+    @property
+    def busiest_share(self) -> float | None:
+        """Of all bookies that tell."""
+        return self.servers.busiest_share
+
+    @property
     def least_permits(self) -> int | None:
         """At the look at which they were fewer."""
         return min(found) if (found := self._permits()) is not None else None
@@ -268,6 +336,6 @@ class Known:
             return 0.0
         return None if used is None or limit is None else used / limit
 
-    def _per_second(self, number: int | None) -> float | None:
+    def _per_second(self, number: float | None) -> float | None:
         seconds = self.part.look_seconds
         return None if number is None or not seconds else number / seconds
