@@ -188,7 +188,7 @@ def make_scenario(
     """
     if name not in among:
         raise UsageError(
-            f"There is no scenario {name!r}.{did_you_mean(name, [*among])}", hint=f"There are: {', '.join(among)}."
+            f"There is no scenario {name!r}.{did_you_mean(name, [*among])}", hint="List them with: workbench lab list."
         )
     make, _ = among[name]
     return make(Draw(name, seed, bootstrap), run_id)

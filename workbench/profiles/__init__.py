@@ -340,7 +340,7 @@ def _shipped(name: str) -> Profile:
         where = f" Your own, in {profiles_dir()}: {', '.join(own)}." if own else f" Your own go to {profiles_dir()}."
         means = did_you_mean(name, profile_names())
         raise ConfigError(
-            f"There is no profile {name!r}.{means}", hint=f"There are: {', '.join(profile_names())}.{where}"
+            f"There is no profile {name!r}.{means}", hint=f"List them with: workbench profiles list.{where}"
         )
     return parse_profile(source.read_text(encoding="utf-8"), name=name)
 

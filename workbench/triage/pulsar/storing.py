@@ -127,7 +127,7 @@ def _keep_cached(tools: DispatchTools, it: Known) -> list[Action]:
         ),
         Action(
             title="Let the cache keep what is not acknowledged (memory of the brokers): cacheEvictionByMarkDeletedPosition=true, and"
-            " managedLedgerCacheEvictionTimeThresholdMillis above the time of a restart; workbench pulsar config-check says the rest",
+            " managedLedgerCacheEvictionTimeThresholdMillis above the time of a restart",
             verify="after the next restart of consumers there are hardly any misses",
         ),
     ]
@@ -195,7 +195,7 @@ LEAVES = (
         state=State.LAGGING,
         headline=lambda it: (
             f"Few bookies carry all: {counted(it.quarantines, 'quarantine')} within half an hour, {printable(it.servers.busiest or '')}"
-            f" is written {significant(it.busiest_share or 0.0)} times the mean, and {_slow(it)}."
+            f" is written {significant(it.busiest_share or 0.0)} × the mean, and {_slow(it)}."
         ),
         actions=_spread,
     ),
