@@ -92,11 +92,9 @@ class RuntimeMetrics:
         self._types.add(event_type)
         return event_type
 
-    def decoded(self, counts: dict[str, int], member: str) -> None:
-        """Count decoded records by topic, and forget these counts; one thread for each member."""
-        for topic, count in counts.items():
-            self._deserialized[topic, member] = self._deserialized.get((topic, member), 0) + count
-        counts.clear()
+    def decoded(self, topic: str, member: str, count: int) -> None:
+        """Count decoded records; one thread for each member."""
+        self._deserialized[topic, member] = self._deserialized.get((topic, member), 0) + count
 
     def enqueue_time(self, topic: str, partition: int, member: str) -> Tally:
         """Enqueue-time histogram of one partition; its consumer thread writes it."""

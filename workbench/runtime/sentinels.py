@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -84,13 +85,14 @@ class CommitWatch:
         self._open: dict[int, None] = {}  # in the order of the log
         self._sent = -1
 
-    def received(self, offset: int) -> None:
-        """Note that an offset was read."""
-        self._open[offset] = None
+    def received(self, offsets: Iterable[int]) -> None:
+        """Note that offsets were read."""
+        self._open.update(dict.fromkeys(offsets))
 
-    def completed(self, offset: int) -> None:
-        """Note that an offset is finished."""
-        self._open.pop(offset, None)
+    def completed(self, offsets: Iterable[int]) -> None:
+        """Note that offsets are finished."""
+        for offset in offsets:
+            self._open.pop(offset, None)
 
     def may_commit(self, offset: int) -> bool:
         """Whether all received offsets below `offset` are finished."""

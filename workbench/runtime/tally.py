@@ -22,10 +22,15 @@ class Tally:
         self.counts = [0] * (len(bounds) + 1)  # the last one is for values above all bounds
         self.total = 0.0
 
-    def observe(self, value: float) -> None:
-        """Count one value."""
-        self.counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
+    def observe(self, values: Sequence[float]) -> None:
+        """Count values, at least one."""
+        lowest = bisect_left(self._bounds, min(values))
+        if lowest == bisect_left(self._bounds, max(values)):  # the usual case
+            self.counts[lowest] += len(values)
+        else:
+            for value in values:
+                self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += sum(values)
 
     def add(self, other: Tally) -> None:
         """Add the counts of another one."""
