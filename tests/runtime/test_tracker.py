@@ -45,18 +45,20 @@ class Oracle(RuleBasedStateMachine):
         self.done: set[int] = set()
         self.committed = -1
 
-    @rule(gap=st.integers(1, 5))
-    def receive(self, gap: int) -> None:
-        offset = (self.received[-1] if self.received else -1) + gap
-        self.received.append(offset)
-        self.tracker.started([offset], [offset], 0.0)
+    @rule(gaps=st.lists(st.integers(1, 5), min_size=1, max_size=5))
+    def receive(self, gaps: list[int]) -> None:
+        last = self.received[-1] if self.received else -1
+        offsets = [last + sum(gaps[: number + 1]) for number in range(len(gaps))]
+        self.received += offsets
+        self.tracker.started(offsets, [2 * offset for offset in offsets], float(offsets[0]))
 
     @precondition(lambda self: len(self.done) < len(self.received))
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
-        offset = data.draw(st.sampled_from([it for it in self.received if it not in self.done]))
-        self.done.add(offset)
-        self.tracker.finished([offset])
+        ready = [it for it in self.received if it not in self.done]
+        offsets = data.draw(st.lists(st.sampled_from(ready), min_size=1, unique=True))
+        self.done.update(offsets)
+        self.tracker.finished(offsets)
 
     @precondition(lambda self: bool(self.done))
     @rule(data=st.data())
@@ -82,6 +84,11 @@ class Oracle(RuleBasedStateMachine):
         open_ones = [offset for offset in self.received if offset not in self.done]
         oldest = self.tracker.oldest
         assert (oldest[0] if oldest else None) == (open_ones[0] if open_ones else None)
+        if oldest is not None:
+            assert oldest[1] == 2 * oldest[0], "its own timestamp"
+            assert oldest[2] <= oldest[0], "the time of the batch it came in"
+        below = self.received.index(open_ones[0]) if open_ones else len(self.received)
+        assert self.tracker.uncommitted == len(self.received) - below
 
 
 TestOracle = Oracle.TestCase

@@ -56,25 +56,17 @@ class Record(NamedTuple):
 RECORD_BYTES = 512
 
 
-def _headers_bytes(headers: Headers) -> int:
-    """Bytes of names and values; unreadable headers were not kept."""
-    size = 0
-    try:
-        for name, value in headers:
-            size += len(name)
-            if value:
-                size += len(value)
-    except ValueError:
-        return 0
-    return size
-
-
 def record_bytes(records: Sequence[Record]) -> list[int]:
     """Memory of each record, about: key, value and headers, and 512 bytes."""
     found = []
     for _, _, _, key, value, _, headers, _ in records:
         size = RECORD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-        found.append(size if headers is None else size + _headers_bytes(headers))
+        try:
+            for name, content in headers or ():
+                size += len(name) + (len(content) if content else 0)
+        except ValueError:
+            pass  # unreadable headers were not kept
+        found.append(size)
     return found
 
 

@@ -91,9 +91,10 @@ def queue_index(key: Lane, queues: int) -> int:
     librdkafka chooses the partition by `crc32(key) % partitions`, so the plain checksum would put all keys of a partition into a few
     queues. Multiplication by Knuth's 2^32/φ spreads them. The partitions of events without a key take turns.
     """
-    if isinstance(key, tuple):
-        return (zlib.crc32(key[0].encode(errors="replace")) + key[1]) % queues
-    return ((zlib.crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) >> 12) % queues
+    if isinstance(key, bytes):
+        return ((zlib.crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) >> 12) % queues
+    topic, partition = key
+    return (zlib.crc32(topic.encode(errors="replace")) + partition) % queues
 
 
 class ProcessorPool:
