@@ -30,7 +30,7 @@ from workbench.collect.capture import (
 from workbench.collect.parquet_bounds import Room, read_bounded
 from workbench.collect.parquet_pages import pages_of
 from workbench.errors import DamagedCaptureError, NotACaptureError, OutputError, UsageError
-from workbench.queues.views import GROUPS_SCHEMA
+from workbench.samples import GROUPS_SCHEMA
 from workbench.settings import Cluster
 
 

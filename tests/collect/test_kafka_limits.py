@@ -24,7 +24,8 @@ from workbench.kafka import observer
 from workbench.kafka.cluster import KafkaCluster
 from workbench.kafka.limits import parse_log_dirs, read_limits, samples_of
 from workbench.kafka.wire import WireAnswer, WireError, array, text
-from workbench.queues.views import GROUPS_SCHEMA, GroupView, Member, Partition, Snapshot, views_table
+from workbench.queues.views import GroupView, Member, Partition, Snapshot, views_table
+from workbench.samples import GROUPS_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.window import Window

@@ -21,9 +21,8 @@ from workbench.collect.scrape import Page, page_series
 from workbench.features.servers import OF_SERVERS, Neighbourhood, neighbourhood
 from workbench.profiles import MappingRule, Profile, load_profile
 from workbench.queues.tools import tools_of
-from workbench.queues.views import GROUPS_SCHEMA
 from workbench.reference.flavours import FROM_KAFKA, lacking, of_brokers, offenders
-from workbench.samples import SampleBatch, concat_series, most_trusted
+from workbench.samples import GROUPS_SCHEMA, SampleBatch, concat_series, most_trusted
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import BlamedCause
 from workbench.triage.broker_findings import BrokerVerdict

@@ -2,7 +2,7 @@
 
     capture.json      cluster, window, source, profiles, thresholds, versions, checksums
     samples.parquet   the samples, `workbench.samples.SAMPLES_SCHEMA`
-    groups.parquet    groups, members and assignments, `workbench.queues.views.GROUPS_SCHEMA`
+    groups.parquet    groups, members and assignments, `workbench.samples.GROUPS_SCHEMA`
     events.jsonl      deploys, alerts and the like: one object with `ts`, `kind` and `text` a line
     answers.json.zz   only of a Pulsar: what its admin answered, instead of samples
 
@@ -35,8 +35,7 @@ from workbench.files import atomic_folder, atomic_write, require_empty, write_te
 from workbench.humanize import first_line
 from workbench.inputs import first_problem, read_within
 from workbench.queues.kinds import REDRIVE_PREFIX
-from workbench.queues.views import GROUPS_SCHEMA
-from workbench.samples import SAMPLES_SCHEMA
+from workbench.samples import GROUPS_SCHEMA, SAMPLES_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.window import Window

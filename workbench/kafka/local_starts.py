@@ -8,16 +8,16 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Collection, Mapping
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from workbench.kafka.groups import NotListedError, own_security
 from workbench.kafka.leaders import places_of
 from workbench.kafka.login import logged_in
 from workbench.kafka.wire import Api, WireAnswer, WireError, array, text
 from workbench.queues.views import SOURCE, Partition
-from workbench.samples import SampleBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LIST_OFFSETS = Api("ListOffsets", 2, 8, 9)  # the first version that knows "earliest local": Kafka 3.6
 _EARLIEST_LOCAL = -4
@@ -28,6 +28,8 @@ _SECONDS, _SILENCE_SECONDS = 3.0, 1.0  # worth no longer wait
 
 def samples_of(starts: Mapping[Partition, int], cluster: str, at: float) -> pa.Table:
     """Starts in `SAMPLES_SCHEMA`, as of a time in seconds since the epoch."""
+    from workbench.samples import SampleBatch
+
     batch = SampleBatch(cluster, SOURCE)
     for (topic, partition), offset in sorted(starts.items()):
         batch.add("local_start_offset", {"topic": topic, "partition": partition}, [round(at * 1e6)], [offset])
