@@ -21,6 +21,8 @@ HEAVY = ("pyarrow", "numpy", "pyspark", "pandas", "jinja2")
         "workbench.replay.plan",
         "workbench.cli.replay",
         "workbench.api",
+        "workbench.api.look",
+        "workbench.collect.capture_info",
     ],
 )
 def test_who_reads_positions_loads_no_tables(module: str) -> None:
