@@ -25,9 +25,9 @@ import pyarrow.compute as pc
 
 from evaluation.others.scenarios import EVERY, make_scenario
 from workbench.collect.capture import Capture, read_capture
-from workbench.lab import run as lab_run
+from workbench.lab import run_scenario as lab_run
 from workbench.lab.lab import LAB_THRESHOLDS, Lab, start_lab
-from workbench.lab.run import run_scenario
+from workbench.lab.run_scenario import run_scenario
 from workbench.lab.scenarios import SCENARIOS
 from workbench.triage.engine import triage
 from workbench.triage.finding import Finding

@@ -17,7 +17,7 @@ from tests.redrive.fakes import FakeCluster
 from tests.redrive.making import TOPIC, gateway_of, letter_of
 from workbench.api.snapshots import SnapshotResult
 from workbench.humanize import iso_instant
-from workbench.queues.views import Snapshot
+from workbench.queues.snapshot_views import Snapshot
 from workbench.redrive.inspect import first_records
 from workbench.redrive.parse_request import selection_of
 from workbench.redrive.show import newest_letters

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.collect.join import with_derived_lag
+from workbench.collect.source_join import with_derived_lag
 from workbench.samples import SAMPLES_SCHEMA, Flag, SampleBatch, SeriesTable, clean_values, concat_series, most_trusted
 from workbench.signals import SIGNALS
 

@@ -21,7 +21,7 @@ from workbench.cli.snapshot import _show
 from workbench.cli.triage_again import show_comparison, watch
 from workbench.console import SafeConsole, step_bar
 from workbench.humanize import for_chat, lines, one_line, printable
-from workbench.queues.views import GroupView, Snapshot
+from workbench.queues.snapshot_views import GroupView, Snapshot
 from workbench.screen import _LogFormatter, say, say_error, tell, tell_page, write_json
 from workbench.triage.engine import Triage
 from workbench.triage.verdict import Verdict

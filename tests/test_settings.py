@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from workbench.errors import ConfigError, UnknownClusterError
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.settings import Settings, load_settings
 from workbench.thresholds import Thresholds
 

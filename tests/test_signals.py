@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workbench.collect.columnar import Matrix
+from workbench.collect.matrix_parser import Matrix
 from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.selectors import to_promql
 from workbench.errors import ConfigError

@@ -16,12 +16,12 @@ HEAVY = ("pyarrow", "numpy", "pyspark", "pandas", "jinja2")
 @pytest.mark.parametrize(
     "module",
     [
-        "workbench.kafka.cluster",
+        "workbench.kafka.cluster_snapshot",
         "workbench.kafka.gateway",
         "workbench.replay.plan",
         "workbench.cli.replay",
         "workbench.api",
-        "workbench.api.look",
+        "workbench.api.triages",
         "workbench.collect.capture_info",
     ],
 )

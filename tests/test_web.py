@@ -36,7 +36,7 @@ from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
 from workbench.replay.fleet import FleetFile
 from workbench.replay.fleet_kinds import make_fleet
-from workbench.report.handoff import send
+from workbench.report.deliver_result import send
 from workbench.web import AnswerTooLargeError, RedirectRefusedError, WebSession, cause, read_body
 
 TOKEN = "not-for-others-4711"

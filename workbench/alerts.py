@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError, WindowError
 from workbench.humanize import listed, plural, printable
-from workbench.inputs import read_within
+from workbench.limited_reads import read_within
 from workbench.window import parse_instant
 
 if TYPE_CHECKING:

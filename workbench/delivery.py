@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from workbench.inputs import is_web_address
+from workbench.limited_reads import is_web_address
 from workbench.masking import remember, secrets_in_database, secrets_in_url
 from workbench.settings_base import LONGEST, Duration, Strict
 

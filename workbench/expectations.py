@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, field_validator
 
 from workbench.humanize import did_you_mean
-from workbench.inputs import is_web_address
+from workbench.limited_reads import is_web_address
 from workbench.schedule import Schedule, schedule_of
 from workbench.settings_base import LONGEST, Duration, Strict
 

@@ -6,7 +6,7 @@ import re
 
 from pydantic import Field, field_validator
 
-from workbench.inputs import is_web_address
+from workbench.limited_reads import is_web_address
 from workbench.masking import secrets_in_url
 from workbench.settings_base import Strict
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from workbench.inputs import is_web_address
+from workbench.limited_reads import is_web_address
 from workbench.settings_base import Strict
 
 # Endings and words that frameworks and people use: .DLT, -dlt, -dlq, _dead_letter, orders-dead, orders-retry of Decaton, ….

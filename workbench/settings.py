@@ -16,15 +16,15 @@ from workbench.delivery import ServeSettings, Target
 from workbench.errors import ConfigError, UnknownClusterError, UsageError
 from workbench.expectations import GroupSettings, Patterns
 from workbench.humanize import did_you_mean
-from workbench.inputs import first_problem, is_web_address, read_toml
 from workbench.interpolation import from_environment, takes_values
+from workbench.limited_reads import first_problem, is_web_address, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
-from workbench.places import state_dir
 from workbench.pulsar_settings import PulsarSettings
 from workbench.record_settings import DeadLetterSettings, RecordSettings
 from workbench.settings_base import LONGEST, Duration, Strict
 from workbench.settings_file import HERE, beside, chosen_file, is_own, say_it_is_here
 from workbench.thresholds import Thresholds
+from workbench.user_folders import state_dir
 
 LAB_CLUSTER = "lab"
 _DEFAULT_PROFILES = ["kafka_exporter", "runtime"]

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from workbench.places import config_file
 from workbench.screen import say
+from workbench.user_folders import config_file
 
 HERE = Path("workbench.toml")  # in the working folder
 

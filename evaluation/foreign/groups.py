@@ -29,11 +29,11 @@ from evaluation.foreign.traffic import pauses
 from workbench.collect.capture import write_capture
 from workbench.collect.live import collect
 from workbench.errors import SetupError
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab import process
+from workbench.lab.client_spec import Traffic, write
 from workbench.lab.kafka import add_partitions, create_topic, delete_records, move_commits
 from workbench.lab.lab import LAG_PROFILES, Lab
-from workbench.lab.spec import Traffic, write
 from workbench.window import Window
 
 _STABLE_SECONDS = 60.0

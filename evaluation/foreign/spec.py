@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workbench.lab.spec import Traffic
+from workbench.lab.client_spec import Traffic
 from workbench.thresholds import Thresholds
 
 HERE = Path(__file__).parent

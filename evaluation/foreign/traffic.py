@@ -14,8 +14,8 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from workbench.lab.client_spec import POISON_HEADER, Traffic, Watched
 from workbench.lab.producer import Stream, partition_of
-from workbench.lab.spec import POISON_HEADER, Traffic, Watched
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
 _TICK_SECONDS = 0.05

@@ -15,8 +15,8 @@ from typing import Literal
 from workbench.errors import SetupError
 from workbench.files import atomic_folder
 from workbench.lab.jars import CONNECT, JMX_AGENTS, STREAMS, TOOLS, JarSet, ensure
-from workbench.places import cache_dir
 from workbench.spark.java import find_java
+from workbench.user_folders import cache_dir
 
 Rules = Literal["plain", "connect", "strimzi"]
 Protocol = Literal["classic", "consumer", "streams"]

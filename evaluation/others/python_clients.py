@@ -24,7 +24,7 @@ from evaluation.others.spec import PythonConfig
 from workbench.errors import SetupError
 from workbench.extras import how_to_install
 from workbench.files import write_text
-from workbench.lab.spec import POISON_HEADER, Behaviour, Watched
+from workbench.lab.client_spec import POISON_HEADER, Behaviour, Watched
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
 _RETRY_SECONDS = 1.0

@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any, Literal
 
 from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
-from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab.client_spec import Behaviour
 from workbench.lab.jars import JMX_AGENTS
 from workbench.lab.lab_fleet import LabFleet
+from workbench.lab.scenario_draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.scenarios import SCENARIOS
 from workbench.lab.scenarios import make_scenario as make
-from workbench.lab.spec import Behaviour
-from workbench.lab.upstream import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
+from workbench.lab.upstream_scenarios import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
 from workbench.triage.verdict import Verdict
 
 Shape = Literal["loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python"]

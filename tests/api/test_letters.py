@@ -16,7 +16,7 @@ from workbench.api import letters as module
 from workbench.cli.dlq_show import show_counts_of_letters, show_letters, show_redrive_plan, show_topics
 from workbench.errors import GuardError, UsageError
 from workbench.redrive.apply import Redrive, RedriveOutcome
-from workbench.redrive.letters import Letter
+from workbench.redrive.letter_headers import Letter
 from workbench.redrive.parse_request import destination_of, selection_of
 from workbench.redrive.show import count_letters, newest_letters
 from workbench.redrive.verify import RedriveVerdict

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import workbench.spark.session
-from workbench.api.measure import measure
+from workbench.api.measurements import measure
 from workbench.api.requests import Measurements
 from workbench.errors import ConfigError
 from workbench.triage.engine import profiles_named

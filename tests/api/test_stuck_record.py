@@ -15,9 +15,9 @@ from tests.triage.findings import finding
 from workbench.api.stuck_record import with_records
 from workbench.console import SafeConsole
 from workbench.errors import SourceUnreachableError
-from workbench.redrive.letters import Letter
+from workbench.redrive.letter_headers import Letter
 from workbench.redrive.ports import LettersGoneError, Positions
-from workbench.report.fragment import fragment
+from workbench.report.finding_fragment import fragment
 from workbench.report.terminal import detail
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster

@@ -18,7 +18,7 @@ import requests
 from confluent_kafka import Consumer, TopicPartition
 
 from workbench.kafka.audit_rows import KafkaRows
-from workbench.kafka.audited import AuditedProducer
+from workbench.kafka.audited_producer import AuditedProducer
 from workbench.layers.marks import CREATED_HEADER, ID_HEADER
 from workbench.layers.meter import Meter
 

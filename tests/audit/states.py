@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from workbench.report.audited import AuditState, EdgeState, StreamState, WindowLine
+from workbench.report.audit_state import AuditState, EdgeState, StreamState, WindowLine
 
 MADE = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 

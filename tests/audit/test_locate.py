@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from workbench.audit.frames import frame_of_rows, rows_of_values
 from workbench.audit.latency import latencies
-from workbench.audit.locate import Interval, NamedInterval, intervals, name_missing, without_repaired
+from workbench.audit.missing_records import Interval, NamedInterval, intervals, name_missing, without_repaired
 from workbench.errors import UsageError
 from workbench.layers.marks import NO_MARKS, Marks, hash_of, headers_for, marks_of
 from workbench.layers.meter import Meter

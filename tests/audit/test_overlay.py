@@ -11,7 +11,7 @@ import pytest
 from workbench.audit.edges import Arrival, StreamShape, WindowState, edges
 from workbench.audit.frames import frame_of_rows
 from workbench.audit.ledger import counts, lines
-from workbench.audit.streams import by_stream
+from workbench.audit.stream_lines import by_stream
 from workbench.layers.marks import hash_of
 from workbench.layers.meter import Meter
 from workbench.layers.rows import GONE, AuditRow, Point, WindowCount, signed

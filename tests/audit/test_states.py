@@ -18,7 +18,7 @@ from workbench.audit.gate import breach_of
 from workbench.audit_settings import Grade
 from workbench.errors import EvidenceError
 from workbench.layers.rows import AuditRow
-from workbench.report.audited import AuditState, numbers, write_state
+from workbench.report.audit_state import AuditState, numbers, write_state
 from workbench.serve.audits import Shelf
 
 END = "1970-01-01T00:20:00Z"

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.bench.harness import Result, median_seconds, result
 from tests.lab.conftest import commit_many, kafka_describe_all
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.kafka import create_topic, start_broker
 
@@ -62,7 +62,7 @@ def lag_snapshot_20k() -> Result:
 
 _CHILD = """
 import resource, sys
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 cluster = KafkaCluster(sys.argv[1], deadline_seconds=120)
 snapshot = cluster.snapshot()
 assert snapshot.incomplete == (), snapshot.incomplete[:3]

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from tests.fleet import land_fleet, slot_series
 from tests.reference.valid import valid
-from workbench.api.look import exit_code
+from workbench.api.triages import exit_code
 from workbench.cli.triage import command
 from workbench.collect.capture import NO_BASELINE
 from workbench.errors import EvidenceError, ExitCode, UsageError, WorkbenchError

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.collect import columnar
-from workbench.collect.columnar import parse_answer
+from workbench.collect import matrix_parser
+from workbench.collect.matrix_parser import parse_answer
 
 # Prometheus' own spellings.
 VALUES = st.one_of(
@@ -96,7 +96,7 @@ def test_other_writings_take_the_plain_way() -> None:
 def test_an_empty_result_is_an_empty_matrix() -> None:
     """No series is a valid answer."""
     assert len(parse_answer(answer([])).matrix) == 0
-    assert len(columnar.EMPTY) == 0
+    assert len(matrix_parser.EMPTY) == 0
 
 
 # What servers write around their data: Thanos and Mimir warn at the end (a store each), VictoriaMetrics says it at the beginning.

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.collect.agreement import has_gap, surely_whole
-from workbench.collect.copies import Counted, count_once
+from workbench.collect.duplicate_series import Counted, count_once
+from workbench.collect.source_agreement import has_gap, surely_whole
 from workbench.errors import MixedSourcesError
 from workbench.profiles import Profile, load_profile
 from workbench.samples import SampleBatch, SeriesTable

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.collect.answers import done
 from workbench.errors import SourceUnreachableError
-from workbench.kafka import cluster as kafka
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka import cluster_snapshot as kafka
+from workbench.kafka.cluster_snapshot import KafkaCluster
 
 
 class LoadingAdmin:

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from workbench.kafka.ages import Age, ages
-from workbench.kafka.cluster import KafkaCluster
-from workbench.queues.views import Partition, Snapshot
+from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.kafka.unread_ages import Age, ages
+from workbench.queues.snapshot_views import Partition, Snapshot
 
 NOW = 1_700_000_000.0
 PART = ("t", 0)

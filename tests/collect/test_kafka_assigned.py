@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from workbench.kafka.assigned import assigned_samples, held_by, read_partitions, without_owner
-from workbench.queues.views import GroupView, Member, Partition, views_table
+from workbench.kafka.assigned_partitions import assigned_samples, held_by, read_partitions, without_owner
+from workbench.queues.snapshot_views import GroupView, Member, Partition, views_table
 from workbench.samples import SampleBatch
 
 READ = {("g", "t", 0), ("g", "t", 1), ("g", "old", 0), ("other", "t", 0)}

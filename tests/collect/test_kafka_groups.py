@@ -16,7 +16,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.certificates import certificate
 from tests.collect.wire_broker import WireBroker, classic, listing, share_offsets, shares, streams
-from workbench.kafka.answers import (
+from workbench.kafka.brokers import Brokers
+from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.kafka.connection import KafkaConnection
+from workbench.kafka.group_answers import (
     parse_classic,
     parse_list,
     parse_share_offsets,
@@ -24,9 +27,7 @@ from workbench.kafka.answers import (
     parse_streams,
     spelled,
 )
-from workbench.kafka.brokers import Brokers
-from workbench.kafka.cluster import KafkaCluster
-from workbench.kafka.connection import KafkaConnection
+from workbench.kafka.group_listing import Others
 from workbench.kafka.groups import (
     NotListedError,
     first_to_answer,
@@ -35,10 +36,9 @@ from workbench.kafka.groups import (
     read_others,
 )
 from workbench.kafka.login import NoCounterpartError, scram_proof, security_of
-from workbench.kafka.others import Others
-from workbench.kafka.reading import AgainError, ClusterReading
+from workbench.kafka.patient_reads import AgainError, ClusterReading
 from workbench.kafka.wire import Wire, WireAnswer, WireError, addresses, array, text
-from workbench.queues.views import NOT_PERMITTED, GroupView, ShareOffset
+from workbench.queues.snapshot_views import NOT_PERMITTED, GroupView, ShareOffset
 
 LISTED = {
     "plain": ("consumer", "Stable", "Classic"),

@@ -16,7 +16,7 @@ from workbench.queues.kinds import (
     named,
     unjudged_in,
 )
-from workbench.queues.views import GroupView, Member, ShareOffset, Snapshot, group_view, views_table
+from workbench.queues.snapshot_views import GroupView, Member, ShareOffset, Snapshot, group_view, views_table
 
 
 @pytest.mark.parametrize(

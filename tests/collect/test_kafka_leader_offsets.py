@@ -8,11 +8,11 @@ import time
 import pytest
 
 from tests.collect.wire_broker import WireBroker, int16, int32, int64
-from workbench.kafka import lookup
+from workbench.kafka import offset_lookup
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.leader_offsets import EARLIEST, LATEST, OffsetQuestion, ToldOffset, ask_leaders
 from workbench.kafka.wire import array, text
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 
 LIST_OFFSETS = 2
 QUESTIONS = [
@@ -77,10 +77,10 @@ def test_only_a_partition_that_has_answered_everything_is_known(monkeypatch: pyt
         {P: ToldOffset(9, -1), ("t", 2): ToldOffset(9, -1)},
         {P: no_record, Q: ToldOffset(3, 6_000), ("t", 2): no_record},
     ]
-    monkeypatch.setattr(lookup, "ask_leaders", lambda *_, **__: told)
+    monkeypatch.setattr(offset_lookup, "ask_leaders", lambda *_, **__: told)
     kafka = KafkaConnection("127.0.0.1:9")
     topics = {"t": _Topic(0, 1, 2)}
-    known = lookup.told_by_leaders(kafka, [P, Q, ("t", 2)], topics, QUESTIONS, time.monotonic() + 5)
+    known = offset_lookup.told_by_leaders(kafka, [P, Q, ("t", 2)], topics, QUESTIONS, time.monotonic() + 5)
     assert known == [{P: told[0][P]}, {P: told[1][P]}, {P: told[2][P]}, {P: no_record}]
 
 
@@ -94,9 +94,9 @@ def test_what_is_known_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None
         asked.extend(wanted)
         return {}
 
-    monkeypatch.setattr(lookup, "list_offsets", list_offsets)
+    monkeypatch.setattr(offset_lookup, "list_offsets", list_offsets)
     known = {P: ToldOffset(9, -1)}
-    one = lookup.Lookup(KafkaConnection("127.0.0.1:9"), None, None, time.monotonic() + 5, known=known)
+    one = offset_lookup.Lookup(KafkaConnection("127.0.0.1:9"), None, None, time.monotonic() + 5, known=known)
     one.send([P, Q], {})
     assert asked == [Q]
     assert one.gather() == known

@@ -19,7 +19,7 @@ from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.leaders import topics_of
 from workbench.kafka.offsets import offsets_of
-from workbench.kafka.reading import AgainError, ClusterReading
+from workbench.kafka.patient_reads import AgainError, ClusterReading
 
 DENIED, UNKNOWN = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
 
@@ -151,7 +151,7 @@ def test_a_replay_asks_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its log view has the offsets of what has a leader, and the reasons of the rest."""
     client = Client({"t": [1, -1], "hidden": DENIED})
     monkeypatch.setattr(KafkaConnection, "look", lambda _kafka: Brokers(answering={}, silent={}))
-    monkeypatch.setattr("workbench.kafka.lookup._RETRY_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("workbench.kafka.offset_lookup._RETRY_PAUSE_SECONDS", 0.0)
     gateway = KafkaGateway("b:1")
     gateway._kafka._admin = client
     client.failures = 1

@@ -18,13 +18,13 @@ from tests.collect.test_kafka_quotas import answer_of, entry
 from tests.collect.test_prometheus import body
 from tests.collect.wire_broker import WireBroker, int16, int32, int64
 from tests.servers import Script, scripted
-from workbench.collect import live, record
-from workbench.kafka import limits as kafka_limits
+from workbench.collect import live, recorder
 from workbench.kafka import observer
-from workbench.kafka.cluster import KafkaCluster
-from workbench.kafka.limits import parse_log_dirs, read_limits, samples_of
+from workbench.kafka import quota_rates as kafka_limits
+from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.kafka.quota_rates import parse_log_dirs, read_limits, samples_of
 from workbench.kafka.wire import WireAnswer, WireError, array, text
-from workbench.queues.views import GroupView, Member, Partition, Snapshot, views_table
+from workbench.queues.snapshot_views import GroupView, Member, Partition, Snapshot, views_table
 from workbench.samples import GROUPS_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
@@ -195,7 +195,7 @@ def test_a_recording_asks_now_and_then(tmp_path: Path, monkeypatch: pytest.Monke
     asked: list[float] = []
     monkeypatch.setattr(observer, "read_limits", lambda *_: asked.append(clock[0]) or {"g": 40.0})
     monkeypatch.setattr(observer, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    recorder = record.Recorder(Cluster(name="c", bootstrap="b:1", profiles=[]), tmp_path / "r", interval_seconds=1.0)
+    recorder = recorder.Recorder(Cluster(name="c", bootstrap="b:1", profiles=[]), tmp_path / "r", interval_seconds=1.0)
     counts = []
     for clock[0] in (100.0, 105.0, 114.0, 116.0, 120.0, 140.0):
         before = recorder.total_samples

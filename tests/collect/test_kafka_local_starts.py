@@ -13,7 +13,7 @@ from workbench.kafka.leader_offsets import parse_offsets
 from workbench.kafka.local_starts import local_starts as asked
 from workbench.kafka.local_starts import samples_of
 from workbench.kafka.wire import WireAnswer, WireError, array, text
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 
 LIST_OFFSETS = 2
 

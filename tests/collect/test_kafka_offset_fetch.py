@@ -19,7 +19,7 @@ from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.groups import NotListedError
 from workbench.kafka.offset_fetch import Commits, FetchLimits, parse_commits, parse_coordinators, read_commits
-from workbench.kafka.reading import AgainError, ClusterReading
+from workbench.kafka.patient_reads import AgainError, ClusterReading
 from workbench.kafka.wire import WireAnswer, WireError, array, text
 
 FIND, FETCH = 10, 9

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from tests.collect.wire_broker import Coordinated, WireBroker, listing
-from workbench.kafka import others as kafka_others
-from workbench.kafka.answers import Coordination
+from workbench.kafka import group_listing as kafka_others
+from workbench.kafka.group_answers import Coordination
+from workbench.kafka.group_listing import Others, settled
 from workbench.kafka.groups import read_others
-from workbench.kafka.others import Others, settled
 
 ALL, SOME = {"a", "b"}, {"a"}
 WHOLE: list[Coordinated] = [(1, [1, 2, 3], [1, 2, 3]), (1, [2, 1, 3], [1, 2, 3])]

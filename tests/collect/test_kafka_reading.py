@@ -11,7 +11,7 @@ import pytest
 
 from workbench.kafka.brokers import Brokers
 from workbench.kafka.connection import KafkaConnection
-from workbench.kafka.reading import AgainError, ClusterReading, read
+from workbench.kafka.patient_reads import AgainError, ClusterReading, read
 
 ALL = Brokers(answering={1: "a:1", 2: "b:2"}, silent={})
 ONE_SILENT = Brokers(answering={1: "a:1"}, silent={2: "broker 2 does not answer"})

@@ -15,9 +15,9 @@ from tests.collect.answers import done
 from tests.collect.test_prometheus import body
 from tests.servers import Script, scripted
 from workbench.collect import live
-from workbench.kafka.cluster import KafkaCluster
-from workbench.kafka.stable import StandingStill, standing, to_samples
-from workbench.queues.views import GroupView, Partition, Snapshot
+from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.kafka.last_stable_offsets import StandingStill, standing, to_samples
+from workbench.queues.snapshot_views import GroupView, Partition, Snapshot
 from workbench.samples import SampleBatch, SeriesTable
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds

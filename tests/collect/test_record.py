@@ -17,10 +17,10 @@ from tests.fleet import END
 from tests.servers import Script, scripted
 from workbench.collect import live
 from workbench.collect.capture import read_capture
-from workbench.collect.record import Recorder
+from workbench.collect.recorder import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UnknownGroupError
 from workbench.kafka import commits as kafka_commits
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.offset_fetch import Commits
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.chunks import Sample, answer, bits_of, encode
 from tests.servers import Script, scripted
 from workbench.collect import remote_read
-from workbench.collect.columnar import EMPTY, parse_answer
+from workbench.collect.matrix_parser import EMPTY, parse_answer
 from workbench.collect.remote_read import NotOffered, fetch, parse, read_request
 from workbench.collect.selectors import LabelMatcher, MatcherType
 from workbench.collect.xor_chunks import decode

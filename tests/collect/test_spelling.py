@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.servers import Script, scripted
-from workbench.collect.join import with_groups
+from workbench.collect.names_in_metrics import Spelling
 from workbench.collect.scrape import scrape
-from workbench.collect.spelling import Spelling
+from workbench.collect.source_join import with_groups
 from workbench.profiles import parse_profile
 from workbench.samples import SampleBatch, SeriesTable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.collect.join import with_groups
+from workbench.collect.source_join import with_groups
 from workbench.profiles import load_profile
 from workbench.samples import SampleBatch
 

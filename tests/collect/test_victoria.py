@@ -19,7 +19,7 @@ from workbench.collect.prometheus import PrometheusSource
 from workbench.lab import process
 from workbench.lab.prometheus import ensure_prometheus, ensure_victoria_metrics, start_prometheus
 from workbench.profiles import load_profile
-from workbench.profiles.fit import fitting
+from workbench.profiles.profile_fit import fitting
 from workbench.window import Window
 
 REBALANCE = "kafka_consumer_consumer_coordinator_metrics_rebalance"

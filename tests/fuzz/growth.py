@@ -12,7 +12,7 @@ from typing import Any
 from tests.fuzz.mutators import json_text, of_bytes, of_json
 from tests.fuzz.target import Case, Target
 from workbench.errors import SourceUnreachableError, WorkbenchError
-from workbench.kafka.answers import parse_streams
+from workbench.kafka.group_answers import parse_streams
 from workbench.kafka.wire import WireAnswer, WireError, array, text
 
 _PIECES = (

@@ -286,7 +286,7 @@ def _capture(folder: Path) -> Target:
 
 
 def _landed() -> Target:
-    from workbench.sweep.landed import rows_of, whole_file
+    from workbench.sweep.read_store import rows_of, whole_file
 
     table = lagging().samples().slice(0, 200)
 

@@ -46,7 +46,7 @@ def _plan() -> Target:
 
 def _headers() -> Target:
     from tests.redrive.six_kinds import KINDS, headers_of
-    from workbench.redrive.letters import Reader
+    from workbench.redrive.letter_headers import Reader
 
     seeds = []
     for kind in KINDS:

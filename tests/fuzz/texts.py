@@ -119,7 +119,7 @@ def _settings() -> list[Target]:
 
 
 def _reports() -> list[Target]:
-    from workbench.report import handoff, health
+    from workbench.report import deliver_result, health
     from workbench.report.result import SCHEMA, read_previous
     from workbench.report.runs.parameters import health_parameters
     from workbench.report.runs.record import RunRecord, runs_in
@@ -154,7 +154,7 @@ def _reports() -> list[Target]:
         if before is None:
             return None
         lines = {(it["group"], it["topic"]): it for it in before["lines"]}
-        said = handoff.chat_text(before), handoff.alerts_of(before), handoff.annotation_of(before)
+        said = deliver_result.chat_text(before), deliver_result.alerts_of(before), deliver_result.annotation_of(before)
         return said, health._trend(now, lines.get(("pay", "orders")))
 
     def make_parameters(random: Random) -> Case:

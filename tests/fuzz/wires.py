@@ -12,7 +12,7 @@ from tests.collect.wire_broker import classic, commits, coordinators, int32, lis
 from tests.fuzz.mutators import of_bytes
 from tests.fuzz.target import Case, Target
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.answers import (
+from workbench.kafka.group_answers import (
     parse_brokers,
     parse_classic,
     parse_list,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.lab import advice
+from workbench.lab import try_advice
+from workbench.lab.client_spec import StartWay, write
 from workbench.lab.process import free_ports
 from workbench.lab.proxy import Ways, _Connection, _Messages, client_id
-from workbench.lab.spec import StartWay, write
 from workbench.triage import actions, causes, status
 from workbench.triage.causes import rebalance_storm
 
@@ -128,7 +128,7 @@ def test_every_kind_of_action_has_somebody_who_does_it() -> None:
     storms = {kind for *_, kind in rebalance_storm._CAUSES.values()}
     kinds = {kind for path in modules for kind in re.findall(r'kind="(\w+)"', path.read_text())} | storms
     assert len(kinds) > 8
-    assert kinds == set(advice._ACTUATORS)
+    assert kinds == set(try_advice._ACTUATORS)
 
 
 def test_ports_of_one_call_are_different() -> None:
@@ -139,7 +139,7 @@ def test_ports_of_one_call_are_different() -> None:
 def test_the_time_to_drain_is_told_once_it_drains() -> None:
     """Not while it still grows, nor in the first moment after the top; then within a few percent on a steady slope."""
     rising = [(float(second), 100 * second) for second in range(10)]
-    assert advice._eta(rising, 50) is None
+    assert try_advice._eta(rising, 50) is None
     falling = [(float(second), 2000 - 40 * second) for second in range(30)]
-    assert advice._eta(falling[:7], 50) is None  # not yet a fifth gone
-    assert advice._eta(falling, 50) == pytest.approx((2000 - 40 * 29 - 50) / 40, rel=0.02)
+    assert try_advice._eta(falling[:7], 50) is None  # not yet a fifth gone
+    assert try_advice._eta(falling, 50) == pytest.approx((2000 - 40 * 29 - 50) / 40, rel=0.02)

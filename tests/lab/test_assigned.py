@@ -10,8 +10,8 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.lab.conftest import commit, produce
-from workbench.kafka.assigned import assigned_samples, held_by
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.assigned_partitions import assigned_samples, held_by
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 

@@ -15,7 +15,7 @@ from tests.lab.conftest import commit, kafka_describe, produce, workbench
 from workbench.collect.capture import Capture
 from workbench.collect.live import collect, observe
 from workbench.errors import UnknownGroupError
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import LAB_THRESHOLDS, Lab
 from workbench.triage.engine import triage

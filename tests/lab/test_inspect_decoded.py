@@ -15,7 +15,7 @@ from tests.lab.replaying import fresh, replay
 from tests.redrive.redriving import write_letters
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
-from workbench.redrive.letters import Letter
+from workbench.redrive.letter_headers import Letter
 
 pytestmark = pytest.mark.lab
 

@@ -14,13 +14,13 @@ import pytest
 from evaluation.others import java_consumer
 from evaluation.others.java_consumer import JavaMeasured, kafka_settings
 from tests.waiting import wait_for
-from workbench.collect.join import with_groups
 from workbench.collect.scrape import Page, page_series
+from workbench.collect.source_join import with_groups
 from workbench.errors import SetupError
+from workbench.lab.client_spec import Behaviour, Traffic
 from workbench.lab.jars import JMX_AGENTS
 from workbench.lab.lab import Lab
 from workbench.lab.lab_fleet import FleetSpec, LabFleet
-from workbench.lab.spec import Behaviour, Traffic
 from workbench.profiles import load_profile
 from workbench.samples import SeriesTable
 from workbench.spark.java import Java

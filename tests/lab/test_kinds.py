@@ -17,7 +17,7 @@ from tests.lab.conftest import consumer_groups, kafka_describe, workbench
 from tests.lab.five_kinds import PARTITIONS, READ, RECORDS, Five, five_kinds
 from workbench.collect.live import collect, observe, other_groups
 from workbench.errors import GuardError
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.gateway import KafkaGateway
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.lab import LAB_THRESHOLDS, Lab

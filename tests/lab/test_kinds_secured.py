@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.certificates import certificate
 from tests.lab.conftest import commit
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.groups import NotListedError, read_others
 from workbench.lab import process
 from workbench.lab.jars import BROKER, ensure

@@ -15,7 +15,7 @@ from evaluation.others import loop as module
 from evaluation.others.loop import Loop, LoopWork, Statistics
 from evaluation.others.spec import LoopConfig
 from tests.waiting import wait_for
-from workbench.lab.spec import POISON_HEADER, Behaviour, Watched, write
+from workbench.lab.client_spec import POISON_HEADER, Behaviour, Watched, write
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
 

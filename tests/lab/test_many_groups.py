@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit_many, kafka_describe_all, workbench
-from workbench.kafka.ages import RUNGS, ages
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.kafka.unread_ages import RUNGS, ages
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 

@@ -13,7 +13,7 @@ from tests.lab.sharing import Sharing
 from tests.three_brokers.tiered import TieredLab, start_tiered
 from tests.waiting import wait_for
 from workbench import api
-from workbench.collect.record import Recorder
+from workbench.collect.recorder import Recorder
 from workbench.lab.kafka import set_quota
 from workbench.queues.systems import system_of
 

@@ -13,13 +13,13 @@ import pytest
 from evaluation.others.scenarios import EVERY, make_scenario
 from evaluation.stories.book import draw
 from workbench.errors import SetupError, UsageError
+from workbench.lab.client_spec import Behaviour, Watched, write
 from workbench.lab.jars import BROKER, CONNECT, STREAMS, TOOLS, check
 from workbench.lab.kafka import new_cluster_id
 from workbench.lab.lab import Lab
 from workbench.lab.producer import key_of, partition_of
-from workbench.lab.run import run_scenario
+from workbench.lab.run_scenario import run_scenario
 from workbench.lab.scenarios import SCENARIOS, demo_scenario
-from workbench.lab.spec import Behaviour, Watched, write
 from workbench.triage.verdict import Verdict
 
 

@@ -18,7 +18,7 @@ from tests.lab.replaying import fresh
 from tests.redrive.redriving import dead_letters, dlq, kafka_of, planned_as, produced_by, records_of, write_letters
 from tests.redrive.six_kinds import headers_of, letters
 from workbench.errors import EvidenceError, GuardError
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.redrive.sink import KafkaSink
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
@@ -29,7 +29,7 @@ from workbench.redrive.apply import Redrive, RedriveOutcome
 from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.guard import RedriveLimits
 from workbench.redrive.ledger import Ledger
-from workbench.redrive.letters import Letter
+from workbench.redrive.letter_headers import Letter
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.planfile import Destination, LetterPartition, RedrivePlan, To
 from workbench.redrive.verify import RedriveVerdict, verify_redrive

@@ -17,9 +17,9 @@ from workbench.kafka.gateway import KafkaGateway
 from workbench.lab.lab import Lab
 from workbench.queues.gateway import ReadLimits
 from workbench.queues.systems import counter_of
-from workbench.replay.check import CheckRequest, check
 from workbench.replay.planfile import Resolution
 from workbench.replay.verify import VerifyVerdict
+from workbench.replay.verify_evidence import CheckRequest, check
 from workbench.settings import Cluster
 
 pytestmark = pytest.mark.lab

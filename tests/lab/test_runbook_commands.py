@@ -19,7 +19,7 @@ from workbench.lab.jars import BROKER, TOOLS, ensure
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab, start_lab
 from workbench.layers.meter import Meter
-from workbench.redrive.letters import Letter
+from workbench.redrive.letter_headers import Letter
 from workbench.spark.java import find_java
 
 pytestmark = pytest.mark.lab

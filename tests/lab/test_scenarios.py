@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from evaluation.others.scenarios import EVERY, make_scenario
-from workbench.lab import run as lab_run
+from workbench.lab import run_scenario as lab_run
 from workbench.lab.lab import Lab
-from workbench.lab.run import RunResult, run_scenario
+from workbench.lab.run_scenario import RunResult, run_scenario
 from workbench.triage.verdict import Verdict
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm]

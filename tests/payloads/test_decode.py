@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.servers import Script, scripted
 from workbench.payloads.avro_size import values_bound
 from workbench.payloads.decode import Decoder
-from workbench.payloads.hide import Hide, is_secret
+from workbench.payloads.hidden_fields import Hide, is_secret
 from workbench.record_settings import RecordSettings
 
 AVRO = {

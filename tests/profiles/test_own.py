@@ -17,7 +17,7 @@ from workbench.collect.live import collect
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import ConfigError
 from workbench.profiles import known_profiles, load_profile, name_of, parse_profile
-from workbench.profiles.fit import RuleState, fit
+from workbench.profiles.profile_fit import RuleState, fit
 from workbench.profiles.schema import profile_schema
 from workbench.settings import load_settings
 from workbench.thresholds import Thresholds

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.profiles.pages import PAGES
-from workbench.collect.join import with_derived_lag, with_groups
 from workbench.collect.scrape import Page, page_series
+from workbench.collect.source_join import with_derived_lag, with_groups
 from workbench.profiles import Profile, known_profiles, load_profile
 from workbench.samples import concat_series
 

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from workbench.collect.join import with_groups
 from workbench.collect.scrape import Page, page_series
+from workbench.collect.source_join import with_groups
 from workbench.profiles import load_profile, profile_names
-from workbench.profiles.fit import fitting
+from workbench.profiles.profile_fit import fitting
 from workbench.samples import SeriesTable
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -22,7 +22,7 @@ from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.connection import PulsarConnection
 from workbench.pulsar.producer import PulsarProducer
 from workbench.pulsar.redrive.pulsar_letter_queue import PulsarLetterQueue
-from workbench.redrive.letters import LETTER_HEADER, ROUND_HEADER, Letter
+from workbench.redrive.letter_headers import LETTER_HEADER, ROUND_HEADER, Letter
 from workbench.redrive.planfile import read_redrive_plan
 from workbench.redrive.ports import FencedError
 from workbench.settings import load_settings

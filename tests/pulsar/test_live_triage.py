@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from tests.pulsar.incidents import GROUP, Incidents, acknowledge, incidents, make_all
 from workbench.api.dispatch_look import look_twice
-from workbench.api.look import exit_code
 from workbench.api.requests import Measurements
+from workbench.api.triages import exit_code
 from workbench.cli.triage import command
 from workbench.errors import ExitCode
 from workbench.lab.pulsar import PulsarStandalone

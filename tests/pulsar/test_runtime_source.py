@@ -25,7 +25,7 @@ from workbench.pulsar.runtime.pulsar_source import PulsarSource
 from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter, _PulsarLetter
 from workbench.pulsar.runtime.seat import Seat
 from workbench.pulsar.topics import TopicName
-from workbench.redrive.letters import Reader
+from workbench.redrive.letter_headers import Reader
 from workbench.runtime import Event, Runtime, RuntimeConfig, running
 from workbench.runtime.event import Record, TopicPartition
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.cli.running import run_here
 from tests.waiting import wait_for
 from workbench.errors import UsageError
-from workbench.kafka.audited import AuditedProducer
+from workbench.kafka.audited_producer import AuditedProducer
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.queues.exclusion import Exclusion, ExclusionList, ExclusionRule, exclude, read_list, write_list

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from workbench.redrive.letters import Headers, Letter
-from workbench.redrive.marks import Mark, PlanProgress
+from workbench.redrive.commit_marks import Mark, PlanProgress
+from workbench.redrive.letter_headers import Headers, Letter
 from workbench.redrive.ports import FencedError, LettersGoneError, Marks, Positions
 
 Produced = tuple[str, int | None, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]

@@ -18,7 +18,7 @@ from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
 from workbench.lab.kafka import create_topic
 from workbench.redrive.cluster import RedriveCluster
-from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Letter
+from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Letter
 
 
 def kafka_of(bootstrap: str, properties: Mapping[str, str] | None = None) -> RedriveCluster:

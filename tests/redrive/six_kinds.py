@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from workbench.redrive.letters import Headers, Letter
+from workbench.redrive.letter_headers import Headers, Letter
 
 KINDS = ("runtime", "spring", "connect", "kafbat", "parallel_consumer", "decaton")
 ERRORS = ("java.net.SocketTimeoutException", "org.acme.BadOrder", "http_503")

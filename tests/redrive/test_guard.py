@@ -18,7 +18,7 @@ from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.discard import discard
 from workbench.redrive.guard import RedriveLimits, check_redrive
 from workbench.redrive.ledger import EndedPlan, Ledger
-from workbench.redrive.picks import Picks
+from workbench.redrive.offset_sets import Picks
 from workbench.redrive.plan import bytes_per_broker_of
 from workbench.redrive.planfile import read_redrive_plan
 

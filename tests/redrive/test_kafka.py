@@ -12,12 +12,12 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.redrive.making import LETTERS, TOPIC, plan_from
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.gateway import KafkaGateway
-from workbench.kafka.others import Others
+from workbench.kafka.group_listing import Others
 from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
 from workbench.kafka.redrive.sink import KafkaSink
 from workbench.redrive.cluster import RedriveCluster
+from workbench.redrive.commit_marks import PlanProgress
 from workbench.redrive.ledger import Ledger
-from workbench.redrive.marks import PlanProgress
 from workbench.redrive.ports import LettersRefusedError
 
 

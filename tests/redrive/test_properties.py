@@ -17,10 +17,10 @@ from tests.redrive.making import SOURCE, TOPIC, letter_of, now_of, plan_from
 from workbench.errors import GuardError
 from workbench.plans.journal import Journal
 from workbench.redrive.apply import Redrive, RedriveOutcome
+from workbench.redrive.key_order import Order
 from workbench.redrive.ledger import Ledger
-from workbench.redrive.letters import LETTER_HEADER, Letter
-from workbench.redrive.order import Order
-from workbench.redrive.picks import Picks, Walk
+from workbench.redrive.letter_headers import LETTER_HEADER, Letter
+from workbench.redrive.offset_sets import Picks, Walk
 from workbench.redrive.plan import RedriveRequest
 from workbench.redrive.planfile import Dedup, RedrivePlan
 from workbench.redrive.selection import Selection
@@ -82,7 +82,7 @@ def letters_from(rows: list[tuple[int, bytes | None, int, str, int, bool]]) -> l
 def naive_plan(letters: list[Letter], request: RedriveRequest) -> tuple[set[tuple[int, int]], Counter[str]]:
     """Places of the letters that are produced, and why others stay."""
     chosen, left, seen = set[tuple[int, int]](), Counter[str](), set[object]()
-    from workbench.redrive.letters import Reader
+    from workbench.redrive.letter_headers import Reader
 
     for letter in letters:
         origin = Reader().origin(letter.headers)

@@ -13,10 +13,10 @@ from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, plan_from
 from tests.replay.fakes import FakeGateway
 from workbench.errors import EvidenceError
 from workbench.queues.gateway import TopicSettings
+from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
 from workbench.redrive.follow import RedriveFollower
 from workbench.redrive.ledger import Ledger, ended_of
-from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Letter
-from workbench.redrive.marks import Place, PlanProgress, PlanState, marks_of
+from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Letter
 from workbench.redrive.ports import LettersGoneError, Positions
 from workbench.redrive.topics import list_topics
 from workbench.redrive.verify import RedriveCheck, RedriveVerdict, verify_redrive

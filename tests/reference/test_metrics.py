@@ -13,7 +13,7 @@ from tests.runtime.helpers import record, until
 from tests.runtime.test_runtime import Running
 from tests.serve.serving import Office
 from workbench.reference.metrics import Exported, of_audits, of_reports, of_runtime, of_serve
-from workbench.report.audited import SilentLayer, SlowStream, numbers
+from workbench.report.audit_state import SilentLayer, SlowStream, numbers
 from workbench.report.runs.run_numbers import export, metrics_name
 from workbench.runtime import Dead
 

@@ -24,12 +24,12 @@ from workbench.api.letters import LetterTopics
 from workbench.api.snapshots import SnapshotResult
 from workbench.cli import root
 from workbench.cli.replay_watch import look_document
+from workbench.queues.snapshot_views import GroupView, Member, Snapshot
 from workbench.queues.tools import tools_of
-from workbench.queues.views import GroupView, Member, Snapshot
 from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt
 from workbench.redrive.topics import LetterTopic
 from workbench.reference.schemas import DOCUMENTS, schema
-from workbench.replay.check import CheckRequest, check
+from workbench.replay.verify_evidence import CheckRequest, check
 from workbench.settings import Cluster
 from workbench.triage.blamed import actions_of
 from workbench.triage.verdict import Verdict
@@ -127,9 +127,10 @@ def test_a_snapshot() -> None:
 
 def test_who_slows_whom() -> None:
     """With a culprit, and without; with what is not measured, and what is wrong with a broker."""
+    from workbench.api.impact import ImpactResult
+
     from tests.triage.brokers import Made, after
     from tests.triage.test_neighbours import cluster, hog, judged
-    from workbench.api.impact import ImpactResult
     from workbench.thresholds import Thresholds
     from workbench.triage.brokers import judge_brokers
 

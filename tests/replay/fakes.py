@@ -19,7 +19,7 @@ from workbench.queues.gateway import (
     TopicSettings,
     TopicView,
 )
-from workbench.queues.views import GroupView, Member, Partition
+from workbench.queues.snapshot_views import GroupView, Member, Partition
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan
 from workbench.replay.request import PlanRequest

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.replay.fakes import FakeGateway, orders, plan_of, request
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError
 from workbench.plans.journal import Journal
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.cutover import Cutover, Look, batches, lag_is_growing
 from workbench.replay.fleet import Capabilities, Commands, FleetFile, InstanceStatus, MemberStatus

@@ -10,13 +10,13 @@ import pytest
 
 from tests.replay.fakes import orders, plan_of
 from tests.triage.brokers import WINDOW, Made, after, at
-from workbench.api.measure import Measured
+from workbench.api.measurements import Measured
 from workbench.api.replay_beside import NeighbourWatch, beside
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import SourceUnreachableError
 from workbench.plans.journal import Journal
 from workbench.replay.fleet import InstanceStatus
-from workbench.replay.holding import Beside, BesideGroup, Holding, Pausable
+from workbench.replay.hold_for_neighbours import Beside, BesideGroup, Holding, Pausable
 
 SLOWER = (("Cap the replay at 1 MB/s on each broker", "cap"), ("Take the cap away", "lift"))
 

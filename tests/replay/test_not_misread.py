@@ -18,13 +18,13 @@ from workbench.errors import GuardError
 from workbench.plans.confirm import Confirmation
 from workbench.plans.journal import Journal, begun_replays
 from workbench.redrive.confirmation import of_letters
-from workbench.replay.check import CheckRequest, check
 from workbench.replay.confirm import of_plan, of_rollback
 from workbench.replay.plan_cards import cards
 from workbench.replay.progress import Pace, ReplayProgress, TopicProgress, in_words
 from workbench.replay.receipt import read_rollback, rollback_path
 from workbench.replay.request import PlanRequest
 from workbench.replay.rollback import roll_back
+from workbench.replay.verify_evidence import CheckRequest, check
 from workbench.settings import Cluster
 
 HOUR = 3_600_000

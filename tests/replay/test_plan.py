@@ -15,7 +15,7 @@ from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, re
 from workbench.api.plan_view import plan_html
 from workbench.errors import GuardError, UnknownGroupError, UsageError
 from workbench.queues.gateway import TopicSettings
-from workbench.replay.gaps import gaps
+from workbench.replay.group_gap import gaps
 from workbench.replay.guard import Now, ReplayLimits, check_logs
 from workbench.replay.plan import bytes_per_broker, chosen_partitions, kafka_command, to_csv
 from workbench.replay.plan_ranges import make_range_plan

@@ -14,7 +14,7 @@ from tests.replay.fakes import plan_of as plan_of_window
 from tests.replay.test_plan_ranges import gateway, plan_of
 from workbench.errors import GuardError
 from workbench.plans.journal import Journal
-from workbench.replay.gaps import left_to_old
+from workbench.replay.group_gap import left_to_old
 from workbench.replay.retire import retire, retired_path
 
 RANGES = ["orders:0:2-4", "orders:1:5-10"]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.replay.test_cutover import Service
 from workbench.errors import GuardError
-from workbench.queues.views import GroupView, Member
+from workbench.queues.snapshot_views import GroupView, Member
 from workbench.replay.fleet import InstanceStatus, MemberStatus
 from workbench.replay.guard import ReplayLimits
-from workbench.replay.strangers import check_named, names_of_members, strangers
+from workbench.replay.unnamed_members import check_named, names_of_members, strangers
 
 
 def group_of(*clients: str) -> GroupView:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.replay.test_plan_ranges import gateway, plan_of
 from workbench.commit_note import CommitNote
-from workbench.logs.through import Through, reading_ends, through
+from workbench.logs.window_done import Through, reading_ends, through
 
 PART = plan_of(["orders:0:2-4", "orders:0:6-9"], gateway()).partitions[0]
 OFFSETS = st.integers(0, 12)

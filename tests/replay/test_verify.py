@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
 from workbench.commit_note import parse_note
 from workbench.errors import SourceUnreachableError
-from workbench.logs.late import Late
+from workbench.logs.late_records import Late
 from workbench.logs.window_end import WindowEnd, window_ends
 from workbench.queues.gateway import LogView
-from workbench.queues.views import Partition
-from workbench.replay.check import Checked, CheckRequest, check
+from workbench.queues.snapshot_views import Partition
 from workbench.replay.fleet import HeldPartition, InstanceStatus, MemberStatus
 from workbench.replay.follow import Follower
 from workbench.replay.plan_ranges import make_range_plan
 from workbench.replay.planfile import AfterEnd, Plan
 from workbench.replay.progress import Pace, ReplayProgress, in_words, progress
 from workbench.replay.verify import ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
+from workbench.replay.verify_evidence import Checked, CheckRequest, check
 from workbench.settings import Cluster
 
 PLAN = plan_of(orders(partitions=1))

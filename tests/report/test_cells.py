@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.widgets.test_panel import HOSTILE, hostile_capture
-from workbench.api.look import judge
-from workbench.api.measure import measure
+from workbench.api.measurements import measure
 from workbench.api.requests import Measurements
+from workbench.api.triages import judge
 from workbench.collect.capture import write_capture
 from workbench.errors import UsageError
-from workbench.report.cells import as_notebook, spark_cells, write_notebook
+from workbench.report.spark_cells import as_notebook, spark_cells, write_notebook
 
 INCIDENT = Path(__file__).parents[2] / "notebooks" / "captures" / "incident-1"
 

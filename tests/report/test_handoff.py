@@ -14,7 +14,7 @@ from tests.servers import Script, scripted, with_own_share
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.lab.process import free_port
 from workbench.lab.prometheus import ensure_alertmanager
-from workbench.report.handoff import ATTEMPTS, alerts_of, annotation_of, chat_text, send
+from workbench.report.deliver_result import ATTEMPTS, alerts_of, annotation_of, chat_text, send
 
 HOSTILE = "<img src=x onerror=alert(1)>\n\x1b[31m"
 

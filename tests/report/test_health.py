@@ -20,7 +20,7 @@ from workbench.api.reports import _on_brokers
 from workbench.collect.capture import Capture, new_info
 from workbench.expectations import Expectations, GroupSettings
 from workbench.report import health
-from workbench.report.arrivals import StreamLine, stream_lines
+from workbench.report.audit_lines import StreamLine, stream_lines
 from workbench.report.budget import Budget, budgets
 from workbench.report.html import render_html
 from workbench.samples import concat

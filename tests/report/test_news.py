@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.test_handoff import document
 from workbench.report.budget import Budget
-from workbench.report.handoff import chat_text
+from workbench.report.deliver_result import chat_text
 from workbench.report.health import Health, HealthLine, assess
 from workbench.report.html import environment
 from workbench.triage.finding import Finding, Scope, TimeLag

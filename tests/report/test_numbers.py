@@ -10,8 +10,8 @@ from evaluation.stories import WINDOW, Story, lagging, steps
 from tests.widgets.test_panel import HOSTILE
 from workbench.features.series import SeriesLine, series_of
 from workbench.humanize import printable
+from workbench.report.chart_values import chart_numbers, instants_table, summary_table
 from workbench.report.charts import chart_of
-from workbench.report.numbers import chart_numbers, instants_table, summary_table
 
 STORY = lagging(Story(group="g", topic="t"))
 SERIES = series_of(STORY.samples(), WINDOW, group="g", topic="t")

@@ -15,7 +15,7 @@ from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.collect.capture import Capture, new_info, read_capture
 from workbench.expectations import GroupSettings
 from workbench.report import health
-from workbench.report.fragment import fragment
+from workbench.report.finding_fragment import fragment
 from workbench.report.html import LARGEST_BYTES, render_html
 from workbench.samples import concat
 from workbench.triage.engine import Triage, triage

@@ -14,10 +14,10 @@ from tests.triage.made import subscription
 from workbench.cli.runbooks import command
 from workbench.cli.triage_alert import asked_by
 from workbench.lab.prometheus import ensure_prometheus
-from workbench.runbooks.book import read_book, read_books
 from workbench.runbooks.check import problems
-from workbench.runbooks.fill import filled
+from workbench.runbooks.filled_runbook import filled
 from workbench.runbooks.promtool import check_rules
+from workbench.runbooks.runbook_file import read_book, read_books
 from workbench.runbooks.steps import way_to
 from workbench.triage.cause import Ask
 from workbench.triage.finding import Action, Finding, Scope, TimeLag

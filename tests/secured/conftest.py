@@ -19,7 +19,7 @@ from tests.lab.conftest import commit_many, workbench
 from tests.three_brokers.access import ADMIN, ONCALL, SERVICE
 from tests.three_brokers.secured import PASSWORD_VARIABLE, SecuredLab, start_secured
 from tests.waiting import wait_for
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.groups import own_security
 from workbench.kafka.login import logged_in

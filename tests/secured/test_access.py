@@ -17,7 +17,7 @@ from tests.three_brokers.access import PREFIX, READER
 from tests.three_brokers.secured import SecuredLab
 from workbench.collect import live
 from workbench.errors import ConfigError, ExitCode, NoSeriesError, SourceUnreachableError, UnknownGroupError
-from workbench.queues.views import NOT_PERMITTED
+from workbench.queues.snapshot_views import NOT_PERMITTED
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 

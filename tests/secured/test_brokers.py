@@ -14,10 +14,10 @@ from tests.three_brokers.access import PREFIX
 from tests.three_brokers.node import SecuredBroker
 from tests.three_brokers.secured import SecuredLab
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.ages import ages
 from workbench.kafka.brokers import look_at_brokers
-from workbench.kafka.cluster import KafkaCluster
-from workbench.queues.views import Snapshot
+from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.kafka.unread_ages import ages
+from workbench.queues.snapshot_views import Snapshot
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 EXTRA_SECONDS = 5.0  # the answer may come so much later than from three brokers

@@ -12,7 +12,7 @@ from tests.serve.serving import TOKEN, judged
 from workbench.delivery import ServeSettings
 from workbench.serve.access import Access
 from workbench.serve.app import Server, application
-from workbench.serve.judged import Judged, Question
+from workbench.serve.kept_verdict import Judged, Question
 from workbench.serve.server import Options, open_store, run
 from workbench.serve.worker import Worker
 

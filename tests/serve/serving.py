@@ -19,7 +19,7 @@ from workbench.lab.process import free_port
 from workbench.serve.access import Access
 from workbench.serve.app import Server, application
 from workbench.serve.connections import Connections
-from workbench.serve.judged import Judged, Question
+from workbench.serve.kept_verdict import Judged, Question
 from workbench.serve.outbox import Parcel
 from workbench.serve.server import Options, bound, configured
 from workbench.serve.sqlite import FileStore

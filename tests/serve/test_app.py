@@ -14,7 +14,7 @@ import requests
 
 from tests.reference.valid import valid
 from tests.serve.serving import HOSTILE, TOKEN, Office, Running, alert, judged, running, webhook
-from workbench.serve import fleet, limits
+from workbench.serve import fleet, request_limits
 from workbench.serve.access import VISIT_SECONDS, Access
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -185,7 +185,7 @@ def test_a_body_of_10_mb_is_refused_and_the_server_goes_on(server: Running, capl
 
 def test_slow_clients_are_cut_off(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that never ends its headers, and others beside it are served; one that never ends its body."""
-    monkeypatch.setattr(limits, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(request_limits, "HEADER_SECONDS", 0.5)
     slow = [socket.create_connection(("127.0.0.1", server.port), 20) for _ in range(50)]
     for each in slow:
         each.sendall(b"GET / HTTP/1.1\r\nX-a: ")
@@ -205,7 +205,7 @@ def test_slow_clients_are_cut_off(server: Running, monkeypatch: pytest.MonkeyPat
 
 def test_a_body_that_does_not_come_is_given_up(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its time; the connection is closed."""
-    monkeypatch.setattr(limits, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(request_limits, "BODY_SECONDS", 0.3)
     with running(office, threads=False) as server, socket.create_connection(("127.0.0.1", server.port), 10) as raw:
         raw.sendall(
             f"POST /alerts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\nabc".encode()

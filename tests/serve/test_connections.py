@@ -16,7 +16,7 @@ import requests
 
 from tests.certificates import certificate
 from tests.serve.serving import TOKEN, Office, Running, alert, running, webhook
-from workbench.serve import connections, limits, quiet
+from workbench.serve import connections, quiet_warnings, request_limits
 from workbench.serve.connections import ACCEPTED_AT_ONCE, Connections, Stage, crowd_of, most_connections
 from workbench.serve.pages import STATIC
 from workbench.serve.server import Options
@@ -105,7 +105,7 @@ def test_anybody_may_send_a_small_form_only(server: Running) -> None:
 
 def test_an_endless_body_ends(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """In chunks and without a token: it is answered, and what comes of it is thrown away for a while."""
-    monkeypatch.setattr(limits, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(request_limits, "HEADER_SECONDS", 0.5)
     with opened(server) as raw:
         raw.sendall(head("/alerts", "Transfer-Encoding: chunked"))
         until = time.monotonic() + 10
@@ -118,7 +118,7 @@ def test_an_endless_body_ends(server: Running, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_trickle_ends_with_a_good_token_too(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then does not keep a connection."""
-    monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(request_limits, "BODY_SECONDS", 0.5)
     with opened(server) as raw:
         raw.sendall(head("/alerts", f"Authorization: Bearer {TOKEN}", "Content-Length: 1000"))
         until = time.monotonic() + 10
@@ -203,7 +203,7 @@ def test_those_that_were_cut_are_counted_until_they_are_closed() -> None:
 
 def test_who_does_not_read_is_cut_off(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests in a row, and no answer is read; others are served meanwhile."""
-    monkeypatch.setattr(limits, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(request_limits, "STALL_SECONDS", 0.5)
     request = head("/static/serve.css", method="GET") * ANSWERS
     with ExitStack() as stack:
         stuck = []
@@ -227,7 +227,7 @@ ANSWERS = 800  # of 10 kB: more than the kernel buffers, and read slowly within 
 
 def test_who_reads_slowly_gets_the_whole_answer(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as something is taken; only the time for the whole answer ends it."""
-    monkeypatch.setattr(limits, "STALL_SECONDS", 1.5)  # a busy machine may forget a process for a second
+    monkeypatch.setattr(request_limits, "STALL_SECONDS", 1.5)  # a busy machine may forget a process for a second
 
     def read() -> int:
         with socket.socket() as raw:
@@ -248,8 +248,8 @@ def test_who_reads_slowly_gets_the_whole_answer(server: Running, monkeypatch: py
 
     whole = read()
     assert whole > ANSWERS * len(STATIC["serve.css"][1]())
-    monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.0)
-    monkeypatch.setattr(limits, "STALL_SECONDS", 0.0)
+    monkeypatch.setattr(request_limits, "ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(request_limits, "STALL_SECONDS", 0.0)
     assert read() < whole
 
 
@@ -283,7 +283,7 @@ def test_a_handshake_that_is_not_done_ends_and_makes_room(
         monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.3)
         for _ in range(2):
             assert is_closed(stack.enter_context(opened(server)), 5)
-        monkeypatch.setattr(limits, "STALL_SECONDS", 0.3)
+        monkeypatch.setattr(request_limits, "STALL_SECONDS", 0.3)
         context = ssl.create_default_context(cafile=trusted)
         with context.wrap_socket(opened(server), server_hostname="127.0.0.1") as raw:
             raw.settimeout(0.5)
@@ -313,15 +313,15 @@ def test_warnings_about_peers_do_not_fill_the_disk(
 ) -> None:
     """Some for each kind and minute, then their number."""
     now = [1000.0]
-    monkeypatch.setattr(quiet.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(quiet, "_said", {})
+    monkeypatch.setattr(quiet_warnings.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(quiet_warnings, "_said", {})
     log = logging.getLogger("workbench.serve.test")
     for number in range(1000):
-        quiet.warn(log, "seen %d", number)
-    quiet.warn(log, "something else")
+        quiet_warnings.warn(log, "seen %d", number)
+    quiet_warnings.warn(log, "something else")
     assert len(caplog.records) == 31
     now[0] += 61
-    quiet.warn(log, "seen %d", 1000)
+    quiet_warnings.warn(log, "seen %d", 1000)
     assert [it.getMessage() for it in caplog.records[31:]] == [
         "970 more like the next one are not in this log",
         "seen 1000",

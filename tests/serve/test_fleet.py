@@ -9,8 +9,8 @@ import pytest
 from tests.serve.serving import Office, alert, judged
 from tests.serve.test_incidents import post
 from workbench.serve import fleet
-from workbench.serve.handling import add_note
-from workbench.serve.reading import Reading
+from workbench.serve.incident_actions import add_note
+from workbench.serve.page_queries import Reading
 
 DAY = 86_400.0
 

@@ -11,8 +11,8 @@ import requests
 
 from tests.serve.serving import HOSTILE, Office, Running, alert, judged, running
 from tests.serve.test_opened_pages import Person, post
-from workbench.serve.handling import Handling, handle
-from workbench.serve.likeness import words_of_similar
+from workbench.serve.incident_actions import Handling, handle
+from workbench.serve.similar_incidents import words_of_similar
 
 
 @pytest.fixture

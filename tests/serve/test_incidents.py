@@ -9,11 +9,11 @@ import pytest
 from tests.serve.serving import Office, alert, judged, webhook
 from workbench.alerts import parse_alerts
 from workbench.errors import SourceUnreachableError
-from workbench.serve.handling import add_note
+from workbench.serve.incident_actions import add_note
 from workbench.serve.incidents import conclude
 from workbench.serve.journal import Accepted, FullError, accept, waiting
-from workbench.serve.judged import GivenWayError, Judged, Question
-from workbench.serve.send import NotTakenError
+from workbench.serve.kept_verdict import GivenWayError, Judged, Question
+from workbench.serve.send_message import NotTakenError
 from workbench.serve.worker import Worker
 
 

@@ -15,8 +15,8 @@ from tests.serve.serving import Office, alert, judged
 from tests.serve.test_incidents import post
 from tests.serve.test_telling import MANAGER, later, says
 from workbench.errors import SourceUnreachableError
-from workbench.serve.judged import Judged
-from workbench.serve.send import NotTakenError
+from workbench.serve.kept_verdict import Judged
+from workbench.serve.send_message import NotTakenError
 from workbench.serve.sqlite import FileStore
 
 

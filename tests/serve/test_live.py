@@ -30,7 +30,7 @@ from workbench.lab.process import free_port
 from workbench.lab.prometheus import ensure_alertmanager
 from workbench.lab.scenarios import make_scenario
 from workbench.serve.outbox import Message, Parcel
-from workbench.serve.send import send
+from workbench.serve.send_message import send
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm, pytest.mark.apt]
 

@@ -15,8 +15,8 @@ from tests.serve.test_incidents import post
 from workbench.collect.capture import Capture, new_info
 from workbench.samples import GROUPS_SCHEMA, concat
 from workbench.serve import fleet
-from workbench.serve.detail import packed, unpacked
-from workbench.serve.judged import Judged
+from workbench.serve.group_detail import packed, unpacked
+from workbench.serve.kept_verdict import Judged
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_runbook_is_rendered_and_its_machinery_is_not_shown(server: Running) -
     page = Person(server.url).see("/runbooks/SlowProcessor.md")
     assert "<h2>Meaning</h2>" in page and "<ol>" in page and "<pre" in page
     assert "generated:" not in page and "severity:" not in page and "## " not in page
-    from workbench.serve.runbooktext import rendered
+    from workbench.serve.runbook_pages import rendered
 
     hostile = rendered("# A\n<script>x</script>\n[a](javascript:alert(1)) ![i](http://x/y.png) <!-- b -->")
     assert "<script" not in hostile and 'href="javascript' not in hostile and "<img" not in hostile

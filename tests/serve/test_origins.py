@@ -14,11 +14,11 @@ from tests.serve.test_opened_pages import Person, told
 from tests.triage.brokers import WINDOW, Made, after
 from tests.triage.test_neighbours import cluster, hog
 from workbench.api.impacts import ImpactResult, impact_of
-from workbench.api.measure import Measured
+from workbench.api.measurements import Measured
 from workbench.collect.capture import Capture, new_info
 from workbench.serve import fleet
-from workbench.serve.judged import Judged, Question, attributed, no_longer_found, with_origins
-from workbench.serve.origins import SharedCause, is_over, origin_of, origins_of
+from workbench.serve.broker_causes import SharedCause, is_over, origin_of, origins_of
+from workbench.serve.kept_verdict import Judged, Question, attributed, no_longer_found, with_origins
 
 GROUPS = [f"g{number}" for number in range(500)]
 HOG = SharedCause(

@@ -15,11 +15,11 @@ from tests.audit.states import edge, state, stream, window
 from tests.browser.devtools import Page, chromium
 from tests.browser.looking import FITS, PICTURES, inert, within
 from tests.serve.serving import HOSTILE, TOKEN, Office, Running, alert, judged, running, webhook
-from workbench.report.audited import AuditState, SilentLayer, write_state
+from workbench.report.audit_state import AuditState, SilentLayer, write_state
 from workbench.report.runs.record import REPORT, RunRecord, write_record
 from workbench.serve import fleet
 from workbench.serve.audits import Shelf
-from workbench.serve.judged import Judged
+from workbench.serve.kept_verdict import Judged
 
 pytestmark = pytest.mark.apt
 

@@ -12,8 +12,8 @@ import pytest
 from tests.serve.serving import HOSTILE, NOW, Office, judged
 from workbench.serve import fleet
 from workbench.serve.fleet import NOT_JUDGED
-from workbench.serve.reading import Reading
-from workbench.serve.stepchart import DAY, chosen_range, held, step_chart
+from workbench.serve.page_queries import Reading
+from workbench.serve.step_chart import DAY, chosen_range, held, step_chart
 from workbench.triage.verdict import State
 
 BEGUN = NOW - DAY

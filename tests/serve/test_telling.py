@@ -13,16 +13,16 @@ from tests.serve.serving import Office, alert, judged
 from tests.serve.test_incidents import post
 from workbench.delivery import Target
 from workbench.errors import UnknownClusterError
+from workbench.serve import database_tables as schema
 from workbench.serve import fleet
-from workbench.serve import tables as schema
 from workbench.serve.incidents import due, followed
 from workbench.serve.journal import waiting
-from workbench.serve.judged import Judged
+from workbench.serve.kept_verdict import Judged
+from workbench.serve.next_message import Phase, Step, Told, Truth, decide
 from workbench.serve.outbox import claim, refused
-from workbench.serve.reading import Reading
-from workbench.serve.send import NotTakenError
+from workbench.serve.page_queries import Reading
+from workbench.serve.send_message import NotTakenError
 from workbench.serve.sqlite import FileStore
-from workbench.serve.steps import Phase, Step, Told, Truth, decide
 from workbench.serve.store import LeadLostError
 
 MANAGER = Target(name="am", kind="alertmanager", url="http://127.0.0.1:9")

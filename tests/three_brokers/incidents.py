@@ -20,12 +20,12 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from workbench.api.impact import ImpactResult
 
 from tests.lab.sharing import Sharing
 from tests.three_brokers.tiered import BROKERS, TieredLab, start_tiered
 from workbench import api
-from workbench.api.impact import ImpactResult
-from workbench.collect.record import Recorder
+from workbench.collect.recorder import Recorder
 from workbench.errors import WorkbenchError
 from workbench.lab.kafka import set_quota
 from workbench.lab.process import ending_on_signals

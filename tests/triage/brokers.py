@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.features.servers import Neighbourhood, neighbourhood
-from workbench.queues.views import GroupView, Member, views_table
+from workbench.queues.snapshot_views import GroupView, Member, views_table
 from workbench.samples import GROUPS_SCHEMA, SampleBatch
 from workbench.window import Window
 

@@ -9,12 +9,12 @@ import pytest
 
 from evaluation.stories import IN_WINDOW, THRESHOLDS, WINDOW, Story, lagging
 from tests.reference.valid import valid
-from workbench.api.look import TriageResult, exit_code
+from workbench.api.triages import TriageResult, exit_code
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import ExitCode, NoSeriesError
 from workbench.expectations import GroupSettings
 from workbench.queues.kinds import REDRIVE, REDRIVE_PREFIX
-from workbench.queues.views import GroupView, Member, views_table
+from workbench.queues.snapshot_views import GroupView, Member, views_table
 from workbench.report.health import assess, overview
 from workbench.report.html import render_html
 from workbench.samples import SAMPLES_SCHEMA, concat

@@ -13,10 +13,10 @@ from tests.fleet import land_fleet
 from tests.report.test_handoff import document
 from tests.triage.made import made, subscription
 from tests.triage.test_verdicts import CASES, capture_of
-from workbench.api.look import exit_code
+from workbench.api.triages import exit_code
 from workbench.errors import ExitCode
 from workbench.features.measured import PartitionFeatures
-from workbench.report.handoff import alerts_of, chat_text
+from workbench.report.deliver_result import alerts_of, chat_text
 from workbench.sweep.engine import sweep
 from workbench.triage.engine import triage
 from workbench.triage.finding import Finding

@@ -17,7 +17,7 @@ from workbench.alerts import parse_alerts
 from workbench.api import dispatch_look
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.errors import UsageError
-from workbench.report.fragment import style
+from workbench.report.finding_fragment import style
 from workbench.samples import concat
 from workbench.widgets.prefill import Inputs, prefill
 from workbench.widgets.triage import TriagePanel

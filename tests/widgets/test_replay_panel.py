@@ -14,7 +14,7 @@ from tests.widgets.test_panel import HOSTILE
 from workbench.api.replay_runs import ReplayConnections
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import TopicSettings
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 from workbench.widgets.prefill import Wish, wish_of
 from workbench.widgets.replay import ReplayPanel
 

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
         plan_redrive,
         verify_redrive,
     )
-    from workbench.api.look import TriageResult, triage
-    from workbench.api.measure import features, samples
+    from workbench.api.measurements import features, samples
     from workbench.api.replays import (
         PlannedReplay,
         apply_replay,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from workbench.api.reports import health
     from workbench.api.run_progress import Progress
     from workbench.api.snapshots import SnapshotResult, snapshot
+    from workbench.api.triages import TriageResult, triage
 
 # Where each name is, imported on first use: a replay needs neither the audit's tables nor the reports. No module has such a name.
 _ROOMS = {

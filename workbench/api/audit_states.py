@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import EvidenceError, WindowError
 from workbench.humanize import iso_instant
-from workbench.report.audited import AuditState, EdgeState, SilentLayer, SlowStream, StreamState, WindowLine
+from workbench.report.audit_state import AuditState, EdgeState, SilentLayer, SlowStream, StreamState, WindowLine
 from workbench.window import instant_ms, parse_duration, parse_instant
 
 if TYPE_CHECKING:

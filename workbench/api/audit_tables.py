@@ -12,7 +12,7 @@ from workbench.humanize import did_you_mean, printable
 
 if TYPE_CHECKING:
     from workbench.api.audits import AuditLedger
-    from workbench.report.audited import AuditState
+    from workbench.report.audit_state import AuditState
 
 VIEW = "windows"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from workbench.audit.edges import StreamShape
     from workbench.audit.gate import Gate, LatencyLimit
-    from workbench.audit.locate import NamedInterval
+    from workbench.audit.missing_records import NamedInterval
     from workbench.settings import Cluster
 
 
@@ -61,10 +61,10 @@ class AuditLedger:
         return self._collected(found.orderBy(*order, "stream", "window_ms", "edge").limit(most))
 
     def by_stream(self, *, since_ms: int, until_ms: int, most: int = 1_000) -> list[Any]:
-        """A row for each stream, worst first, of windows that begin in [since, until); see `workbench.audit.streams.by_stream`."""
+        """A row for each stream, worst first, of windows that begin in [since, until); see `workbench.audit.stream_lines.by_stream`."""
         from pyspark.sql import functions as f
 
-        from workbench.audit.streams import by_stream
+        from workbench.audit.stream_lines import by_stream
 
         within = self.within(since_ms=since_ms, until_ms=until_ms).frame
         order = (f.greatest("lost", "doubled").desc(), f.col("missing_at_most").desc(), f.col("stream"))
@@ -165,8 +165,8 @@ class AuditLedger:
         return replace(self, frame=self.frame.where(kept))
 
     def by_edge(self, *, now_ms: int) -> list[Any]:
-        """A row for each stream and edge; see `workbench.audit.streams.by_edge`."""
-        from workbench.audit.streams import by_edge
+        """A row for each stream and edge; see `workbench.audit.stream_lines.by_edge`."""
+        from workbench.audit.stream_lines import by_edge
 
         return self._collected(by_edge(self.frame, self.shape, now_ms=now_ms))
 
@@ -197,7 +197,7 @@ class AuditLedger:
             UsageError: if the layer is none, or no cluster is known. SourceUnreachableError, EvidenceError: if records cannot be read.
         """
         from workbench.api.audit_records import ids_in, records_of
-        from workbench.audit.locate import intervals, name_missing, repaired, without_repaired
+        from workbench.audit.missing_records import intervals, name_missing, repaired, without_repaired
 
         if layer not in self.settings.layers:
             raise UsageError(f"There is no layer {layer!r}.", hint=f"There are: {', '.join(self.settings.layers)}.")
@@ -355,7 +355,7 @@ def _chosen(
 def _checked(values: Mapping[str, Any]) -> AuditSettings:
     from pydantic import ValidationError
 
-    from workbench.inputs import first_problem
+    from workbench.limited_reads import first_problem
 
     if len(values.get("layers", ())) < 2 or len(set(values["layers"])) < len(values["layers"]):
         raise UsageError("An audit needs two layers or more, each once.", hint="Such as: --layers gateway,collector")

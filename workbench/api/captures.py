@@ -44,7 +44,7 @@ class CaptureResult:
         }
 
     def _repr_html_(self) -> str:
-        from workbench.api.table import table_html
+        from workbench.api.html_table import table_html
 
         window = self.capture.window
         row = {
@@ -75,7 +75,7 @@ def capture_statistics(
 
     from workbench.collect.capture import Capture, new_info, write_capture
     from workbench.collect.statistics import PROFILE, statistics_samples
-    from workbench.inputs import read_within
+    from workbench.limited_reads import read_within
     from workbench.settings import load_settings
     from workbench.window import Window
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.api.measure import measure
+from workbench.api.measurements import measure
 from workbench.api.requests import Measurements, Times
 from workbench.errors import WorkbenchError
 from workbench.humanize import numbered, percent

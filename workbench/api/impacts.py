@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.api.measure import measure
+from workbench.api.measurements import measure
 from workbench.api.requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import ExitCode
@@ -98,7 +98,7 @@ class ImpactResult:
         write_page(path, text)
 
     def _repr_html_(self) -> str:
-        from workbench.api.table import table_html
+        from workbench.api.html_table import table_html
 
         rows = [
             {

@@ -38,7 +38,7 @@ class LetterTopics:
         }
 
     def _repr_html_(self) -> str:
-        from workbench.api.table import table_html
+        from workbench.api.html_table import table_html
         from workbench.humanize import duration
 
         rows = [
@@ -72,14 +72,14 @@ class PlannedRedrive:
             GuardError: if a plan of this name was applied. UsageError: if the file exists, or its folder does not.
         """
         from workbench.plans.document import write_file
-        from workbench.redrive.keep import check_redrive_place
+        from workbench.redrive.plan_place import check_redrive_place
 
         check_redrive_place(Path(path))
         write_file(Path(path), self.to_json())
         return Path(path)
 
     def _repr_html_(self) -> str:
-        from workbench.api.table import table_html
+        from workbench.api.html_table import table_html
 
         plan = self.plan
         rows = [

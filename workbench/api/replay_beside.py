@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.api.measure import measure
+from workbench.api.measurements import measure
 from workbench.api.requests import Measurements, Times
 from workbench.errors import WorkbenchError
 from workbench.humanize import shell_word, size
@@ -16,10 +16,10 @@ from workbench.numbers import MOST, RECENT
 from workbench.queues.tools import tools_of
 
 if TYPE_CHECKING:
-    from workbench.api.measure import Measured
+    from workbench.api.measurements import Measured
     from workbench.features.servers import Neighbourhood
     from workbench.queues.gateway import Gateway
-    from workbench.replay.holding import Beside, Holding, HoldReport
+    from workbench.replay.hold_for_neighbours import Beside, Holding, HoldReport
     from workbench.replay.planfile import Plan
     from workbench.settings import Cluster
 
@@ -53,7 +53,7 @@ class NeighbourWatch:
         return self.holding.look(self._seen())
 
     def _seen(self) -> Beside:
-        from workbench.replay.holding import Beside
+        from workbench.replay.hold_for_neighbours import Beside
 
         in_prometheus = self.cluster.prometheus is not None
         times = Times(since=f"{_LAST} ago", baseline=_LAST) if in_prometheus else Times()
@@ -77,7 +77,7 @@ def beside(found: Measured, group: str, brokers: Collection[int]) -> Beside:
         brokers: that lead partitions of its plan.
     """
     from workbench.features.servers import neighbourhood
-    from workbench.replay.holding import Beside, BesideGroup
+    from workbench.replay.hold_for_neighbours import Beside, BesideGroup
 
     kept = found.capture
     all_of = neighbourhood(kept.samples, kept.groups, found.window)

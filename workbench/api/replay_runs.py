@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from workbench.plans.confirm import Confirmation
     from workbench.queues.gateway import Gateway
     from workbench.queues.systems import CountRecords
-    from workbench.replay.check import Checked
     from workbench.replay.fleet import FleetFile
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.planfile import Plan
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from workbench.replay.receipt import Receipt, Rollback
     from workbench.replay.retire import Retired
     from workbench.replay.rollback import RolledBack
+    from workbench.replay.verify_evidence import Checked
     from workbench.settings import Cluster
 
 Say = Callable[[str], None]
@@ -142,7 +142,7 @@ class Replay:
         from workbench.plans.journal import Journal
         from workbench.replay.fleet import read_fleet
         from workbench.replay.fleet_kinds import make_fleet
-        from workbench.replay.holding import Holding, Pausable
+        from workbench.replay.hold_for_neighbours import Holding, Pausable
 
         found = make_fleet(read_fleet(fleet)) if fleet is not None else None
         pausable = found if isinstance(found, Pausable) else None
@@ -167,9 +167,9 @@ class Replay:
             records: read the records and count them.
             key_ranges: count them by so many ranges of the key's hash.
         """
-        from workbench.replay.check import CheckRequest, check
         from workbench.replay.fleet import read_fleet
         from workbench.replay.fleet_kinds import make_fleet
+        from workbench.replay.verify_evidence import CheckRequest, check
 
         if processed is not None and not processed.exists():
             raise UsageError(f"The log of processed records {processed} does not exist.")

@@ -12,7 +12,6 @@ from workbench.api.replay_runs import open_replay, open_rollback
 
 if TYPE_CHECKING:
     from workbench.queues.gateway import Gateway
-    from workbench.replay.check import Checked
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import ReplayProgress
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from workbench.replay.request import PlanRequest
     from workbench.replay.retire import Retired
     from workbench.replay.rollback import RolledBack
+    from workbench.replay.verify_evidence import Checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class PlannedReplay:
         """
         from workbench.plans.document import write_file
         from workbench.plans.journal import Journal
-        from workbench.replay.keep import check_place
+        from workbench.replay.plan_place import check_place
 
         check_place(Path(path), Journal.of_user(), replace=replace)
         write_file(Path(path), self.to_json())
@@ -49,7 +49,7 @@ class PlannedReplay:
 
     def _repr_html_(self) -> str:
         from workbench.api.plan_view import plan_html
-        from workbench.report.fragment import style
+        from workbench.report.finding_fragment import style
 
         return f"<style>{style()}</style>{plan_html(self.plan, Path('plan.json'), self.bootstrap)}"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.api.look import TriageResult
+    from workbench.api.triages import TriageResult
     from workbench.collect.capture import Capture
-    from workbench.report.arrivals import StreamLine
+    from workbench.report.audit_lines import StreamLine
     from workbench.report.broker_lines import BrokerLine
     from workbench.report.health import Health
     from workbench.triage.engine import Triage
@@ -107,8 +107,8 @@ def health(
 
 def _of_now(cluster: str, config: str) -> TriageResult | None:
     """A cluster whose metrics are not read (a Pulsar), as it is now; None for any other."""
-    from workbench.api.look import dispatched
     from workbench.api.requests import Measurements
+    from workbench.api.triages import dispatched
 
     return dispatched(Measurements(cluster=cluster, config=Path(config) if config else None))
 
@@ -146,7 +146,7 @@ def _arrivals(cluster: str, start: datetime, end: datetime, config: str, result:
     """What the audits of this cluster say of the period; one that cannot be made says why."""
     from workbench.api.audits import audit
     from workbench.errors import WorkbenchError
-    from workbench.report.arrivals import StreamLine, stream_lines
+    from workbench.report.audit_lines import StreamLine, stream_lines
     from workbench.settings import load_settings
     from workbench.triage.verdict import State
     from workbench.window import instant_ms

@@ -14,7 +14,7 @@ from workbench.queues.kinds import cannot_judge
 
 if TYPE_CHECKING:
     from workbench.queues.observer import Ages
-    from workbench.queues.views import GroupView, Snapshot
+    from workbench.queues.snapshot_views import GroupView, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class SnapshotResult:
         return _document(self.cluster, self.groups, self.ranked, list(self.incomplete))
 
     def _repr_html_(self) -> str:
-        from workbench.api.table import table_html
+        from workbench.api.html_table import table_html
 
         rows = self.ranked if self.ranked is not None else self.partitions
         return table_html(f"{self.cluster} at {iso_instant(self.groups.taken_at * 1000)}", rows, notes=self.incomplete)

@@ -18,7 +18,7 @@ from workbench.humanize import plural, printable
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
-    from workbench.audit.locate import NamedInterval
+    from workbench.audit.missing_records import NamedInterval
 
 _COLUMNS = (
     "stream", "window_ms", "edge", "state", "arrival", "from_low", "from_high", "to_low", "to_high", "lost_low", "lost_high",

@@ -35,7 +35,7 @@ def publish_command(source: dict[str, Any], since: str, until: str, every: str, 
     """
     from workbench.api.audit_states import audit_state
     from workbench.files import writing
-    from workbench.report.audited import write_state
+    from workbench.report.audit_state import write_state
 
     state = audit_state(since=since, until=until, every=every, **given(source))
     with writing(f"The folder {out}"):

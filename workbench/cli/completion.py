@@ -57,9 +57,9 @@ def groups(context: click.Context) -> list[str]:
     import json
 
     from workbench.files import write_text
-    from workbench.places import state_dir
     from workbench.queues.systems import system_of
     from workbench.settings import load_settings
+    from workbench.user_folders import state_dir
 
     settings = load_settings(context.params.get("config"))
     default = settings.default_cluster()

@@ -180,7 +180,7 @@ def plan_command(
     """Plan which letters of TOPIC are produced again, and where. Read-only: writes nothing to Kafka and joins no group."""
     from workbench.cli.dlq_show import show_redrive_plan
     from workbench.cli.progress import Steps
-    from workbench.redrive.keep import check_redrive_place
+    from workbench.redrive.plan_place import check_redrive_place
 
     collect_no_garbage()
     if out is not None:

@@ -74,9 +74,9 @@ def follow_command(
     """
     from workbench.cli.progress import Steps
     from workbench.humanize import duration, plural, rate
+    from workbench.redrive.commit_marks import PlanState
     from workbench.redrive.follow import RedriveFollower
     from workbench.redrive.guard import HINTS, ended_words
-    from workbench.redrive.marks import PlanState
     from workbench.redrive.planfile import read_redrive_plan
 
     plan = read_redrive_plan(plan_file)
@@ -131,10 +131,10 @@ def discard_command(
     """Give up the letters of a plan instead of producing them: later plans leave them out. No letter is deleted."""
     from workbench.cli.progress import Steps
     from workbench.plans.journal import Journal
+    from workbench.redrive.commit_marks import PlanState
     from workbench.redrive.confirmation import of_letters
     from workbench.redrive.discard import discard
     from workbench.redrive.ledger import Ledger
-    from workbench.redrive.marks import PlanState
     from workbench.redrive.planfile import read_redrive_plan
 
     plan = read_redrive_plan(plan_file)
@@ -183,10 +183,10 @@ def give_up_command(
     """End a plan that was begun: it produces nothing more, and other plans may take the letters that it has not produced."""
     from workbench.cli.progress import Steps
     from workbench.plans.journal import Journal
+    from workbench.redrive.commit_marks import PlanState
     from workbench.redrive.confirmation import of_letters
-    from workbench.redrive.ending import give_up
+    from workbench.redrive.end_plan import give_up
     from workbench.redrive.ledger import Ledger
-    from workbench.redrive.marks import PlanState
     from workbench.redrive.planfile import read_redrive_plan
 
     plan = read_redrive_plan(plan_file)

@@ -145,7 +145,7 @@ def _instant(text: str | None) -> datetime | None:
 
 
 def _url(text: str) -> str:
-    from workbench.inputs import is_web_address
+    from workbench.limited_reads import is_web_address
 
     if not is_web_address(text):
         raise UsageError("This is not an http or https URL.", hint="For example: http://grafana:3000")

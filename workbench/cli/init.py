@@ -204,7 +204,7 @@ def _tried(given: Answers) -> tuple[list[str], list[str]]:
 def _fitting(cluster: Cluster, profiles: list[str]) -> str:
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import known_profiles
-    from workbench.profiles.fit import fitting, recommended
+    from workbench.profiles.profile_fit import fitting, recommended
 
     every = known_profiles()
     source = PrometheusSource.of(cluster, every, timeout_seconds=_TRY_SECONDS)

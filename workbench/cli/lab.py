@@ -16,9 +16,9 @@ from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
-    from workbench.lab.advice import AdviceResult
     from workbench.lab.jars import JarSet
     from workbench.lab.lab import Lab
+    from workbench.lab.try_advice import AdviceResult
 
 
 @click.group(name="lab", cls=Group)
@@ -155,7 +155,7 @@ def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | N
         lab = stack.enter_context(running_or_own(steps, with_prometheus=source == "prometheus"))
         start_in_background()
         with steps.step(f"Running {scenario} with seed {seed}") as step:
-            from workbench.lab.run import run_scenario
+            from workbench.lab.run_scenario import run_scenario
 
             result = run_scenario(
                 lab,

@@ -64,7 +64,7 @@ def exclude_command(
     """Find partitions whose lag is far above the others', for producers of records without a key to leave out.
 
     Hot is what lags by more than --times × min(mean, median) and --floor. It comes back below half of that. A producer that obeys:
-    `workbench.kafka.audited.AuditedProducer(left_out=FILE)`. Exit code 3 if some are to be left out.
+    `workbench.kafka.audited_producer.AuditedProducer(left_out=FILE)`. Exit code 3 if some are to be left out.
     """
     from workbench.api.exclusions import exclude_partitions
 

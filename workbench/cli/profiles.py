@@ -17,7 +17,7 @@ from workbench.screen import say, tell, tell_page, write_json
 if TYPE_CHECKING:
     from workbench.console import FittingTable
     from workbench.profiles import Profile, Quality
-    from workbench.profiles.fit import Fit
+    from workbench.profiles.profile_fit import Fit
     from workbench.settings import Cluster
 
 _MOST_CANDIDATES = 500
@@ -101,7 +101,7 @@ def check(
     from workbench.cli.progress import Steps
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import known_profiles, load_profile, name_of
-    from workbench.profiles.fit import RuleState, coverage, fit, fitting, recommended
+    from workbench.profiles.profile_fit import RuleState, coverage, fit, fitting, recommended
     from workbench.window import parse_instant
 
     if sum(it is not None for it in (url, cluster, folder)) != 1:
@@ -182,8 +182,8 @@ def new(
     from workbench.cli.progress import Steps
     from workbench.collect.prometheus import PrometheusSource
     from workbench.files import atomic_write, writing
-    from workbench.profiles.carried import some_of_each
     from workbench.profiles.draft import draft, interesting
+    from workbench.profiles.label_words import some_of_each
     from workbench.window import parse_instant
 
     if (url is None) == (cluster is None):
@@ -295,7 +295,7 @@ def _table(*names: str, words: tuple[str, ...] = ()) -> FittingTable:
 
 def _print_rules(it: Fit) -> None:
     from workbench.console import SafeConsole
-    from workbench.profiles.fit import RuleState
+    from workbench.profiles.profile_fit import RuleState
 
     tell(f"Profile {it.profile.name}: {len(it.found)} of {plural(len(it.checks), 'signal')} found.")
     table = _table("signal", "state", "what is there", words=("what is there",))
@@ -318,7 +318,7 @@ def _print_check(
     from urllib.parse import urlsplit
 
     from workbench.console import SafeConsole
-    from workbench.profiles.fit import what_to_add
+    from workbench.profiles.profile_fit import what_to_add
 
     host = urlsplit(url).netloc.rpartition("@")[2]
     if not fits:

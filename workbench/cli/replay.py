@@ -111,9 +111,9 @@ def plan_command(
     from workbench.plans.document import write_file
     from workbench.plans.journal import Journal
     from workbench.plans.missing import read_missing
-    from workbench.replay.keep import check_csv_place, check_place
     from workbench.replay.parse_request import request_of, windows_of
     from workbench.replay.plan import to_csv
+    from workbench.replay.plan_place import check_csv_place, check_place
     from workbench.replay.plan_ranges import make_range_plan, parse_ranges
     from workbench.settings import load_settings
 

@@ -40,7 +40,7 @@ def plan_on_pulsar(
     from workbench.pulsar.replay_plan import read_plan
     from workbench.pulsar.replays import plan_pulsar_replay
     from workbench.pulsar.topics import split_group
-    from workbench.replay.keep import check_place
+    from workbench.replay.plan_place import check_place
 
     _, topic = split_group(from_group)
     if len(topics) > 1 or not (topics or topic):

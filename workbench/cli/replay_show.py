@@ -14,9 +14,9 @@ from workbench.masking import masked
 
 if TYPE_CHECKING:
     from workbench.plans.journal import Entry
-    from workbench.replay.check import Checked
     from workbench.replay.planfile import Plan
     from workbench.replay.receipt import Receipt
+    from workbench.replay.verify_evidence import Checked
 
 _MOST_REASONS = 8
 _MOST_ROWS = 40  # a plan of thousands is read in its file; the screen shows the partitions with the most to replay

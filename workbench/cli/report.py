@@ -142,7 +142,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
 
     from workbench.cli.progress import Steps
     from workbench.errors import UsageError, WorkbenchError
-    from workbench.report import handoff
+    from workbench.report import deliver_result
     from workbench.report.result import read_previous
     from workbench.report.runs.record import RESULT
 
@@ -150,15 +150,15 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
     if document is None:
         raise UsageError(f"{folder} has no result of a run.", hint="See: workbench report list")
     if as_text:
-        tell_page(handoff.chat_text(document))
+        tell_page(deliver_result.chat_text(document))
     sends = [
-        (alertmanager, "Alertmanager", "/api/v2/alerts", handoff.alerts_of(document), None),
+        (alertmanager, "Alertmanager", "/api/v2/alerts", deliver_result.alerts_of(document), None),
         (webhook, "webhook", "", document, os.environ.get("WORKBENCH_WEBHOOK_TOKEN")),
         (
             grafana,
             "Grafana",
             "/api/annotations",
-            handoff.annotation_of(document),
+            deliver_result.annotation_of(document),
             os.environ.get("WORKBENCH_GRAFANA_TOKEN"),
         ),
     ]
@@ -168,7 +168,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
             continue
         try:
             with Steps().waiting(f"Sending to {what}"):
-                handoff.send(url.rstrip("/") + path, body, what=what, token=token)
+                deliver_result.send(url.rstrip("/") + path, body, what=what, token=token)
             say(f"{what}: taken.")
         except WorkbenchError as error:  # the others are tried all the same
             say(error.message)

@@ -44,9 +44,9 @@ def check(folder: Path | None, as_json: bool) -> int:
 
     If promtool is on PATH (or in the lab's cache), it also checks the syntax of the rules.
     """
-    from workbench.runbooks.book import read_books
     from workbench.runbooks.check import problems, read_rules
     from workbench.runbooks.promtool import check_rules
+    from workbench.runbooks.runbook_file import read_books
 
     place = _folder(folder)
     found = problems(place)
@@ -69,10 +69,10 @@ def check(folder: Path | None, as_json: bool) -> int:
 @_folder_option
 def write(folder: Path | None) -> int:
     """Regenerate the runbooks' diagnosis steps and pictures from the tree, and the alert rules of verdicts and brokers."""
-    from workbench.runbooks.book import read_books
     from workbench.runbooks.broker_rules import FILE as BROKERS
     from workbench.runbooks.broker_rules import shipped_rules
     from workbench.runbooks.rules import FILE, is_ours, verdict_rules
+    from workbench.runbooks.runbook_file import read_books
 
     changed, place = 0, _folder(folder)
     books = read_books(place)
@@ -96,7 +96,7 @@ def write(folder: Path | None) -> int:
 @_folder_option
 def show(name: str, folder: Path | None) -> int:
     """Print the runbook of an alert (SlowProcessor) or a verdict (slow_processor)."""
-    from workbench.runbooks.book import for_people, read_books
+    from workbench.runbooks.runbook_file import for_people, read_books
 
     books = read_books(_folder(folder))
     for book in books:

@@ -13,7 +13,7 @@ from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
     from workbench.api.snapshots import SnapshotResult
-    from workbench.queues.views import GroupView, Snapshot
+    from workbench.queues.snapshot_views import GroupView, Snapshot
 
 _SAID = 20  # missing parts that are listed; --json has all of them
 

@@ -24,8 +24,8 @@ from workbench.files import require_empty
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
-    from workbench.api.look import TriageResult
     from workbench.api.requests import Measurements
+    from workbench.api.triages import TriageResult
     from workbench.cli.triage_all import SweepRequest
     from workbench.triage.engine import Triage
     from workbench.triage.finding import Finding
@@ -173,8 +173,8 @@ def _measurements(given: Mapping[str, Any]) -> Measurements:
 
 
 def _look(request: LookRequest) -> int:
-    from workbench.api.look import judge
-    from workbench.api.measure import measure
+    from workbench.api.measurements import measure
+    from workbench.api.triages import judge
     from workbench.cli.progress import Steps
 
     with Steps(quiet=request.as_json) as steps:
@@ -215,7 +215,7 @@ def row_of(finding: Finding) -> dict[str, Any]:
 
 def _show(result: TriageResult, *, with_runbooks: bool) -> None:
     from workbench.console import Line, open_console
-    from workbench.report.cells import explore_command
+    from workbench.report.spark_cells import explore_command
     from workbench.report.terminal import show
 
     console = open_console()
@@ -272,8 +272,8 @@ def _compare_request(given: Mapping[str, Any]) -> CompareRequest:
 
 
 def _compare(request: CompareRequest) -> int:
-    from workbench.api.look import judge
-    from workbench.api.measure import measure
+    from workbench.api.measurements import measure
+    from workbench.api.triages import judge
     from workbench.cli.progress import Steps
     from workbench.cli.triage_again import show_comparison
 
@@ -306,8 +306,8 @@ def _watch_request(given: Mapping[str, Any]) -> WatchRequest:
 
 
 def _watch(request: WatchRequest) -> int:
-    from workbench.api.look import judge
-    from workbench.api.measure import measure
+    from workbench.api.measurements import measure
+    from workbench.api.triages import judge
     from workbench.cli.progress import Steps
     from workbench.cli.triage_again import watch
 

@@ -18,7 +18,7 @@ _MARKS = {"yes": "✓", "no": "✗", "cannot_tell": "?"}
 
 def show_comparison(before: Triage, after: Triage, *, as_json: bool) -> int:
     """Print what has changed between two captures. Exit code as for the later look."""
-    from workbench.api.look import exit_code
+    from workbench.api.triages import exit_code
     from workbench.triage.compare import SCHEMA, compare
 
     changes = compare(before, after)

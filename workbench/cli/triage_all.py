@@ -107,12 +107,12 @@ def _landed(
 ) -> tuple[FleetStore, Window]:
     """Open the cluster's store, and land the window's missing slots from Prometheus."""
     from workbench.collect import live
-    from workbench.places import state_dir
     from workbench.profiles import name_of
     from workbench.settings import load_settings
     from workbench.spark.session import start_in_background
-    from workbench.sweep.landing import land_missing, wanting
+    from workbench.sweep.land_samples import land_missing, wanting
     from workbench.sweep.store import StoreInfo, make_store
+    from workbench.user_folders import state_dir
 
     settings = load_settings(config)
     cluster = settings.cluster(name)

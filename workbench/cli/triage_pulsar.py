@@ -27,7 +27,7 @@ def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str
         row_of: makes a row of a finding, for `-o csv`.
 
     Raises:
-        UsageError: for an option that does not work on a Pulsar yet. WorkbenchError: as `api.look.dispatched`.
+        UsageError: for an option that does not work on a Pulsar yet. WorkbenchError: as `api.triages.dispatched`.
     """
     folder = given["folder"]
     if not (_is_recorded(folder) if folder is not None else given["cluster"] is not None and _is_pulsar(given)):
@@ -39,8 +39,8 @@ def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str
         )
     if given["everything"] and (given["groups"] or given["topics"]):
         raise UsageError("--all takes no --group and no --topic.")
-    from workbench.api.look import dispatched
     from workbench.api.requests import Measurements, Times
+    from workbench.api.triages import dispatched
     from workbench.cli.progress import Steps
 
     if (save := given["save"]) is not None:

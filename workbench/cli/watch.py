@@ -55,7 +55,7 @@ def command(
     if out is None:
         raise UsageError("--output is missing.", hint="Name a folder for the capture, or watch with --live.")
     from workbench.cli.progress import Steps
-    from workbench.collect.record import Recorder
+    from workbench.collect.recorder import Recorder
     from workbench.settings import load_settings
     from workbench.window import parse_duration
 

@@ -46,7 +46,7 @@ from workbench.errors import DamagedCaptureError, UsageError, WindowError
 from workbench.expectations import Expectations, GroupExpectation, GroupSettings
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
 from workbench.humanize import first_line
-from workbench.inputs import read_within
+from workbench.limited_reads import read_within
 from workbench.queues.kinds import REDRIVE_PREFIX
 from workbench.samples import GROUPS_SCHEMA, SAMPLES_SCHEMA
 from workbench.settings import Cluster

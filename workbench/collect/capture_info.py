@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from workbench.errors import DamagedCaptureError, NotACaptureError
 from workbench.expectations import Expectations, Recorded
 from workbench.files import write_text
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.thresholds import Thresholds
 
 INFO, SAMPLES, GROUPS, EVENTS = "capture.json", "samples.parquet", "groups.parquet", "events.jsonl"

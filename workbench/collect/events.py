@@ -22,8 +22,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from workbench.errors import ConfigError, SourceUnreachableError, UsageError
 from workbench.files import writing
 from workbench.humanize import one_line
-from workbench.inputs import first_problem, read_within
-from workbench.places import state_dir
+from workbench.limited_reads import first_problem, read_within
+from workbench.user_folders import state_dir
 from workbench.web import WebSession, cause
 
 KINDS = ("deploy", "config", "scaling", "topic", "restart", "alert", "other")

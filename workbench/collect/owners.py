@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workbench.collect.agreement import GAP_INTERVALS
+from workbench.collect.source_agreement import GAP_INTERVALS
 from workbench.samples import FloatArray, IntArray, SeriesTable
 
 # Labels of a metric that name whoever owns a partition.

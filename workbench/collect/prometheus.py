@@ -23,16 +23,16 @@ import urllib3
 from urllib3.util.retry import Retry
 
 from workbench.collect import remote_read
-from workbench.collect.columnar import EMPTY, Matrix, parse_answer, partial_of
-from workbench.collect.copies import count_once
-from workbench.collect.join import with_derived_lag, with_groups
+from workbench.collect.duplicate_series import count_once
+from workbench.collect.matrix_parser import EMPTY, Matrix, parse_answer, partial_of
+from workbench.collect.names_in_metrics import Spelling
 from workbench.collect.prometheus_errors import redirected, refusal
 from workbench.collect.selectors import LabelMatcher, matchers_of, named, one_of, to_promql
-from workbench.collect.spelling import Spelling
-from workbench.collect.wholes import Wholes
+from workbench.collect.signal_parts import Wholes
+from workbench.collect.source_join import with_derived_lag, with_groups
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, MappingRule, Profile
-from workbench.profiles.fit import asked_for
+from workbench.profiles.profile_fit import asked_for
 from workbench.samples import OF_A_MEMBER, STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.settings import Cluster
 from workbench.web import AnswerTooLargeError, RedirectRefusedError, WebSession, cause

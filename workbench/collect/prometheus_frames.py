@@ -59,7 +59,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from workbench.collect.columnar import Matrix, parse_answer
+from workbench.collect.matrix_parser import Matrix, parse_answer
 from workbench.collect.remote_read import NotOffered, fetch
 from workbench.collect.selectors import LabelMatcher, one_of, parse_selector, to_promql
 from workbench.samples import STALE_NAN_BITS

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import requests
 
-from workbench.collect.columnar import Matrix
+from workbench.collect.matrix_parser import Matrix
 from workbench.collect.selectors import LabelMatcher
 from workbench.collect.xor_chunks import TooManySamplesError, decode
 from workbench.web import AnswerTooLargeError, read_body

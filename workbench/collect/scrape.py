@@ -16,9 +16,9 @@ import requests
 import urllib3
 from prometheus_client.parser import text_fd_to_metric_families
 
-from workbench.collect.join import with_groups
-from workbench.collect.spelling import Spelling
-from workbench.collect.wholes import Wholes
+from workbench.collect.names_in_metrics import Spelling
+from workbench.collect.signal_parts import Wholes
+from workbench.collect.source_join import with_groups
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, Profile
 from workbench.samples import OF_A_MEMBER, SampleBatch, SeriesTable, concat_series, most_trusted

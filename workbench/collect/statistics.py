@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from workbench.collect.join import with_derived_lag
+from workbench.collect.source_join import with_derived_lag
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
 from workbench.samples import SampleBatch

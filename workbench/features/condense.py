@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from workbench.features.summary import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, TOLD
 from workbench.numbers import RECENT
-from workbench.runs import codes_in, encoded, is_one, runs_of
 from workbench.samples import SERIES_ORDER
+from workbench.sorted_runs import codes_in, encoded, is_one, runs_of
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

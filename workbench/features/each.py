@@ -19,8 +19,8 @@ from workbench.features.slots import of_periods
 from workbench.features.summary import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
 from workbench.history.read import Chronicle, JudgedHistory, Subscription, facts
 from workbench.history.read import read as read_chronicle
-from workbench.runs import runs_of
 from workbench.samples import SERIES_ORDER
+from workbench.sorted_runs import runs_of
 from workbench.spark.session import frame_of
 from workbench.thresholds import Thresholds
 from workbench.window import Window

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.numbers import FEW_SAMPLES
-from workbench.runs import runs_of
+from workbench.sorted_runs import runs_of
 from workbench.window import Window
 
 FloatArray = npt.NDArray[np.float64]

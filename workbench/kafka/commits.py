@@ -12,7 +12,7 @@ from workbench.kafka.connection import is_over, seconds_left
 from workbench.kafka.errors import denied_resource, error_words
 from workbench.kafka.groups import NotListedError
 from workbench.kafka.offset_fetch import Commits, FetchLimits, read_commits
-from workbench.kafka.reading import ClusterReading
+from workbench.kafka.patient_reads import ClusterReading
 
 _MOVED_SECONDS = 10.0  # longest wait for a coordinator that moves or loads its groups, as for their description
 IN_FLIGHT = 64  # concurrent group requests; the broker's request queue holds 500 by default

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.audience import audience_of
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.connection import (
     COORDINATOR_SECONDS,
     DEADLINE_SECONDS,
@@ -30,9 +29,10 @@ from workbench.kafka.errors import (
 from workbench.kafka.group_commits import commits_of_group, notes_of_group
 from workbench.kafka.leader_offsets import EARLIEST, LATEST, OffsetQuestion
 from workbench.kafka.local_starts import local_starts
-from workbench.kafka.lookup import Lookup, told_by_leaders, topics_for
+from workbench.kafka.offset_lookup import Lookup, told_by_leaders, topics_for
 from workbench.kafka.quotas import all_limits, read_bytes_per_second
-from workbench.kafka.times import read_times, sample_bytes
+from workbench.kafka.record_times import read_times, sample_bytes
+from workbench.kafka.topic_readers import audience_of
 from workbench.queues.gateway import (
     ABSENT,
     Audience,
@@ -44,7 +44,7 @@ from workbench.queues.gateway import (
     TopicSettings,
     TopicView,
 )
-from workbench.queues.views import GroupView, Partition, group_view
+from workbench.queues.snapshot_views import GroupView, Partition, group_view
 
 # A coordinator writes the offsets of one request as one batch, which must fit into the `message.max.bytes` of its topic (1 MiB by
 # default); half of that leaves a margin for this estimate.

@@ -9,7 +9,7 @@ from workbench.kafka.connection import KafkaConnection, is_over
 from workbench.kafka.errors import is_absent, is_denied, is_loading
 from workbench.kafka.groups import NotListedError
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 
 _ANSWER_SECONDS = 3.0  # for a coordinator's first answer; twice as long each time after that
 _RETRY_PAUSE_SECONDS = 0.3

@@ -14,7 +14,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from workbench.background import in_background
-from workbench.kafka.answers import (
+from workbench.kafka.brokers import coordination_of
+from workbench.kafka.connection import seconds_left
+from workbench.kafka.errors import error_words
+from workbench.kafka.group_answers import (
     GROUP_DENIED,
     Coordination,
     Listed,
@@ -27,15 +30,12 @@ from workbench.kafka.answers import (
     parse_streams,
     spelled,
 )
-from workbench.kafka.brokers import coordination_of
-from workbench.kafka.connection import seconds_left
-from workbench.kafka.errors import error_words
+from workbench.kafka.group_listing import Others, settled
 from workbench.kafka.login import NoCounterpartError, Security, logged_in, security_of
-from workbench.kafka.others import Others, settled
-from workbench.kafka.reading import ClusterReading
+from workbench.kafka.patient_reads import ClusterReading
 from workbench.kafka.wire import SILENCE_SECONDS, Address, Api, Wire, WireError, addresses, array, text
 from workbench.queues.kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STREAMS
-from workbench.queues.views import NOT_PERMITTED, GroupView, Member
+from workbench.queues.snapshot_views import NOT_PERMITTED, GroupView, Member
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from workbench.kafka.groups import NotListedError, own_security
 from workbench.kafka.leaders import places_of
 from workbench.kafka.login import logged_in
 from workbench.kafka.wire import Address, Api, WireAnswer, WireError, array, text
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 
 LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4  # instead of a time
 _CLIENT, _ANY_EPOCH = -1, -1

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from workbench.kafka.leader_offsets import EARLIEST_LOCAL, OffsetQuestion, ask_leaders
-from workbench.queues.views import SOURCE, Partition
+from workbench.queues.snapshot_views import SOURCE, Partition
 
 if TYPE_CHECKING:
     import pyarrow as pa

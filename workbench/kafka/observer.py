@@ -10,18 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.ages import ages
-from workbench.kafka.assigned import assigned_samples, ends_in, held_by, read_partitions, without_owner
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.assigned_partitions import assigned_samples, ends_in, held_by, read_partitions, without_owner
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.connection import KafkaConnection
+from workbench.kafka.last_stable_offsets import StandingStill, standing, to_samples
 from workbench.kafka.leaders import leader_of, topics_of
-from workbench.kafka.limits import read_limits, samples_of
 from workbench.kafka.local_starts import local_starts
 from workbench.kafka.local_starts import samples_of as starts_samples
+from workbench.kafka.quota_rates import read_limits, samples_of
 from workbench.kafka.quotas import all_limits, of_clients
-from workbench.kafka.stable import StandingStill, standing, to_samples
+from workbench.kafka.unread_ages import ages
 from workbench.queues.observer import Ages, Listing, Round
-from workbench.queues.views import SOURCE, Partition, Snapshot
+from workbench.queues.snapshot_views import SOURCE, Partition, Snapshot
 from workbench.samples import SampleBatch, SeriesTable
 from workbench.settings import Cluster
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from workbench.background import in_background
-from workbench.kafka.answers import GROUP_DENIED, error_text
+from workbench.kafka.group_answers import GROUP_DENIED, error_text
 from workbench.kafka.groups import (
     LOADING,
     NotListedError,

@@ -9,8 +9,8 @@ from typing import Any
 from workbench.kafka.connection import is_over, seconds_left
 from workbench.kafka.errors import denied_resource, error_words, is_moved
 from workbench.kafka.leaders import leader_of, list_offsets, topics_of
-from workbench.kafka.reading import ClusterReading
-from workbench.queues.views import Partition
+from workbench.kafka.patient_reads import ClusterReading
+from workbench.queues.snapshot_views import Partition
 
 BY_TIME = "offset by time"
 _BATCH = 1_000  # partitions per call: the client's work is quadratic (measured, docs/decisions)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import SourceUnreachableError
 from workbench.queues.gateway import Ranges, spans_of
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 from workbench.settings import Cluster
 
 if TYPE_CHECKING:

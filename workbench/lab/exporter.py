@@ -21,9 +21,9 @@ from prometheus_client.registry import Collector
 
 from workbench.errors import WorkbenchError
 from workbench.files import write_text
-from workbench.kafka.cluster import KafkaCluster
-from workbench.lab.spec import ExporterFault
-from workbench.queues.views import Snapshot
+from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.lab.client_spec import ExporterFault
+from workbench.queues.snapshot_views import Snapshot
 from workbench.screen import tell
 from workbench.signals import GROUP_STATES
 

@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 
 from workbench.files import write_text
-from workbench.lab.spec import POISON_HEADER, Behaviour, Watched
+from workbench.lab.client_spec import POISON_HEADER, Behaviour, Watched
 from workbench.runtime import Dead, Event, Record, Runtime, RuntimeConfig, decode_by_header
 
 _REFRESH_SECONDS = 0.2

@@ -16,8 +16,8 @@ from pathlib import Path
 from workbench.errors import GuardError, SetupError
 from workbench.files import atomic_folder, exclusive_lock, write_text
 from workbench.lab.process import run_within
-from workbench.places import cache_dir
 from workbench.spark.java import find_java, trust_options
+from workbench.user_folders import cache_dir
 
 KAFKA_VERSION = "4.2.0"
 _TIMEOUT_SECONDS = 600.0  # Ivy took 27 to 61 s on a good line; ten minutes is a bad one

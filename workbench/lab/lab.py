@@ -14,13 +14,13 @@ from types import TracebackType
 from workbench.errors import SetupError
 from workbench.files import write_text
 from workbench.lab import process
+from workbench.lab.client_spec import ExporterFault, StartWay, write
 from workbench.lab.jars import Progress
 from workbench.lab.kafka import Broker, start_broker
 from workbench.lab.prometheus import PrometheusServer, ensure_prometheus, start_prometheus
-from workbench.lab.spec import ExporterFault, StartWay, write
-from workbench.places import state_dir
 from workbench.settings import LAB_CLUSTER, Cluster, Windows
 from workbench.thresholds import Thresholds
+from workbench.user_folders import state_dir
 from workbench.window import parse_duration
 
 LAG_PROFILES = ["kafka_exporter", "group_state"]

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from workbench.errors import SetupError
-from workbench.kafka.cluster import KafkaCluster
+from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab import process
+from workbench.lab.client_spec import Behaviour, Traffic, Transaction, write
 from workbench.lab.kafka import create_topic, set_quota
 from workbench.lab.lab import PROFILES, Lab, read_address, wait_for_addresses
-from workbench.lab.spec import Behaviour, Traffic, Transaction, write
 from workbench.runtime import ProcessorConfig, RuntimeConfig
 
 _STABLE_SECONDS = 90.0  # of a busy machine

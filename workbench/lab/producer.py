@@ -14,7 +14,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from workbench.lab.spec import POISON_HEADER, Traffic, Watched
+from workbench.lab.client_spec import POISON_HEADER, Traffic, Watched
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
 _TICK_SECONDS = 0.02

@@ -14,7 +14,7 @@ import requests
 
 from workbench.errors import SetupError
 from workbench.lab import process
-from workbench.places import cache_dir
+from workbench.user_folders import cache_dir
 from workbench.web import WebSession
 
 START_SECONDS = 30.0

@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from workbench.files import write_text
-from workbench.lab.spec import StartWay
+from workbench.lab.client_spec import StartWay
 
 _REFRESH_SECONDS = 0.2
 _CHUNK_BYTES = 65_536

@@ -6,10 +6,17 @@ from collections.abc import Mapping
 
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
-from workbench.lab import compound, data_faults, lost_work, rebalances, standstill, upstream
-from workbench.lab.draw import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab import (
+    compound_scenarios,
+    data_fault_scenarios,
+    lost_work_scenarios,
+    rebalance_scenarios,
+    standstill_scenarios,
+    upstream_scenarios,
+)
+from workbench.lab.client_spec import Behaviour
 from workbench.lab.lab_fleet import LabFleet
-from workbench.lab.spec import Behaviour
+from workbench.lab.scenario_draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.triage.verdict import Verdict
 
 
@@ -159,12 +166,12 @@ SCENARIOS: dict[str, tuple[Make, str]] = {
     "hot_partition": (_hot_partition, "most of the traffic goes to one partition"),
     "stuck_partition": (_stuck_partition, "a poison record blocks the commits of one partition"),
     "consumer_stopped": (_consumer_stopped, "all instances crash or are stopped"),
-    **upstream.SCENARIOS,
-    **rebalances.SCENARIOS,
-    **data_faults.SCENARIOS,
-    **standstill.SCENARIOS,
-    **lost_work.SCENARIOS,
-    **compound.SCENARIOS,
+    **upstream_scenarios.SCENARIOS,
+    **rebalance_scenarios.SCENARIOS,
+    **data_fault_scenarios.SCENARIOS,
+    **standstill_scenarios.SCENARIOS,
+    **lost_work_scenarios.SCENARIOS,
+    **compound_scenarios.SCENARIOS,
 }
 
 

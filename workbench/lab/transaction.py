@@ -12,7 +12,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from workbench.files import write_text
-from workbench.lab.spec import Transaction
+from workbench.lab.client_spec import Transaction
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
 _TIMEOUT_MS = 600_000  # longer than a run: the coordinator does not end it

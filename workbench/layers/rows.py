@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from workbench.errors import UsageError
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.plans.document import StrictDocument
 
 SCHEMA = "workbench.audit/1"

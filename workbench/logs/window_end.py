@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.logs.asked import Asked, AskedPartition
+from workbench.logs.log_questions import Asked, AskedPartition
 from workbench.queues.gateway import LogView
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 
 # Maximum number of offsets before the end that may all be transaction markers; only these are read.
 TAIL_OFFSETS = 1_000

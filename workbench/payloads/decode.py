@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.extras import how_to_install
 from workbench.payloads.avro_size import values_bound
-from workbench.payloads.hide import Hide
+from workbench.payloads.hidden_fields import Hide
 from workbench.payloads.schemas import Schema, SchemaProblemError, Schemas, read_schema
 from workbench.record_settings import RecordSettings
 

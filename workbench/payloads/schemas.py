@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import WorkbenchError
-from workbench.inputs import read_within
+from workbench.limited_reads import read_within
 
 _MOST_BYTES = 4 << 20
 _TIMEOUT_SECONDS = 10.0

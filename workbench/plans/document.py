@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import GuardError, UsageError
 from workbench.files import atomic_write
-from workbench.inputs import first_problem, read_within
+from workbench.limited_reads import first_problem, read_within
 
 SHORT_HASH = 8
 

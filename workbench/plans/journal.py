@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbench.errors import GuardError, OutputError, UsageError
 from workbench.files import exclusive_lock, make_folder, sync_name
 from workbench.masking import masked
-from workbench.places import state_dir
 from workbench.plans.document import current_user
+from workbench.user_folders import state_dir
 
 Action = Literal["apply", "rollback", "carry", "switch", "command", "redrive", "discard", "retire", "hold", "release"]
 

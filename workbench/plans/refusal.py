@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 
 NO_RIGHT = "Grant these credentials Describe and Read on topic and group, or use others in workbench.toml."
 

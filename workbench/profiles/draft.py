@@ -11,8 +11,8 @@ from typing import cast
 import yaml
 
 from workbench.humanize import one_line
-from workbench.profiles.carried import NUMBERS, Seen, by_place
-from workbench.profiles.names import places as places_of
+from workbench.profiles.label_words import NUMBERS, Seen, by_place
+from workbench.profiles.name_templates import places as places_of
 from workbench.profiles.patterns import (
     BEFORE_LABELS,
     LABELS,

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import SourceUnreachableError
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.pulsar.admin import AT_ONCE, PulsarAdmin
 from workbench.pulsar.split import FULL, Bundle, TopicLoad
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workbench.errors import SourceUnreachableError, UsageError
-from workbench.inputs import read_within
+from workbench.limited_reads import read_within
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.config_check import is_version
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from workbench.errors import EvidenceError
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
 from workbench.pulsar.stats import PulsarAnswer
 from workbench.pulsar.topics import WHOLE, TopicName, part_name, subscription_of

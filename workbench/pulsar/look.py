@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.pulsar.stats import Known, PulsarAnswer
 from workbench.pulsar.topics import WHOLE, TopicName, cursor_name, part_name, partition_of
 

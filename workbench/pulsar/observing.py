@@ -21,7 +21,7 @@ from workbench.pulsar.survey import survey
 from workbench.pulsar.topics import group_name
 from workbench.queues.kinds import UNKNOWN
 from workbench.queues.observer import Age, Ages, Listing, Rounds
-from workbench.queues.views import GroupView, Member, ShareOffset, Snapshot
+from workbench.queues.snapshot_views import GroupView, Member, ShareOffset, Snapshot
 from workbench.samples import SeriesTable
 from workbench.settings import Cluster
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, SourceUnreachableError
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.masking import masked_document
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
 from workbench.settings import Cluster

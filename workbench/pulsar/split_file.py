@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, ValidationError
 
 from workbench.errors import UsageError
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.plans.document import StrictDocument, read_document
 from workbench.pulsar.split import FULL, Bundle, TopicLoad, hash_of
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from workbench.errors import EvidenceError
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.pulsar.topics import WHOLE, TopicName, partition_of
 
 _ACKNOWLEDGE_ONE_BY_ONE = ("Shared", "Key_Shared")

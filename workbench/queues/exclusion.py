@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import UsageError
 from workbench.files import write_text
-from workbench.inputs import first_problem, read_within
+from workbench.limited_reads import first_problem, read_within
 
 TIMES = 3.0  # the article has no number; at three times the others, a partition gets a third of their speed
 FLOOR = 1_000  # messages; less is read in seconds

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.humanize import listed, plural, size
-from workbench.queues.views import GroupView, Partition
+from workbench.queues.snapshot_views import GroupView, Partition
 
 Ranges = Mapping[Partition, tuple[int, int] | Sequence[tuple[int, int]]]  # offsets [start, stop), one range or several
 

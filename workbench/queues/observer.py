@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from workbench.queues.views import GroupView, ShareOffset, Snapshot
+from workbench.queues.snapshot_views import GroupView, ShareOffset, Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from workbench.errors import UsageError
 from workbench.queues.gateway import Gateway, Ranges
 from workbench.queues.observer import Observer
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 from workbench.settings import Cluster
 
 if TYPE_CHECKING:

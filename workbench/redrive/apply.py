@@ -16,15 +16,14 @@ from workbench.errors import EvidenceError, GuardError, SourceUnreachableError
 from workbench.humanize import listed
 from workbench.humanize import size as _bytes
 from workbench.plans.journal import Journal, only_one
-from workbench.redrive.flow import LetterFlow
+from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
-from workbench.redrive.lanes import AllClearError, Lanes
 from workbench.redrive.ledger import EndedPlan, Ledger, ended_of
-from workbench.redrive.marks import Place, PlanProgress, PlanState, marks_of
-from workbench.redrive.pace import SendPace
 from workbench.redrive.plan import HTTP_BATCH
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.ports import FencedError, LetterReader, LettersGoneError, LettersRefusedError, Sink, SlowError
+from workbench.redrive.produce_letters import AllClearError, Lanes
+from workbench.redrive.rate_cap import SendPace
 from workbench.redrive.receipt import (
     RedriveOutcome,
     RedriveReceipt,
@@ -33,6 +32,7 @@ from workbench.redrive.receipt import (
     places_of,
     redrive_receipt_path,
 )
+from workbench.redrive.transaction_size import LetterFlow
 from workbench.redrive.verify import produced_of
 
 __all__ = ["Redrive", "RedriveOutcome", "RedriveReceipt", "keep_receipt", "redrive_receipt_path"]

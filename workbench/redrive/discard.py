@@ -10,9 +10,9 @@ from workbench.errors import GuardError, WorkbenchError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.queues.gateway import WITHOUT_MEMBERS, Gateway
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
+from workbench.redrive.commit_marks import PlanProgress
 from workbench.redrive.ledger import Ledger, ended_of
-from workbench.redrive.marks import PlanProgress
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.ports import LetterReader
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.queues.gateway import Gateway
-from workbench.redrive.marks import PlanProgress, PlanState
+from workbench.redrive.commit_marks import PlanProgress, PlanState
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.verify import marks_in, produced_of
 

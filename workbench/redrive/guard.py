@@ -9,8 +9,8 @@ from datetime import datetime
 from workbench.humanize import duration, plural
 from workbench.plans.refusal import COMMON_HINTS, Refusal
 from workbench.queues.gateway import ClusterView, LogView, Quotas, TopicSettings
-from workbench.redrive.marks import Place, PlanState
-from workbench.redrive.picks import Picks
+from workbench.redrive.commit_marks import Place, PlanState
+from workbench.redrive.offset_sets import Picks
 from workbench.redrive.plan import margin_seconds, seconds_of
 from workbench.redrive.planfile import RedrivePlan
 

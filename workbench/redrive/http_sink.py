@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 
 from workbench.errors import GuardError, SourceUnreachableError
-from workbench.redrive.letters import Headers, Letter
-from workbench.redrive.marks import PlanProgress
+from workbench.redrive.commit_marks import PlanProgress
+from workbench.redrive.letter_headers import Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.ports import NO_MARKS, Marks, Positions, Sink
 from workbench.runtime.event import Done, Event, Record, Retry

@@ -8,8 +8,8 @@ from typing import Any
 
 from workbench.humanize import iso_instant
 from workbench.payloads.decode import Decoder
-from workbench.queues.views import Partition
-from workbench.redrive.letters import UNREADABLE, Letter
+from workbench.queues.snapshot_views import Partition
+from workbench.redrive.letter_headers import UNREADABLE, Letter
 from workbench.redrive.ports import LetterReader
 from workbench.redrive.show import text_of_key, type_of
 from workbench.settings import Cluster

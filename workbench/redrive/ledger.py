@@ -17,12 +17,12 @@ from pydantic import ConfigDict, Field, ValidationError
 from workbench.errors import GuardError, UsageError
 from workbench.files import make_folder, write_text
 from workbench.humanize import listed
-from workbench.places import state_dir
 from workbench.plans.document import StrictDocument, write_file
-from workbench.queues.views import Partition
-from workbench.redrive.marks import Place, PlanProgress, all_letters, handled_letters
-from workbench.redrive.picks import Picks
+from workbench.queues.snapshot_views import Partition
+from workbench.redrive.commit_marks import Place, PlanProgress, all_letters, handled_letters
+from workbench.redrive.offset_sets import Picks
 from workbench.redrive.planfile import RedrivePlan, group_of_hash, plan_of_group, read_redrive_plan
+from workbench.user_folders import state_dir
 
 Commits = Callable[[str], Mapping[Partition, int]]  # group to its committed offsets
 _STARTED, _ENDED, _PLAN, _KNOWN = "started", "ended.json", "plan.json", "known"

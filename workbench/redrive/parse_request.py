@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from workbench.errors import UsageError
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.redrive.planfile import Destination, To
 from workbench.redrive.selection import Selection
 from workbench.window import instant_ms, parse_instant

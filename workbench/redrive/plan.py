@@ -15,10 +15,10 @@ from workbench.humanize import counted, did_you_mean, duration, listed, plural, 
 from workbench.plans.document import current_user
 from workbench.plans.refusal import NO_RIGHT
 from workbench.queues.gateway import ClusterView, Gateway, LogView, TopicSettings
-from workbench.redrive.audience import Readers, audience_words
-from workbench.redrive.letters import Reader
-from workbench.redrive.order import Columns, duplicates, out_of_order
-from workbench.redrive.picks import Picks
+from workbench.redrive.key_order import Columns, duplicates, out_of_order
+from workbench.redrive.letter_headers import Reader
+from workbench.redrive.letter_survey import Route, Rules, Wanted, survey
+from workbench.redrive.offset_sets import Picks
 from workbench.redrive.planfile import (
     MOST_PLAN_BYTES,
     Dedup,
@@ -32,7 +32,7 @@ from workbench.redrive.planfile import (
 )
 from workbench.redrive.ports import LetterReader, LettersGoneError
 from workbench.redrive.selection import Selection
-from workbench.redrive.survey import Route, Rules, Wanted, survey
+from workbench.redrive.target_readers import Readers, audience_words
 
 # Letters in an order of their own are held in memory while they are produced.
 MOST_ORDERED = 100_000

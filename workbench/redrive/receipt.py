@@ -11,8 +11,8 @@ from typing import Any
 
 from workbench.humanize import duration, listed, plural, size
 from workbench.plans.document import write_file
+from workbench.redrive.commit_marks import Place
 from workbench.redrive.guard import RedriveNow
-from workbench.redrive.marks import Place
 from workbench.redrive.plan import bytes_per_broker_of, seconds_of
 from workbench.redrive.planfile import RedrivePlan
 

@@ -9,7 +9,7 @@ from fnmatch import translate
 from pydantic import Field, field_validator
 
 from workbench.plans.document import StrictDocument
-from workbench.redrive.letters import Headers, Letter, Origin
+from workbench.redrive.letter_headers import Headers, Letter, Origin
 
 _EXPRESSION = re.compile(r"(?P<not>!?)(?P<name>[^=~!\s][^=~!]*)(?:(?P<op>!=|!~|=|~)(?P<value>.*))?", re.DOTALL)
 _MAX_MATCHED = 4096  # bytes of a header that a pattern sees

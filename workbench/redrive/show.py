@@ -13,7 +13,7 @@ from workbench.humanize import did_you_mean, iso_instant, shell_word
 from workbench.payloads.decode import Decoded, Decoder
 from workbench.plans.refusal import NO_RIGHT
 from workbench.queues.gateway import Gateway
-from workbench.redrive.letters import UNREADABLE, Letter, Origin, Reader
+from workbench.redrive.letter_headers import UNREADABLE, Letter, Origin, Reader
 from workbench.redrive.ports import LetterReader
 from workbench.redrive.selection import Selection
 from workbench.settings import Cluster

@@ -17,13 +17,13 @@ from typing import Any
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import count, counted, listed, plural
 from workbench.queues.gateway import Gateway
-from workbench.queues.views import Partition
-from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Letter, Origin, Reader
-from workbench.redrive.marks import Mark, Place, PlanProgress, all_letters
+from workbench.queues.snapshot_views import Partition
+from workbench.redrive.commit_marks import Mark, Place, PlanProgress, all_letters
+from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Letter, Origin, Reader
+from workbench.redrive.letter_survey import letter_checksum
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.ports import LetterReader, LettersGoneError
 from workbench.redrive.receipt import places_of, refused_words
-from workbench.redrive.survey import letter_checksum
 
 _MOST_NAMED = 1000
 # A transaction that is committed can be read when its markers are written, some milliseconds later; on a busy broker, seconds.

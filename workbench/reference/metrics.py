@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from workbench.profiles import load_profile
 from workbench.reference.page import code, page, table
-from workbench.report import audited
+from workbench.report import audit_state
 from workbench.report.runs.run_numbers import FAMILIES
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.serve.own_metrics import Metrics
@@ -50,7 +50,9 @@ def of_reports() -> list[Exported]:
 
 def of_audits() -> list[Exported]:
     """Metrics of the textfile of an audit."""
-    return [Exported(name=name, kind="gauge", labels=labels, meaning=help) for name, labels, help in audited.FAMILIES]
+    return [
+        Exported(name=name, kind="gauge", labels=labels, meaning=help) for name, labels, help in audit_state.FAMILIES
+    ]
 
 
 def _of(registry: CollectorRegistry) -> list[Exported]:

@@ -23,7 +23,7 @@ from workbench.reference import audit_shapes, documents, impact_shapes, pulsar_s
 from workbench.reference.page import code, page, table
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, Rollback
-from workbench.report.audited import AuditState
+from workbench.report.audit_state import AuditState
 from workbench.serve import shapes
 from workbench.triage.finding import Finding
 

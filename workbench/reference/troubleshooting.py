@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from workbench.profiles import Profile, Quality, load_profile, profile_names
-from workbench.profiles.fit import what_to_add
+from workbench.profiles.profile_fit import what_to_add
 from workbench.reference.page import code, page, table
 from workbench.signals import SIGNALS
 from workbench.triage.cause import Node, Rule

@@ -17,7 +17,8 @@ from workbench.plans.document import write_file
 from workbench.plans.journal import Journal, only_one
 from workbench.plans.refusal import NO_RIGHT, Refusal
 from workbench.queues.gateway import Gateway
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
+from workbench.replay.commit_offsets import write_commits
 from workbench.replay.guard import HINTS, Now, ReplayLimits, check_brokers, check_cluster, check_group, check_logs
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import (
@@ -32,7 +33,6 @@ from workbench.replay.receipt import (
     triples,
     write_rollback,
 )
-from workbench.replay.write import write_commits
 
 # A group with commits is observed for longer than the clients' default auto.commit.interval.ms of 5 s; a group without
 # commits never had a consumer that commits.

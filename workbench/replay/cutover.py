@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError, WorkbenchError
 from workbench.humanize import count, counted, listed, plural
-from workbench.logs.through import reading_ends
+from workbench.logs.window_done import reading_ends
 from workbench.logs.window_end import TAIL_OFFSETS
 from workbench.masking import masked
 from workbench.plans.journal import Journal, only_one
 from workbench.queues.gateway import ClusterView, Gateway, names_of
+from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords
-from workbench.queues.views import Partition
-from workbench.replay.carry import carried, check_or_carry, gaps_beyond
+from workbench.replay.carried_partitions import carried, check_or_carry, gaps_beyond
 from workbench.replay.fleet import FleetFile, InstanceStatus, ServiceFleet, run_template
-from workbench.replay.gaps import gaps
+from workbench.replay.group_gap import gaps
 from workbench.replay.guard import HINTS, ReplayLimits, check_cluster, wrong_kind
 from workbench.replay.planfile import Plan
 from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
-from workbench.replay.strangers import check_left, check_named
+from workbench.replay.unnamed_members import check_left, check_named
 
 _LOOK_SECONDS = 0.5
 Say = Callable[[str], None]

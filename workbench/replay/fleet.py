@@ -15,8 +15,8 @@ from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
 from workbench.humanize import one_line
-from workbench.inputs import first_problem, read_toml
 from workbench.interpolation import from_environment
+from workbench.limited_reads import first_problem, read_toml
 from workbench.masking import remember, secrets_in_url
 from workbench.web import WebSession, cause
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbench.errors import ConfigError, GuardError, SourceUnreachableError
 from workbench.files import write_text
 from workbench.humanize import listed, one_line, plural
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.replay.fleet import (
     Capabilities,
     CommandFleet,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from workbench.commit_note import CommitNote, parse_note
 from workbench.errors import GuardError
-from workbench.logs.through import through
+from workbench.logs.window_done import through
 from workbench.logs.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
 from workbench.queues.gateway import ClusterView, Gateway, LogView
+from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords
-from workbench.queues.views import Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import ReplayProgress, progress
 

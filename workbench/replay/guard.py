@@ -19,7 +19,7 @@ from workbench.queues.gateway import (
     TopicView,
 )
 from workbench.queues.kinds import cannot_replay_into
-from workbench.queues.views import GroupView, Partition
+from workbench.queues.snapshot_views import GroupView, Partition
 from workbench.replay.plan_words import seconds_until_lost
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError
 from workbench.humanize import listed, plural, shell_word
-from workbench.logs.times import WindowSpan, find_spans, older_at_start
+from workbench.logs.time_windows import WindowSpan, find_spans, older_at_start
 from workbench.plans.document import current_user
 from workbench.plans.refusal import NO_RIGHT
 from workbench.queues.gateway import (
@@ -22,8 +22,8 @@ from workbench.queues.gateway import (
     read_by,
 )
 from workbench.queues.kinds import cannot_replay_from, cannot_replay_into
+from workbench.queues.snapshot_views import GroupView, Partition
 from workbench.queues.tools import tools_of
-from workbench.queues.views import GroupView, Partition
 from workbench.replay.plan_words import plan_warnings
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution
 from workbench.replay.request import PlanRequest, Survey

@@ -10,11 +10,11 @@ from datetime import datetime
 
 from workbench.errors import GuardError, UsageError
 from workbench.humanize import counted, plural
-from workbench.logs.times import Instants, WindowSpan, find_spans, older_at_start
+from workbench.logs.time_windows import Instants, WindowSpan, find_spans, older_at_start
 from workbench.plans.document import current_user
 from workbench.queues.gateway import Gateway, names_of
 from workbench.queues.position import merged
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 from workbench.replay.plan import survey
 from workbench.replay.plan_words import plan_warnings
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.humanize import counted, duration, listed, percent, plural, size
-from workbench.logs.times import TAIL_LIMITS, WindowSpan
+from workbench.logs.time_windows import TAIL_LIMITS, WindowSpan
 from workbench.queues.gateway import Audience, TopicSettings, names_of
 from workbench.queues.kinds import STREAMS, STREAMS_SOURCE
-from workbench.queues.views import Partition
-from workbench.replay.gaps import gaps
+from workbench.queues.snapshot_views import Partition
+from workbench.replay.group_gap import gaps
 from workbench.replay.planfile import PlannedPartition, Resolution
 from workbench.window import instant_ms
 

@@ -14,7 +14,7 @@ from workbench.errors import GuardError, UsageError
 from workbench.humanize import plural
 from workbench.plans.document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.queues.position import Position
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 from workbench.window import instant_ms
 
 SCHEMA_2 = "workbench.replay-plan/2"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from workbench.commit_note import CommitNote
 from workbench.humanize import count, duration, plural, rate, shell_word
-from workbench.logs.through import through
+from workbench.logs.window_done import through
 from workbench.logs.window_end import WindowEnd
 from workbench.queues.gateway import names_of
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
 
 # Time span of the rate: long enough to smooth commits every 5 s, short enough to follow a change.

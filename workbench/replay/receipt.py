@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from workbench.errors import GuardError, UsageError
 from workbench.plans.document import Offset, StrictDocument, canonical_hash, read_document, validated, write_file
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from workbench.errors import UsageError
-from workbench.logs.times import WindowSpan
+from workbench.logs.time_windows import WindowSpan
 from workbench.queues.gateway import Audience, ClusterView, LogView, TopicSettings
 from workbench.queues.kinds import UNKNOWN
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import AfterEnd
 
 

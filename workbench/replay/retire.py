@@ -10,14 +10,14 @@ from pathlib import Path
 from workbench.commit_note import parse_note
 from workbench.errors import GuardError
 from workbench.humanize import counted, plural
-from workbench.logs.through import count_tails, through
+from workbench.logs.window_done import count_tails, through
 from workbench.logs.window_end import instants_of, window_ends
 from workbench.plans.document import write_file
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.queues.gateway import ABSENT, WITHOUT_MEMBERS, Gateway, names_of
-from workbench.queues.views import Partition
-from workbench.replay.carry import gaps_beyond
-from workbench.replay.gaps import left_to_old
+from workbench.queues.snapshot_views import Partition
+from workbench.replay.carried_partitions import gaps_beyond
+from workbench.replay.group_gap import left_to_old
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import triples
 

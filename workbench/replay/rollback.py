@@ -14,8 +14,8 @@ from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.queues.gateway import WITHOUT_MEMBERS, Gateway
-from workbench.queues.views import Partition
-from workbench.replay.carry import carried
+from workbench.queues.snapshot_views import Partition
+from workbench.replay.carried_partitions import carried
 from workbench.replay.guard import wrong_kind
 from workbench.replay.receipt import Rollback
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from workbench.commit_note import CommitNote
 from workbench.humanize import plural
-from workbench.logs.late import Late
-from workbench.logs.through import ranges_in_words, through
+from workbench.logs.late_records import Late
+from workbench.logs.window_done import ranges_in_words, through
 from workbench.logs.window_end import TAIL_OFFSETS, WindowEnd
 from workbench.queues.gateway import LogView
-from workbench.queues.views import Partition
+from workbench.queues.snapshot_views import Partition
 from workbench.replay.fleet import InstanceStatus
 from workbench.replay.planfile import Plan, PlannedPartition
 

@@ -13,7 +13,7 @@ from typing import Any
 from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
 from workbench.humanize import duration, groups_on_topics, percent, plural, printable
-from workbench.report.arrivals import StreamLine
+from workbench.report.audit_lines import StreamLine
 from workbench.report.broker_lines import BrokerLine
 from workbench.report.budget import SHORTEST_SECONDS, Budget
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in

@@ -30,13 +30,13 @@ from workbench.humanize import (
     shell_word,
     unit_words,
 )
-from workbench.report.cells import explore_command, spark_cells
+from workbench.report.chart_values import summary_table
 from workbench.report.charts import PLOTLY_CONFIG, Chart, charts_of
-from workbench.report.holders import consumers, worst_first
-from workbench.report.multiples import multiples_svg
-from workbench.report.numbers import summary_table
+from workbench.report.partition_holders import consumers, worst_first
+from workbench.report.small_multiples import multiples_svg
+from workbench.report.spark_cells import explore_command, spark_cells
 from workbench.report.terminal import how_to_set, to_runbook
-from workbench.report.treepicture import tree_svg
+from workbench.report.tree_picture import tree_svg
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PartitionLag, missing_words

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import WorkbenchError
-from workbench.inputs import read_within
+from workbench.limited_reads import read_within
 from workbench.triage.verdict import AnyVerdict, State
 
 SCHEMA = "workbench.health/1"

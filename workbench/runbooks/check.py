@@ -10,8 +10,8 @@ import yaml
 
 from workbench.errors import UsageError
 from workbench.humanize import plural
-from workbench.runbooks.book import SECTIONS, Book, read_books
 from workbench.runbooks.rules import FILE, is_ours, verdict_rules
+from workbench.runbooks.runbook_file import SECTIONS, Book, read_books
 from workbench.triage.leaves import leaf_of
 from workbench.triage.pulsar.pulsar_order import LEAVES
 from workbench.triage.verdict import AnyVerdict, PulsarVerdict, Verdict

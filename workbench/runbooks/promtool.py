@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.places import cache_dir
+from workbench.user_folders import cache_dir
 
 _SECONDS = 60
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from workbench.runbooks.book import Book
+from workbench.runbooks.runbook_file import Book
 from workbench.triage.verdict import Verdict
 
 FILE = Path("rules") / "verdicts.yml"

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from workbench.errors import ConfigError
-from workbench.inputs import first_problem, read_toml
+from workbench.limited_reads import first_problem, read_toml
 from workbench.runtime.ranges import RangeTable, checked_ranges, topics_not_read
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"

@@ -18,7 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from workbench.humanize import message
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.runtime import status
 from workbench.runtime.ranges import RangeTable, checked_ranges
 

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from workbench.errors import ConfigError
 from workbench.files import write_text
-from workbench.inputs import first_problem, read_within
+from workbench.limited_reads import first_problem, read_within
 from workbench.runtime.config import RuntimeConfig
 
 _MOST_BYTES = 16 << 20

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workbench.errors import UsageError, WindowError
 from workbench.files import write_text, writing
-from workbench.inputs import read_within
+from workbench.limited_reads import read_within
 from workbench.masking import remember
 from workbench.serve.store import Store
 from workbench.window import parse_instant

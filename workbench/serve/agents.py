@@ -205,7 +205,7 @@ class _Tools:
         until: Until = "",
     ) -> Document:
         """The measured series behind a verdict: at most 60 series of 60 points each, as [seconds since 1970, value]."""
-        from workbench.api.measure import measure
+        from workbench.api.measurements import measure
         from workbench.api.requests import Measurements, Times
 
         request = Measurements(

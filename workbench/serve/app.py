@@ -24,14 +24,14 @@ from workbench.errors import UsageError
 from workbench.masking import masked, masked_document, masked_start
 from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from_here
 from workbench.serve.audits import Shelf
-from workbench.serve.handling import MUTES, Handling, add_note, handle
+from workbench.serve.incident_actions import MUTES, Handling, add_note, handle
 from workbench.serve.journal import FullError, accept, fingerprint_of
-from workbench.serve.limits import Limits, let_in
 from workbench.serve.openapi import openapi
 from workbench.serve.own_metrics import Metrics
+from workbench.serve.page_queries import Reading
 from workbench.serve.pages import STATIC, Pages
-from workbench.serve.quiet import warn
-from workbench.serve.reading import Reading
+from workbench.serve.quiet_warnings import warn
+from workbench.serve.request_limits import Limits, let_in
 from workbench.serve.store import Store, StoreError
 from workbench.serve.worker import Worker
 

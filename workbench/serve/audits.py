@@ -10,7 +10,7 @@ from pathlib import Path
 
 from workbench.errors import UsageError
 from workbench.humanize import printable, shell_word
-from workbench.report.audited import AuditState, StreamState, read_state, states_in
+from workbench.report.audit_state import AuditState, StreamState, read_state, states_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

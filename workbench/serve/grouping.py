@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from workbench.serve.journal import Waiting
-from workbench.serve.judged import Judged, unknown, worse
+from workbench.serve.kept_verdict import Judged, unknown, worse
 from workbench.triage.verdict import State
 
 

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 
 from workbench.delivery import ServeSettings
 from workbench.humanize import duration
-from workbench.serve.alone import each_alone
 from workbench.serve.grouping import Cause, causes, leading, named_by
 from workbench.serve.journal import Waiting
-from workbench.serve.judged import Judged, fitted, over, unknown
-from workbench.serve.likeness import remember, similar
-from workbench.serve.steps import LATE, is_recent
+from workbench.serve.kept_verdict import Judged, fitted, over, unknown
+from workbench.serve.next_message import LATE, is_recent
+from workbench.serve.one_by_one import each_alone
+from workbench.serve.similar_incidents import remember, similar
 from workbench.serve.store import Database, Row, Store
-from workbench.serve.telling import Telling, members_of
+from workbench.serve.who_is_told import Telling, members_of
 from workbench.triage.verdict import State, Verdict
 
 __all__ = ["LATE", "Open", "conclude", "due", "expire", "followed", "pass_on_late", "similar"]

@@ -15,7 +15,7 @@ from pydantic.json_schema import models_json_schema
 
 from workbench import __version__
 from workbench.serve.access import COOKIE
-from workbench.serve.limits import MAX_BODY_BYTES, MAX_FORM_BYTES
+from workbench.serve.request_limits import MAX_BODY_BYTES, MAX_FORM_BYTES
 from workbench.serve.shapes import IncidentState, ServedFleet, ServedIncidents
 
 # nobody: no token. program: a bearer token. person: a bearer token or a visit, else sign in. form: a visit and its form's token.

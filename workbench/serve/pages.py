@@ -21,17 +21,17 @@ from starlette.responses import HTMLResponse, Response
 
 from workbench.assets import shipped
 from workbench.errors import UsageError
-from workbench.inputs import read_within
+from workbench.limited_reads import read_within
 from workbench.report.html import environment
 from workbench.report.runs.record import REPORT, latest_runs, run_named
 from workbench.serve.access import Visit
 from workbench.serve.audits import Shelf, commands, mark_of, runbooks_of
-from workbench.serve.detail import unpacked
 from workbench.serve.fleet import stale_seconds
-from workbench.serve.handling import MUTES
-from workbench.serve.reading import SORTS, Found, Reading, Whom
-from workbench.serve.runbooktext import rendered
-from workbench.serve.stepchart import RANGES, chosen_range, step_chart
+from workbench.serve.group_detail import unpacked
+from workbench.serve.incident_actions import MUTES
+from workbench.serve.page_queries import SORTS, Found, Reading, Whom
+from workbench.serve.runbook_pages import rendered
+from workbench.serve.step_chart import RANGES, chosen_range, step_chart
 from workbench.serve.store import Row
 from workbench.triage.verdict import State
 

@@ -14,8 +14,8 @@ from typing import Any
 from workbench.errors import SetupError, UsageError
 from workbench.extras import how_to_install
 from workbench.humanize import one_line
+from workbench.serve.database_tables import VERSION, newer, statements
 from workbench.serve.store import Clock, Database, Result, Store, answering, fit
-from workbench.serve.tables import VERSION, newer, statements
 
 try:
     import psycopg

@@ -13,8 +13,8 @@ from typing import Any
 
 from workbench.errors import GuardError, OutputError
 from workbench.files import exclusive_lock
+from workbench.serve.database_tables import VERSION, newer, statements
 from workbench.serve.store import Clock, Database, Result, Store, answering, fit
-from workbench.serve.tables import VERSION, newer, statements
 
 _log = logging.getLogger(__name__)
 

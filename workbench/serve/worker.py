@@ -17,11 +17,11 @@ from itertools import groupby
 from workbench.delivery import ServeSettings, Target
 from workbench.errors import WorkbenchError
 from workbench.humanize import duration
-from workbench.serve import fleet, incidents, journal, outbox, telling
-from workbench.serve.alone import each_alone
-from workbench.serve.judged import AT_ONCE, GivenWayError, Judge, Judged, Question, unknown
+from workbench.serve import fleet, incidents, journal, outbox, who_is_told
+from workbench.serve.kept_verdict import AT_ONCE, GivenWayError, Judge, Judged, Question, unknown
+from workbench.serve.one_by_one import each_alone
 from workbench.serve.own_metrics import Metrics
-from workbench.serve.send import NotTakenError, PartlyTakenError, Send, send
+from workbench.serve.send_message import NotTakenError, PartlyTakenError, Send, send
 from workbench.serve.store import LeadLostError, Store, StoreError
 
 _log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Worker:
         if leads and not self._leading.is_set():
             with self.store.writing(lead=self.store.lead) as db:
                 again = outbox.resume(db, self.settings.targets)
-                telling.resume(db, self.settings)
+                who_is_told.resume(db, self.settings)
             if again:
                 _log.warning("%d messages may already have been sent before; they are sent again", again)
             self._leading.set()
@@ -270,7 +270,7 @@ class Worker:
         """Close what has ended, and tell what had to wait; this needs no triage."""
         lead = self.store.lead
         incidents.expire(self.store, self.settings, lead=lead)
-        telling.tell_due(self.store, self.settings, lead=lead)
+        who_is_told.tell_due(self.store, self.settings, lead=lead)
 
     def ask(self, cluster: str) -> bool:
         """Let a cluster's turn come now, or soon if it just ended; return whether this instance judges it."""

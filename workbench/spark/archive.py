@@ -27,9 +27,9 @@ from pathlib import Path
 
 from workbench import __version__
 from workbench.errors import SetupError
-from workbench.places import cache_dir
 from workbench.spark.java import Java, find_java
 from workbench.spark.jvm import class_path, java_options
+from workbench.user_folders import cache_dir
 
 VARIABLE = "WORKBENCH_SPARK_ARCHIVE"  # "off": never build one in the background
 BUILD_SECONDS = 180

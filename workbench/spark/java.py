@@ -24,7 +24,7 @@ from pathlib import Path
 from workbench.errors import SetupError
 from workbench.extras import how_to_install
 from workbench.files import atomic_write
-from workbench.places import cache_dir
+from workbench.user_folders import cache_dir
 
 MINIMUM_VERSION = 17
 TRUST_STORE_PASSWORD = "changeit"  # noqa: S105 - Java's customary password for a store of public certificates; it protects nothing

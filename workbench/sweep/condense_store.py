@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from workbench.errors import DamagedCaptureError
 from workbench.files import atomic_write
-from workbench.sweep.landed import LAND_AGAIN, columns_of, is_empty
+from workbench.sweep.read_store import LAND_AGAIN, columns_of, is_empty
 from workbench.sweep.store import SUMMARIES, FleetStore, LandedFile
 
 if TYPE_CHECKING:

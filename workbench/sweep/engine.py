@@ -26,7 +26,7 @@ from workbench.samples import SAMPLES_SCHEMA
 from workbench.spark.columns import columns
 from workbench.spark.session import for_little_data, is_local
 from workbench.sweep.condense_store import StoreReading, condense_missing
-from workbench.sweep.landed import whole_file
+from workbench.sweep.read_store import whole_file
 from workbench.sweep.store import FleetStore
 from workbench.sweep.table_order import with_mutes, worst_first
 from workbench.thresholds import Thresholds
@@ -229,7 +229,7 @@ def sweep(
 
 def _screened_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreReading, pa.Table]:
     """The columns of `_TABLE` for a large fleet: from its summaries, and what these leave open from its samples."""
-    from workbench.sweep.screen import SCREEN, screened
+    from workbench.sweep.closer_look import SCREEN, screened
 
     store, spark, limits, expected = looked.store, looked.spark, looked.limits, looked.expected
     reading = condense_missing(store, spark, ends)

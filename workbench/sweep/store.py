@@ -32,9 +32,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
 from workbench.expectations import Expectations, GroupSettings, Recorded
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
-from workbench.sweep.landed import rows_of
+from workbench.sweep.read_store import rows_of
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 

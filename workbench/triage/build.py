@@ -10,7 +10,7 @@ from workbench.features.measured import PartitionFeatures
 from workbench.humanize import duration, significant
 from workbench.numbers import LOSS_SECONDS
 from workbench.profiles import Profile, Quality, load_profile, profile_names, system_among, why_absent
-from workbench.profiles.fit import what_to_add
+from workbench.profiles.profile_fit import what_to_add
 from workbench.queues.kinds import cannot_judge
 from workbench.signals import SIGNALS
 from workbench.triage import capacity

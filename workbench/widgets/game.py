@@ -150,7 +150,7 @@ def live(chance: random.Random, work: PanelWork) -> Incident:
         CancelledError: if the work was cancelled; everything is stopped in order then.
     """
     from workbench.lab.lab import lab_dir
-    from workbench.lab.run import run_scenario
+    from workbench.lab.run_scenario import run_scenario
     from workbench.spark.session import session, start_in_background
 
     run_id = uuid.uuid4().hex[:8]

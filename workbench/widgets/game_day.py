@@ -10,7 +10,7 @@ import ipywidgets as w
 
 from workbench.errors import WorkbenchError
 from workbench.report.charts import charts_of
-from workbench.report.fragment import fragment
+from workbench.report.finding_fragment import fragment
 from workbench.report.html import environment
 from workbench.triage.leaves import leaf_of
 from workbench.triage.verdict import Verdict

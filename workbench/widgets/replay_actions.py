@@ -10,14 +10,14 @@ from workbench.api.replays import plan_on
 from workbench.errors import UsageError
 from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
-from workbench.replay.check import Checked
 from workbench.replay.confirm import of_plan, of_rollback
-from workbench.replay.keep import check_place
 from workbench.replay.parse_request import request_of
+from workbench.replay.plan_place import check_place
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import Pace, ReplayProgress
 from workbench.replay.receipt import Receipt, ReplayOutcome
 from workbench.replay.rollback import RolledBack
+from workbench.replay.verify_evidence import Checked
 from workbench.settings import load_settings
 from workbench.widgets.prefill import Wish
 from workbench.widgets.work import PanelWork

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.api.look import dispatched, judge
-from workbench.api.measure import measure
+from workbench.api.measurements import measure
 from workbench.api.requests import Measurements, Times
 from workbench.api.run_progress import StepNote
+from workbench.api.triages import dispatched, judge
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
 from workbench.triage.engine import Triage

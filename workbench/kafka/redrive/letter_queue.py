@@ -14,10 +14,10 @@ from workbench.kafka.redrive.letter_reader import KafkaLetters
 from workbench.kafka.redrive.sink import KafkaSink
 from workbench.queues.gateway import Quotas
 from workbench.queues.kinds import is_redrive_plan
-from workbench.queues.views import Partition
-from workbench.redrive.audience import Readers
+from workbench.queues.snapshot_views import Partition
 from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.planfile import RedrivePlan
+from workbench.redrive.target_readers import Readers
 
 _DEFAULT_MAX_BYTES = 1_048_588  # of Kafka's max.message.bytes
 _BATCH_OVERHEAD_BYTES = 2_000  # of a batch around its records

@@ -9,7 +9,7 @@ from typing import Any
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.gateway import reading_properties
 from workbench.kafka_headers import headers_of
-from workbench.redrive.letters import Headers, Letter
+from workbench.redrive.letter_headers import Headers, Letter
 from workbench.redrive.ports import LettersGoneError, Positions
 
 _BATCH = 5_000

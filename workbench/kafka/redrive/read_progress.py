@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from workbench.kafka.errors import is_denied
-from workbench.redrive.marks import Mark, PlanProgress
+from workbench.redrive.commit_marks import Mark, PlanProgress
 from workbench.redrive.planfile import RedrivePlan
 
 _PAUSE_SECONDS = 0.2

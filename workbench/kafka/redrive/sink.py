@@ -20,8 +20,8 @@ from workbench.kafka.errors import error_words, is_denied
 from workbench.kafka.redrive.read_progress import read_progress
 from workbench.plans.refusal import NO_RIGHT
 from workbench.queues.kinds import REDRIVE_PREFIX
-from workbench.redrive.letters import Headers, Letter
-from workbench.redrive.marks import Place, PlanProgress
+from workbench.redrive.commit_marks import Place, PlanProgress
+from workbench.redrive.letter_headers import Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions, SlowError
 

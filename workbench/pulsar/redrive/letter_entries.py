@@ -14,7 +14,7 @@ from workbench.pulsar.entries import ChunkPart, PulsarMessage, read_entry
 from workbench.pulsar.topic_owners import PulsarBrokers
 from workbench.pulsar.topics import TopicName, part_name
 from workbench.queues.position import packed, unpacked
-from workbench.redrive.letters import Letter
+from workbench.redrive.letter_headers import Letter
 from workbench.redrive.ports import Positions
 
 _PERMITS = 1000

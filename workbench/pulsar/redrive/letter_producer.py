@@ -24,8 +24,8 @@ from workbench.pulsar.redrive.letter_topics import MARK, ORDERED, POSITION, Puls
 from workbench.pulsar.topic_owners import PulsarBrokers
 from workbench.pulsar.topics import part_name
 from workbench.queues.position import unpacked
-from workbench.redrive.letters import LETTER_HEADER, PLAN_HEADER, Headers, Letter
-from workbench.redrive.marks import Mark, PlanProgress
+from workbench.redrive.commit_marks import Mark, PlanProgress
+from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions
 

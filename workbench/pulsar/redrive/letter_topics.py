@@ -31,8 +31,8 @@ from workbench.queues.gateway import (
 )
 from workbench.queues.kinds import is_redrive_plan
 from workbench.queues.position import Position, packed
+from workbench.queues.snapshot_views import GroupView, Partition
 from workbench.queues.systems import not_there
-from workbench.queues.views import GroupView, Partition
 from workbench.settings import Cluster
 
 POSITION, MARK, ORDERED = "workbench-position", "workbench-mark", "workbench-ordered"  # properties

@@ -11,8 +11,8 @@ from workbench.pulsar.redrive.letter_producer import MOST_ON_THE_WAY, PulsarSink
 from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
 from workbench.pulsar.topic_owners import PulsarBrokers
 from workbench.queues.gateway import Quotas
-from workbench.redrive.audience import Readers
 from workbench.redrive.planfile import RedrivePlan
+from workbench.redrive.target_readers import Readers
 from workbench.settings import Cluster
 
 _MOST_BYTES = 5 << 20  # of a message (maxMessageSize), if no broker tells

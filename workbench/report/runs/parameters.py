@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from workbench.collect.capture_info import read_info
 from workbench.errors import UsageError
-from workbench.inputs import first_problem
+from workbench.limited_reads import first_problem
 from workbench.settings import load_settings
 from workbench.window import parse_instant
 

@@ -16,7 +16,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from workbench.errors import OutputError
 from workbench.files import write_text
-from workbench.inputs import read_within
+from workbench.limited_reads import read_within
 
 RECORD, RESULT, REPORT, EXECUTED = "run.json", "result.json", "report.html", "executed.ipynb"
 OUTPUTS = (RESULT, REPORT, EXECUTED)

@@ -1,0 +1,440 @@
+"""Several series with one meaning: copies of one measurement, parts of one, or two clusters.
+
+Two series of a profile have the same canonical labels if they differ only in labels that the profile does not map:
+
+- replica labels (a pair of Prometheus servers behind Thanos or Mimir), or two exporters of one cluster, or a pod that has moved:
+  *copies*. The measurement counts once. One source is used as long as it has samples; another one fills its gaps.
+- a label of the metric itself on a counter (an error type): *parts*. They are added up.
+- the same client id on two pods: two *members*.
+- labels of the partition's owner (a client id): *owners*, one after the other; a former one's series stands (`collect.owners`).
+- labels that change with what is described (`passing` in a profile): *one series*, of which the part that began last counts.
+- two clusters. No sum or choice would be right, so this is refused. A label such as `cluster` tells them apart; where only the scrape
+  target differs, the offsets do: one log has one end. If that is so for a few groups or topics alone, those have no usable values.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from workbench.collect.disputed_groups import Unit, contradicted, dispute_notes, without_disputed
+from workbench.collect.owners import OWNER_LABELS, latest_begun, owner_at
+from workbench.collect.source_agreement import Measured, compared_lag, compared_offsets, has_gap, in_gaps, surely_whole
+from workbench.errors import MixedSourcesError
+from workbench.humanize import listed
+from workbench.profiles import Profile
+from workbench.samples import NAMES_SCHEMA, SeriesTable, codes_of, concat_series
+from workbench.signals import SIGNALS, Kind
+
+# Labels that servers add to tell their own copies apart.
+REPLICA_LABELS = frozenset({"replica", "prometheus_replica", "__replica__", "prometheus", "receive_replica", "monitor"})
+# Labels by which installations name a Kafka cluster.
+CLUSTER_LABELS = frozenset({
+    "cluster", "cluster_name", "cluster_id", "clusterid", "kafka_cluster", "kafka_cluster_id", "kafka_id", "kafka",
+    "strimzi_io_cluster", "msk_cluster", "resource_id", "env", "environment", "stage", "datacenter", "dc", "region",
+})  # fmt: skip
+# Labels of a scrape's target.
+PLACE_LABELS = frozenset({
+    "instance", "job", "pod", "pod_name", "kubernetes_pod_name", "container", "endpoint", "service", "namespace",
+    "kubernetes_namespace", "node", "node_name", "host", "hostname", "ip", "uid", "pod_uid", "container_id", "app",
+    "release", "pod_template_hash", "scrape_job", "exported_instance", "exported_job", "exporter",
+})  # fmt: skip
+# They name a process best, in this order.
+_NAMING = ("pod", "pod_name", "kubernetes_pod_name", "host", "hostname", "instance")
+_OFFSETS = ("log_end_offset", "committed_offset", "log_start_offset")
+# Of each pair of sources at first, besides one of each topic and group: the offsets of one log already decide.
+_COMPARED_KEYS = 200
+_TOGETHER_US = 60_000_000  # a restarted process and its former self are both there for a moment
+_COVERED_RATIO = 0.9
+_SHOWN = 3
+
+_Source = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """The result of counting each measurement once.
+
+    Attributes:
+        series: without copies.
+        notes: how many sources measured the same, in words.
+        aliases: new name of a member to its own, where two members had one name.
+    """
+
+    series: SeriesTable
+    notes: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+def count_once(
+    series: SeriesTable, labels: Sequence[Mapping[str, str]], profile: Profile, *, copies: Sequence[str] = ()
+) -> Counted:
+    """Merge copies and parts; tell members of one name apart.
+
+    Args:
+        series: of one profile.
+        labels: what the server said of each series, (k,).
+        profile: says which labels have a meaning.
+        copies: labels that the settings declare to tell copies apart.
+
+    Raises:
+        MixedSourcesError: if two clusters, or two sources that contradict each other in most of what they share, have series of the
+            same names.
+    """
+    notes = _clusters_named(labels)
+    codes = codes_of(series.names, NAMES_SCHEMA.names)
+    repeated = np.flatnonzero((np.bincount(codes) > 1)[codes]) if len(codes) else codes
+    if not len(repeated):
+        return Counted(series=series, notes=notes)
+    mapped: dict[str, frozenset[str]] = {}
+    extras = [_unmapped(labels[at], profile, mapped) for at in repeated.tolist()]
+    by_code: dict[int, dict[_Source, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for at, code, extra in zip(repeated.tolist(), codes[repeated].tolist(), extras, strict=True):
+        by_code[code][extra].append(at)
+    clashes = {code: found for code, found in by_code.items() if len(found) > 1}
+    if not clashes:
+        return Counted(series=series, notes=notes)  # one series in several parts of the window
+    passing = frozenset(name for _, rule in profile.rules() for name in rule.passing)
+    return _Clashes(series, clashes, frozenset(copies), passing).settled()
+
+
+def _clusters_named(labels: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    """A note if the series name several clusters, whose groups and topics have other names."""
+    notes = []
+    for name in sorted(CLUSTER_LABELS & labels[0].keys()) if labels else ():
+        values = sorted({of[name] for of in labels if name in of})
+        if len(values) > 1:
+            shown = listed([f'{name}="{value}"' for value in values], most=_SHOWN)
+            notes.append(f"the series carry {shown}: more than one cluster may answer (setting: match)")
+    return tuple(notes)
+
+
+def _unmapped(labels: Mapping[str, str], profile: Profile, mapped: dict[str, frozenset[str]]) -> _Source:
+    """Labels without a meaning; `mapped` keeps the others by metric."""
+    metric = labels.get("__name__", "")
+    used = mapped.get(metric)
+    if used is None:
+        used = frozenset({"__name__", "le"})
+        named = profile.read_name(metric)
+        for _, rule, _ in profile.metrics()[named[0]] if named is not None else ():
+            used |= rule.used
+        mapped[metric] = used
+    return tuple(sorted([pair for pair in labels.items() if pair[0] not in used]))
+
+
+class _Clashes:
+    """Keys with several series: which of them are copies, parts or members, and the sources behind them."""
+
+    def __init__(
+        self,
+        series: SeriesTable,
+        clashes: Mapping[int, Mapping[_Source, list[int]]],
+        declared: frozenset[str],
+        passing: frozenset[str],
+    ) -> None:
+        self.series = series
+        self.passing = passing
+        self.clashes = clashes
+        self.declared = declared
+        self.starts = series.starts
+        self.signals = series.names["signal"].to_pylist()
+        self.members = series.names["member"].to_pylist()
+        self.units: list[Unit] = list(
+            zip(series.names["group"].to_pylist(), series.names["topic"].to_pylist(), strict=True)
+        )
+        self.whole = surely_whole(series)
+        # As lists: numpy's numbers are slow one by one, and a fleet has a million series.
+        self.firsts: list[int] = series.ts_us[self.starts].tolist()
+        self.lasts: list[int] = series.ts_us[self.starts + series.lengths - 1].tolist()
+        self.lengths: list[int] = series.lengths.tolist()
+        known: dict[tuple[_Source, ...], frozenset[str]] = {}
+        self.varying = {code: _varying(found, known) for code, found in clashes.items()}
+        self.parts = {code for code in clashes if self._are_parts(code)}
+        telling = set().union(*(names for code, names in self.varying.items() if code not in self.parts))
+        self.telling = tuple(sorted(telling))  # the labels that tell sources apart
+        self.source_of: dict[_Source, _Source] = {}
+        self.disputed: dict[Unit, str] = {}  # with the label that tells the sources apart
+
+    def _are_parts(self, code: int) -> bool:
+        signal = SIGNALS[self.signals[self._first(code)]]
+        known = REPLICA_LABELS | CLUSTER_LABELS | PLACE_LABELS | self.declared
+        return signal.kind is not Kind.GAUGE and not self.varying[code] & (known | self.passing)
+
+    def _first(self, code: int) -> int:
+        return next(iter(self.clashes[code].values()))[0]
+
+    def settled(self) -> Counted:
+        passed = {code for code in self.clashes if self.varying[code] <= self.passing}
+        owned = {code for code in self.clashes if self.varying[code] <= OWNER_LABELS} - self.parts - passed
+        copied = {code: found for code, found in self.clashes.items() if code not in self.parts | owned | passed}
+        clusters = {name for code in copied for name in self.varying[code] & CLUSTER_LABELS} - self.declared
+        if clusters:
+            self._refuse(copied, sorted(clusters)[0], "Two clusters answer")
+        sources = {code: {source: self._source(source) for source in found} for code, found in copied.items()}
+        members = {code for code in copied if self._are_members(code)}
+        rank, notes = self._ranked({code: found for code, found in copied.items() if code not in members}, sources)
+        dropped: list[int] = []
+        made: list[SeriesTable] = []
+        for code, found in copied.items():
+            if code in members:
+                continue
+            units = sorted(found.items(), key=lambda item: rank.get(sources[code][item[0]], len(rank)))
+            used = self._filled([at for _, at in units])
+            if used is not None:
+                made.append(used)
+                dropped += [at for _, ats in units for at in ats]
+            else:
+                dropped += [at for _, ats in units[1:] for at in ats]
+        for code, commits in self._commits_of(owned).items():
+            made.append(self._of_owners(code, commits))
+            dropped += [at for ats in self.clashes[code].values() for at in ats]
+        for code in passed:
+            ats = [at for found in self.clashes[code].values() for at in found]
+            made.append(latest_begun(self.series.take(np.array(ats, np.int64))))
+            dropped += ats
+        for code in self.parts:
+            made.append(self._added(list(self.clashes[code].values())))
+            dropped += [at for ats in self.clashes[code].values() for at in ats]
+        series, aliases = self._with_members(members, sources)
+        kept = np.ones(len(series), bool)
+        kept[dropped] = False
+        whole = concat_series([series.where(pa.array(kept)), *made])
+        return Counted(
+            series=without_disputed(whole, self.disputed),
+            notes=(*notes, *dispute_notes(self.disputed)),
+            aliases=aliases,
+        )
+
+    def _source(self, extra: _Source) -> _Source:
+        found = self.source_of.get(extra)
+        if found is None:
+            found = self.source_of[extra] = tuple(pair for pair in extra if pair[0] in self.telling)
+        return found
+
+    # Copies
+
+    def _ranked(
+        self, copied: Mapping[int, Mapping[_Source, list[int]]], sources: Mapping[int, Mapping[_Source, _Source]]
+    ) -> tuple[dict[_Source, int], tuple[str, ...]]:
+        """Order of the sources, best first; sources that contradict each other are refused."""
+        samples: dict[_Source, int] = defaultdict(int)
+        for code, found in copied.items():
+            for extra, ats in found.items():
+                samples[sources[code][extra]] += sum([self.lengths[at] for at in ats])
+        if not samples:
+            return {}, ()
+        behind = self._behind(copied, sources)
+        order = sorted(samples, key=lambda source: (source in behind, -samples[source], source))
+        used = ", ".join(f"{name}={value}" for name, value in order[0]) or "without these labels"
+        note = (
+            f"{len(order)} sources measure the same ({listed(self.telling)}): each measurement counts once, from {used}"
+        )
+        late = [", ".join(f"{name}={value}" for name, value in source) for source in order if source in behind]
+        notes = [note, *(f"the source {name} stands still or is late: not used" for name in late[:_SHOWN])]
+        return {source: place for place, source in enumerate(order)}, tuple(notes)
+
+    def _behind(
+        self, copied: Mapping[int, Mapping[_Source, list[int]]], sources: Mapping[int, Mapping[_Source, _Source]]
+    ) -> set[_Source]:
+        """Sources that lie behind another one of the same cluster."""
+        pairs: dict[tuple[_Source, _Source], list[int]] = defaultdict(list)
+        for wanted in _OFFSETS:
+            for code, found in copied.items():
+                if self.signals[self._first(code)] != wanted:
+                    continue
+                named = sorted((sources[code][extra], extra) for extra in found)
+                for at, (one, _) in enumerate(named):
+                    for other, _ in named[at + 1 :]:
+                        pairs[one, other].append(code)
+        compare = compared_offsets
+        if not pairs:
+            pairs, compare = self._by_lag(copied, sources), compared_lag
+        behind: set[_Source] = set()
+        for (one, other), codes in pairs.items():
+
+            @cache
+            def answer(code: int, one: _Source = one, other: _Source = other) -> str | None:
+                by_source = {sources[code][extra]: ats for extra, ats in copied[code].items()}
+                return compare(self._samples(by_source[one]), self._samples(by_source[other]))
+
+            units: dict[Unit, list[int]] = defaultdict(list)
+            for code in codes:
+                units[self.units[self._first(code)]].append(code)
+            some = {*codes[:_COMPARED_KEYS], *(found[0] for found in units.values())}
+            counts = Counter(answer(code) for code in some)
+            late = "first" if counts["first"] >= counts["second"] else "second"
+            # Whoever says that they are copies knows better; but one of those may stand still, too.
+            if not _varying({one: None, other: None}) <= REPLICA_LABELS | self.declared:
+                wrong, is_most = contradicted(units, some, answer, besides=late)
+                if is_most:
+                    self._refuse(copied, _most_telling(one, other), "Sources contradict each other")
+                self.disputed |= dict.fromkeys(wrong, _most_telling(one, other))
+            behind |= ({one} if late == "first" else {other}) if counts[late] else set()
+        return behind
+
+    def _by_lag(
+        self, copied: Mapping[int, Mapping[_Source, list[int]]], sources: Mapping[int, Mapping[_Source, _Source]]
+    ) -> dict[tuple[_Source, _Source], list[int]]:
+        """Exporters with lag alone."""
+        pairs: dict[tuple[_Source, _Source], list[int]] = defaultdict(list)
+        for code, found in copied.items():
+            if self.signals[self._first(code)] == "consumer_lag":
+                named = sorted(sources[code][extra] for extra in found)
+                pairs[named[0], named[1]].append(code)
+        return pairs
+
+    def _samples(self, ats: Sequence[int]) -> Measured:
+        if not ats:
+            return np.empty(0, np.int64), np.empty(0)
+        spans = [slice(self.starts[at], self.starts[at] + self.series.lengths[at]) for at in ats]
+        times = np.concatenate([self.series.ts_us[span] for span in spans])
+        values = np.concatenate([self.series.values[span] for span in spans])
+        known = ~np.isnan(values)
+        order = np.argsort(times[known], kind="stable")
+        return times[known][order], values[known][order]
+
+    def _filled(self, units: Sequence[Sequence[int]]) -> SeriesTable | None:
+        """The first unit with its gaps filled from the others; None if it has none."""
+        lengths = [sum([self.lengths[at] for at in unit]) for unit in units]
+        everything = self._span([at for unit in units for at in unit])
+        enough = lengths[0] >= _COVERED_RATIO * max(lengths) and self._span(units[0]) >= _COVERED_RATIO * everything
+        gapless = len(units[0]) == 1 and self.whole[units[0][0]]
+        if enough and (gapless or not has_gap(self._samples(units[0])[0])):
+            return None
+        whole = self.series.take(np.array([at for unit in units for at in unit], np.int64))
+        unit_of = np.repeat(np.repeat(np.arange(len(units)), [len(unit) for unit in units]), whole.lengths)
+        kept = unit_of == 0
+        for number in range(1, len(units)):
+            have = np.sort(whole.ts_us[kept])
+            mine = unit_of == number
+            kept |= mine & in_gaps(have, whole.ts_us)
+        order = np.argsort(whole.ts_us[kept], kind="stable")
+        return SeriesTable(
+            whole.names.slice(0, 1),
+            np.array([int(kept.sum())]),
+            whole.ts_us[kept][order],
+            whole.values[kept][order],
+            whole.flags[kept][order],
+        )
+
+    def _span(self, unit: Sequence[int]) -> int:
+        return max([self.lasts[at] for at in unit]) - min([self.firsts[at] for at in unit]) + 1
+
+    # Owners
+
+    def _commits_of(self, owned: set[int]) -> dict[int, int | None]:
+        """For each series that names owners, the commits of the same partition."""
+        where = {}
+        for code in owned:
+            names = self.series.names.slice(self._first(code), 1).to_pylist()[0]
+            where[code] = names["signal"], (names["group"], names["topic"], names["partition"])
+        commits = {key: code for code, (signal, key) in where.items() if signal == "committed_offset"}
+        return {code: commits.get(key) for code, (_, key) in where.items()}
+
+    def _of_owners(self, code: int, commits: int | None) -> SeriesTable:
+        """One series: at each time that of the owner."""
+        found = self.clashes[code]
+        deciding = self.clashes[commits] if commits is not None else found
+        owners = [self._samples(deciding.get(extra, ())) for extra in found]
+        whole = self.series.take(np.array([at for ats in found.values() for at in ats], np.int64))
+        unit_of = np.repeat(np.repeat(np.arange(len(found)), [len(ats) for ats in found.values()]), whole.lengths)
+        order = np.argsort(whole.ts_us, kind="stable")
+        times = whole.ts_us[order]
+        kept = order[owner_at(times, owners, moves=commits is not None) == unit_of[order]]
+        first = whole.names.slice(0, 1)
+        return SeriesTable(first, np.array([len(kept)]), whole.ts_us[kept], whole.values[kept], whole.flags[kept])
+
+    # Parts
+
+    def _added(self, units: Sequence[Sequence[int]]) -> SeriesTable:
+        """The sum of counters of one process, told apart by a label of the metric."""
+        every = [self._samples(unit) for unit in units]
+        times = np.unique(np.concatenate([ts for ts, _ in every]))
+        total = np.zeros(len(times))
+        for ts, values in every:
+            at = np.searchsorted(ts, times, side="right") - 1
+            total += np.where(at >= 0, values[np.maximum(at, 0)] if len(values) else 0.0, 0.0)
+        first = self.series.names.slice(units[0][0], 1)
+        return SeriesTable(first, np.array([len(times)]), times, total, np.full(len(times), -1, np.int8))
+
+    # Members
+
+    def _are_members(self, code: int) -> bool:
+        """Two processes with one client id: both have samples at the same time, and only a scrape's target tells them apart."""
+        name = self.members[self._first(code)]
+        if name is None or not self.varying[code] & PLACE_LABELS or self.varying[code] & self.declared:
+            return False
+        spans = sorted(
+            (int(times[0]), int(times[-1]))
+            for ats in self.clashes[code].values()
+            if len(times := self._samples(ats)[0])
+        )
+        return any(
+            min(one[1], other[1]) - other[0] > max(_TOGETHER_US, (other[1] - other[0]) // 4)
+            for one, other in itertools.pairwise(spans)
+        )
+
+    def _with_members(
+        self, members: set[int], sources: Mapping[int, Mapping[_Source, _Source]]
+    ) -> tuple[SeriesTable, dict[str, str]]:
+        if not members:
+            return self.series, {}
+        names = self.series.names["member"].to_pylist()
+        aliases: dict[str, str] = {}
+        for code in members:
+            for extra, ats in self.clashes[code].items():
+                where = dict(sources[code][extra])
+                place = next((where[name] for name in _NAMING if name in where), ",".join(where.values()))
+                for at in ats:
+                    alias = f"{names[at]} ({place})"
+                    aliases[alias] = names[at]
+                    names[at] = alias
+        at = NAMES_SCHEMA.get_field_index("member")
+        table = self.series.names.set_column(at, NAMES_SCHEMA.field("member"), pa.array(names, pa.string()))
+        return SeriesTable(
+            table, self.series.lengths, self.series.ts_us, self.series.values, self.series.flags
+        ), aliases
+
+    def _refuse(self, copied: Mapping[int, Mapping[_Source, list[int]]], label: str, what: str) -> None:
+        values = sorted({dict(extra).get(label, "") for found in copied.values() for extra in found})
+        code = next(iter(copied))
+        at = self._first(code)
+        subject = " ".join(
+            f"{name} {value}"
+            for name in ("group", "topic", "member")
+            if (value := self.series.names[name][at].as_py()) is not None
+        )
+        shown = listed([f'{label}="{value}"' for value in values[:_SHOWN]])
+        raise MixedSourcesError(
+            f"{what}: the series of {subject} are there with {shown}.",
+            hint=f'Say which are yours in workbench.toml: match = {{{label} = "{values[0]}"}}. '
+            f'If they measure one cluster: copies = ["{label}"].',
+        )
+
+
+def _varying(
+    found: Mapping[_Source, Any], known: dict[tuple[_Source, ...], frozenset[str]] | None = None
+) -> frozenset[str]:
+    """Labels in which these sources differ; `known` keeps what was found before."""
+    key = tuple(found)
+    if known is not None and key in known:
+        return known[key]
+    sets = [frozenset(extra) for extra in found]
+    names = frozenset(name for name, _ in frozenset.union(*sets) - frozenset.intersection(*sets))
+    if known is not None:
+        known[key] = names
+    return names
+
+
+def _most_telling(one: _Source, other: _Source) -> str:
+    """The label to ask for: a target's own name changes with each deploy, so another one is better."""
+    names = sorted(_varying({one: None, other: None}))
+    poor = ("instance", "pod", "pod_name", "kubernetes_pod_name", "ip", "uid", "pod_uid", "container_id")
+    return next((name for name in names if name not in poor), names[0])

@@ -1,0 +1,141 @@
+"""Join of several sources: the group of a client, and the lag from two exported offsets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.collect.streams_stores import with_restoring
+from workbench.profiles import Profile
+from workbench.samples import NAMES_SCHEMA, SampleBatch, SeriesTable, codes_of, concat_series
+
+DERIVED = "derived"
+
+
+def groups_of_clients(views: pa.Table) -> dict[str, str]:
+    """Map client id to group, by Kafka's member list (`GROUPS_SCHEMA`); ids that several groups use are left out."""
+    pairs = {
+        pair
+        for pair in zip(views["client_id"].to_pylist(), views["group"].to_pylist(), strict=True)
+        if pair[0] is not None
+    }
+    uses = Counter(client for client, _ in pairs)
+    return {client: group for client, group in pairs if uses[client] == 1}
+
+
+def with_groups(
+    series: SeriesTable, profile: Profile, members: Mapping[str, str], *, groups: Sequence[str] | None = None
+) -> SeriesTable:
+    """Add the group to series of a profile that has only clients; series of unknown members are left out.
+
+    A member whose group only some of its series tell is in that group with all of them.
+
+    The second name of a topic with a dot is left out too, if the profile says that there is one.
+
+    Args:
+        series: of one profile.
+        profile: says what its label `member` contains.
+        members: client id or application to group.
+        groups: only these, if any are named.
+    """
+    if profile.topics_twice and len(series):
+        series = _without_second_names(series)
+    if profile.member_is == "member" or not len(series):
+        return _of_groups(series, groups) if "group" in profile.carried else series
+    series = with_restoring(series, members)
+    names = series.names
+    homeless = pc.and_(pc.is_null(names["group"]), pc.is_valid(names["member"]))
+    members = {**_told_by_themselves(names), **members}
+    known = pa.array(
+        [members.get(name) if name is not None else None for name in names["member"].to_pylist()], pa.string()
+    )
+    at = names.schema.get_field_index("group")
+    names = names.set_column(at, NAMES_SCHEMA.field("group"), pc.if_else(homeless, known, names["group"]))
+    keep = pc.or_(pc.is_valid(names["group"]), pc.is_null(names["member"]))
+    return _of_groups(replace(series, names=names).where(keep), groups)
+
+
+def _of_groups(series: SeriesTable, groups: Sequence[str] | None) -> SeriesTable:
+    """Series of these groups, if any are named, and of no group."""
+    if groups is None:
+        return series
+    named = series.names["group"]
+    return series.where(pc.or_(pc.is_null(named), pc.is_in(named, pa.array(groups, pa.string()))))
+
+
+def _told_by_themselves(names: pa.Table) -> dict[str, str]:
+    """Member to group, of members that some of their series name with one group."""
+    both = names.filter(pc.and_(pc.is_valid(names["group"]), pc.is_valid(names["member"])))
+    pairs = both.group_by(["member", "group"]).aggregate([])
+    uses = Counter(pairs["member"].to_pylist())
+    told = zip(pairs["member"].to_pylist(), pairs["group"].to_pylist(), strict=True)
+    return {member: group for member, group in told if uses[member] == 1}
+
+
+def _without_second_names(series: SeriesTable) -> SeriesTable:
+    """Drop the series of `pay_events` where the same member has the same signal of `pay.events`: it is one topic (KIP-1109)."""
+    every = list(zip(*(series.names[name].to_pylist() for name in ("signal", "member", "topic")), strict=True))
+    second = {
+        (signal, member, topic.replace(".", "_"))
+        for signal, member, topic in every
+        if topic is not None and "." in topic
+    }
+    return series.where(pa.array([key not in second for key in every])) if second else series
+
+
+def with_derived_lag(series: SeriesTable) -> SeriesTable:
+    """Add the lag of subscriptions that export a committed offset but no lag: log end (the latest before or at it) minus commit.
+
+    The log end is at most one scrape older than the commit, so the lag may be too low by the messages produced in between; it is never
+    below 0.
+    """
+    commits = series.where(pc.equal(series.names["signal"], "committed_offset"))
+    has_lag = set(_subscriptions(series.where(pc.equal(series.names["signal"], "consumer_lag"))))
+    lacking = np.array([at for at, key in enumerate(_subscriptions(commits)) if key not in has_lag], np.int64)
+    if not len(lacking):
+        return series
+    ends = _by_name(series.where(pc.equal(series.names["signal"], "log_end_offset")), "topic", "partition")
+    batch = SampleBatch(series.names["cluster"][0].as_py(), DERIVED)
+    for (group, topic, partition), (times, committed) in _by_name(
+        commits.take(lacking), "group", "topic", "partition"
+    ).items():
+        end = ends.get((topic, partition))
+        if end is None:
+            continue
+        at = np.searchsorted(end[0], times, side="right") - 1
+        there = at >= 0
+        behind = np.maximum(0.0, end[1][at[there]] - committed[there])
+        batch.add("consumer_lag", {"group": group, "topic": topic, "partition": partition}, times[there], behind)
+    return concat_series([series, batch.to_series()])
+
+
+def _subscriptions(series: SeriesTable) -> Iterator[tuple[str, str]]:
+    return zip(series.names["group"].to_pylist(), series.names["topic"].to_pylist(), strict=True)
+
+
+def _by_name(series: SeriesTable, *names: str) -> dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]]:
+    """(times in µs, values) by labels, in order of time."""
+    found = {}
+    if not len(series):
+        return {}
+    codes = codes_of(series.names, names)
+    order = np.argsort(codes, kind="stable")
+    grouped, every = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1), series.starts
+    for members in grouped:
+        spans = [slice(every[at], every[at] + series.lengths[at]) for at in members]
+        times, values = (np.concatenate([of[span] for span in spans]) for of in (series.ts_us, series.values))
+        known = ~np.isnan(values)
+        times, values = times[known], values[known]
+        if len(times):
+            in_time = np.argsort(times, kind="stable")
+            found[tuple(series.names[name][int(members[0])].as_py() for name in names)] = (
+                times[in_time],
+                values[in_time],
+            )
+    return found

@@ -1,0 +1,82 @@
+"""Commit offsets between two lines of the journal, and read them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workbench.errors import OutputError, SourceUnreachableError
+from workbench.plans.journal import Action, Journal
+from workbench.queues.gateway import Gateway
+from workbench.queues.snapshot_views import Partition
+from workbench.replay.planfile import Plan
+from workbench.replay.receipt import ReplayOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Result of a write.
+
+    Attributes:
+        after: the group's commits, read back.
+        wrong: offsets that were not read back as planned, and why.
+        trouble: error of the journal's last line, or None.
+    """
+
+    outcome: ReplayOutcome
+    after: Mapping[Partition, int]
+    wrong: Mapping[Partition, str]
+    trouble: OutputError | None = None
+
+
+def write_commits(
+    plan: Plan,
+    gateway: Gateway,
+    journal: Journal,
+    *,
+    action: Action,
+    before: Mapping[Partition, int],
+    pending: Mapping[Partition, int],
+    wanted: Mapping[Partition, int],
+) -> Written:
+    """Commit the pending offsets for the plan's new group; done means that all were read back as planned.
+
+    Raises:
+        SourceUnreachableError: if the cluster stops answering; the journal then says that the result is unknown.
+        UsageError: if the journal cannot be written; nothing is changed then.
+    """
+
+    def note(phase: str, outcome: str | None, errors: Mapping[Partition, str], detail: str | None = None) -> None:
+        offsets = {**pending, **{key: wanted[key] for key in errors}}
+        journal.append(
+            plan=plan.hash,
+            cluster_id=plan.cluster_id,
+            group=plan.new_group,
+            action=action,
+            phase="begin" if phase == "begin" else "end",
+            outcome=outcome,
+            detail=detail,
+            changes=[(*key, before.get(key), offset, errors.get(key)) for key, offset in offsets.items()],
+        )
+
+    note("begin", None, {})
+    try:
+        errors = gateway.commit(plan.new_group, pending)
+        after = gateway.commits(plan.new_group)  # only the group's current commits count, whatever the answer was
+    except SourceUnreachableError as error:
+        note("end", "unknown", {}, error.message)
+        raise
+    wrong = {}
+    for key, offset in wanted.items():
+        found = after.get(key)
+        if found != offset:
+            wrong[key] = errors.get(key, f"read back as {'no commit' if found is None else f'{found:,}'}")
+    outcome = (
+        ReplayOutcome.DONE if not wrong else ReplayOutcome.PARTIAL if len(wrong) < len(wanted) else ReplayOutcome.FAILED
+    )
+    trouble = None
+    try:
+        note("end", outcome.value, wrong)
+    except OutputError as error:  # report what was written in any case
+        trouble = error
+    return Written(outcome=outcome, after=after, wrong=wrong, trouble=trouble)
