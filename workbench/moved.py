@@ -141,6 +141,7 @@ NAMES = {
     ("kafka.patient_reads", "Reading"): "kafka.patient_reads.ClusterReading",
     ("kafka.wire", "Answer"): "kafka.wire.WireAnswer",
     ("queues.gateway", "Found"): "queues.gateway.FirstRecord",
+    ("queues.snapshot_views", "GROUPS_SCHEMA"): "samples.GROUPS_SCHEMA",
     ("queues.systems", "SHORT_HASH"): "plans.document.SHORT_HASH",
     ("queues.systems", "is_hash"): "plans.document.is_hash",
     ("redrive.cluster", "RedriveKafka"): "kafka.redrive.letter_queue.cluster_of",

@@ -57,6 +57,23 @@ LABEL_COLUMNS = ("group", "topic", "partition", "member", "broker", "processor",
 # In this order every series, and every entity that several members report, is one run of rows (sorted by time).
 SERIES_ORDER = ("group", "topic", "signal", "stat", "partition", "processor", "queue", "broker", "member", "source")
 
+# Groups and their members: a row for each partition that a member has; one with nulls for a member without any, and for a group
+# without members.
+GROUPS_SCHEMA = pa.schema(
+    [
+        pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("cluster", pa.string(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        ("state", pa.string()),
+        ("protocol", pa.string()),
+        ("coordinator", pa.int32()),
+        ("member_id", pa.string()),
+        ("client_id", pa.string()),
+        ("host", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+    ]
+)
 # Columns that identify a series: those of a sample without time, value and flag.
 NAMES_SCHEMA = pa.schema([field for field in SAMPLES_SCHEMA if field.name not in ("ts", "value", "flag")])
 

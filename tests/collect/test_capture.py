@@ -16,7 +16,6 @@ import pytest
 from evaluation.stories import THRESHOLDS, WINDOW, lagging
 from tests.killed import killed_at_each_change
 from workbench.collect.capture import (
-    INFO,
     PARTS,
     ROOM_VARIABLE,
     Capture,
@@ -25,12 +24,12 @@ from workbench.collect.capture import (
     read_capture,
     with_own,
     write_capture,
-    write_info,
 )
+from workbench.collect.capture_info import INFO, write_info
 from workbench.collect.parquet_bounds import Room, read_bounded
 from workbench.collect.parquet_pages import pages_of
 from workbench.errors import DamagedCaptureError, NotACaptureError, OutputError, UsageError
-from workbench.queues.snapshot_views import GROUPS_SCHEMA
+from workbench.samples import GROUPS_SCHEMA
 from workbench.settings import Cluster
 
 

@@ -24,7 +24,8 @@ from workbench.kafka import quota_rates as kafka_limits
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.quota_rates import parse_log_dirs, read_limits, samples_of
 from workbench.kafka.wire import WireAnswer, WireError, array, text
-from workbench.queues.snapshot_views import GROUPS_SCHEMA, GroupView, Member, Partition, Snapshot, views_table
+from workbench.queues.snapshot_views import GroupView, Member, Partition, Snapshot, views_table
+from workbench.samples import GROUPS_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.window import Window

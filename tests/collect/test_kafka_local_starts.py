@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.collect.wire_broker import WireBroker, int16, int32, int64
+from workbench.kafka.leader_offsets import parse_offsets
 from workbench.kafka.local_starts import local_starts as asked
-from workbench.kafka.local_starts import parse_starts, samples_of
+from workbench.kafka.local_starts import samples_of
 from workbench.kafka.wire import WireAnswer, WireError, array, text
 from workbench.queues.snapshot_views import Partition
 
@@ -29,14 +30,14 @@ def local_starts(offsets: Mapping[Partition, int], *, errors: Mapping[Partition,
 def test_a_partition_with_an_error_is_left_out() -> None:
     """Its leader has moved, or it is not there."""
     data = local_starts({("t", 0): 21_680, ("t", 1): 5}, errors={("t", 1): 6})
-    assert parse_starts(WireAnswer(data)) == {("t", 0): 21_680}
+    assert parse_offsets(WireAnswer(data)) == {("t", 0): (21_680, -1)}
 
 
 @given(st.binary(max_size=80))
 def test_a_broken_answer_is_an_error(data: bytes) -> None:
     """Of the wire, and no other."""
     try:
-        parse_starts(WireAnswer(data))
+        parse_offsets(WireAnswer(data))
     except WireError:
         return
 

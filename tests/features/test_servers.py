@@ -14,8 +14,7 @@ from workbench.collect.capture import Capture, new_info, read_capture, write_cap
 from workbench.collect.scrape import Page, page_series
 from workbench.features.servers import OF_SERVERS, _at_most, counted, neighbourhood
 from workbench.profiles import load_profile
-from workbench.queues.snapshot_views import GROUPS_SCHEMA
-from workbench.samples import SampleBatch
+from workbench.samples import GROUPS_SCHEMA, SampleBatch
 
 # What Kafka tells in another way, or has not.
 OTHERS = {"request_handler_idle_time", "topic_writes", "segment_failovers"}

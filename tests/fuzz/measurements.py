@@ -29,7 +29,7 @@ from tests.profiles.pages import PAGES
 from workbench.collect import capture, remote_read
 from workbench.collect.prometheus import PrometheusSource
 from workbench.profiles import load_profile
-from workbench.queues.snapshot_views import GROUPS_SCHEMA
+from workbench.samples import GROUPS_SCHEMA
 
 _ROOM_GIB = 0.1  # of a capture: in Arrow's memory it takes up to three times of it for a moment
 _ROOM_BYTES = round(3 * _ROOM_GIB * 2**30)

@@ -20,7 +20,7 @@ from workbench.kafka.group_answers import (
     parse_shares,
     parse_streams,
 )
-from workbench.kafka.local_starts import parse_starts
+from workbench.kafka.leader_offsets import parse_offsets
 from workbench.kafka.offset_fetch import Commits, parse_commits, parse_coordinators
 from workbench.kafka.wire import WireAnswer, WireError, array, text
 
@@ -44,7 +44,7 @@ _PARSERS: dict[str, tuple[bytes, Callable[[WireAnswer], Any]]] = {
         commits({"g": {("t", 0): 5, ("u", 1): -1}, "x": 69, "m": 16}),
         lambda it: parse_commits(it, ("g", "x", "m"), Commits()),
     ),
-    "local starts": (local_starts({("t", 0): 5, ("t", 1): 9}), parse_starts),
+    "local starts": (local_starts({("t", 0): 5, ("t", 1): 9}), parse_offsets),
     "classic": (classic("w", "connect", ("a", "b")), lambda it: parse_classic(it, 1, "connect")),
 }
 

@@ -138,8 +138,13 @@ def test_a_plan_and_a_dry_run_leave_no_trace(
     assert footprint(lab) == before
 
 
-def test_requests_are_bounded_by_brokers_and_batches(lab: Lab) -> None:
-    """1,200 partitions: five questions are ten ListOffsets requests by the client's own count, in batches of 1,000."""
+@pytest.mark.parametrize("are_told", [True, False])
+def test_requests_are_bounded_by_brokers_and_batches(lab: Lab, monkeypatch: pytest.MonkeyPatch, are_told: bool) -> None:
+    """1,200 partitions: five questions are five requests to their leader; if that tells nothing, the client sends ten, by its own
+    count, in batches of 1,000.
+    """
+    if not are_told:
+        monkeypatch.setattr("workbench.kafka.gateway.told_by_leaders", lambda *given: [{} for _ in given[3]])
     seen: dict[str, int] = {}
 
     def statistics(text: str) -> None:
@@ -154,17 +159,21 @@ def test_requests_are_bounded_by_brokers_and_batches(lab: Lab) -> None:
     wait_for(lambda: not KafkaGateway(lab.bootstrap).logs(partitions).errors, 120)
     gateway = KafkaGateway(lab.bootstrap, {"statistics.interval.ms": 50, "stats_cb": statistics})
     gateway.cluster()
-    logs = gateway.logs(partitions, instants_ms=[now_ms() - 60_000, now_ms()], stable=True)
+    instants = [now_ms() - 60_000, now_ms()]
+    logs = gateway.logs(partitions, instants_ms=instants, stable=True)
     assert len(logs.ends) == len(logs.starts) == len(logs.stable_ends) == 1_200
-    assert gateway.requests == 1 + 1 + 1 + 5 * 2  # connect, metadata, the topic, five questions in two batches each
+    assert set(logs.found) == {*instants}
+    assert all(len(found) == 1_200 for found in logs.found.values())
+    assert gateway.requests == 1 + 1 + 1 + 5 * (1 if are_told else 2)  # connect, metadata, the topic; and the questions
     admin = gateway._kafka.connect()
 
     def counted() -> int:
         admin.poll(0.1)
         return sum(number for name, number in seen.items() if name.endswith(" ListOffsets"))
 
-    wait_for(lambda: counted() >= 10)
-    assert counted() == 10
+    expected = 0 if are_told else 10
+    wait_for(lambda: counted() >= expected and bool(seen))
+    assert counted() == expected
     admin.delete_topics([topic])[topic].result(60)  # the exporter looks at each partition
 
 

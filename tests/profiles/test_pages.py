@@ -18,8 +18,7 @@ from workbench.collect.statistics import statistics_samples
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import ESTIMATE, LeftOut, Profile, Quality, load_profile, profile_names
 from workbench.profiles.profile_fit import coverage, fitting, recommended, what_to_add
-from workbench.queues.snapshot_views import GROUPS_SCHEMA
-from workbench.samples import SampleBatch, SeriesTable, most_trusted
+from workbench.samples import GROUPS_SCHEMA, SampleBatch, SeriesTable, most_trusted
 from workbench.signals import SIGNALS
 
 NOT_PAGES = {"runtime", "librdkafka"}  # the runtime's own page is tested with it; librdkafka's is JSON, below

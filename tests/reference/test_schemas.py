@@ -129,7 +129,7 @@ def test_who_slows_whom() -> None:
     """With a culprit, and without; with what is not measured, and what is wrong with a broker."""
     from tests.triage.brokers import Made, after
     from tests.triage.test_neighbours import cluster, hog, judged
-    from workbench.api.impact import ImpactResult
+    from workbench.api.impacts import ImpactResult
     from workbench.thresholds import Thresholds
     from workbench.triage.brokers import judge_brokers
 

@@ -27,10 +27,10 @@ class Made:
 
     def do(self, end: int) -> None:
         for offset in range(self.done_up_to, end):
-            self.state.tracker.started(offset, 0, 0.0)
-            self.state.watch.received(offset)
-            self.state.tracker.finished(offset)
-            self.state.watch.completed(offset)
+            self.state.tracker.started([offset], [0], 0.0)
+            self.state.watch.received([offset])
+            self.state.tracker.finished([offset])
+            self.state.watch.completed([offset])
         self.done_up_to = end
 
     def period(self) -> None:

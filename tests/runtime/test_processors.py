@@ -28,6 +28,10 @@ class Noted:
     def attempted(self, event: Event, seconds: float, outcome: ProcessingOutcome) -> None:
         self.attempts.append((event.record.offset, outcome))
 
+    def succeeded(self, event: Event, seconds: float) -> None:
+        self.attempted(event, seconds, ProcessingOutcome.OK)
+        self.finished(event)
+
     def finished(self, event: Event) -> None:
         self.done.append(event.record.offset)
 

@@ -115,6 +115,35 @@ def test_order_by_key_holds_whatever_happens(seed: int, capacity: int) -> None:
         assert mine == sorted(mine)
 
 
+def test_what_the_reader_has_taken_over_counts_and_is_given_back_for_a_parked_key() -> None:
+    """It goes through many events without the lock; a retry among them holds back its own key, and no other."""
+    clock = Clock()
+    queue = KeyedQueue(4, clock=clock)
+    queue.put([event(0, key=b"a"), event(1, key=b"b"), event(2, key=b"a"), event(3, key=b"b")])
+    first = queue.take(0)
+    assert first is not None
+    assert len(queue) == 3
+    assert queue.fill() == 0.75
+    assert [item.offset for item in queue.put([event(4, key=b"a"), event(5)])] == [5]
+    queue.park(first, after=5.0)
+    assert offsets(queue) == [1, 3]
+    clock.now += 5.0
+    assert queue.take(0) is first
+    queue.release(b"a")
+    assert offsets(queue) == [2, 4]
+
+
+def test_a_discard_takes_nothing_from_under_the_reader() -> None:
+    """What the reader goes through stays in its order, each once: whoever handles it looks whether it is still wanted."""
+    queue = KeyedQueue(10, clock=Clock())
+    queue.put([event(number, partition=number % 2) for number in range(4)])
+    assert queue.take(0) is not None
+    queue.put([event(4, partition=0), event(5, partition=1)])
+    assert queue.discard(lambda item: item.record.partition == 1) == 1
+    assert offsets(queue) == [1, 2, 3, 4]
+    assert len(queue) == 0
+
+
 def test_a_taker_is_woken_by_a_retry_that_becomes_due() -> None:
     """No busy waiting, and no oversleeping: the real clock is used here."""
     import time

@@ -490,7 +490,9 @@ class World:
         with slot.queue._lock:
             if slot.queue._retries and slot.queue._retries[0][0] <= self.clock():
                 return len(busy) == len(slot.workers)
-            waiting = any(slot.queue._out is None or event.lane not in slot.queue._out for event in slot.queue._waiting)
+            waiting = bool(slot.queue._run) or any(
+                slot.queue._out is None or event.lane not in slot.queue._out for event in slot.queue._waiting
+            )
         return not waiting or len(busy) == len(slot.workers)
 
     # The end

@@ -13,8 +13,7 @@ import requests
 from tests.serve.serving import HOSTILE, TOKEN, Office, Running, alert, judged, running
 from tests.serve.test_incidents import post
 from workbench.collect.capture import Capture, new_info
-from workbench.queues.snapshot_views import GROUPS_SCHEMA
-from workbench.samples import concat
+from workbench.samples import GROUPS_SCHEMA, concat
 from workbench.serve import fleet
 from workbench.serve.group_detail import packed, unpacked
 from workbench.serve.kept_verdict import Judged

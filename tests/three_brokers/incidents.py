@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 from tests.lab.sharing import Sharing
 from tests.three_brokers.tiered import BROKERS, TieredLab, start_tiered
 from workbench import api
-from workbench.api.impact import ImpactResult
+from workbench.api.impacts import ImpactResult
 from workbench.collect.recorder import Recorder
 from workbench.errors import WorkbenchError
 from workbench.lab.kafka import set_quota

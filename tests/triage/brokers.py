@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.features.servers import Neighbourhood, neighbourhood
-from workbench.queues.snapshot_views import GROUPS_SCHEMA, GroupView, Member, views_table
-from workbench.samples import SampleBatch
+from workbench.queues.snapshot_views import GroupView, Member, views_table
+from workbench.samples import GROUPS_SCHEMA, SampleBatch
 from workbench.window import Window
 
 END = datetime(2026, 11, 26, 3, 0, tzinfo=UTC)

@@ -15,15 +15,14 @@ from tests.profiles.pages import PAGES
 from tests.triage.brokers import EVERY, RECORD, WINDOW, Made, after, at
 from tests.triage.test_brokers import quiet
 from tests.triage.test_neighbours import BEGAN, SLOW, neighbours, strained
-from workbench.api.impact import impact_of
+from workbench.api.impacts import impact_of
 from workbench.collect.capture import Capture, new_info
 from workbench.collect.scrape import Page, page_series
 from workbench.features.servers import OF_SERVERS, Neighbourhood, neighbourhood
 from workbench.profiles import MappingRule, Profile, load_profile
-from workbench.queues.snapshot_views import GROUPS_SCHEMA
 from workbench.queues.tools import tools_of
 from workbench.reference.flavours import FROM_KAFKA, lacking, of_brokers, offenders
-from workbench.samples import SampleBatch, concat_series, most_trusted
+from workbench.samples import GROUPS_SCHEMA, SampleBatch, concat_series, most_trusted
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import BlamedCause
 from workbench.triage.broker_findings import BrokerVerdict

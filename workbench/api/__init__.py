@@ -13,35 +13,64 @@ Functions raise the errors of `workbench.errors`, each with a message and a hint
 
 from __future__ import annotations
 
-from workbench.api.audit_records import compare, trace
-from workbench.api.audit_states import audit_state
-from workbench.api.audits import AuditLedger, audit
-from workbench.api.captures import CaptureResult, capture, capture_statistics
-from workbench.api.exclusions import exclude_partitions
-from workbench.api.impact import ImpactResult, impact
-from workbench.api.letters import (
-    LetterTopics,
-    PlannedRedrive,
-    apply_redrive,
-    dead_letters,
-    plan_redrive,
-    verify_redrive,
-)
-from workbench.api.measurements import features, samples
-from workbench.api.replays import (
-    PlannedReplay,
-    apply_replay,
-    cut_over_replay,
-    follow_replay,
-    plan_replay,
-    retire_replay,
-    roll_back_replay,
-    verify_replay,
-)
-from workbench.api.reports import health
-from workbench.api.run_progress import Progress
-from workbench.api.snapshots import SnapshotResult, snapshot
-from workbench.api.triages import TriageResult, triage
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.api.audit_records import compare, trace
+    from workbench.api.audit_states import audit_state
+    from workbench.api.audits import AuditLedger, audit
+    from workbench.api.captures import CaptureResult, capture, capture_statistics
+    from workbench.api.exclusions import exclude_partitions
+    from workbench.api.impacts import ImpactResult, impact
+    from workbench.api.letters import (
+        LetterTopics,
+        PlannedRedrive,
+        apply_redrive,
+        dead_letters,
+        plan_redrive,
+        verify_redrive,
+    )
+    from workbench.api.measurements import features, samples
+    from workbench.api.replays import (
+        PlannedReplay,
+        apply_replay,
+        cut_over_replay,
+        follow_replay,
+        plan_replay,
+        retire_replay,
+        roll_back_replay,
+        verify_replay,
+    )
+    from workbench.api.reports import health
+    from workbench.api.run_progress import Progress
+    from workbench.api.snapshots import SnapshotResult, snapshot
+    from workbench.api.triages import TriageResult, triage
+
+# Where each name is, imported on first use: a replay needs neither the audit's tables nor the reports. No module has such a name.
+_ROOMS = {
+    "audit_records": ("compare", "trace"),
+    "audit_states": ("audit_state",),
+    "audits": ("AuditLedger", "audit"),
+    "captures": ("CaptureResult", "capture", "capture_statistics"),
+    "exclusions": ("exclude_partitions",),
+    "impacts": ("ImpactResult", "impact"),
+    "letters": ("LetterTopics", "PlannedRedrive", "apply_redrive", "dead_letters", "plan_redrive", "verify_redrive"),
+    "triages": ("TriageResult", "triage"),
+    "measurements": ("features", "samples"),
+    "replays": (
+        "PlannedReplay",
+        "apply_replay",
+        "cut_over_replay",
+        "follow_replay",
+        "plan_replay",
+        "retire_replay",
+        "roll_back_replay",
+        "verify_replay",
+    ),
+    "reports": ("health",),
+    "run_progress": ("Progress",),
+    "snapshots": ("SnapshotResult", "snapshot"),
+}
 
 __all__ = [
     "AuditLedger",
@@ -78,3 +107,19 @@ __all__ = [
     "verify_redrive",
     "verify_replay",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a function's or result's module on first use."""
+    room = next((room for room, names in _ROOMS.items() if name in names), None)
+    if room is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(f"{__name__}.{room}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """All of them, for who completes a name."""
+    return sorted({*globals(), *__all__})

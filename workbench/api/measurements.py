@@ -63,7 +63,7 @@ def _no_start() -> None:
 
 
 def _recorded(request: Measurements, progress: Progress, start: Callable[[], None]) -> Measured:
-    from workbench.collect.capture import INFO, read_capture, read_info, with_own
+    from workbench.collect.capture_info import INFO, read_info
     from workbench.settings import own_cluster
     from workbench.window import Window
 
@@ -75,6 +75,8 @@ def _recorded(request: Measurements, progress: Progress, start: Callable[[], Non
         request.times.window_in(Window(baseline_start=kept.baseline_start, start=kept.start, end=kept.end))
         if not named:
             start()
+    from workbench.collect.capture import read_capture, with_own  # Arrow, while Spark starts
+
     with progress.step(f"Reading {folder}") as step:
         capture = read_capture(folder)
         capture = with_own(capture, own_cluster(capture.info.cluster, request.config, tell=progress.say))

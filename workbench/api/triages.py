@@ -143,7 +143,8 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT, records: b
 
 def _recorded(request: Measurements, progress: Progress) -> TriageResult | None:
     """The triage of a capture with answers; None if it has samples, or is none: who reads it then says so."""
-    from workbench.collect.capture import ANSWERS, read_capture, read_info, with_own
+    from workbench.collect.capture import read_capture, with_own
+    from workbench.collect.capture_info import ANSWERS, read_info
 
     folder = (request.capture or Path()).expanduser()
     try:

@@ -13,7 +13,7 @@ from workbench.screen import say, write_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from workbench.api.impact import ImpactResult
+    from workbench.api.impacts import ImpactResult
     from workbench.console import SafeConsole
     from workbench.triage.blamed import BlamedCause
     from workbench.triage.finding import Action

@@ -213,7 +213,7 @@ def _ended(child: subprocess.Popen[bytes]) -> int | None:
 
 def _capture(given: Path | None) -> Path | None:
     from workbench.assets import shipped
-    from workbench.collect.capture import read_info
+    from workbench.collect.capture_info import read_info
 
     if given is not None:
         read_info(given)

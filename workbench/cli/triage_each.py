@@ -16,10 +16,10 @@ def clusters_to_triage(given: Mapping[str, Any]) -> list[str]:
     Raises:
         UsageError: for an output that holds one cluster's table.
     """
-    from workbench.settings import load_settings
-
     if not given["everything"] or given["cluster"] is not None or given["store"] is not None:
         return []
+    from workbench.settings import load_settings
+
     settings = load_settings(given["config"])
     if settings.default_cluster() is not None or len(settings.clusters) < 2:
         return []

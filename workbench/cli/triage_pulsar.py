@@ -74,7 +74,7 @@ def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str
 
 
 def _is_recorded(folder: Path) -> bool:
-    from workbench.collect.capture import ANSWERS, read_info
+    from workbench.collect.capture_info import ANSWERS, read_info
 
     try:
         return ANSWERS in read_info(folder.expanduser()).files

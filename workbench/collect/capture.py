@@ -2,7 +2,7 @@
 
     capture.json      cluster, window, source, profiles, thresholds, versions, checksums
     samples.parquet   the samples, `workbench.samples.SAMPLES_SCHEMA`
-    groups.parquet    groups, members and assignments, `workbench.queues.snapshot_views.GROUPS_SCHEMA`
+    groups.parquet    groups, members and assignments, `workbench.samples.GROUPS_SCHEMA`
     events.jsonl      deploys, alerts and the like: one object with `ts`, `kind` and `text` a line
     answers.json.zz   only of a Pulsar: what its admin answered, instead of samples
 
@@ -20,94 +20,45 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench import __version__
+from workbench.collect.capture_info import (
+    ANSWERS,
+    EVENTS,
+    GROUPS,
+    INFO,
+    SAMPLES,
+    YEARS,
+    CaptureInfo,
+    FileCheck,
+    WindowModel,
+    inside,
+    read_info,
+    write_info,
+)
 from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
-from workbench.errors import DamagedCaptureError, NotACaptureError, UsageError, WindowError
-from workbench.expectations import Expectations, GroupExpectation, GroupSettings, Recorded
+from workbench.errors import DamagedCaptureError, UsageError, WindowError
+from workbench.expectations import Expectations, GroupExpectation, GroupSettings
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
 from workbench.humanize import first_line
-from workbench.limited_reads import first_problem, read_within
+from workbench.limited_reads import read_within
 from workbench.queues.kinds import REDRIVE_PREFIX
-from workbench.queues.snapshot_views import GROUPS_SCHEMA
-from workbench.samples import SAMPLES_SCHEMA
+from workbench.samples import GROUPS_SCHEMA, SAMPLES_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
-INFO, SAMPLES, GROUPS, EVENTS, PARTS = "capture.json", "samples.parquet", "groups.parquet", "events.jsonl", "parts"
-ANSWERS = "answers.json.zz"
+PARTS = "parts"
 
-_YEARS = (1970, 2999)
-_HEAD_BYTES, _EVENTS_BYTES = 16 << 20, 64 << 20
+_EVENTS_BYTES = 64 << 20
 _ROOM_GIB = 4.0  # limit for a sweep of 25,000 subscriptions
 ROOM_VARIABLE = "WORKBENCH_CAPTURE_GIB"
 NO_BASELINE = "no baseline: only the observed seconds are available"  # in `incomplete` of a short observation
-
-
-def _dated(instant: datetime) -> datetime:
-    """Refuse implausible years: near the ends of the calendar, date arithmetic fails."""
-    if not _YEARS[0] <= instant.year <= _YEARS[1]:
-        raise ValueError(f"the year {instant.year} is outside {_YEARS[0]} to {_YEARS[1]}")
-    return instant
-
-
-_Dated = Annotated[datetime, AfterValidator(_dated)]
-
-
-class WindowModel(BaseModel):
-    """The window in the file."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    baseline_start: _Dated
-    start: _Dated
-    end: _Dated
-
-
-class FileCheck(BaseModel):
-    """Expected size and digest of a file."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    sha256: str
-    rows: int
-
-
-class CaptureInfo(BaseModel):
-    """The content of `capture.json`."""
-
-    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
-
-    format: Literal["workbench.capture/1"] = Field(default="workbench.capture/1", alias="schema")
-    state: Literal["recording", "complete"] = "complete"
-    cluster: str
-    # For the commands of actions; None if Kafka itself was not queried.
-    bootstrap: str | None = None
-    source: str
-    profiles: list[str]
-    window: WindowModel
-    groups: list[str] | None = None
-    topics: list[str] | None = None
-    incomplete: list[str] = []
-    match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
-    expected: Recorded = {}  # by group pattern: what changes a verdict
-    sources: list[str] = []  # how many sources measured the same, in words
-    # Thresholds of the recording: a lab's incident is compressed in time, and so are its thresholds.
-    thresholds: Thresholds = Thresholds()
-    created_at: _Dated
-    versions: dict[str, str] = {}
-    files: dict[str, FileCheck] = {}
-
-    def limits(self, group: str) -> Thresholds:
-        """Thresholds of one group."""
-        return Expectations(self.expected).limits(self.thresholds, group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,11 +223,6 @@ def write_parquet(path: Path, table: pa.Table) -> None:
         )
 
 
-def write_info(folder: Path, info: CaptureInfo) -> None:
-    """Write `capture.json` atomically."""
-    write_text(folder / INFO, info.model_dump_json(indent=1, by_alias=True) + "\n")
-
-
 def read_capture(folder: Path, *, room_gib: float | None = None) -> Capture:
     """Read a capture and check all its files; a running recording is read as far as it is written.
 
@@ -333,7 +279,7 @@ def _read(folder: Path, info: CaptureInfo, room_gib: float) -> Capture:
             return Capture(info=info, samples=samples, groups=groups)
         room = Room(room_gib * 2**30)
     for name, expected in info.files.items():
-        path = _inside(folder, folder / name)
+        path = inside(folder, folder / name)
         if not path.is_file():
             raise DamagedCaptureError(f"{path} is missing from the capture.", hint="Copy the whole folder again.")
         if _digest(path) != expected.sha256:
@@ -347,51 +293,6 @@ def _read(folder: Path, info: CaptureInfo, room_gib: float) -> Capture:
         events=_read_events(folder / EVENTS),
         answers=read_within(folder / ANSWERS, _EVENTS_BYTES) if ANSWERS in info.files else None,
     )
-
-
-def _inside(folder: Path, path: Path) -> Path:
-    """Refuse a file that is a link to another place."""
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise DamagedCaptureError(
-            f"{path} is outside of the capture.",
-            hint="A capture contains its own files; links to other places are refused.",
-        )
-    return path
-
-
-def read_info(folder: Path) -> CaptureInfo:
-    """Read the `capture.json` of a capture.
-
-    Raises:
-        NotACaptureError: if the folder is not a capture.
-        DamagedCaptureError: if its `capture.json` cannot be read.
-    """
-    path = folder / INFO
-    if not folder.is_dir():
-        there = f"{folder} is a file, and no capture." if folder.exists() else f"There is no folder {folder}."
-        raise NotACaptureError(there, hint="A capture is a folder with a capture.json in it.")
-    if not path.is_file():
-        raise NotACaptureError(
-            f"{folder} is not a capture: it has no {INFO}.",
-            hint="Record one with: workbench capture --cluster CLUSTER --output FOLDER",
-        )
-    if _inside(folder, path).stat().st_size > _HEAD_BYTES:
-        raise DamagedCaptureError(f"{path} is too large for a capture's head.")
-    try:
-        info = CaptureInfo.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise DamagedCaptureError(
-            f"{path} cannot be read: {first_problem(error, whole='the file')}.",
-            hint="Was it written by a newer version, or truncated?",
-        ) from None
-    missing = {SAMPLES, GROUPS, EVENTS} - info.files.keys()
-    if info.state == "complete" and missing:
-        raise DamagedCaptureError(f"{path} does not list {sorted(missing)[0]}.", hint="Copy the whole folder again.")
-    if info.files.keys() - {SAMPLES, GROUPS, EVENTS, ANSWERS}:
-        raise DamagedCaptureError(
-            f"{path} lists files that do not belong to a capture.", hint="Do you trust its source?"
-        )
-    return info
 
 
 def _read_parquet(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
@@ -411,7 +312,7 @@ def _read_parquet(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
     years = pc.min_max(pc.year(table["ts"])).as_py()
     if table["ts"].null_count:
         raise DamagedCaptureError(f"{path} has rows without a time.", hint="Was it written by another version?")
-    if table.num_rows and not (_YEARS[0] <= years["min"] <= years["max"] <= _YEARS[1]):
+    if table.num_rows and not (YEARS[0] <= years["min"] <= years["max"] <= YEARS[1]):
         raise DamagedCaptureError(
             f"{path} has samples of the years {years['min']} to {years['max']}.",
             hint="These timestamps are not plausible.",
@@ -422,7 +323,7 @@ def _read_parquet(path: Path, schema: pa.Schema, room: Room) -> pa.Table:
 def _read_parts(folder: Path, name: str, schema: pa.Schema, room: Room) -> pa.Table:
     stem = name.removesuffix(".parquet")
     paths = sorted((folder / PARTS).glob(f"{stem}-*.parquet"))
-    parts = [_read_parquet(_inside(folder, path), schema, room) for path in paths]
+    parts = [_read_parquet(inside(folder, path), schema, room) for path in paths]
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 

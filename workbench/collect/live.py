@@ -22,9 +22,9 @@ from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError, 
 from workbench.humanize import did_you_mean, listed, shell_word
 from workbench.profiles import load_profile, name_of
 from workbench.queues.kinds import Unjudged, unjudged_in
-from workbench.queues.snapshot_views import GROUPS_SCHEMA, views_table
+from workbench.queues.snapshot_views import views_table
 from workbench.queues.systems import refuse_without_metrics, system_of
-from workbench.samples import SAMPLES_SCHEMA
+from workbench.samples import GROUPS_SCHEMA, SAMPLES_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.window import Window

@@ -12,17 +12,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from workbench.collect.capture import (
-    INFO,
-    PARTS,
-    Capture,
-    CaptureInfo,
-    complete_recording,
-    new_info,
-    read_capture,
-    write_info,
-    write_parquet,
-)
+from workbench.collect.capture import PARTS, Capture, complete_recording, new_info, read_capture, write_parquet
+from workbench.collect.capture_info import INFO, CaptureInfo, write_info
 from workbench.collect.events import of_window
 from workbench.collect.scrape import scrape
 from workbench.collect.signal_parts import Wholes

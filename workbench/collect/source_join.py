@@ -19,7 +19,7 @@ DERIVED = "derived"
 
 
 def groups_of_clients(views: pa.Table) -> dict[str, str]:
-    """Map client id to group, by Kafka's member list (`kafka_views.GROUPS_SCHEMA`); ids that several groups use are left out."""
+    """Map client id to group, by Kafka's member list (`GROUPS_SCHEMA`); ids that several groups use are left out."""
     pairs = {
         pair
         for pair in zip(views["client_id"].to_pylist(), views["group"].to_pylist(), strict=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from workbench.queues.kinds import CLASSIC, CONSUMER
 from workbench.queues.snapshot_views import SOURCE, Partition
-from workbench.samples import SampleBatch, SeriesTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from workbench.samples import SeriesTable
 
 Read = tuple[str, str, int]  # group, topic, partition
 
@@ -73,6 +75,8 @@ def assigned_samples(
         read: partitions of the groups' commits, and others of their topics.
         at: time of the look, in seconds since the epoch.
     """
+    from workbench.samples import SampleBatch
+
     batch = SampleBatch(cluster, SOURCE)
     for group, topic, partition in sorted(read):
         if group in held:

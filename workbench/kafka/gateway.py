@@ -27,8 +27,9 @@ from workbench.kafka.errors import (
     is_other_kind,
 )
 from workbench.kafka.group_commits import commits_of_group, notes_of_group
+from workbench.kafka.leader_offsets import EARLIEST, LATEST, OffsetQuestion
 from workbench.kafka.local_starts import local_starts
-from workbench.kafka.offset_lookup import Lookup, topics_for
+from workbench.kafka.offset_lookup import Lookup, told_by_leaders, topics_for
 from workbench.kafka.quotas import all_limits, read_bytes_per_second
 from workbench.kafka.record_times import read_times, sample_bytes
 from workbench.kafka.topic_readers import audience_of
@@ -194,8 +195,14 @@ class KafkaGateway:
         deadline = self._deadline()
         topics = topics_for(self._kafka, partitions, deadline)
 
+        # In the order of below: it holds for each partition.
+        questions = [OffsetQuestion(LATEST), OffsetQuestion(EARLIEST)]
+        questions += [OffsetQuestion(LATEST, settled=True)] if stable else []
+        questions += [OffsetQuestion(instant) for instant in dict.fromkeys(instants_ms)]
+        known = iter(told_by_leaders(self._kafka, partitions, topics, questions, deadline))
+
         def ask(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED, *, is_time: bool = False) -> Lookup:
-            lookup = Lookup(self._kafka, spec, isolation, deadline, is_time=is_time)
+            lookup = Lookup(self._kafka, spec, isolation, deadline, is_time=is_time, known=next(known))
             lookup.send(partitions, topics)
             return lookup
 

@@ -140,7 +140,7 @@ class Unjudged:
 
 
 def kinds_in(groups: pa.Table) -> dict[str, str]:
-    """Group to its kind, by a table of members (`kafka_views.GROUPS_SCHEMA`); the last row of a group counts."""
+    """Group to its kind, by a table of members (`GROUPS_SCHEMA`); the last row of a group counts."""
     return {
         group: kind
         for group, kind in zip(groups["group"].to_pylist(), groups["protocol"].to_pylist(), strict=True)

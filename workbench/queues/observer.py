@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Protocol
 
 from workbench.queues.snapshot_views import GroupView, ShareOffset, Snapshot
-from workbench.samples import SeriesTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from workbench.samples import SeriesTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from workbench.samples import SampleBatch
 from workbench.signals import GROUP_STATES
+
+if TYPE_CHECKING:
+    # Only for the tables: a tool that reads positions and shows none starts a quarter faster without Arrow.
+    import pyarrow as pa
+
+    from workbench.samples import SampleBatch
 
 SOURCE = "kafka"
 _NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
@@ -18,23 +21,6 @@ _NEVER_COMMITTED = -1001  # librdkafka's OFFSET_INVALID
 NOT_PERMITTED = "not_permitted"  # state of a group that these credentials may not describe
 
 Partition = tuple[str, int]
-
-# One row per assigned partition of a member; a member without any, or a group without members, has one row with nulls.
-GROUPS_SCHEMA = pa.schema(
-    [
-        pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("group", pa.string(), nullable=False),
-        ("state", pa.string()),
-        ("protocol", pa.string()),
-        ("coordinator", pa.int32()),
-        ("member_id", pa.string()),
-        ("client_id", pa.string()),
-        ("host", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +135,8 @@ class Snapshot:
 
     def to_samples(self, cluster: str) -> pa.Table:
         """The snapshot in `SAMPLES_SCHEMA`."""
+        from workbench.samples import SampleBatch
+
         batch = SampleBatch(cluster, SOURCE)
         ts = [round(self.taken_at * 1e6)]
         for (group, topic, partition), committed in self.commits.items():
@@ -171,6 +159,8 @@ class Snapshot:
 
     def share_samples(self, cluster: str) -> pa.Table:
         """The lag of share groups alone, in `SAMPLES_SCHEMA`: exporters do not have it."""
+        from workbench.samples import SampleBatch
+
         batch = SampleBatch(cluster, SOURCE)
         self._add_shares(batch, [round(self.taken_at * 1e6)])
         return batch.to_arrow()
@@ -187,6 +177,10 @@ class Snapshot:
 
 def views_table(groups: Iterable[GroupView], cluster: str, taken_at: float) -> pa.Table:
     """Groups, members and assignments in `GROUPS_SCHEMA`."""
+    import pyarrow as pa
+
+    from workbench.samples import GROUPS_SCHEMA
+
     rows: list[dict[str, object]] = []
     ts = round(taken_at * 1e6)
     for view in groups:

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
+from bisect import bisect_right
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep, time
 
 from workbench.commit_note import CommitNote, parse_note
 from workbench.humanize import plural
-from workbench.runtime.auditing import MEASURED, NOT_DECODED, Auditor
+from workbench.runtime.auditing import NOT_DECODED, Auditor
 from workbench.runtime.budget import ByteBudget
 from workbench.runtime.committer import Committer
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.decoding import Decoding
 from workbench.runtime.delay import DelayQueue
 from workbench.runtime.draining import begin_drain, has_drained, not_drained, with_former
-from workbench.runtime.event import RECORD_BYTES, UNDECODABLE, Decoder, Event, Record, TopicPartition, headers_bytes
+from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition, record_bytes, runs
 from workbench.runtime.flow import Flow, HeldBytes
 from workbench.runtime.identity import LogIdentity, TopicIds, let_go
 from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import PartitionState, Reached
+from workbench.runtime.partition import PartitionState, Passed, Reached
 from workbench.runtime.placing import Placing
 from workbench.runtime.processors import Processors
 from workbench.runtime.queue import Remade
@@ -79,7 +80,7 @@ class ConsumerThread:
         self._flow = Flow(config, source, held_bytes, member=member)
         self._clock = clock
         self._sleep = sleep
-        self._completions: deque[tuple[PartitionState, int, int]] = deque()
+        self._completions: deque[Event | Passed] = deque()
         self._placing = Placing(config, processors, metrics, give_up=give_up, clock=clock, wall_clock=wall_clock)
         self._identity = LogIdentity(config, source, metrics, self.partitions, topic_ids, member=member, clock=clock)
         self._auditor, self._wall_clock = auditor, wall_clock
@@ -216,70 +217,55 @@ class ConsumerThread:
 
     def _take_in(self, records: Sequence[Record]) -> None:
         ready: list[Event] = []
-        clock, partitions, decode = self._clock, self.partitions, self._decoding.event
-        decoded: dict[str, int] = {}
+        clock, decode, ranges = self._clock, self._decoding.event, self._ranges
         placed_at = clock()
-        for record in records:
-            # Unpacked at once: this is the path of every record, and each attribute costs as much as all of this.
-            topic, number, offset, key, value, timestamp_ms, headers, epoch = record
-            state = partitions.get((topic, number))
+        for run, offsets in runs(records) if ranges is None else runs(records, ranges.of_record):
+            first, end = run[0], offsets[-1] + 1
+            state = self.partitions.get(first[:2])
             if state is None or state.draining:
                 continue  # returned just before its partition was revoked; the next owner reads it again
-            if state.position is not None and offset < state.position:
-                state = self._begin_anew(state, offset)
-            # `record_bytes`, without its call.
-            size = RECORD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-            if headers is not None:
-                size += headers_bytes(headers)
-            state.held_bytes += size
-            state.watch.received(offset)
+            if state.position is not None and first.offset < state.position:
+                state = self._begin_anew(state, first.offset)
+            sizes = record_bytes(run)
             if state.held_back is not None:
-                state.held_back.append(record)
+                state.held_bytes += sum(sizes)
+                state.watch.received(offsets)
+                state.held_back += run
                 continue
-            if state.range_end is not None and not (self._ranges and self._ranges.wants(state.partition, offset)):
-                # Behind the last range, the partition ends; before it, the record counts as finished.
-                state.held_bytes -= size
-                state.watch.completed(offset)
-                state.taken_in_to(min(offset + 1, state.range_end))
+            if ranges is not None and not ranges.wants(state.partition, first.offset):
+                # Behind the last range, the partition ends; before it, the records count as finished.
+                state.taken_in_to(min(end, state.range_end or 0))
                 continue
-            event = decode(record)
-            now = clock()
-            if topic in decoded:
-                decoded[topic] += 1
-            else:
-                decoded[topic] = 1
-            if state.first_offset is None:
-                state.first_offset = offset
-            if state.audit is not None:
-                state.audit.taken.append(record)
-            state.position = offset + 1
-            state.last_timestamp_ms = timestamp_ms
-            if epoch != state.epoch:
-                state.of_epoch(offset, epoch)
-            state.tracker.started(offset, timestamp_ms, now)
-            if event is None:
-                if state.audit is not None:
-                    state.audit.left_out(offset, NOT_DECODED)
-                self._completions.append((state, offset, size))
-                continue
-            event.owner, event.decoded_at = state, now
-            event.offset, event.size = offset, size
-            event.lane = event.key or state.partition
-            if event.type == UNDECODABLE and event.payload is None:
-                self._give_up(event, UNDECODABLE)
-                continue
-            ready.append(event)
-            if now - placed_at > _PLACE_EVERY_SECONDS:
-                self._placing.place(ready)
-                ready.clear()
-                self._metrics.decoded(decoded, self.member)
-                placed_at = now
-                if now - self._last_housekeeping > _HOUSEKEEPING_SECONDS:
-                    self._keep_house(in_batch=True)
+            state.takes(run, offsets, sizes, placed_at)
+            # From here on this is the path of every record, and each attribute costs as much as all of this.
+            lane, counted = state.partition, 0
+            for record, offset, size in zip(run, offsets, sizes, strict=True):
+                event, now = decode(record), clock()
+                if event is None:
+                    if state.audit is not None:
+                        state.audit.left_out(offset, NOT_DECODED)
+                    self._completions.append(Passed(state, offset, size))
+                else:
+                    event.owner, event.decoded_at = state, now
+                    event.offset, event.size = offset, size
+                    event.lane = event.key or lane
+                    if event.type == UNDECODABLE and event.payload is None:
+                        self._give_up(event, UNDECODABLE)
+                    else:
+                        ready.append(event)
+                if now - placed_at > _PLACE_EVERY_SECONDS:
+                    done = bisect_right(offsets, offset)
+                    self._metrics.decoded(first.topic, self.member, done - counted)
+                    counted = done
+                    self._placing.place(ready)
+                    ready.clear()
+                    placed_at = now
+                    if now - self._last_housekeeping > _HOUSEKEEPING_SECONDS:
+                        self._keep_house(in_batch=True)
+            self._metrics.decoded(first.topic, self.member, len(run) - counted)
         self._placing.place(ready)
-        self._metrics.decoded(decoded, self.member)
         if self._auditor is not None:
-            self._auditor.took(state.audit for state in partitions.values())
+            self._auditor.took(state.audit for state in self.partitions.values())
 
     def _begin_anew(self, state: PartitionState, offset: int) -> PartitionState:
         """See `LogIdentity.begin_anew`. What was held back of the former log exists nowhere else: it is taken in first."""
@@ -323,15 +309,15 @@ class ConsumerThread:
     def _collect_completions(self) -> None:
         completions = self._completions
         now_ms = round(self._wall_clock() * 1000) if self._auditor is not None else 0
+        finished: defaultdict[PartitionState, list[int]] = defaultdict(list)
         while completions:
-            state, offset, size = completions.popleft()
-            state.held_bytes -= size
+            done = completions.popleft()
+            state = done.owner
+            state.held_bytes -= done.size
+            finished[state].append(done.offset)
+        for state, offsets in finished.items():
             if not state.revoked:
-                state.tracker.finished(offset)
-                state.watch.completed(offset)
-                state.completed += 1
-                if state.audit is not None and not offset % MEASURED:
-                    state.audit.ended(offset, now_ms)
+                state.finished(offsets, now_ms)
         for state in self.partitions.values():
             log: PartitionState | None = state
             while log is not None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter, lt
 from typing import Any, NamedTuple
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -54,27 +56,34 @@ class Record(NamedTuple):
 RECORD_BYTES = 512
 
 
-def headers_bytes(headers: Headers) -> int:
-    """Bytes of names and values; unreadable headers were not kept."""
-    size = 0
-    try:
-        for name, value in headers:
-            size += len(name)
-            if value:
-                size += len(value)
-    except ValueError:
-        return 0
-    return size
+def record_bytes(records: Sequence[Record]) -> list[int]:
+    """Memory of each record, about: key, value and headers, and 512 bytes."""
+    found = []
+    for _, _, _, key, value, _, headers, _ in records:
+        size = RECORD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
+        try:
+            for name, content in headers or ():
+                size += len(name) + (len(content) if content else 0)
+        except ValueError:
+            pass  # unreadable headers were not kept
+        found.append(size)
+    return found
 
 
-def record_bytes(record: Record) -> int:
-    """Memory of a record, about: key, value and headers, and 512 bytes."""
-    return (
-        RECORD_BYTES
-        + len(record.key or b"")
-        + len(record.value or b"")
-        + (headers_bytes(record.headers) if record.headers is not None else 0)
-    )
+_partition_and_epoch = itemgetter(0, 1, 7)
+
+
+def runs(
+    records: Iterable[Record], of: Callable[[Record], object] = _partition_and_epoch
+) -> Iterator[tuple[list[Record], list[int]]]:
+    """Records that follow each other in one partition and epoch (or by another rule), with their offsets, which ascend."""
+    for _, found in groupby(records, of):
+        run = list(found)
+        offsets = [record.offset for record in run]
+        if all(map(lt, offsets, offsets[1:])):
+            yield run, offsets
+        else:  # a log that has begun anew
+            yield from (([record], [record.offset]) for record in run)
 
 
 @dataclass(slots=True)

@@ -68,7 +68,7 @@ class Flow:
     def took(self, records: Sequence[Record]) -> None:
         """Learn the size of records from a batch: from its ends, since this is done for every one."""
         if records:
-            size = max(record_bytes(records[0]), record_bytes(records[-1]))
+            size = max(record_bytes((records[0], records[-1])))
             self._mean_bytes += _MEAN_WEIGHT * (size - self._mean_bytes)
 
     def pause_and_resume(self, partitions: Mapping[TopicPartition, PartitionState], *, on_hold: bool) -> None:

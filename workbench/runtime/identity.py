@@ -41,7 +41,7 @@ class TopicIds(Protocol):
 def let_go(state: PartitionState) -> list[Record | Reached]:
     """Take out what a partition holds back, and end its doubt; who takes it in counts its records anew."""
     released, state.held_back = state.held_back or [], None
-    state.held_bytes -= sum(record_bytes(item) for item in released if isinstance(item, Record))
+    state.held_bytes -= sum(record_bytes([item for item in released if isinstance(item, Record)]))
     return released
 
 

@@ -48,7 +48,8 @@ class RuntimeMetrics:
         self.registry = CollectorRegistry()
         self._group = group
         self._types: set[str] = set()
-        self._attempts = AttemptBook(PROCESS_TIME_BUCKETS)
+        self._attempts = AttemptBook(PROCESS_TIME_BUCKETS, label=self.type_label)
+        self.attempted = self._attempts.count
         self._member = member  # of all attempts
         # (topic, partition, member): removed when the partition is revoked; a stale series would look like a stuck partition
         self._enqueue_times: dict[tuple[str, int, str], Tally] = {}
@@ -92,11 +93,9 @@ class RuntimeMetrics:
         self._types.add(event_type)
         return event_type
 
-    def decoded(self, counts: dict[str, int], member: str) -> None:
-        """Count decoded records by topic, and forget these counts; one thread for each member."""
-        for topic, count in counts.items():
-            self._deserialized[topic, member] = self._deserialized.get((topic, member), 0) + count
-        counts.clear()
+    def decoded(self, topic: str, member: str, count: int) -> None:
+        """Count decoded records; one thread for each member."""
+        self._deserialized[topic, member] = self._deserialized.get((topic, member), 0) + count
 
     def enqueue_time(self, topic: str, partition: int, member: str) -> Tally:
         """Enqueue-time histogram of one partition; its consumer thread writes it."""
@@ -105,11 +104,6 @@ class RuntimeMetrics:
     def forget_partition(self, topic: str, partition: int, member: str) -> None:
         """Remove the series of a revoked partition."""
         self._enqueue_times.pop((topic, partition, member), None)
-
-    def attempted(self, topic: str, event_type: str, outcome: ProcessingOutcome, seconds: float) -> None:
-        """Count one attempt of a processor, with outcome and duration."""
-        label = event_type if event_type in self._types else self.type_label(event_type)
-        self._attempts.count(topic, label, outcome, seconds)
 
     def dead_letter(self, topic: str, member: str, event_type: str) -> Counter:
         """Counter of dead letters of one processor."""

@@ -6,10 +6,10 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from workbench.commit_note import CommitNote, merged
-from workbench.runtime.auditing import PartitionAudit
+from workbench.runtime.auditing import MEASURED, PartitionAudit
 from workbench.runtime.event import Event, Record, TopicPartition
 from workbench.runtime.sentinels import CommitWatch
 from workbench.runtime.tally import Tally
@@ -44,6 +44,14 @@ class Reached:
     is_reset: bool = False
 
 
+class Passed(NamedTuple):
+    """A record that is finished without an event, as one that the decoder leaves out; the rest as an event has it."""
+
+    owner: PartitionState
+    offset: int
+    size: int
+
+
 @dataclass(slots=True, eq=False)
 class PartitionState:
     """State of one assignment of one partition.
@@ -53,8 +61,7 @@ class PartitionState:
     """
 
     partition: TopicPartition
-    # Destination of completions, with offset and bytes: the consumer thread's queue.
-    completions: deque[tuple[PartitionState, int, int]]
+    completions: deque[Event | Passed]  # where its finished events go: to the consumer thread
     # Position and committed offset, both as "next offset"; None until known. Everything below the position was taken in: it is
     # finished, or the tracker has it, or `note` tells that it was gone. What the source has returned beyond it is in `held_back`.
     position: int | None = None
@@ -113,6 +120,30 @@ class PartitionState:
         Not behind the log start: with a commit of a former topic, the client goes to the current end of the recreated topic's log.
         """
         return self.began_anew is not None and self.began_anew[0] >= since and self.began_anew[1] <= start
+
+    def takes(self, run: Sequence[Record], offsets: Sequence[int], sizes: Sequence[int], now: float) -> None:
+        """Take in records of one epoch that were read together: from here on they are in flight."""
+        first, last = run[0], run[-1]
+        self.held_bytes += sum(sizes)
+        self.watch.received(offsets)
+        if self.first_offset is None:
+            self.first_offset = first.offset
+        if self.audit is not None:
+            self.audit.taken += run
+        self.position, self.last_timestamp_ms = last.offset + 1, last.timestamp_ms
+        if first.leader_epoch != self.epoch:
+            self.of_epoch(first.offset, first.leader_epoch)
+        self.tracker.started(offsets, [record.timestamp_ms for record in run], now)
+
+    def finished(self, offsets: Sequence[int], now_ms: int) -> None:
+        """Records are finished, whatever became of them."""
+        self.tracker.finished(offsets)
+        self.watch.completed(offsets)
+        self.completed += len(offsets)
+        if self.audit is not None:
+            for offset in offsets:
+                if not offset % MEASURED:
+                    self.audit.ended(offset, now_ms)
 
     def taken_in_to(self, offset: int) -> None:
         """Everything below `offset` was taken in. What has no record there (left out, none, gone) may be committed with the rest."""

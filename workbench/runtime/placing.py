@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.delay import DelayQueue
@@ -101,8 +102,8 @@ class Placing:
         now = self._clock()
         if refused:
             batch = batch[: len(batch) - len(refused)]  # rejected events are always the end of a batch
-        for event in batch:
-            event.owner.enqueue_time.observe(now - event.decoded_at)
+        for owner, events in groupby(batch, key=attrgetter("owner")):
+            owner.enqueue_time.observe([now - event.decoded_at for event in events])
 
     def _place_held(self) -> None:
         for target, waiting in list(self._held.items()):

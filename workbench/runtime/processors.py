@@ -29,6 +29,9 @@ class Reporter(Protocol):
     def attempted(self, event: Event, seconds: float, outcome: OutcomeLabel) -> None:
         """Report the end of one attempt."""
 
+    def succeeded(self, event: Event, seconds: float) -> None:
+        """Report both at once, as it is for nearly all: the end of an attempt with success, and that the event is finished."""
+
     def finished(self, event: Event) -> None:
         """Report that the event is finished: its offset may be committed."""
 
@@ -88,9 +91,10 @@ def queue_index(key: Lane, queues: int) -> int:
     librdkafka chooses the partition by `crc32(key) % partitions`, so the plain checksum would put all keys of a partition into a few
     queues. Multiplication by Knuth's 2^32/φ spreads them. The partitions of events without a key take turns.
     """
-    if isinstance(key, tuple):
-        return (zlib.crc32(key[0].encode(errors="replace")) + key[1]) % queues
-    return ((zlib.crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) >> 12) % queues
+    if isinstance(key, bytes):
+        return ((zlib.crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) >> 12) % queues
+    topic, partition = key
+    return (zlib.crc32(topic.encode(errors="replace")) + partition) % queues
 
 
 class ProcessorPool:
@@ -191,7 +195,9 @@ class ProcessorPool:
             _log.exception("a thread of processor %s has ended", self.name)
 
     def _run(self, slot: Slot, worker: _Worker) -> None:
-        take, clock, wanted, watch = slot.queue.take, self._clock, self._reporter.wanted, self._watch
+        take, release, clock, handler = slot.queue.take, slot.queue.release, self._clock, self._handler
+        wanted, succeeded = self._reporter.wanted, self._reporter.succeeded
+        begins, ends = self._watch.begins, self._watch.ends
         while not self._stopping:
             event = take(_IDLE_SECONDS)
             if event is None:
@@ -204,14 +210,19 @@ class ProcessorPool:
                 worker.event = None
                 slot.queue.release(event.lane)
                 continue
-            watch.begins(event)
+            begins(event)
             # What identifies the event is put back: a handler may change its own view of it, not what is counted, retried or given up.
             kind, key, record = event.type, event.key, event.record
             attempt, tries = event.attempt, event.tries
-            outcome = self._handle(event)
+            try:
+                outcome = handler(event)
+            except BaseException as error:
+                # Also SystemExit (a library's `sys.exit`) and a cancelled task: if the thread ended, the key would stay parked forever.
+                _log.debug("processor %s: attempt %d failed", self.name, attempt, exc_info=error)
+                outcome = Retry()
             event.type, event.key, event.record = kind, key, record
             event.attempt, event.tries = attempt, tries
-            watch.ends(event)
+            ends(event)
             with slot.lock:
                 if worker.overdue:
                     slot.overdue -= 1
@@ -219,28 +230,17 @@ class ProcessorPool:
                     return  # another thread has replaced this one
                     # Not overdue, and from here on never: the timeout check reads the start time under this lock.
                 worker.since = float("inf")
-            self._settle(slot, event, outcome, clock() - began)
-            worker.event = None  # only now: a thread that waits for it also finds the completion
-
-    def _handle(self, event: Event) -> Outcome:
-        try:
-            result = self._handler(event)
-            if result is None:  # the usual case, without a look at each kind of outcome
-                return _DONE
+            seconds = clock() - began
             # A handler that returns another value (an id, a row count) has succeeded; a failure is an exception.
-            return result if isinstance(result, Outcome) else _DONE
-        except BaseException as error:
-            # Also SystemExit (a library's `sys.exit`) and a cancelled task: if the thread ended, the key would stay parked forever.
-            _log.debug("processor %s: attempt %d failed", self.name, event.attempt, exc_info=error)
-            return Retry()
+            if outcome is None or not isinstance(outcome, Outcome) or isinstance(outcome, Done):
+                release(event.lane)
+                succeeded(event, seconds)
+            else:
+                self._settle(slot, event, outcome, seconds)
+            worker.event = None  # only now: a thread that waits for it also finds the completion
 
     def _settle(self, slot: Slot, event: Event, outcome: Outcome, seconds: float) -> None:
         reporter = self._reporter
-        if outcome is _DONE:  # the usual case
-            slot.queue.release(event.lane)
-            reporter.attempted(event, seconds, _OK)
-            reporter.finished(event)
-            return
         if isinstance(outcome, Retry) and (event.attempt < self._config.max_attempts or not outcome.counted):
             reporter.attempted(event, seconds, OutcomeLabel.RETRY)
             after = self._backoff(event.tries) if outcome.after is None else outcome.after
@@ -250,9 +250,6 @@ class ProcessorPool:
             return
         slot.queue.release(event.lane)
         match outcome:
-            case Done():
-                reporter.attempted(event, seconds, OutcomeLabel.OK)
-                reporter.finished(event)
             case Skip():
                 reporter.attempted(event, seconds, OutcomeLabel.SKIP)
                 reporter.finished(event)
@@ -270,9 +267,6 @@ class ProcessorPool:
         # Limit the exponent as well: an outage of hours would overflow the float.
         doubled = self._config.retry_backoff_seconds * 2.0 ** min(attempt - 1, 60)
         return min(self._config.retry_backoff_max_seconds, doubled)
-
-
-_DONE, _OK = Done(), OutcomeLabel.OK
 
 
 class Processors:

@@ -29,6 +29,9 @@ class KeyedQueue:
         self._lock = threading.Lock()
         self._readable = threading.Condition(self._lock)
         self._waiting: deque[Event] = deque()
+        # What the only reader has taken over at once, and goes through without the lock; whoever parks a key gives it back. It counts
+        # as waiting. Empty with several readers: a slow event would hold up those behind it.
+        self._run: deque[Event] = deque()
         self._parked: dict[Lane, deque[Event]] = {}
         self._parked_events = 0
         self._retries: list[tuple[float, int, Event]] = []
@@ -39,12 +42,12 @@ class KeyedQueue:
 
     def __len__(self) -> int:
         """Number of events in the queue."""
-        return len(self._waiting) + self._parked_events + len(self._retries)
+        return len(self._run) + len(self._waiting) + self._parked_events + len(self._retries)
 
     def fill(self) -> float:
         """Waiting events as a share of the capacity that parked events leave."""
         room = self.capacity - self._parked_events - len(self._retries)
-        return len(self._waiting) / room if room > 0 else 1.0
+        return (len(self._run) + len(self._waiting)) / room if room > 0 else 1.0
 
     def put(self, events: Sequence[Event]) -> list[Event]:
         """Add events in order while there is room; return the rest, in order.
@@ -79,9 +82,12 @@ class KeyedQueue:
 
         Returns None after `timeout` seconds without one, or immediately if the queue is closed and has no ready events.
         """
+        if self._run:  # the usual case
+            return self._run.popleft()
         with self._lock:
             if self._waiting and not self._retries and self._out is None:
-                return self._waiting.popleft()  # the usual case, without reading the clock
+                self._run, self._waiting = self._waiting, self._run
+                return self._run.popleft()
             deadline = self._clock() + timeout
             while True:
                 event = self._next()
@@ -113,6 +119,9 @@ class KeyedQueue:
         Without `after`, the key stays parked until `release` (a handler that exceeded its timeout still holds it).
         """
         with self._lock:
+            # No reader is about to take from it: the only one parks its own event, or is still in the handler of this one.
+            self._waiting.extendleft(reversed(self._run))
+            self._run.clear()
             if event.lane not in self._parked:
                 # Earlier events of the key must stay before later ones, so move them to the parked ones now.
                 line = deque(waiting for waiting in self._waiting if waiting.lane == event.lane)
@@ -139,7 +148,7 @@ class KeyedQueue:
                 self._readable.notify()
 
     def discard(self, unwanted: Callable[[Event], bool]) -> int:
-        """Drop events (of a revoked partition); return their number."""
+        """Drop events (of a revoked partition), except those that the only reader goes through; return their number."""
         with self._lock:
             before = len(self)
             self._waiting = deque(event for event in self._waiting if not unwanted(event))

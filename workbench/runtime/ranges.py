@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 
 from workbench.commit_note import CommitNote, parse_note
-from workbench.runtime.event import TopicPartition
+from workbench.runtime.event import Record, TopicPartition
 from workbench.runtime.source import ReadCommits
 
 _log = logging.getLogger(__name__)
@@ -60,6 +60,11 @@ class Ranges:
             return False
         at = bisect_right(found[0], offset) - 1
         return at >= 0 and offset < found[1][at]
+
+    def of_record(self, record: Record) -> object:
+        """What records that are taken in together share: partition, epoch, and whether they are processed."""
+        partition = record[:2]
+        return partition, record.leader_epoch, self.wants(partition, record.offset)
 
     def start(self, partition: TopicPartition) -> int | None:
         """Start of the first range; None for a partition without one."""

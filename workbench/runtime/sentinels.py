@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -59,14 +60,14 @@ class KeyWatch:
 
     def begins(self, event: Event) -> None:
         """Note that a handler gets this event."""
-        key = event.lane
+        key, owner, offset = event.lane, event.owner, event.offset
         if self._active.setdefault(key, event) is not event:  # one dict operation: atomic under the interpreter's lock
             self._sentinels.count(Violation.KEY_OVERLAP, _place(event))
         index = hash(key) % _REMEMBERED_KEYS
         last = self._last[index]
-        if last is not None and last[0] == key and last[1] is event.owner and event.offset < last[2]:
+        if last is not None and offset < last[2] and last[1] is owner and last[0] == key:
             self._sentinels.count(Violation.KEY_ORDER, _place(event))
-        self._last[index] = (key, event.owner, event.offset)
+        self._last[index] = (key, owner, offset)
 
     def ends(self, event: Event) -> None:
         """Note that the handler has returned."""
@@ -84,13 +85,14 @@ class CommitWatch:
         self._open: dict[int, None] = {}  # in the order of the log
         self._sent = -1
 
-    def received(self, offset: int) -> None:
-        """Note that an offset was read."""
-        self._open[offset] = None
+    def received(self, offsets: Iterable[int]) -> None:
+        """Note that offsets were read."""
+        self._open.update(dict.fromkeys(offsets))
 
-    def completed(self, offset: int) -> None:
-        """Note that an offset is finished."""
-        self._open.pop(offset, None)
+    def completed(self, offsets: Iterable[int]) -> None:
+        """Note that offsets are finished."""
+        for offset in offsets:
+            self._open.pop(offset, None)
 
     def may_commit(self, offset: int) -> bool:
         """Whether all received offsets below `offset` are finished."""

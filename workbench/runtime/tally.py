@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from workbench.signals import ProcessingOutcome
 
@@ -22,10 +22,15 @@ class Tally:
         self.counts = [0] * (len(bounds) + 1)  # the last one is for values above all bounds
         self.total = 0.0
 
-    def observe(self, value: float) -> None:
-        """Count one value."""
-        self.counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
+    def observe(self, values: Sequence[float]) -> None:
+        """Count values, at least one."""
+        lowest = bisect_left(self._bounds, min(values))
+        if lowest == bisect_left(self._bounds, max(values)):  # the usual case
+            self.counts[lowest] += len(values)
+        else:
+            for value in values:
+                self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += sum(values)
 
     def add(self, other: Tally) -> None:
         """Add the counts of another one."""
@@ -65,15 +70,16 @@ _Page = dict[tuple[str, str], _Attempts]
 class AttemptBook:
     """Attempts by (topic, event type label), per thread; those of ended threads are merged."""
 
-    def __init__(self, bounds: Sequence[float]) -> None:
+    def __init__(self, bounds: Sequence[float], *, label: Callable[[str], str]) -> None:
         self._bounds = bounds
+        self._label = label
         self._local = threading.local()
         self._lock = threading.Lock()
         self._pages: list[tuple[threading.Thread, _Page]] = []
         self._ended: _Page = {}
 
-    def count(self, topic: str, label: str, outcome: ProcessingOutcome, seconds: float) -> None:
-        """Count one attempt."""
+    def count(self, topic: str, event_type: str, outcome: ProcessingOutcome, seconds: float) -> None:
+        """Count one attempt of a processor, with outcome and duration."""
         try:
             page = self._local.page
         except AttributeError:
@@ -81,9 +87,9 @@ class AttemptBook:
             with self._lock:
                 self._fold()
                 self._pages.append((threading.current_thread(), page))
-        attempts = page.get((topic, label))
-        if attempts is None:
-            attempts = page[topic, label] = _Attempts(self._bounds)
+        attempts = page.get((topic, event_type))
+        if attempts is None:  # its first one, or a type without a label of its own
+            attempts = page.setdefault((topic, self._label(event_type)), _Attempts(self._bounds))
         times = attempts.times  # `observe`, without its call: every event comes here
         times.counts[bisect_left(self._bounds, seconds)] += 1
         times.total += seconds

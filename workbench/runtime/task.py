@@ -233,10 +233,14 @@ class Task:
         if outcome is ProcessingOutcome.SKIP and (audit := event.owner.audit) is not None:
             audit.left_out(event.offset, SKIPPED)
 
+    def succeeded(self, event: Event, seconds: float) -> None:
+        """See `Reporter`."""
+        self.metrics.attempted(event.record.topic, event.type, ProcessingOutcome.OK, seconds)
+        event.owner.completions.append(event)
+
     def finished(self, event: Event) -> None:
         """See `Reporter`."""
-        owner = event.owner
-        owner.completions.append((owner, event.offset, event.size))
+        event.owner.completions.append(event)
 
     def dead(self, event: Event, code: object) -> None:
         """See `Reporter`."""

@@ -6,6 +6,9 @@ loses none.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
@@ -19,9 +22,10 @@ class OffsetTracker:
         anomalies: reports of offsets that were not in flight.
     """
 
-    # By offset: record timestamp in ms, monotonic time at which it was read, the offset behind the record read before it, and how many
-    # were read before it.
-    _open: dict[int, tuple[int, float, int, int]] = field(default_factory=dict)
+    _open: dict[int, int] = field(default_factory=dict)  # record timestamp in ms by offset, in the order of the log
+    # What was read together: its offsets, the monotonic time of that, the offset behind the record read before it, and how many were
+    # read before it. One entry for many records: those of each record follow from its place.
+    _runs: deque[tuple[Sequence[int], float, int, int]] = field(default_factory=deque)
     _read: int = 0
     _next: int = 0  # the offset behind the last one that was read
     _passed: int = 0
@@ -35,24 +39,25 @@ class OffsetTracker:
         """Set the start offset; it may be committed before anything is read."""
         self._committable = offset
 
-    def started(self, offset: int, timestamp_ms: int, now: float) -> None:
-        """An offset was read and its processing begins.
+    def started(self, offsets: Sequence[int], timestamps_ms: Sequence[int], now: float) -> None:
+        """Offsets were read together, in ascending order, and their processing begins.
 
         Raises:
-            ValueError: if it is not above all others: the log has begun anew, and its offsets need a tracker of their own.
+            ValueError: if they are not above all others: the log has begun anew, and its offsets need a tracker of their own.
         """
-        if offset < self._next:
-            raise ValueError(f"offset {offset} was read after {self._next - 1}")
-        self._open[offset] = (timestamp_ms, now, self._next, self._read)
-        self._next = offset + 1
-        self._read += 1
+        if offsets[0] < self._next:
+            raise ValueError(f"offset {offsets[0]} was read after {self._next - 1}")
+        self._open.update(zip(offsets, timestamps_ms, strict=True))
+        self._runs.append((offsets, now, self._next, self._read))
+        self._next = offsets[-1] + 1
+        self._read += len(offsets)
 
-    def finished(self, offset: int) -> None:
-        """Note that an offset is finished: processed or dead-lettered."""
-        if self._open.pop(offset, None) is None:  # a second report
-            self.anomalies += 1
-        elif offset > self._highest:
-            self._highest = offset
+    def finished(self, offsets: Sequence[int]) -> None:
+        """Note that offsets are finished: processed or dead-lettered."""
+        pop = self._open.pop
+        found = [offset for offset in offsets if pop(offset, None) is not None]
+        self.anomalies += len(offsets) - len(found)  # second reports
+        self._highest = max(self._highest, max(found, default=-1))
 
     def passed(self, offset: int) -> None:
         """Everything below `offset` was read: offsets without a record of their own here count as finished."""
@@ -60,12 +65,16 @@ class OffsetTracker:
 
     def committable(self) -> int | None:
         """Offset to commit: one past the last finished offset without a hole before it, or the start offset. None: nothing yet."""
-        safe, first = self._committable or 0, next(iter(self._open), None)
+        safe, first, runs = self._committable or 0, next(iter(self._open), None), self._runs
+        while runs and (first is None or runs[0][0][-1] < first):
+            runs.popleft()
         if first is None:
             self._oldest, reach, self._below = None, self._next, self._read
         else:
-            timestamp_ms, at, reach, self._below = self._open[first]
-            self._oldest = first, timestamp_ms, at
+            offsets, at, reach, self._below = runs[0]
+            if place := bisect_left(offsets, first):
+                reach, self._below = offsets[place - 1] + 1, self._below + place
+            self._oldest = first, self._open[first], at
         if first is None or first >= self._passed:
             reach = max(reach, self._passed)
         if reach > safe:

@@ -163,7 +163,7 @@ def no_longer_found(key: str) -> Judged:
 
 def with_origins(judged: list[Judged], measured: Measured, question: Question) -> list[Judged]:
     """The verdicts, and causes on brokers with those that they hit."""
-    from workbench.api.impact import impact_of
+    from workbench.api.impacts import impact_of
     from workbench.features.servers import neighbourhood
 
     kept = measured.capture

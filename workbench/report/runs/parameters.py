@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from workbench.collect.capture import read_info
+from workbench.collect.capture_info import read_info
 from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
 from workbench.settings import load_settings
