@@ -244,3 +244,14 @@ def test_what_was_handled_is_never_said_to_be_lost() -> None:
         explained(parts, lines, handled)
         assert not [it for it in parts.values() if it.skip_read is not None and it.skip_read < MOST]
     assert noted >= 20
+
+
+@pytest.mark.parametrize(("passed", "after", "outran"), [(20_000, 3000, True), (36_000, 40_000, False)])
+def test_who_reads_on_slower_and_stays_behind_cannot_read_at_that_pace(passed: int, after: int, outran: bool) -> None:
+    """Set forward to a moment in the backlog: what it then reads in a whole interval is all that it can."""
+    end = ends(AT)
+    committed = ends(np.where(AT > STOPPED, STOPPED, AT - 3))
+    later = np.flatnonzero(AT > AGAIN)
+    committed[later] = np.minimum(end[later], committed[later] + passed + after * np.arange(len(later)))
+    parts, _ = jumped(committed)
+    assert parts[0].skipped == passed and parts[0].skip_outran is outran

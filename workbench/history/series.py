@@ -110,10 +110,12 @@ class PartitionHistory:
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
+        skip_outran: whether it then read on, slower, and was still behind: it cannot read at the pace of that step.
         skip_waited: how long the first of them had waited, at most.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
         skip_new: whether they are the first of a new partition, before its first commit.
-        back, back_ago: messages by which the commit went back, and when.
+        back, back_ago: messages by which the commit went back, and when; `back_by_member` if the group had members all the while:
+            Kafka resets no offsets then.
         above_end: messages by which the commit is above the log's end.
         recreated_ago: when the log began anew.
         loss_in: time until retention deletes a message that waits.
@@ -152,10 +154,12 @@ class PartitionHistory:
     skip_pace: float | None = None
     skip_rate: float | None = None
     skip_waited: float | None = None
+    skip_outran: bool = False
     skip_read: float | None = None
     skip_new: bool = False
     back: float | None = None
     back_ago: float | None = None
+    back_by_member: bool = False
     above_end: float | None = None
     recreated_ago: float | None = None
     loss_in: float | None = None

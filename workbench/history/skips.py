@@ -62,6 +62,10 @@ def skip(
         return
     _note(found, offset[jump - 1], step[jump - 1], float(pace[most]), at[-1] - at[jump])
     found.skip_waited = float(age[jump - 1] + took[most])
+    # Whoever reads the whole time to the next sample, and is still behind, shows all the room that it has.
+    after = forward[most + 1 : most + 2]
+    left = np.interp(at[after], end.at, end.value) - offset[after] > spacing * arriving + SLACK
+    found.skip_outran = bool(left.any())
     # A batch reads an hour's records at once, each time.
     if len(others) >= FEW_MOVES:
         found.skip_pace = float(pace[most]) / usual

@@ -70,7 +70,7 @@ class Events(ProcessorFacts):
         if told(p, "skip_read") is not None:
             return False
         # Between two samples nobody knows how fast it can read: what it has shown before is all there is.
-        faster = at_least(told(p, "skip_pace"), FAR)
+        faster = any_of(told(p, "skip_outran") == 1, at_least(told(p, "skip_pace"), FAR))
         # Who was away for no longer than a deploy takes goes on where it was.
         long = above(told(p, "skip_waited"), DEPLOY_SECONDS)
         return any_of(all_of(faster is not False, long), told(p, "skip_new") == 1)
