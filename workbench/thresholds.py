@@ -81,7 +81,9 @@ class Thresholds(Strict):
         default=3.0, gt=1, description="One processor is slow at this many times its own baseline ..."
     )
     slow_peers_ratio: float = Field(
-        default=2.0, gt=1, description="... and at this many times the median slow-down of its peers."
+        default=2.0,
+        gt=1,
+        description="... and at this many times the median slow-down of its peers; a member, at this many times their process times.",
     )
     all_slow_ratio: float = Field(
         default=1.5, gt=1, description="All are slow when the median processor takes this many times its baseline."

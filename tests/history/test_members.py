@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from evaluation.stories import TIMES, WINDOW, Story
-from workbench.history.members import counts_of, disproved, members_of, moved_by_hand
+from workbench.history.members import (
+    back_by_member,
+    compare,
+    counts_of,
+    disproved,
+    members_of,
+    moved_by_hand,
+)
 from workbench.history.series import PartitionHistory as PartitionStory
 from workbench.history.series import Track
 from workbench.samples import SERIES_ORDER, concat
@@ -78,3 +85,45 @@ def test_a_job_that_is_rarely_counted_and_members_that_have_just_left_are_none()
     assert moved(left, -600.0).skipped is None
     joined = np.where((AT < -1800) | (AT >= -600), 3.0, 0.0)
     assert moved(joined, -600.0).skipped is None
+
+
+def handling(member: str, **seconds: float) -> Story:
+    """A member whose handlers finish a record a second of each processor, and take so long for it."""
+    story = Story()
+    for processor, each in seconds.items():
+        labels = {"group": "g", "topic": "orders", "member": member, "processor": processor}
+        done = (TIMES - TIMES[0]).tolist()
+        story.add("process_time", done, stat="count", **labels)
+        story.add("process_time", [each * it for it in done], stat="sum", **labels)
+    return story
+
+
+def test_a_member_is_compared_with_its_peers_at_the_same_processors() -> None:
+    """One that takes three times as long; another has slow work of its own, which nobody else does."""
+    stories = [handling("slow", a=0.3, b=0.9), handling("usual", a=0.1, b=0.3), handling("other", a=0.1, b=0.3, c=5.0)]
+    table = concat([it.samples() for it in stories]).sort_by(ORDER)
+    members = members_of(table, WINDOW, {("test", "g")})["test", "g", "orders"]
+    compare(members, -60.0)
+    found = {name: it.against_peers for name, it in members.items()}
+    assert found == pytest.approx({"slow": 3.0, "usual": 0.5, "other": 0.5})
+
+
+def test_a_member_without_peers_is_not_compared() -> None:
+    """Nor is one whose times are not measured."""
+    members = members_of(concat([handling("one", a=0.3).samples()]).sort_by(ORDER), WINDOW, {("test", "g")})
+    compare(members["test", "g", "orders"], -60.0)
+    assert members["test", "g", "orders"]["one"].against_peers is None
+    untimed = members_of(concat([counted("both").samples()]).sort_by(ORDER), WINDOW, {("test", "both")})
+    compare(untimed["test", "both", "orders"], -60.0)
+    assert untimed["test", "both", "orders"]["pod-1"].against_peers is None
+
+
+@pytest.mark.parametrize(("stopped", "by_member"), [(None, True), (-600.0, False), (-2400.0, True)])
+def test_nobody_resets_the_offsets_of_a_group_with_members(stopped: float | None, by_member: bool) -> None:
+    """Kafka refuses it; whether the group was stopped at that moment tells who moved them."""
+    counts = np.full(len(AT), 3.0)
+    if stopped is not None:
+        counts[np.abs(AT - stopped) < 61] = 0.0
+    story = PartitionStory(interval=30.0, back=100.0, back_ago=600.0)
+    back_by_member(Track(AT, counts), {0: story})
+    assert story.back_by_member is by_member

@@ -141,7 +141,7 @@ def test_nothing_stands_beside_a_lag_that_is_not_known() -> None:
 def test_slower_handlers_that_wait_for_a_quota_are_named() -> None:
     """They hold nothing up now, and would without it."""
     known = {"median_slow_down": 3.8, "known_count": 2, "own_work": False, "answers": {"all_slow": NO, "one_slow": NO}}
-    assert "All slower: half of the processors take at least 3.8" in told(late(**known), V.THROTTLED)
+    assert "Handlers slower: half of the processors take at least 3.8" in told(late(**known), V.THROTTLED)
     assert "All slower" not in told(late(**{**known, "median_slow_down": 1.05}), V.THROTTLED)
     assert "All slower" not in told(late(**{**known, "queueless": False}), V.THROTTLED)
     one = {**known, "known_count": 1, "one_slow": True}

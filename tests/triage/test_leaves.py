@@ -9,12 +9,16 @@ from importlib import import_module
 import pytest
 
 from tests.triage.made import made, subscription
-from workbench.features.measured import PartitionFeatures
+from workbench.features.measured import MemberFeatures, PartitionFeatures
+from workbench.thresholds import Thresholds
 from workbench.triage import causes
-from workbench.triage.cause import Conclude, Node
+from workbench.triage.cause import Conclude, Node, deciding
+from workbench.triage.checks import all_hold
+from workbench.triage.facts.processors import ProcessorFacts
 from workbench.triage.leaves import leaf_of, registry
 from workbench.triage.order import TREE
 from workbench.triage.subject import Subject
+from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 
 LEAVES = [leaf_of(verdict) for verdict in Verdict]
@@ -91,3 +95,58 @@ def test_a_client_that_gets_nothing_is_restarted_only_after_a_transaction_was_ru
         assert first in (actions[0].command or "")
         assert actions[-1].kind == "restart_consumers"
         assert actions[-1].parameters["partitions"] == [3]
+
+
+def test_one_slow_member_is_named_and_no_processor() -> None:
+    """The answer, its words, the scope and the check are all about that member."""
+    slow = made(MemberFeatures, member="pod-1", live=True, against_peers=3.2)
+    usual = made(MemberFeatures, member="pod-2", live=True, against_peers=0.3)
+    facts = {"slow_members": ("pod-1",), "slowest_member_ratio": 3.2, "one_slow": True, "median_slow_down": 1.2}
+    row = subscription(members=(slow, usual), live_members=2, limits=Thresholds(), **facts)
+    assert {name: deciding(TREE[name].rules, row).id for name in ("one_slow", "all_slow")} == {
+        "one_slow": "member",
+        "all_slow": "member",
+    }
+    leaf = leaf_of(Verdict.SLOW_DOWNSTREAM)
+    assert leaf.scope(row).members == ("pod-1",)
+    assert "the handlers of pod-1 take 3.2 × as long as its peers'" in leaf.headline(row)
+    [action] = leaf.actions(Subject("test", "g", "t"), row)
+    assert "pod-1" in action.title
+    assert all_hold(action.checks, row) is Answer.NO
+
+
+@pytest.mark.parametrize(
+    ("ratios", "slow"), [((3.0, 0.3), ("0",)), ((1.4, 0.7), ()), ((3.0, 3.0, 0.2), ()), ((None, None), ())]
+)
+def test_the_slow_members_are_few(ratios: tuple[float | None, ...], slow: tuple[str, ...]) -> None:
+    """Where most are slow, it is no member's own."""
+    members = tuple(made(MemberFeatures, member=str(at), live=True, against_peers=it) for at, it in enumerate(ratios))
+    row = made(ProcessorFacts, members=members, live_members=len(members), limits=Thresholds())
+    assert row.slow_members == slow
+
+
+def test_a_late_commit_is_no_reset() -> None:
+    """Nobody is asked who reset the offsets of a group that had members, unless commits of others went back without any."""
+    leaf = leaf_of(Verdict.OFFSETS_RESET)
+
+    def found(**also: float) -> SubscriptionFeatures:
+        by_member = made(PartitionFeatures, partition=0, story={"back": 99.0, "back_ago": 60.0, "back_by_member": 1.0})
+        other = made(PartitionFeatures, partition=1, story=also)
+        return subscription(partitions=(by_member, other), back_messages=99.0)
+
+    late, reset = found(), found(back=50.0, back_ago=60.0, back_by_member=0.0)
+    assert (leaf.scope(late).cause, leaf.scope(reset).cause) == ("late_commit", "went_back")
+    titles = [leaf.actions(Subject("test", "g", "t"), it)[0].title for it in (late, reset)]
+    assert ["who reset" in it for it in titles] == [False, True]
+    assert "committed late" in leaf.headline(late) and leaf.headline(reset).startswith("Offsets reset")
+
+
+@pytest.mark.parametrize(
+    ("hung", "behind", "answer"), [(("m",), (0,), Answer.YES), (("m",), (), Answer.NO), ((), (0,), Answer.NO)]
+)
+def test_a_member_that_does_not_poll_lags_as_soon_as_its_partitions_fall_behind(
+    hung: tuple[str, ...], behind: tuple[int, ...], answer: Answer
+) -> None:
+    """However short the time that they are behind."""
+    known = {"late": False, "growing": False, "hung_members": hung, "behind_partitions": behind}
+    assert deciding(TREE["lagging"].rules, subscription(**known)).answer is answer

@@ -69,6 +69,7 @@ MEMBER_FEATURES = {
     "paused_mean": of("max", "mean", "paused_partitions"),
     "poll_idle": of("max", "mean", "poll_idle"),
     "worked_ago_seconds": f"-{of('max', 'last', STORY, stat='member_worked')}",
+    "against_peers": of("max", "last", STORY, stat="member_against_peers"),
     # A client's statistics that stay as they are, although they used to change: it does not serve them any more.
     "stats_stand": f"CASE WHEN NOT {_STANDS} THEN false"
     f" WHEN bool_or(low != high) FILTER (WHERE signal = '{_RTT}' AND period < {NOW}) THEN {_STANDS} END",

@@ -87,6 +87,8 @@ class MemberFeatures:
         poll_idle: share of the time that its thread waits for records, 0 to 1.
         worked_ago_seconds: time since its handlers last finished a record, where they are counted and the group is late.
         stats_stand: whether its statistics have stopped changing; None if they never changed, or are too few.
+        against_peers: time that its handlers take for a record since the group is late, as a multiple of what the other members take
+        for those of the same processors.
     """
 
     member: str
@@ -110,6 +112,7 @@ class MemberFeatures:
     poll_idle: float | None
     worked_ago_seconds: float | None
     stats_stand: bool | None
+    against_peers: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.series import Track, tracks_of
+from workbench.history.series import FloatArray, Track, tracks_of
 from workbench.numbers import FEW_SAMPLES, MISSED
 from workbench.window import Window
 
@@ -72,9 +72,8 @@ def handled_by(
         mine = found.setdefault(key, Handled())
         every = float(np.median(np.diff(at)))
         mine.every = max(mine.every, every)
-        step = np.diff(value)
-        grown = np.concatenate([[0.0], np.cumsum(np.where(step >= 0, step, value[1:]))])  # below: it has begun anew
-        paused = np.flatnonzero((np.diff(at) > MISSED * every) & (step >= 0))
+        grown = grown_of(value)
+        paused = np.flatnonzero((np.diff(at) > MISSED * every) & (np.diff(value) >= 0))
         mine.resumed += [(float(at[it + 1]), float(value[it])) for it in paused]
         if at[0] > earliest[key[:2]] + FEW_SAMPLES * every:
             at, grown = np.concatenate([[at[0] - every], at]), np.concatenate([[0.0], grown + value[0]])
@@ -86,18 +85,25 @@ def handled_by(
     return found
 
 
+def grown_of(value: FloatArray) -> FloatArray:
+    """Growth of a counter since its first sample; where it is lower than before, it has begun anew."""
+    step = np.diff(value)
+    return np.concatenate([[0.0], np.cumsum(np.where(step >= 0, step, value[1:]))])
+
+
 def counters_of(
-    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
+    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]], stat: str = "count"
 ) -> Iterator[tuple[Mapping[str, Any], Track]]:
-    """Yield each counter of handled records, with its labels.
+    """Yield each counter of handled records (`stat` "sum": of the seconds that they took), with its labels.
 
     Args:
         samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
         window: baseline and window; samples outside are left out.
         groups: cluster and group of those that are asked for.
+        stat: which part of the process times.
     """
     names = pa.array(sorted({group for _, group in groups}), pa.string())
-    wanted = pc.and_(pc.equal(samples["signal"], _COUNTED), pc.equal(samples["stat"], "count"))
+    wanted = pc.and_(pc.equal(samples["signal"], _COUNTED), pc.equal(samples["stat"], stat))
     wanted = pc.and_(pc.and_(wanted, pc.is_valid(samples["value"])), pc.is_in(samples["group"], names))
     rows = samples.filter(wanted)
     for label, line in tracks_of(rows, ("cluster", "group", "topic", "member", "processor", "source"), window):

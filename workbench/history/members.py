@@ -1,15 +1,15 @@
-"""When each member of a group last finished a record, by the counters of its handlers."""
+"""What each member of a group has done, by the counters of its handlers: when last, and how fast."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.handled import counters_of
+from workbench.history.handled import counters_of, grown_of
 from workbench.history.series import FEW_MOVES, PartitionHistory, Track, stretches, tracks_of
 from workbench.numbers import FEW_SAMPLES, MOST
 from workbench.signals import SIGNALS, Grain
@@ -26,12 +26,18 @@ class MemberStory:
         worked: when one of its counters last grew; None if none did.
         first, last: its first and last sample.
         before: whether it was there in the good time before the judged one.
+        records, seconds: what its handlers have done, and the time that it took: growth of their counters, by processor.
+        against_peers: time that its handlers take for a record, as a multiple of what the other members take for those of the same
+            processors; None if nobody else has them.
     """
 
     worked: float | None
     first: float
     last: float
     before: bool = False
+    records: dict[str, list[Track]] = field(default_factory=dict)
+    seconds: dict[str, list[Track]] = field(default_factory=dict)
+    against_peers: float | None = None
 
 
 def members_of(
@@ -68,14 +74,41 @@ def members_of(
         grown = np.flatnonzero(np.diff(value) != 0) + 1
         worked = float(at[grown[-1]]) if len(grown) else None
         mine = found.setdefault((label["cluster"], label["group"], label["topic"]), {})
-        known = mine.get(label["member"])
-        if known is None:
-            mine[label["member"]] = MemberStory(worked=worked, first=float(at[0]), last=float(at[-1]))
-            continue
+        known = mine.setdefault(label["member"], MemberStory(worked=worked, first=float(at[0]), last=float(at[-1])))
         if worked is not None:
             known.worked = worked if known.worked is None else max(known.worked, worked)
         known.first, known.last = min(known.first, float(at[0])), max(known.last, float(at[-1]))
+        known.records.setdefault(label["processor"], []).append(Track(at, grown_of(value)))
+    for label, line in counters_of(samples, window, groups, "sum"):
+        story = found.get((label["cluster"], label["group"], label["topic"]), {}).get(label["member"])
+        if story is not None:
+            story.seconds.setdefault(label["processor"], []).append(Track(line.at, grown_of(line.value)))
     return found
+
+
+def _since(lines: Sequence[Track], since: float) -> float:
+    return sum(float(it.value[-1] - np.interp(since, it.at, it.value)) for it in lines)
+
+
+def compare(members: Mapping[str, MemberStory], since: float) -> None:
+    """Note how long the handlers of each member have taken for a record since a time, as a multiple of its peers'."""
+    work = {
+        name: {
+            processor: (_since(lines, since), _since(it.seconds[processor], since))
+            for processor, lines in it.records.items()
+            if processor in it.seconds
+        }
+        for name, it in members.items()
+    }
+    for name, mine in work.items():
+        took = peers_take = 0.0
+        for processor, (records, seconds) in mine.items():
+            others = [it[processor] for peer, it in work.items() if peer != name and processor in it]
+            handled = sum(count for count, _ in others)
+            if handled > 0:
+                took += seconds
+                peers_take += records * sum(spent for _, spent in others) / handled
+        members[name].against_peers = took / peers_take if peers_take > 0 else None
 
 
 def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]:
@@ -169,3 +202,18 @@ def moved_by_hand(
             story.skipped_from = float(committed.value[last - 1])
             story.skipped_ago = float(committed.at[-1] - committed.at[last])
             story.skip_read = 0.0
+
+
+def back_by_member(counted: Track, parts: Mapping[int, PartitionHistory]) -> None:
+    """Note which commits went back while the group had members: Kafka lets nobody reset them then, so a member did it.
+
+    One that comes back commits late what it had before its partitions were given to another one.
+
+    Args:
+        counted: how many members, over time. parts: stories of one subscription whose count is not disproved.
+    """
+    step = float(np.median(np.diff(counted.at)))
+    for story in parts.values():
+        if story.back_ago is not None:
+            near = np.abs(counted.at + story.back_ago) <= 2 * step + (story.interval or 0.0)
+            story.back_by_member = bool(near.sum() >= FEW_SAMPLES and (counted.value[near] > 0).all())

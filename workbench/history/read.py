@@ -10,7 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.history.handled import Handled, handled_by
-from workbench.history.members import MemberStory, counts_of, disproved, members_of, moved_by_hand
+from workbench.history.members import (
+    MemberStory,
+    back_by_member,
+    compare,
+    counts_of,
+    disproved,
+    members_of,
+    moved_by_hand,
+)
 from workbench.history.partition import told
 from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
 from workbench.history.skips import explained, unread_beginnings
@@ -89,6 +97,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     for key, parts in stories.items():
         if key not in wrong_counts and (counted := counts.get(key[:2])) is not None:
             moved_by_hand(counted, parts, measured[key])
+            back_by_member(counted, parts)
     repeated = _repeated(samples, window, stories, measured)
     judged = {}
     for key, parts in stories.items():
@@ -106,6 +115,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         members[key] = {**of_members.get((*key[:2], None), {}), **of_members.get(key, {})}
         for it in members[key].values():
             it.before = found.good_until_us is not None and it.first * _MICRO + end_us < found.good_until_us
+        compare(members[key], (found.start_us - end_us) / _MICRO)
     return Chronicle(
         stories=stories,
         judged=judged,
@@ -271,5 +281,7 @@ def facts(chronicle: Chronicle) -> Iterator[Fact]:
         yield Fact(key, None, "group_without_baseline", float(judged.good_until_us is None))
         for name, it in chronicle.members.get(key, {}).items():
             yield Fact(key, None, "member_worked", it.worked, name, it.last)
+            if it.against_peers is not None:
+                yield Fact(key, None, "member_against_peers", it.against_peers, name, it.last)
             if it.before:
                 yield Fact(key, None, "member_seen", 1.0, name, it.first, before=True)

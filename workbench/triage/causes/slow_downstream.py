@@ -1,10 +1,11 @@
-"""All processors are slower than their baseline: a shared dependency is slow."""
+"""All processors are slower than their baseline: a shared dependency is slow, or one member is, whatever it handles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from workbench.features.measured import PartitionFeatures
+from workbench.humanize import listed, printable
 from workbench.humanize import times as multiple
 from workbench.numbers import LESS, MOST, PART
 from workbench.triage.actions import DUMPS
@@ -12,7 +13,7 @@ from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, 
 from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import all_of, at_least, at_most, below
-from workbench.triage.finding import Action
+from workbench.triage.finding import Action, Scope
 from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, queues_are_full
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -31,7 +32,14 @@ def _threads_idle(row: Row) -> bool:
     return not row.queueless and below(row.median_slow_down, row.limits.all_slow_ratio) is True and idle
 
 
+def _names(row: Row) -> str:
+    return listed([printable(it) for it in row.slow_members])
+
+
 def _words(row: Row) -> str:
+    if row.slow_members:
+        others = "the others" if (row.live_members or 0) > 2 else "the other one"
+        return f"{_names(row)} takes {multiple(row.slowest_member_ratio)} as long as {others} for the same processors"
     if row.median_slow_down is None:
         return "no baseline of process times"
     return f"half of the processors take at least {multiple(row.median_slow_down)} their baseline"
@@ -39,9 +47,15 @@ def _words(row: Row) -> str:
 
 QUESTION = Node(
     id="all_slow",
-    question="Are all processors slower than their baseline?",
-    short="all slower?",
+    question="Are all processors slower than their baseline, or one member than its peers?",
+    short="handlers slower?",
     rules=(
+        yes(
+            "member",
+            "the handlers of one member take longer than those of its peers, for records of the same processors",
+            lambda row: bool(row.slow_members),
+            Operand("slowest_member_ratio", "× its peers' time", ">=", setting="slow_peers_ratio"),
+        ),
         no(
             "room",
             "handlers that take less than half of a loop's time are not the reason",
@@ -78,11 +92,27 @@ QUESTION = Node(
 
 
 def _headline(row: Row) -> str:
+    if row.slow_members:
+        one = len(row.slow_members) == 1
+        whose = "One member is slow: the" if one else f"{len(row.slow_members)} members are slow: the"
+        ratio = f"{multiple(row.slowest_member_ratio)} as long as {'its' if one else 'their'} peers'"
+        return f"{whose} handlers of {_names(row)} take {ratio}, for the same processors."
     factor = multiple(row.median_slow_down)
     return f"All processors are slow: they take {factor} their baseline, which points to a shared dependency."
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
+    if row.slow_members:
+        title = (
+            f"Compare {_names(row)} with its peers, and check what changed there{it.when}: its host and zone, what its handlers"
+            " call, the records of its partitions; if it is the host, start it on another one"
+        )
+        as_peers = Check("slowest_member_ratio", "<", row.limits.slow_peers_ratio)
+        return [
+            Action(
+                title=title, command=it.changes, verify="its process times are those of its peers", checks=(as_peers,)
+            )
+        ]
     return [
         Action(
             title=f"Check what all processors depend on, and what changed there{it.when}: database, service, lock, the host",
@@ -117,4 +147,10 @@ def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
         yield words, sum(max(0.0, it.lag_slope or 0.0) for it in late)
 
 
-LEAF = Leaf(verdict=Verdict.SLOW_DOWNSTREAM, headline=_headline, actions=_actions, share=_share)
+LEAF = Leaf(
+    verdict=Verdict.SLOW_DOWNSTREAM,
+    headline=_headline,
+    scope=lambda row: Scope(members=row.slow_members),
+    actions=_actions,
+    share=_share,
+)

@@ -53,6 +53,7 @@ QUESTION = Node(
             HAS_ROOM,
         ),
         NOT_SLOWER,
+        no("member", "one member is slow at whatever it handles (question 15)", lambda row: bool(row.slow_members)),
         proves(
             "towers",
             "one processor takes ten times as long as its peers, and most of all the time; no good time is known to compare with",

@@ -145,6 +145,19 @@ class ProcessorFacts(Lag):
             return True
         return None if not self.known_count or self.unknown_count else False
 
+    # Slow members: compared with their peers at the same processors, whatever was before.
+
+    @fact
+    def slow_members(self) -> tuple[str, ...]:
+        """Those whose handlers take far longer than their peers' for records of the same processors; at most half of all."""
+        slow = [it for it in self.members if it.live and at_least(it.against_peers, self.limits.slow_peers_ratio)]
+        return tuple(it.member for it in slow) if 2 * len(slow) <= (self.live_members or 0) else ()
+
+    @fact
+    def slowest_member_ratio(self) -> Number:
+        """Time that the slowest member's handlers take, as a multiple of its peers'."""
+        return most(*(it.against_peers for it in self.members if it.live))
+
     @fact
     def slowest_seconds(self) -> Number:
         """Duration of an attempt of the slowest."""

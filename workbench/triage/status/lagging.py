@@ -100,11 +100,6 @@ QUESTION = Node(
             _is_batch,
             look="load more: --baseline, at least the time since that run",
         ),
-        yes(
-            "client_hangs",
-            "its own client is all that measures its lag, and that does not poll",
-            lambda row: row.by_client is True and bool(row.hung_members),
-        ),
         leaves_open(
             "steady",
             "it is as late all the time: on purpose, or for longer than the data show",
@@ -126,6 +121,11 @@ QUESTION = Node(
         yes("again", "it is late again and again", lambda row: row.comes_and_goes is True),
         # However few they still are.
         yes("abandoned", "no member will read what waits", lambda row: row.abandoned is True),
+        yes(
+            "client_hangs",
+            "a member does not poll, and partitions fall behind, or only their own client measures their lag",
+            lambda row: bool(row.hung_members) and (row.by_client is True or bool(row.behind_partitions)),
+        ),
         # An all-clear needs its proof.
         leaves_open(
             "dark",

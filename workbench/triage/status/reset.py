@@ -52,9 +52,16 @@ def _hit(row: Row) -> tuple[int, ...]:
     return tuple(sorted({*row.told("back"), *row.told("above_end")}))
 
 
+def _by_member(row: Row) -> bool:
+    """Whether the group had members wherever its commits went back."""
+    return not row.above_end_messages and all(row.told("back_by_member").get(it) for it in row.told("back"))
+
+
 def _cause(row: Row) -> str:
     if row.above_end_messages:
         return "above_end"
+    if _by_member(row):
+        return "late_commit"
     return "topic_recreated" if row.told("recreated_ago") else "went_back"
 
 
@@ -69,6 +76,11 @@ def _headline(row: Row) -> str:
     when = f" {duration(ago)} ago" if ago is not None else ""
     back = counted(row.back_messages, "message")
     again = "it is read again" if row.back_messages == 1 else "they are read again"
+    if _by_member(row):
+        return (
+            f"Commits went back: those of {where}, by {back}{when}, while the group had members, so that nobody could reset them:"
+            f" a member committed late what it had before others took its partitions over; {again}."
+        )
     return f"Offsets reset: commits of {where} went back by {back}{when}; {again}."
 
 
@@ -80,6 +92,16 @@ def _actions(it: Subject, row: Row) -> list[Action]:
                 command=it.describe,
                 verify="you know from where the group goes on: latest loses what is in the log now",
                 checks=(Check("above_end_messages", "=", 0.0),),
+            )
+        ]
+    if _by_member(row):
+        return [
+            Action(
+                title="Find why a member lost its partitions and came back: a pause of its process, or a poll that came too late; a"
+                " client that seeks back itself looks the same",
+                command=it.members,
+                verify="members keep their partitions, and a later triage sees no commit go back",
+                checks=(Check("back_messages", "=", 0.0),),
             )
         ]
     return [
