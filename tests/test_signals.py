@@ -151,10 +151,11 @@ def test_a_wrong_profile_is_refused_with_the_field(text: str, named: str) -> Non
         parse_profile(text, name="test")
 
 
-def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_profile_is_refused_with_near_ones_and_the_list() -> None:
     """Also a name that would leave the folder."""
     for name in ("kafka-exporter", "../runtime"):
         with pytest.raises(ConfigError) as caught:
             load_profile(name)
-        assert "kafka_exporter" in (caught.value.hint or "")
+        assert "workbench profiles list" in (caught.value.hint or "")
+        assert ("kafka_exporter" in caught.value.message) == (name == "kafka-exporter")
     assert isinstance(load_profile("runtime"), Profile)

@@ -89,11 +89,11 @@ def test_a_run_fits_into_ninety_seconds(name: str, seed: int) -> None:
     assert used == set(range(traffic.partitions))
 
 
-def test_an_unknown_scenario_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_scenario_is_refused_with_near_ones_and_the_list() -> None:
     """A typo costs no minute."""
     with pytest.raises(UsageError) as caught:
         make_scenario("slow_proccessor", 1, bootstrap="b", run_id="r")
-    assert "slow_processor" in (caught.value.hint or "")
+    assert "slow_processor" in caught.value.message and "workbench lab list" in (caught.value.hint or "")
 
 
 def test_the_producers_partitioner_is_librdkafkas() -> None:

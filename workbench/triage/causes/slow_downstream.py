@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.features.measured import PartitionFeatures
-from workbench.humanize import listed, printable
+from workbench.humanize import listed, plural, printable
 from workbench.humanize import times as multiple
 from workbench.numbers import LESS, MOST, PART
 from workbench.triage.actions import DUMPS
@@ -94,7 +94,7 @@ QUESTION = Node(
 def _headline(row: Row) -> str:
     if row.slow_members:
         one = len(row.slow_members) == 1
-        whose = "One member is slow: the" if one else f"{len(row.slow_members)} members are slow: the"
+        whose = "One member is slow: the" if one else f"{plural(len(row.slow_members), 'member')} are slow: the"
         ratio = f"{multiple(row.slowest_member_ratio)} as long as {'its' if one else 'their'} peers'"
         return f"{whose} handlers of {_names(row)} take {ratio}, for the same processors."
     factor = multiple(row.median_slow_down)
