@@ -29,7 +29,7 @@ _POINTS: tuple[Point, ...] = ("in", "out", "rejected", "dead")
 # A window is final once a partition has told of a later time, so one without records must tell now and then.
 HEARTBEAT_SECONDS = 30.0
 SKIPPED, NOT_DECODED = "skip", "not_decoded"
-# One of so many offsets is measured until its end: percentiles need no more.
+# One of so many offsets (a power of 2) is measured until its end: percentiles need no more.
 MEASURED = 16
 _MOST_CODE = 200
 _headers = itemgetter(Record._fields.index("headers"))
@@ -120,7 +120,7 @@ class _Taken:
     def _measured(self) -> tuple[np.ndarray, np.ndarray]:
         """Offsets that were finished and are measured, and when."""
         ended = np.array(self.ended, dtype=np.int64)
-        chosen = ended % MEASURED == 0
+        chosen = ended & (MEASURED - 1) == 0
         return ended[chosen], _spread(self.ended_ms, len(ended))[chosen]
 
     def forget(self, stop: int) -> None:
@@ -193,19 +193,18 @@ class _TaskMeter(Meter):
         if self._all is None:
             self._all = self._taken.gathered()
         every = self._all
+        others = [
+            offset
+            for offset, (of, _) in (list(self.others.items()) if point != "in" else ())
+            if start <= offset < stop and (point == "out" or of == point)
+        ]
+        if not others and point not in ("in", "out"):
+            return None
         first, last = np.searchsorted(every.offsets, (start, stop)).tolist()
         mine = _Gathered(*(it[first:last] for it in every))
-        if point != "in":
-            others = [
-                offset
-                for offset, (of, _) in list(self.others.items())
-                if start <= offset < stop and (point == "out" or of == point)
-            ]
-            chosen = np.isin(mine.offsets, others) if others else None
-            if point != "out":
-                mine = _Gathered(*(it[:0] if chosen is None else it[chosen] for it in mine))
-            elif chosen is not None:
-                mine = _Gathered(*(it[~chosen] for it in mine))
+        if others:
+            chosen = np.isin(mine.offsets, others, invert=point == "out")
+            mine = _Gathered(*(it[chosen] for it in mine))
         if not len(mine.offsets):
             return None
         errors: Counter[str] = Counter()
