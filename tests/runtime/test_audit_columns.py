@@ -40,7 +40,12 @@ _HEADERS = st.one_of(
 )
 
 
-@given(st.lists(_HEADERS, min_size=1, max_size=6))
+_OF_ONE_LENGTH = st.integers(0, 10**16 - 1).map(
+    lambda it: [("wb-id", b"%d" % it), ("wb-ctime", b"%016d" % it), ("wb-utime", b"%015d" % (it // 10))]
+)
+
+
+@given(st.one_of(st.lists(_HEADERS, min_size=1, max_size=6), st.lists(_OF_ONE_LENGTH, min_size=1, max_size=6)))
 def test_marks_of_many_records_are_those_of_each(many: list[Any]) -> None:
     """Whatever the headers hold: without values, twice, no numbers, too long, and such as the client cannot read."""
     found, each = marks_in(many), [marks_of(it) for it in many]
