@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from workbench.layers.marks import hash_of, headers_for, marks_in, marks_of
 from workbench.layers.rows import signed
 from workbench.runtime.auditing import _TaskMeter
-from workbench.runtime.event import Record
+from workbench.runtime.event import Record, body_bytes
 
 
 class Unreadable:
@@ -40,7 +40,12 @@ _HEADERS = st.one_of(
 )
 
 
-@given(st.lists(_HEADERS, min_size=1, max_size=6))
+_OF_ONE_LENGTH = st.integers(0, 10**16 - 1).map(
+    lambda it: [("wb-id", b"%d" % it), ("wb-ctime", b"%016d" % it), ("wb-utime", b"%015d" % (it // 10))]
+)
+
+
+@given(st.one_of(st.lists(_HEADERS, min_size=1, max_size=6), st.lists(_OF_ONE_LENGTH, min_size=1, max_size=6)))
 def test_marks_of_many_records_are_those_of_each(many: list[Any]) -> None:
     """Whatever the headers hold: without values, twice, no numbers, too long, and such as the client cannot read."""
     found, each = marks_in(many), [marks_of(it) for it in many]
@@ -72,11 +77,13 @@ def test_a_task_tells_every_record_once_whatever_the_batches_and_commits(data: s
     while at < len(records) or meter.start <= offsets[-1]:
         if at < len(records):
             size = data.draw(st.integers(1, 9))
-            meter.took(records[at : at + size], now_ms=500_000 + at)
+            run = records[at : at + size]
+            stamps = [it.timestamp_ms for it in run]
+            meter.took(run, [it.offset for it in run], stamps, body_bytes(run), now_ms=500_000 + at)
             at += size
         dead = [it for it in offsets[:at] if it % 7 == 0 and it >= meter.start]
         meter.others.update(dict.fromkeys(dead, ("dead", "odd")))
-        meter.ended.update(dict.fromkeys(offsets[:at], 600000))
+        meter.ended(offsets[:at], 600_000)
         last = offsets[min(at, len(offsets)) - 1] + 1
         stop = data.draw(st.integers(meter.start, last)) if at < len(records) else last
         rows += meter.rows(stop)

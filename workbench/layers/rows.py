@@ -76,10 +76,10 @@ class AuditRow(StrictDocument):
     adds: Annotated[str, Field(max_length=249)] = ""
     of_process: bool = False
     emitted_ms: _Count
-    windows: Annotated[list[WindowCount], Field(max_length=_MOST_WINDOWS)] = Field(default=[])
-    created_ms: Annotated[list[_Count], Field(max_length=len(LATENCY_MS) + 1)] = Field(default=[])
-    updated_ms: Annotated[list[_Count], Field(max_length=len(LATENCY_MS) + 1)] = Field(default=[])
-    errors: dict[str, _Count] = Field(default={})
+    windows: Annotated[list[WindowCount], Field(max_length=_MOST_WINDOWS)] = Field(default_factory=list)
+    created_ms: Annotated[list[_Count], Field(max_length=len(LATENCY_MS) + 1)] = Field(default_factory=list)
+    updated_ms: Annotated[list[_Count], Field(max_length=len(LATENCY_MS) + 1)] = Field(default_factory=list)
+    errors: dict[str, _Count] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:

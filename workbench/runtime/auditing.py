@@ -13,9 +13,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from operator import add, itemgetter
-from typing import Any, NamedTuple, Protocol
+from operator import itemgetter
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,10 +29,10 @@ _POINTS: tuple[Point, ...] = ("in", "out", "rejected", "dead")
 # A window is final once a partition has told of a later time, so one without records must tell now and then.
 HEARTBEAT_SECONDS = 30.0
 SKIPPED, NOT_DECODED = "skip", "not_decoded"
-# One of so many offsets is measured until its end: percentiles need no more, and each costs as much as all else that is told.
+# One of so many offsets (a power of 2) is measured until its end: percentiles need no more.
 MEASURED = 16
 _MOST_CODE = 200
-_COLUMNS = [Record._fields.index(it) for it in ("offset", "key", "value", "timestamp_ms", "headers")]
+_headers = itemgetter(Record._fields.index("headers"))
 
 
 def _numbers(values: Iterable[int] = ()) -> array[int]:
@@ -63,8 +62,10 @@ class _Taken:
     """What was taken in and is not told yet, in the order of the log: columns of 64-bit numbers, which no loop of ours fills.
 
     Attributes:
-        marked: (first place, marks) of the batches in which records have some.
-        taken_ms: (first place, time) of each batch.
+        marked: (first place, marks) of the runs in which records have some.
+        taken_ms: (first place, time) of each run.
+        ended: offsets that were finished, in any order.
+        ended_ms: (first place in `ended`, time) of those finished together.
     """
 
     offsets: array[int] = field(default_factory=_numbers)
@@ -72,18 +73,26 @@ class _Taken:
     sizes: array[int] = field(default_factory=_numbers)
     marked: list[tuple[int, MarkColumns]] = field(default_factory=list)
     taken_ms: list[tuple[int, int]] = field(default_factory=list)
+    ended: array[int] = field(default_factory=_numbers)
+    ended_ms: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, records: Sequence[Record], now_ms: int) -> None:
-        """A batch."""
-        fields: list[Any] = list(chain.from_iterable(records))  # and not `zip`: it costs as much as all else here
-        offsets, keys, values, stamps, headers = (fields[column :: len(Record._fields)] for column in _COLUMNS)
+    def add(
+        self, run: Sequence[Record], offsets: Sequence[int], stamps_ms: Sequence[int], sizes: Sequence[int], now_ms: int
+    ) -> None:
+        """Records that were read together."""
         place = len(self.offsets)
         self.taken_ms.append((place, now_ms))
-        if (marks := marks_in(headers)) is not None:
+        if (marks := marks_in(list(map(_headers, run)))) is not None:
             self.marked.append((place, marks))
+        # By arrays: one that is extended by a list takes twice the time.
         self.offsets.extend(_numbers(offsets))
-        self.stamps_ms.extend(_numbers(stamps))
-        self.sizes.extend(_numbers(_sizes(keys, values)))
+        self.stamps_ms.extend(_numbers(stamps_ms))
+        self.sizes.extend(_numbers(sizes))
+
+    def end(self, offsets: Sequence[int], now_ms: int) -> None:
+        """Records are finished."""
+        self.ended_ms.append((len(self.ended), now_ms))
+        self.ended.extend(_numbers(offsets))
 
     def gathered(self) -> _Gathered:
         """The same, for numpy."""
@@ -94,14 +103,31 @@ class _Taken:
             mine = slice(place, place + len(marks.hashes))
             hashes[mine], named[mine], updated[mine] = marks.hashes, marks.named, marks.updated_ms
             stamps[mine] = np.where(marks.created_ms >= 0, marks.created_ms, stamps[mine])
-        places, times = (np.array(it) for it in zip(*self.taken_ms, strict=True))
         return _Gathered(
             offsets=offsets, created_ms=np.maximum(stamps, 0), sizes=sizes, hashes=hashes, named=named, updated_ms=updated,
-            taken_ms=np.repeat(times, np.diff(np.append(places, number))),
+            taken_ms=_spread(self.taken_ms, number), ended_ms=self._ended_of(offsets),
         )  # fmt: skip
+
+    def _ended_of(self, offsets: np.ndarray) -> np.ndarray:
+        """When those that are measured were finished; -1: not known."""
+        ended, times = self._measured()
+        found = np.full(len(offsets), -1)
+        places = np.searchsorted(offsets, ended)
+        known = offsets[np.minimum(places, len(offsets) - 1)] == ended
+        found[places[known]] = times[known]
+        return found
+
+    def _measured(self) -> tuple[np.ndarray, np.ndarray]:
+        """Offsets that were finished and are measured, and when."""
+        ended = np.array(self.ended, dtype=np.int64)
+        chosen = ended & (MEASURED - 1) == 0
+        return ended[chosen], _spread(self.ended_ms, len(ended))[chosen]
 
     def forget(self, stop: int) -> None:
         """What lies below an offset was told."""
+        ended, times = self._measured()
+        later = ended >= stop
+        self.ended, self.ended_ms = _numbers(ended[later].tolist()), list(enumerate(times[later].tolist()))
         gone = bisect_left(self.offsets, stop)
         for column in (self.offsets, self.stamps_ms, self.sizes):
             del column[:gone]
@@ -111,12 +137,20 @@ class _Taken:
         self.marked = [(max(0, place), _behind(marks, -place) if place < 0 else marks) for place, marks in kept]
 
 
+def _spread(pieces: Sequence[tuple[int, int]], number: int) -> np.ndarray:
+    """A number for each of so many places, from (first place, number) of each piece."""
+    if not pieces:
+        return np.zeros(0, np.int64)
+    places, numbers = (np.array(it, dtype=np.int64) for it in zip(*pieces, strict=True))
+    return np.repeat(numbers, np.diff(np.append(places, number)))
+
+
 def _behind(marks: MarkColumns, number: int) -> MarkColumns:
     return MarkColumns(*(it[number:] for it in marks))
 
 
 class _Gathered(NamedTuple):
-    """What is not told yet, a column each, in the order of the offsets; updated_ms -1: not known."""
+    """What is not told yet, a column each, in the order of the offsets; updated_ms and ended_ms -1: not known, or not measured."""
 
     offsets: np.ndarray
     created_ms: np.ndarray
@@ -125,32 +159,31 @@ class _Gathered(NamedTuple):
     named: np.ndarray
     updated_ms: np.ndarray
     taken_ms: np.ndarray
-
-
-def _sizes(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[int]:
-    try:
-        return list(map(add, map(len, keys), map(len, values)))  # type: ignore[arg-type]
-    except TypeError:  # some are None
-        return [len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)]
+    ended_ms: np.ndarray
 
 
 @dataclass(slots=True)
 class _TaskMeter(Meter):
-    """A meter whose records come in batches, and whose fate is known by offset.
+    """A meter whose records come in runs, and whose fate is known by offset.
 
     Attributes:
         others: what became of an offset if it was not handled with success; processor threads write it before the offset is finished.
-        ended: time at which some offsets were finished (one of `MEASURED`), ms since the epoch.
     """
 
     others: dict[int, tuple[Point, str]] = field(default_factory=dict)
-    ended: dict[int, int] = field(default_factory=dict)
     _taken: _Taken = field(default_factory=_Taken)
     _all: _Gathered | None = None  # of what was taken
 
-    def took(self, records: Sequence[Record], now_ms: int) -> None:
-        """Records of this partition were taken in."""
-        self._taken.add(records, now_ms)
+    def took(
+        self, run: Sequence[Record], offsets: Sequence[int], stamps_ms: Sequence[int], sizes: Sequence[int], now_ms: int
+    ) -> None:
+        """Records of this partition were taken in together; sizes are bytes of their bodies."""
+        self._taken.add(run, offsets, stamps_ms, sizes, now_ms)
+        self._all = None
+
+    def ended(self, offsets: Sequence[int], now_ms: int) -> None:
+        """Records are finished, whatever became of them."""
+        self._taken.end(offsets, now_ms)
         self._all = None
 
     def columns(self, point: Point, start: int, stop: int) -> MeterColumns | None:
@@ -160,19 +193,18 @@ class _TaskMeter(Meter):
         if self._all is None:
             self._all = self._taken.gathered()
         every = self._all
+        others = [
+            offset
+            for offset, (of, _) in (list(self.others.items()) if point != "in" else ())
+            if start <= offset < stop and (point == "out" or of == point)
+        ]
+        if not others and point not in ("in", "out"):
+            return None
         first, last = np.searchsorted(every.offsets, (start, stop)).tolist()
         mine = _Gathered(*(it[first:last] for it in every))
-        if point != "in":
-            others = [
-                offset
-                for offset, (of, _) in list(self.others.items())
-                if start <= offset < stop and (point == "out" or of == point)
-            ]
-            chosen = np.isin(mine.offsets, others) if others else None
-            if point != "out":
-                mine = _Gathered(*(it[:0] if chosen is None else it[chosen] for it in mine))
-            elif chosen is not None:
-                mine = _Gathered(*(it[~chosen] for it in mine))
+        if others:
+            chosen = np.isin(mine.offsets, others, invert=point == "out")
+            mine = _Gathered(*(it[chosen] for it in mine))
         if not len(mine.offsets):
             return None
         errors: Counter[str] = Counter()
@@ -180,10 +212,8 @@ class _TaskMeter(Meter):
             errors.update(self.others[offset][1] for offset in mine.offsets.tolist())
         created, updated, now = mine.created_ms, mine.updated_ms, mine.taken_ms
         if point != "in":
-            measured = mine.offsets % MEASURED == 0
-            now = np.array([self.ended.get(offset, -1) for offset in mine.offsets[measured].tolist()], dtype=np.int64)
-            known = now >= 0
-            now, created, updated = now[known], created[measured][known], updated[measured][known]
+            known = mine.ended_ms >= 0
+            now, created, updated = mine.ended_ms[known], created[known], updated[known]
         return MeterColumns(
             created_ms=mine.created_ms, sizes=mine.sizes, hashes=mine.hashes, named=mine.named, since_created_ms=now - created,
             since_updated_ms=(now - updated)[updated >= 0], errors=errors,
@@ -193,9 +223,8 @@ class _TaskMeter(Meter):
         """See `Meter`."""
         self._taken.forget(stop)
         self._all = None
-        for known in (self.others, self.ended):
-            for offset in [it for it in list(known) if it < stop]:
-                del known[offset]
+        for offset in [it for it in list(self.others) if it < stop]:
+            del self.others[offset]
         self.start = stop
 
 
@@ -208,7 +237,6 @@ class PartitionAudit:
         is_begun: whether it is known where reading begins, before the first record.
         is_claimed: whether a commit with the incarnation was stored.
         is_told: whether a row has said where reading begins.
-        taken: records of this batch.
     """
 
     meter: _TaskMeter
@@ -216,25 +244,23 @@ class PartitionAudit:
     is_begun: bool
     is_claimed: bool = False
     is_told: bool = False
-    taken: list[Record] = field(default_factory=list)
 
     @property
     def incarnation(self) -> int:
         """Of this assignment."""
         return self.meter.incarnation or 0
 
-    def took(self, now_ms: int) -> None:
-        """The batch was taken in."""
-        if not self.taken:
-            return
+    def took(
+        self, run: Sequence[Record], offsets: Sequence[int], stamps_ms: Sequence[int], sizes: Sequence[int], now_ms: int
+    ) -> None:
+        """Records were taken in together: their offsets, timestamps, and bytes of key and value."""
         if not self.is_begun:
-            self.is_begun, self.meter.start = True, self.taken[0].offset
-        self.meter.took(self.taken, now_ms)
-        self.taken.clear()
+            self.is_begun, self.meter.start = True, offsets[0]
+        self.meter.took(run, offsets, stamps_ms, sizes, now_ms)
 
-    def ended(self, offset: int, now_ms: int) -> None:
-        """A record is finished, whatever became of it."""
-        self.meter.ended[offset] = now_ms
+    def ended(self, offsets: Sequence[int], now_ms: int) -> None:
+        """Records are finished, whatever became of them."""
+        self.meter.ended(offsets, now_ms)
 
     def left_out(self, offset: int, reason: str) -> None:
         """Nothing was to be done for a record; any thread may call it."""
@@ -312,13 +338,6 @@ class Auditor:
             adds=self._group if self._ranges is not None else "", now_ms=lambda: self._wall_clock() * 1000,
         )  # fmt: skip
         return PartitionAudit(meter, self._clock(), is_begun=start is not None)
-
-    def took(self, audits: Iterable[PartitionAudit | None]) -> None:
-        """A batch was taken in."""
-        now_ms = round(self._wall_clock() * 1000)
-        for audit in audits:
-            if audit is not None:
-                audit.took(now_ms)
 
     def begin_rows(self, audits: Iterable[PartitionAudit | None]) -> None:
         """Tell of partitions that have just been taken over; nobody waits for that."""

@@ -22,7 +22,7 @@ from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.decoding import Decoding
 from workbench.runtime.delay import DelayQueue
 from workbench.runtime.draining import begin_drain, has_drained, not_drained, with_former
-from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition, record_bytes, runs
+from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition, body_bytes, record_bytes, runs
 from workbench.runtime.flow import Flow, HeldBytes
 from workbench.runtime.identity import LogIdentity, TopicIds, let_go
 from workbench.runtime.metrics import RuntimeMetrics
@@ -226,7 +226,7 @@ class ConsumerThread:
                 continue  # returned just before its partition was revoked; the next owner reads it again
             if state.position is not None and first.offset < state.position:
                 state = self._begin_anew(state, first.offset)
-            sizes = record_bytes(run)
+            sizes = record_bytes(run, bodies := body_bytes(run))
             if state.held_back is not None:
                 state.held_bytes += sum(sizes)
                 state.watch.received(offsets)
@@ -236,7 +236,9 @@ class ConsumerThread:
                 # Behind the last range, the partition ends; before it, the records count as finished.
                 state.taken_in_to(min(end, state.range_end or 0))
                 continue
-            state.takes(run, offsets, sizes, placed_at)
+            timestamps = state.takes(run, offsets, sizes, placed_at)
+            if state.audit is not None:
+                state.audit.took(run, offsets, timestamps, bodies, round(self._wall_clock() * 1000))
             # From here on this is the path of every record, and each attribute costs as much as all of this.
             lane, counted = state.partition, 0
             for record, offset, size in zip(run, offsets, sizes, strict=True):
@@ -264,8 +266,6 @@ class ConsumerThread:
                         self._keep_house(in_batch=True)
             self._metrics.decoded(first.topic, self.member, len(run) - counted)
         self._placing.place(ready)
-        if self._auditor is not None:
-            self._auditor.took(state.audit for state in self.partitions.values())
 
     def _begin_anew(self, state: PartitionState, offset: int) -> PartitionState:
         """See `LogIdentity.begin_anew`. What was held back of the former log exists nowhere else: it is taken in first."""
@@ -293,8 +293,6 @@ class ConsumerThread:
 
     def _keep_house(self, *, in_batch: bool = False) -> None:
         self._last_housekeeping = self._clock()
-        if in_batch and self._auditor is not None:  # before anything of it can be committed
-            self._auditor.took(state.audit for state in self.partitions.values())
         self._collect_completions()
         if not in_batch and (released := self._identity.look(release=not self._stopping.is_set())):
             self._take_in_again(released)

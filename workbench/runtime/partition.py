@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from workbench.commit_note import CommitNote, merged
-from workbench.runtime.auditing import MEASURED, PartitionAudit
+from workbench.runtime.auditing import PartitionAudit
 from workbench.runtime.event import Event, Record, TopicPartition
 from workbench.runtime.sentinels import CommitWatch
 from workbench.runtime.tally import Tally
@@ -121,19 +121,19 @@ class PartitionState:
         """
         return self.began_anew is not None and self.began_anew[0] >= since and self.began_anew[1] <= start
 
-    def takes(self, run: Sequence[Record], offsets: Sequence[int], sizes: Sequence[int], now: float) -> None:
-        """Take in records of one epoch that were read together: from here on they are in flight."""
+    def takes(self, run: Sequence[Record], offsets: Sequence[int], sizes: Sequence[int], now: float) -> list[int]:
+        """Take in records of one epoch that were read together: from here on they are in flight. Return their timestamps."""
         first, last = run[0], run[-1]
         self.held_bytes += sum(sizes)
         self.watch.received(offsets)
         if self.first_offset is None:
             self.first_offset = first.offset
-        if self.audit is not None:
-            self.audit.taken += run
         self.position, self.last_timestamp_ms = last.offset + 1, last.timestamp_ms
         if first.leader_epoch != self.epoch:
             self.of_epoch(first.offset, first.leader_epoch)
-        self.tracker.started(offsets, [record.timestamp_ms for record in run], now)
+        timestamps = [record.timestamp_ms for record in run]
+        self.tracker.started(offsets, timestamps, now)
+        return timestamps
 
     def finished(self, offsets: Sequence[int], now_ms: int) -> None:
         """Records are finished, whatever became of them."""
@@ -141,9 +141,7 @@ class PartitionState:
         self.watch.completed(offsets)
         self.completed += len(offsets)
         if self.audit is not None:
-            for offset in offsets:
-                if not offset % MEASURED:
-                    self.audit.ended(offset, now_ms)
+            self.audit.ended(offsets, now_ms)
 
     def taken_in_to(self, offset: int) -> None:
         """Everything below `offset` was taken in. What has no record there (left out, none, gone) may be committed with the rest."""
