@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from evaluation.stories import END
 from workbench.features.condense import COLUMNS
-from workbench.features.each import throttles_in_force
+from workbench.features.features_by_subscription import throttles_in_force
 from workbench.samples import SERIES_ORDER, SampleBatch
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from evaluation.stories import THRESHOLDS
 from workbench.features.condense import COLUMNS, condense
-from workbench.features.each import condense_each, summary_of
+from workbench.features.features_by_subscription import condense_each, summary_of
 from workbench.features.slots import of_slots
 from workbench.features.summary import BASELINE_PERIODS
 from workbench.samples import SERIES_ORDER

@@ -14,14 +14,14 @@ from tests.pulsar.broker import entry
 from tests.pulsar.pages import consumer, partitioned, subscription, topic
 from workbench.api.dispatch_look import look_twice
 from workbench.api.requests import Measurements
+from workbench.pulsar.broker_settings_file import read_configs
+from workbench.pulsar.bundle_loads_file import read_split_file
 from workbench.pulsar.commands import Command, CommandKind, PulsarWireError, field, frame, sealed
 from workbench.pulsar.config_check import BrokerSettings, check_config, misspelt
-from workbench.pulsar.config_file import read_configs
 from workbench.pulsar.dispatching import read_again
 from workbench.pulsar.entries import read_entry
 from workbench.pulsar.recorded import AdminAnswer, AdminAnswers
 from workbench.pulsar.split import plan_split
-from workbench.pulsar.split_file import read_split_file
 from workbench.pulsar.subscriptions import read_subscriptions
 from workbench.settings import checked_cluster
 from workbench.thresholds import Thresholds

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workbench.features.condense import COLUMNS
-from workbench.history.read import read
+from workbench.history.partition_histories import read
 from workbench.samples import SERIES_ORDER, SampleBatch
 from workbench.thresholds import Thresholds
 from workbench.window import Window

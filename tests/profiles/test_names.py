@@ -7,7 +7,7 @@ import pytest
 from workbench.errors import ConfigError
 from workbench.profiles import parse_profile
 from workbench.profiles.label_words import some_of_each, with_places
-from workbench.profiles.name_templates import read
+from workbench.profiles.metric_name_templates import read
 from workbench.profiles.profile_fit import RuleState, asked_for, fit
 
 PROFILE = parse_profile(

@@ -12,8 +12,8 @@ from tests.pulsar.pages import FakeAdmin
 from tests.servers import Script, scripted
 from workbench.cli.pulsar import command
 from workbench.errors import UsageError
+from workbench.pulsar.broker_settings_file import read_configs
 from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, misspelt, parse_version
-from workbench.pulsar.config_file import read_configs
 
 CACHE, TIME = "cacheEvictionByMarkDeletedPosition", "managedLedgerCacheEvictionTimeThresholdMillis"
 ACKS, SHRINK = "managedLedgerDefaultMarkDeleteRateLimit", "autoShrinkForConsumerPendingAcksMap"

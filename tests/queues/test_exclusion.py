@@ -19,7 +19,7 @@ from workbench.errors import UsageError
 from workbench.kafka.audited_producer import AuditedProducer
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
-from workbench.queues.exclusion import Exclusion, ExclusionList, ExclusionRule, exclude, read_list, write_list
+from workbench.queues.partitions_to_avoid import Exclusion, ExclusionList, ExclusionRule, exclude, read_list, write_list
 
 EVEN = dict.fromkeys(range(10), 100)
 

@@ -16,7 +16,7 @@ from workbench.collect.capture import Capture, new_info
 from workbench.errors import SourceUnreachableError
 from workbench.plans.journal import Journal
 from workbench.replay.fleet import InstanceStatus
-from workbench.replay.hold_for_neighbours import Beside, BesideGroup, Holding, Pausable
+from workbench.replay.pause_for_neighbours import Beside, BesideGroup, Holding, Pausable
 
 SLOWER = (("Cap the replay at 1 MB/s on each broker", "cap"), ("Take the cap away", "lift"))
 

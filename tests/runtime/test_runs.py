@@ -14,7 +14,7 @@ from tests.runtime.memory import MemorySource
 from workbench.runtime import Record, Runtime, RuntimeConfig, running
 from workbench.runtime.event import RECORD_BYTES, UnreadableHeaders, record_bytes, runs
 from workbench.runtime.ranges import Ranges
-from workbench.runtime.tally import Tally
+from workbench.runtime.thread_counters import Tally
 
 
 def _record(partition: int, offset: int, epoch: int | None = 0) -> Record:

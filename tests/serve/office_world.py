@@ -12,7 +12,7 @@ from typing import Any
 from tests.serve.serving import Clock, alert, judged, webhook
 from workbench.alerts import parse_alerts
 from workbench.delivery import ServeSettings, Target
-from workbench.serve import message_words
+from workbench.serve import alert_messages
 from workbench.serve.journal import accept
 from workbench.serve.kept_verdict import Judged, Question
 from workbench.serve.outbox import Parcel
@@ -97,7 +97,7 @@ class World:
         if not box.up:
             raise NotTakenError("it is away", passing=True)
         if target.kind == "alertmanager":
-            [posted] = message_words.alertmanager(parcel, None, now=datetime.fromtimestamp(self.clock.now, UTC))
+            [posted] = alert_messages.alertmanager(parcel, None, now=datetime.fromtimestamp(self.clock.now, UTC))
             ends = datetime.fromisoformat(posted["endsAt"]).timestamp()
             box.ends_at[parcel.message.incident] = ends if ends > self.clock.now else 0.0
         if parcel.key not in box.keys:

@@ -19,7 +19,7 @@ from tests.serve.serving import HOSTILE
 from tests.servers import Script, scripted
 from workbench.delivery import ServeSettings, Target
 from workbench.lab.process import free_port
-from workbench.serve import message_words
+from workbench.serve import alert_messages
 from workbench.serve.outbox import Message, Parcel
 from workbench.serve.send_message import NotTakenError, send
 
@@ -44,7 +44,7 @@ KINDS = ("new", "verdict", "grows", "recovered", "healthy", "digest")
 @pytest.mark.parametrize("kind", KINDS)
 def test_slack_reads_no_markup_in_names(kind: str) -> None:
     """Blocks are plain text; in the short text, which Slack parses, no bracket and no mention is left."""
-    body = message_words.slack(parcel(kind=kind, before="hot_key"), URL)
+    body = alert_messages.slack(parcel(kind=kind, before="hot_key"), URL)
     for block in body["blocks"]:
         if block["type"] in ("header", "section"):
             assert block["text"]["type"] == "plain_text" and block["text"]["emoji"] is False
@@ -59,7 +59,7 @@ def test_slack_reads_no_markup_in_names(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_teams_reads_no_markdown_in_names(kind: str) -> None:
     """Neither links nor mentions."""
-    body = message_words.teams(parcel(kind=kind, before="hot_key"), URL)
+    body = alert_messages.teams(parcel(kind=kind, before="hot_key"), URL)
     [card] = [it["content"] for it in body["attachments"]]
     for block in card["body"]:
         assert "](" not in block["text"] and "://" not in block["text"] and "@" not in block["text"]
@@ -80,11 +80,11 @@ MAIL = Target(
 
 def test_a_name_adds_no_header_to_a_mail() -> None:
     """The recipients are those of the settings; a mail that is sent twice has one id."""
-    letter = message_words.mail(parcel(), MAIL, URL, now=datetime.now(UTC))
+    letter = alert_messages.mail(parcel(), MAIL, URL, now=datetime.now(UTC))
     read = message_from_bytes(letter.as_bytes())
     assert read["To"] == "a@example.com" and read["Bcc"] is None
     assert len(read.get_all("Subject", [])) == 1
-    assert letter["Message-ID"] == message_words.mail(parcel(), MAIL, URL, now=datetime.now(UTC))["Message-ID"]
+    assert letter["Message-ID"] == alert_messages.mail(parcel(), MAIL, URL, now=datetime.now(UTC))["Message-ID"]
     assert not read.is_multipart()
 
 
@@ -152,18 +152,18 @@ def test_a_webhook_gets_the_document_and_its_key() -> None:
 
 def test_a_trend_is_in_every_message() -> None:
     """A line of text, below the headline."""
-    valid("incident", message_words.document(parcel(), URL))
+    valid("incident", alert_messages.document(parcel(), URL))
     told = parcel(trend="Time lag, last 15 min: ▁▂▃▅▇█ at most 10 min")
-    for body in (message_words.slack(told, URL), message_words.teams(told, URL), message_words.document(told, URL)):
+    for body in (alert_messages.slack(told, URL), alert_messages.teams(told, URL), alert_messages.document(told, URL)):
         assert "▁▂▃▅▇█ at most 10 min" in json.dumps(body, ensure_ascii=False)
-    assert "▁▂▃▅▇█" in message_words.mail(told, MAIL, URL, now=datetime.now(UTC)).get_content()
+    assert "▁▂▃▅▇█" in alert_messages.mail(told, MAIL, URL, now=datetime.now(UTC)).get_content()
 
 
 def test_an_alertmanager_gets_an_alert_that_ends_with_the_incident() -> None:
     """The labels are the same from the first message to the last, so it is one alert; its texts are on one line each."""
     now = datetime.now(UTC)
-    [first] = message_words.alertmanager(parcel(), URL, now=now)
-    [last] = message_words.alertmanager(parcel(kind="recovered", before="hot_key", revision=7), URL, now=now)
+    [first] = alert_messages.alertmanager(parcel(), URL, now=now)
+    [last] = alert_messages.alertmanager(parcel(kind="recovered", before="hot_key", revision=7), URL, now=now)
     assert first["labels"] == last["labels"]
     assert first["labels"]["alertname"] == "WorkbenchVerdict"
     assert datetime.fromisoformat(last["endsAt"]) == now < datetime.fromisoformat(first["endsAt"])
@@ -181,7 +181,7 @@ def test_grafana_draws_names_as_text() -> None:
         target = Target(name="g", kind="grafana", url=server.url, token="a-token-for-grafana")
         send(parcel(), target, URL)
         assert server.requests[0][0] == "/api/annotations"
-    body = message_words.grafana(parcel(), URL)
+    body = alert_messages.grafana(parcel(), URL)
     assert "<img" not in body["text"] and "<@" not in body["text"] and "hunter22" not in body["text"]
     assert body["tags"][0] == "workbench" and isinstance(body["time"], int)
 
@@ -211,6 +211,6 @@ def test_the_largest_digest_fits_into_a_message_of_teams(name: str) -> None:
     others = tuple(f"slow_processor: {at:02}-{name} ← {name} and 12 more: {name} is late" for at in range(99))
     members = tuple((name, name, name) for _ in range(10))
     told = parcel(kind="digest", others=others, members=members, total=400, headline=name * 20)
-    text = json.dumps(message_words.teams(told, URL))
+    text = json.dumps(alert_messages.teams(told, URL))
     assert len(text) < 25_000
     assert text.count("\\u2022 slow_processor: ") == 99

@@ -18,7 +18,7 @@ from workbench.thresholds import Thresholds
 from workbench.triage.build import because
 from workbench.triage.order import TREE
 from workbench.triage.reference import as_markdown, document
-from workbench.triage.terms import TERMS, terms_in
+from workbench.triage.rule_terms import TERMS, terms_in
 from workbench.triage.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]

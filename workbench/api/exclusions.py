@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from workbench.queues.exclusion import Exclusion, ExclusionRule
+    from workbench.queues.partitions_to_avoid import Exclusion, ExclusionRule
 
 
 def exclude_partitions(
@@ -32,7 +32,7 @@ def exclude_partitions(
         UsageError: if the group does not read the topic, or the file is no list. SourceUnreachableError: if nobody answers.
         UnknownGroupError: if there is no such group.
     """
-    from workbench.queues.exclusion import exclude, read_list, write_list
+    from workbench.queues.partitions_to_avoid import exclude, read_list, write_list
     from workbench.queues.systems import not_there, system_of
     from workbench.settings import load_settings
 

@@ -53,7 +53,7 @@ def headroom(cluster: Cluster, *, group: str, config: Path | None = None) -> Hea
     """
     from workbench.features.servers import WORKED_OUT, neighbourhood
     from workbench.profiles import load_profile
-    from workbench.triage.strains import mean_of
+    from workbench.triage.broker_strains import mean_of
 
     told_in = {signal for name in cluster.profiles for signal in load_profile(name).signals}
     if not told_in & {*_IDLE, *(WORKED_OUT[it] for it in _IDLE if it in WORKED_OUT)}:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from workbench.api.measurements import Measured
     from workbench.features.servers import Neighbourhood
     from workbench.queues.gateway import Gateway
-    from workbench.replay.hold_for_neighbours import Beside, Holding, HoldReport
+    from workbench.replay.pause_for_neighbours import Beside, Holding, HoldReport
     from workbench.replay.planfile import Plan
     from workbench.settings import Cluster
 
@@ -53,7 +53,7 @@ class NeighbourWatch:
         return self.holding.look(self._seen())
 
     def _seen(self) -> Beside:
-        from workbench.replay.hold_for_neighbours import Beside
+        from workbench.replay.pause_for_neighbours import Beside
 
         in_prometheus = self.cluster.prometheus is not None
         times = Times(since=f"{_LAST} ago", baseline=_LAST) if in_prometheus else Times()
@@ -77,7 +77,7 @@ def beside(found: Measured, group: str, brokers: Collection[int]) -> Beside:
         brokers: that lead partitions of its plan.
     """
     from workbench.features.servers import neighbourhood
-    from workbench.replay.hold_for_neighbours import Beside, BesideGroup
+    from workbench.replay.pause_for_neighbours import Beside, BesideGroup
 
     kept = found.capture
     all_of = neighbourhood(kept.samples, kept.groups, found.window)
@@ -107,7 +107,7 @@ def beside(found: Measured, group: str, brokers: Collection[int]) -> Beside:
 
 def _behind(all_of: Neighbourhood, group: str, brokers: Collection[int]) -> float | None:
     """What waits for it on these brokers, in seconds of what arrives there; else the age of its oldest message, if that is told."""
-    from workbench.triage.strains import mean_of
+    from workbench.triage.broker_strains import mean_of
 
     recent = max(1, int((len(all_of.times) - all_of.first) * RECENT))
     own = [one for (name, broker), one in all_of.groups.items() if name == group and broker in brokers]
@@ -127,7 +127,7 @@ def _slower(
     all_of: Neighbourhood, group: str, brokers: Collection[int], bootstrap: str | None
 ) -> Iterator[tuple[str, str | None]]:
     """A cap of half of what it reads now, and the way back; without its client ids or bytes, in words."""
-    from workbench.triage.strains import mean_of
+    from workbench.triage.broker_strains import mean_of
 
     clients = all_of.clients_of.get(group, ())
     given = [

@@ -142,7 +142,7 @@ class Replay:
         from workbench.plans.journal import Journal
         from workbench.replay.fleet import read_fleet
         from workbench.replay.fleet_kinds import make_fleet
-        from workbench.replay.hold_for_neighbours import Holding, Pausable
+        from workbench.replay.pause_for_neighbours import Holding, Pausable
 
         found = make_fleet(read_fleet(fleet)) if fleet is not None else None
         pausable = found if isinstance(found, Pausable) else None

@@ -11,7 +11,7 @@ from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, completing, config_option, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import listed, plural, printable
-from workbench.queues.exclusion import FLOOR, SHARE, TIMES, ExclusionRule
+from workbench.queues.partitions_to_avoid import FLOOR, SHARE, TIMES, ExclusionRule
 from workbench.screen import say, tell, write_json
 
 

@@ -60,8 +60,8 @@ def split_plan(
     """
     from workbench.pulsar.admin import PulsarAdmin
     from workbench.pulsar.bundle_load import read_bundle
+    from workbench.pulsar.bundle_loads_file import read_split_file
     from workbench.pulsar.split import Bundle, plan_split
-    from workbench.pulsar.split_file import read_split_file
     from workbench.settings import load_settings
 
     if [file is not None, bool(hot), cluster is not None].count(True) != 1 or (file is None) == (bundle_name is None):
@@ -117,8 +117,8 @@ def config_check(
     Exit code 3 if a setting is at risk, 4 if of one it cannot be told.
     """
     from workbench.pulsar.admin import PulsarAdmin
+    from workbench.pulsar.broker_settings_file import read_configs, running_config
     from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, misspelt, parse_version
-    from workbench.pulsar.config_file import read_configs, running_config
     from workbench.settings import load_settings
 
     if files and cluster is not None:
@@ -255,8 +255,8 @@ def _show_checks(checked: list[CheckedSetting], wrong: list[tuple[str, str]]) ->
 
 
 def _hot(text: str) -> TopicLoad:
+    from workbench.pulsar.bundle_loads_file import parse_hash
     from workbench.pulsar.split import TopicLoad
-    from workbench.pulsar.split_file import parse_hash
 
     position, equals, load = text.partition("=")
     try:

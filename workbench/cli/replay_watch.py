@@ -16,7 +16,7 @@ from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
     from workbench.api.replay_runs import Replay
-    from workbench.replay.hold_for_neighbours import HoldReport
+    from workbench.replay.pause_for_neighbours import HoldReport
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import Pace, ReplayProgress
 

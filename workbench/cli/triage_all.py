@@ -110,7 +110,7 @@ def _landed(
     from workbench.profiles import name_of
     from workbench.settings import load_settings
     from workbench.spark.session import start_in_background
-    from workbench.sweep.land_samples import land_missing, wanting
+    from workbench.sweep.fill_store import land_missing, wanting
     from workbench.sweep.store import StoreInfo, make_store
     from workbench.user_folders import state_dir
 

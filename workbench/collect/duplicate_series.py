@@ -6,7 +6,7 @@ Two series of a profile have the same canonical labels if they differ only in la
   *copies*. The measurement counts once. One source is used as long as it has samples; another one fills its gaps.
 - a label of the metric itself on a counter (an error type): *parts*. They are added up.
 - the same client id on two pods: two *members*.
-- labels of the partition's owner (a client id): *owners*, one after the other; a former one's series stands (`collect.owners`).
+- labels of the partition's owner (a client id): *owners*, one after the other; a former one's series stands (`collect.series_owners`).
 - labels that change with what is described (`passing` in a profile): *one series*, of which the part that began last counts.
 - two clusters. No sum or choice would be right, so this is refused. A label such as `cluster` tells them apart; where only the scrape
   target differs, the offsets do: one log has one end. If that is so for a few groups or topics alone, those have no usable values.
@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.collect.disputed_groups import Unit, contradicted, dispute_notes, without_disputed
-from workbench.collect.owners import OWNER_LABELS, latest_begun, owner_at
+from workbench.collect.series_owners import OWNER_LABELS, latest_begun, owner_at
 from workbench.collect.source_agreement import Measured, compared_lag, compared_offsets, has_gap, in_gaps, surely_whole
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed

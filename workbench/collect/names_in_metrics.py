@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from workbench.humanize import listed
 from workbench.profiles import Profile
-from workbench.profiles.name_templates import as_written
+from workbench.profiles.metric_name_templates import as_written
 from workbench.samples import NAMES_SCHEMA, SeriesTable
 
 _SPELLED = ("group", "topic")

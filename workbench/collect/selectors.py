@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from workbench.profiles.name_templates import pattern, places
+from workbench.profiles.metric_name_templates import pattern, places
 
 
 class MatcherType(IntEnum):

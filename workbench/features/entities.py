@@ -41,7 +41,7 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     """Compute the features of all entities that belong to a group.
 
     Args:
-        summary: of `features.each`, where every subscription has its own rows, those of its logs among them.
+        summary: of `features.features_by_subscription`, where every subscription has its own rows, those of its logs among them.
         stale_after_seconds: a series whose last sample is older has ended.
 
     Returns:

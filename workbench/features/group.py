@@ -35,7 +35,7 @@ GROUP_FEATURES = {
     "restoring_per_second": of("max", "recent_slope", "restoring"),
     "group_state_mean": of("max", "mean", "group_state"),
     "usual_members": lower_median(quarters("max", "mean", "group_members")),
-    # How the subscription is judged (`features.each`).
+    # How the subscription is judged (`features.features_by_subscription`).
     "onset_seconds": of("min", "last", STORY, stat="group_onset"),
     "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
     "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),

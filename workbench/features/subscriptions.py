@@ -38,7 +38,7 @@ def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     """Compute all features of all subscriptions in one plan.
 
     Args:
-        summary: of `features.each`: every row belongs to one subscription.
+        summary: of `features.features_by_subscription`: every row belongs to one subscription.
         stale_after_seconds: a series whose last sample is older has ended.
 
     Returns:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from workbench.history.ages import ages, from_lag, newest_log, without_glitches
 from workbench.history.partition import is_idle
-from workbench.history.read import lines_of
+from workbench.history.partition_histories import lines_of
 from workbench.history.series import Track
 from workbench.window import Window
 

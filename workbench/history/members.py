@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.handled import counters_of, grown_of
+from workbench.history.handled_counts import counters_of, grown_of
 from workbench.history.series import FEW_MOVES, PartitionHistory, Track, stretches, tracks_of
 from workbench.numbers import FEW_SAMPLES, MOST
 from workbench.signals import SIGNALS, Grain

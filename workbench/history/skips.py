@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from workbench.history.handled import Handled
+from workbench.history.handled_counts import Handled
 from workbench.history.series import (
     FEW_MOVES,
     Bounds,

@@ -26,7 +26,7 @@ from workbench.humanize import plural
 from workbench.kafka.audit_rows import KafkaRows
 from workbench.layers.marks import headers_for
 from workbench.layers.meter import Meter
-from workbench.queues.exclusion import ExclusionList, read_list
+from workbench.queues.partitions_to_avoid import ExclusionList, read_list
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import yaml
 
 from workbench.humanize import one_line
 from workbench.profiles.label_words import NUMBERS, Seen, by_place
-from workbench.profiles.name_templates import places as places_of
+from workbench.profiles.metric_name_templates import places as places_of
 from workbench.profiles.patterns import (
     BEFORE_LABELS,
     LABELS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from workbench.profiles.name_templates import MOST_PLACES, as_written
+from workbench.profiles.metric_name_templates import MOST_PLACES, as_written
 
 # Labels of some recent series of each metric name.
 Seen = Mapping[str, Sequence[Mapping[str, str]]]

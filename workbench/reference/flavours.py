@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from workbench.features.servers import OF_SERVERS, WORKED_OUT
 from workbench.profiles import Profile, load_profile, profile_names
 from workbench.triage.broker_findings import BrokerVerdict
+from workbench.triage.broker_strains import WATCHED
 from workbench.triage.brokers import NEEDS
-from workbench.triage.strains import WATCHED
 
 # What Kafka itself tells of any cluster, or any exporter of lag.
 FROM_KAFKA = frozenset({"consumer_lag", "committed_offset", "log_end_offset", "leader", "missing_replicas"})

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from workbench.runtime.sentinels import Sentinels
-from workbench.runtime.tally import AttemptBook, Tally
+from workbench.runtime.thread_counters import AttemptBook, Tally
 from workbench.signals import SIGNALS, Kind, ProcessingOutcome
 
 # From 0.5 ms (no I/O) to a minute (the default timeout), about 2.5 × apart.

@@ -12,7 +12,7 @@ from workbench.commit_note import CommitNote, merged
 from workbench.runtime.auditing import PartitionAudit
 from workbench.runtime.event import Event, Record, TopicPartition
 from workbench.runtime.sentinels import CommitWatch
-from workbench.runtime.tally import Tally
+from workbench.runtime.thread_counters import Tally
 from workbench.runtime.tracker import OffsetTracker
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from workbench.errors import ConfigError
 from workbench.runtime.auditing import SKIPPED, Auditor, RowWriter
-from workbench.runtime.budget import ByteBudget
+from workbench.runtime.byte_rate_limit import ByteBudget
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.consumer import ConsumerThread
 from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
-from workbench.runtime.flow import HeldBytes
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
+from workbench.runtime.partition_pauses import HeldBytes
 from workbench.runtime.processors import ANY_TYPE, Processors
 from workbench.runtime.queue import LetterWriter, Remade, queue_of
 from workbench.runtime.ranges import GroupEnds, Ranges, topics_not_read

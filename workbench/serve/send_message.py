@@ -11,7 +11,7 @@ from typing import Any
 import requests
 
 from workbench.delivery import Target
-from workbench.serve import message_words
+from workbench.serve import alert_messages
 from workbench.serve.mail import MailRefusedError, deliver
 from workbench.serve.outbox import Parcel
 from workbench.web import WebSession, cause
@@ -57,8 +57,8 @@ def send(parcel: Parcel, target: Target, url: str | None) -> None:
         _mail(parcel, target, url)
         return
     forms: dict[str, Callable[[Parcel, str | None], Any]] = {
-        "slack": message_words.slack, "teams": message_words.teams, "webhook": message_words.document, "grafana": message_words.grafana,
-        "alertmanager": partial(message_words.alertmanager, now=datetime.now(UTC)),
+        "slack": alert_messages.slack, "teams": alert_messages.teams, "webhook": alert_messages.document,
+        "grafana": alert_messages.grafana, "alertmanager": partial(alert_messages.alertmanager, now=datetime.now(UTC)),
     }  # fmt: skip
     headers = {"Idempotency-Key": parcel.key}
     if target.token is not None:
@@ -81,7 +81,7 @@ def _post(url: str, body: Any, headers: dict[str, str]) -> None:
 
 
 def _mail(parcel: Parcel, target: Target, url: str | None) -> None:
-    letter = message_words.mail(parcel, target, url, now=datetime.now(UTC))
+    letter = alert_messages.mail(parcel, target, url, now=datetime.now(UTC))
     try:
         refused = deliver(letter, target, seconds=_SECONDS)
     except MailRefusedError as error:

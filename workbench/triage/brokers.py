@@ -35,8 +35,8 @@ from workbench.triage.broker_findings import (
     first_words,
     strain_of,
 )
-from workbench.triage.held_up import HeldUp, Span
-from workbench.triage.strains import mean_of, strains_of
+from workbench.triage.broker_strains import mean_of, strains_of
+from workbench.triage.groups_held_up import HeldUp, Span
 
 # So many requests a second that they would keep a whole handler busy if each took as long as none does on a broker that is well.
 _MANY_PER_SECOND = 1 / ANSWER_SECONDS

@@ -15,7 +15,6 @@ from workbench.queues.kinds import cannot_judge
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.actions import keep_longer, offered
-from workbench.triage.beside import also_true
 from workbench.triage.cause import Ask, Measure, Node
 from workbench.triage.finding import (
     Action,
@@ -31,6 +30,7 @@ from workbench.triage.finding import (
 from workbench.triage.leaves import leaf_of
 from workbench.triage.order import TREE
 from workbench.triage.ranking import likeliest_first
+from workbench.triage.second_faults import also_true
 from workbench.triage.shortfall import shortfall_of
 from workbench.triage.subject import Recording, Subject
 from workbench.triage.subscription import SubscriptionFeatures

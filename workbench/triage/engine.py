@@ -77,15 +77,15 @@ def answered(
 
 
 def condensed(samples: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations) -> pa.Table:
-    """The rows of `features.each.condense_each`: what is done before Spark is needed, and while it starts."""
-    from workbench.features.each import condense_each
+    """The rows of `features.features_by_subscription.condense_each`: what is done before Spark is needed, and while it starts."""
+    from workbench.features.features_by_subscription import condense_each
 
     return condense_each(samples, window, lambda group: expectations.limits(thresholds, group))
 
 
 def measured(spark: SparkSession, rows: pa.Table, window: Window, thresholds: Thresholds) -> DataFrame:
     """Rows of `condensed` to one row of features per subscription (`features.subscriptions.of_summary`)."""
-    from workbench.features.each import summary_of
+    from workbench.features.features_by_subscription import summary_of
     from workbench.features.subscriptions import of_summary
 
     return of_summary(summary_of(spark, rows, window), stale_after_seconds=thresholds.stale_after_seconds)
@@ -111,7 +111,7 @@ def _judged(
 
 def load() -> None:
     """Import the modules of a triage, pyspark among them, while Spark starts."""
-    from workbench.features import each, subscriptions  # noqa: F401
+    from workbench.features import features_by_subscription, subscriptions  # noqa: F401
     from workbench.triage import walk  # noqa: F401
 
 

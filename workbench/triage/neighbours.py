@@ -27,8 +27,8 @@ from workbench.numbers import (
 )
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import BlamedCause, Cleared, Impact, Mover, named
-from workbench.triage.held_up import HeldUp, Span
-from workbench.triage.strains import is_watched, mean_of, strains_of
+from workbench.triage.broker_strains import is_watched, mean_of, strains_of
+from workbench.triage.groups_held_up import HeldUp, Span
 from workbench.triage.verdict import Answer
 
 _FEW, _TREND = int(FEW_SAMPLES), int(TREND_SAMPLES)

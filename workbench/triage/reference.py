@@ -12,7 +12,7 @@ from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Node, Operand, Outcome, Rule
 from workbench.triage.order import TREE
 from workbench.triage.pulsar.pulsar_reference import pulsar_markdown
-from workbench.triage.terms import CAUSES_WITHIN, TERMS, Term, named_in, term_of, terms_in
+from workbench.triage.rule_terms import CAUSES_WITHIN, TERMS, Term, named_in, term_of, terms_in
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.walk import ways
 

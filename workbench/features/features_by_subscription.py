@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from workbench.features.condense import COLUMNS, SUMMARY_SCHEMA, condense
 from workbench.features.slots import of_periods
 from workbench.features.summary import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
-from workbench.history.read import Chronicle, JudgedHistory, Subscription, facts
-from workbench.history.read import read as read_chronicle
+from workbench.history.partition_histories import Chronicle, JudgedHistory, Subscription, facts
+from workbench.history.partition_histories import read as read_chronicle
 from workbench.samples import SERIES_ORDER
 from workbench.sorted_runs import runs_of
 from workbench.spark.session import frame_of
@@ -62,7 +62,7 @@ def condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], 
     Args:
         samples: `workbench.samples.SAMPLES_SCHEMA`, in any order.
         window: baseline and window; samples outside are left out.
-        limits_of: as in `history.read`.
+        limits_of: as in `history.partition_histories`.
     """
     order = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
     ordered = throttles_in_force(samples.select(list(COLUMNS)).sort_by(order))

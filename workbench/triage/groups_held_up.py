@@ -12,7 +12,7 @@ from workbench.features.servers import FloatArray, Neighbourhood
 from workbench.numbers import COMMIT_SECONDS, FAR, FEW_SAMPLES, LESS, MORE, RECENT, TENTH
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import Victim
-from workbench.triage.strains import mean_of
+from workbench.triage.broker_strains import mean_of
 
 _FEW = int(FEW_SAMPLES)
 
