@@ -61,7 +61,7 @@ def config(tmp_path: Path) -> Path:
         (["report", "run", "health", "--capture", "nowhere"], 2, ["nowhere"]),
         (["triag"], 2, ["triag", "triage"]),
         (["triage", "--nope"], 2, ["--nope"]),
-        (["lab", "run", "nope"], 2, ["nope", "slow_processor"]),
+        (["lab", "run", "nope"], 2, ["nope", "workbench lab list"]),
     ],
 )
 def test_a_mistake_is_told_in_one_line(
