@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from workbench.dispatcher_signals import OF_DISPATCHERS
+from workbench.job_signals import OF_JOBS
 
 
 class Kind(StrEnum):
@@ -445,5 +446,6 @@ SIGNALS: dict[str, Signal] = dict(
             grain=Grain.SERVER_CLIENT,
         ),
         *(_signal(name, unit, Kind(kind), Grain.DISPATCHER, text) for name, unit, kind, text in OF_DISPATCHERS),
+        *(_signal(*it[:2], Kind.GAUGE, Grain(it[2]), it[3], sentinel=it[4]) for it in OF_JOBS),
     )
 )

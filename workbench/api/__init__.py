@@ -19,6 +19,7 @@ from workbench.api.audits import AuditLedger, audit
 from workbench.api.captures import CaptureResult, capture, capture_statistics
 from workbench.api.exclusions import exclude_partitions
 from workbench.api.impact import ImpactResult, impact
+from workbench.api.job_restarts import RestartsResult, job_restarts
 from workbench.api.letters import (
     LetterTopics,
     PlannedRedrive,
@@ -51,6 +52,7 @@ __all__ = [
     "PlannedRedrive",
     "PlannedReplay",
     "Progress",
+    "RestartsResult",
     "SnapshotResult",
     "TriageResult",
     "apply_redrive",
@@ -67,6 +69,7 @@ __all__ = [
     "follow_replay",
     "health",
     "impact",
+    "job_restarts",
     "plan_redrive",
     "plan_replay",
     "retire_replay",

@@ -11,6 +11,7 @@ import click
 from workbench.cli.audit_options import ledger_of, of_rows, since_option, span_of, until_option
 from workbench.cli.audit_publish import publish_command
 from workbench.cli.audit_records import compare_command, trace_command
+from workbench.cli.audit_restarts import restarts_command
 from workbench.cli.help import Group
 from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
@@ -203,6 +204,7 @@ def _why_unnamed(it: NamedInterval, *, is_at_hand: bool) -> str:
 command.add_command(compare_command)
 command.add_command(trace_command)
 command.add_command(publish_command)
+command.add_command(restarts_command)
 
 
 def _document(row: Any) -> dict[str, Any]:

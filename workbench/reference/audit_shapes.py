@@ -92,3 +92,30 @@ class AuditTraceDocument(Answered):
     schema_: Literal["workbench.audit-trace/1"] = Field(alias="schema")
     record: str
     places: list[dict[str, Any]]
+
+
+class JobRestartDocument(Answered):
+    """A restart of a job with checkpoints: times, and records read again as bounds; null: for what is `missing`."""
+
+    group: str
+    restored: str
+    since: str | None
+    until: str | None
+    outage_seconds: float | None
+    read_again_low: int | None
+    read_again_high: int | None
+    passed: int | None
+    replay_ratio_low: float | None
+    replay_ratio_high: float | None
+    missing: list[str]
+
+
+class AuditRestartsDocument(Answered):
+    """Restarts of a window; jobs that tell of theirs, and those of which it cannot be told. `recorded`: of a capture."""
+
+    schema_: Literal["workbench.audit-restarts/1"] = Field(alias="schema")
+    cluster: str
+    recorded: bool
+    restarts: list[JobRestartDocument]
+    told: list[str]
+    untold: list[str]
