@@ -36,9 +36,7 @@ class Grain(StrEnum):
     SERVER = "server"  # a broker's own, for everybody
     SERVER_TOPIC = "server_topic"  # of a topic, on one broker
     SERVER_CLIENT = "server_client"  # of a client id, on one broker
-    DISPATCHER = (
-        "dispatcher"  # of a queue that sends entries: a broker or bookie, of a topic there, or of a subscription on it
-    )
+    DISPATCHER = "dispatcher"  # of a queue that sends entries: a server, a topic or a subscription there
 
 
 GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {

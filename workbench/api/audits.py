@@ -29,6 +29,7 @@ class AuditLedger:
         settings: layers, windows and grades.
         shape: layers and lengths.
         cluster: of the records, if it is known.
+        expected: streams that the settings name, of those that are asked for: they are told of without rows, too.
     """
 
     frame: DataFrame
@@ -36,6 +37,7 @@ class AuditLedger:
     settings: AuditSettings
     shape: StreamShape
     cluster: Cluster | None = None
+    expected: frozenset[str] = frozenset()
 
     def rows(self, *, stream: str | None = None, since_ms: int | None = None, until_ms: int | None = None) -> list[Any]:
         """Rows of a stream and of windows that begin in [since, until), ms since the epoch; in the order of time."""
@@ -112,7 +114,7 @@ class AuditLedger:
         )
 
     def unheard(self, *, stream: str | None = None) -> list[tuple[str, str]]:
-        """Streams and edges between layers of which no row tells: neither complete nor lost."""
+        """Streams and edges between layers of which no row tells, such as all of an expected stream without rows."""
         from pyspark.sql import functions as f
 
         rows = self.source if stream is None else self.source.where(f.col("stream") == f.lit(stream))
@@ -121,13 +123,16 @@ class AuditLedger:
             .groupBy("stream")
             .agg(f.collect_set(f.struct("layer", "point")).alias("told"))
         )
-        found = []
+        asked = self.expected if stream is None else self.expected & {stream}
+        told: dict[str, set[tuple[str, str]]] = {name: set() for name in asked}
         for row in self._collected(layers):
-            told = {(it["layer"], it["point"]) for it in row["told"]}
-            for edge, one, other in self.shape.between():
-                if not {(one, "out"), (other, "in")} <= told:
-                    found.append((row["stream"], edge))
-        return sorted(found)
+            told[row["stream"]] = {(it["layer"], it["point"]) for it in row["told"]}
+        return sorted(
+            (name, edge)
+            for name, mine in told.items()
+            for edge, one, other in self.shape.between()
+            if not {(one, "out"), (other, "in")} <= mine
+        )
 
     def arrivals(self, *, stream: str | None = None) -> dict[str, int]:
         """Number of windows by arrival."""
@@ -306,7 +311,10 @@ def audit(
         window_ms=round(1000 * chosen.window.total_seconds()),
         lateness_ms=round(1000 * chosen.lateness.total_seconds()),
     )
-    return AuditLedger(frame=edges(found, shape), source=found, settings=chosen, shape=shape, cluster=of_cluster)
+    expected = frozenset(chosen.expected if stream is None else chosen.expected & {stream})
+    return AuditLedger(
+        frame=edges(found, shape), source=found, settings=chosen, shape=shape, cluster=of_cluster, expected=expected
+    )
 
 
 def _chosen(
