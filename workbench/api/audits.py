@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from workbench.audit.edges import StreamShape
+    from workbench.audit.fairness import DelayedStream
     from workbench.audit.gate import Gate, LatencyLimit
     from workbench.audit.missing_records import NamedInterval
     from workbench.settings import Cluster
@@ -81,6 +82,19 @@ class AuditLedger:
         rows = self.source if stream is None else self.source.where(f.col("stream") == f.lit(stream))
         order = (f.col("p99_ms").desc_nulls_first(), "stream", "layer", "point", "since")
         return self._collected(latencies(rows).orderBy(*order))
+
+    def delayed(self) -> list[DelayedStream]:
+        """Streams whose records took longer while another one had a burst, and those of which it cannot be told."""
+        from workbench.audit.fairness import bursts, delayed, times_beside_bursts
+
+        found = bursts(self.source).cache()
+        try:
+            if not self._collected(found.limit(1)):
+                return []
+            rows = self._collected(times_beside_bursts(self.source, found))
+        finally:
+            found.unpersist()
+        return delayed([row.asDict() for row in rows], self.settings.layers)
 
     def gate(self, stream: str, *, since_ms: int, until_ms: int, grade: str | None = None) -> Gate:
         """Judge the windows of a stream by its grade.

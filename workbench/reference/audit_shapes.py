@@ -49,12 +49,30 @@ class AuditLatency(Answered):
     p99_ms: int | None
 
 
+class AuditDelayed(Answered):
+    """A stream beside a burst of another one: time from creation of 99 of 100 records, with it and usually; see `AuditLatency`.
+
+    `is_delayed` null: too few records tell, or both are beyond the last bucket.
+    """
+
+    stream: str
+    burst: str
+    layer: str
+    point: str
+    records: int
+    p99_ms: int | None
+    usual_p99_ms: int | None
+    at_least_ms: int
+    is_delayed: bool | None
+
+
 class AuditWindowsDocument(Answered):
-    """Windows in which not everything arrived, the worst first; `latencies` with --latency."""
+    """Windows in which not everything arrived, the worst first; `latencies` and `delayed` with --latency."""
 
     schema_: Literal["workbench.audit-windows/1"] = Field(alias="schema")
     windows: list[AuditWindow]
     latencies: list[AuditLatency] = Field(default=[])
+    delayed: list[AuditDelayed] = Field(default=[])
 
 
 class AuditGateDocument(Answered):
