@@ -28,8 +28,8 @@ def latencies(rows: DataFrame, *also: str) -> DataFrame:
         rows: in `frames.DDL`. A row that straddles a restart counts whole: a percentile changes little by that.
 
     Returns:
-        One row per (stream, layer, point, since) and `also`: since is `created` or `updated`; `records`, number with a known time; `p50_ms`,
-        `p95_ms`, `p99_ms`, upper bounds by bucket (NULL: longer than the last one, or no record).
+        One row per (stream, layer, point, since) and `also`: since is `created` or `updated`; `records`, number with a known time;
+        `p50_ms`, `p95_ms`, `p99_ms`, upper bounds by bucket (NULL: longer than the last one, or no record).
     """
     whole, names = effective(rows), ("stream", "layer", "point", *also, "since")
     each = [
