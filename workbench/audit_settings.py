@@ -47,10 +47,20 @@ class AuditSettings(Strict):
     )
     grade: Grade = Field(default=Grade.S1, description="How much of each stream must arrive.")
     grades: dict[str, Grade] = Field(default={}, description="Streams with another grade.")
+    streams: list[str] = Field(
+        default=[],
+        max_length=100_000,
+        description="Streams that must tell something: without a row they are named as silent, and so are those of grades.",
+    )
     latency_p99: Duration | None = Field(
         default=None,
         description="Longest time from creation to the last layer, of 99 of 100 records; none: not judged.",
     )
+
+    @property
+    def expected(self) -> set[str]:
+        """Streams that are named here: without rows they are silent, not gone."""
+        return {*self.streams, *self.grades}
 
     @field_validator("layers")
     @classmethod

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from workbench.dispatcher_signals import OF_DISPATCHERS
+from workbench.job_signals import OF_JOBS
 
 
 class Kind(StrEnum):
@@ -35,9 +36,7 @@ class Grain(StrEnum):
     SERVER = "server"  # a broker's own, for everybody
     SERVER_TOPIC = "server_topic"  # of a topic, on one broker
     SERVER_CLIENT = "server_client"  # of a client id, on one broker
-    DISPATCHER = (
-        "dispatcher"  # of a queue that sends entries: a broker or bookie, of a topic there, or of a subscription on it
-    )
+    DISPATCHER = "dispatcher"  # of a queue that sends entries: a server, a topic or a subscription there
 
 
 GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
@@ -445,5 +444,6 @@ SIGNALS: dict[str, Signal] = dict(
             grain=Grain.SERVER_CLIENT,
         ),
         *(_signal(name, unit, Kind(kind), Grain.DISPATCHER, text) for name, unit, kind, text in OF_DISPATCHERS),
+        *(_signal(*it[:2], Kind.GAUGE, Grain(it[2]), it[3], sentinel=it[4]) for it in OF_JOBS),
     )
 )

@@ -75,6 +75,37 @@ def test_who_has_told_nothing_for_longer_than_records_may_be_late_is_silent(tmp_
 
 
 @pytest.mark.jvm
+def test_a_stream_of_the_settings_that_has_been_silent_for_longer_than_the_period_is_named(tmp_path: Path) -> None:
+    """Its rows are older than what is read, so there are none: it is silent in every layer, and never left out."""
+    (tmp_path / "rows.jsonl").write_text("".join(f"{it.line()}\n" for it in run(12).rows), encoding="utf-8")
+    (tmp_path / "none.jsonl").write_text("", encoding="utf-8")
+    settings = tmp_path / "workbench.toml"
+    named = 'lateness = "2m"\nstreams = ["s", "gone"]\ngrades = { paid = "S0" }'
+    for rows, well in (("rows", {"s"}), ("none", set())):
+        settings.write_text(
+            f'[audits.orders]\nrows = "{tmp_path}/{rows}.jsonl"\nlayers = ["gateway", "collector"]\n{named}\n'
+        )
+        found = {
+            it.stream: it
+            for it in api.audit_state("orders", since="1970-01-01T00:00:00Z", until=END, config=settings).streams
+        }
+        assert found.keys() == {"s", "gone", "paid"}
+        assert {name for name, it in found.items() if it.is_complete} == well
+        assert {it.layer: (it.told, it.seconds) for it in found["gone"].silent} == {
+            "gateway": (None, 1200.0),
+            "collector": (None, 1200.0),
+        }
+        assert found["paid"].grade == "S0"
+        assert (found["gone"].is_open, found["gone"].is_breach) == (True, False)
+    ledger = api.audit(name="orders", config=settings)
+    assert ledger.unheard() == [(name, "gateway → collector") for name in ("gone", "paid", "s")]
+    assert api.audit(name="orders", stream="gone", config=settings).unheard() == [("gone", "gateway → collector")]
+    assert api.audit(name="orders", stream="mistyped", config=settings).unheard() == []
+    shown = run_here("audit", "show", "orders", "--config", str(settings), cwd=tmp_path)
+    assert (shown.returncode, "gone  gateway → collector  unknown: no row tells of it" in shown.stdout) == (4, True)
+
+
+@pytest.mark.jvm
 def test_the_command_writes_both_files_and_leaves_them_when_it_fails(tmp_path: Path) -> None:
     """3: a grade is broken. Without rows the files of before stay, to become stale."""
     (tmp_path / "rows.jsonl").write_text("".join(f"{it.line()}\n" for it in run(11, lost=5).rows), encoding="utf-8")

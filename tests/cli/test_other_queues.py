@@ -24,6 +24,7 @@ WORDS = {
     "audit gate": "--stream s --topic rows --layers a,b --since 2026-11-26T00:00:00Z --until 2026-11-26T01:00:00Z",
     "audit missing": "--stream s --topic rows --layers a,b --layer b",
     "audit publish": "--topic rows --layers a,b --out OUT",
+    "audit restarts": "",
     "audit run": "--topic rows --layers a,b --output OUT",
     "audit show": "--topic rows --layers a,b",
     "audit trace": "order-17 --topic rows",
@@ -83,7 +84,8 @@ PULSAR = {
 ROCKETMQ = {
     **dict.fromkeys(("events add", "events import", "events list", "notebook", "export grafana", "export rules"), ""),
     **dict.fromkeys(
-        ("capture", "impact", "profiles check", "profiles new", "triage"), "Prometheus at 127.0.0.1:1 cannot be reached"
+        ("audit restarts", "capture", "impact", "profiles check", "profiles new", "triage"),
+        "Prometheus at 127.0.0.1:1 cannot be reached",
     ),
     **dict.fromkeys(("pulsar config-check", "pulsar split-plan", "pulsar subscriptions"), "is no Pulsar"),
     "watch": "has no source to record",

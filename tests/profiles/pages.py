@@ -299,7 +299,9 @@ org_apache_kafka_consumer_poll_idle_ratio_avg{group_id="pay",member_id="m-1"} 0.
     "flink": """
 flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="3"} 880
 flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_committedOffset{job_name="pay-app",topic="orders",partition="4"} -1
+flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset{job_name="pay-app",topic="orders",partition="3"} 960
 flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_records_lag_max{job_name="pay-app"} 120
+flink_jobmanager_job_lastCheckpointRestoreTimestamp{job_name="pay-app"} 1.79e+12
 """,
     "flink_positions": """
 flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset{job_name="pay-app",topic="orders",partition="3"} 880
@@ -309,6 +311,7 @@ flink_taskmanager_job_task_operator_pendingRecords{job_name="pay-app"} 120
     "spark_streaming": """
 spark_kafka_end_offset{query="pay-app",topic="orders",partition="3"} 880
 spark_kafka_latest_offset{query="pay-app",topic="orders",partition="3"} 1000
+spark_kafka_query_started_seconds{query="pay-app"} 1.79e+09
 """,
     "kafka_streams": """
 kafka_streams_stream_thread_metrics_poll_ratio{thread_id="pay-0b1c-StreamThread-1"} 0.9
@@ -518,6 +521,8 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "flink": [
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 4}, None),
+        ("read_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 960.0),
+        ("restore_time", {"member": "pay-app"}, 1.79e9),
     ],
     "flink_positions": [
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
@@ -526,6 +531,7 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "spark_streaming": [
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
         ("log_end_offset", {"topic": "orders", "partition": 3}, 1000.0),
+        ("restore_time", {"member": "pay-app"}, 1.79e9),
     ],
     "kafka_streams": [
         ("poll_idle", {"member": "pay-0b1c-StreamThread-1-consumer"}, 0.9),

@@ -40,7 +40,7 @@ def looked(
     rows = {
         it["check"].removeprefix("events: "): it for it in json.loads(done.stdout) if it["check"].startswith("events")
     }
-    assert done.stderr == ""
+    assert all(line.startswith("… ") for line in done.stderr.splitlines())  # a slow machine is told what it waits for
     return done.returncode, rows
 
 

@@ -244,7 +244,9 @@ def test_a_real_client_calls_every_tool_and_nothing_changes(lab: Lab, tmp_path: 
             return json.loads(text)
 
         assert {it.name for it in (await client.list_tools()).tools} == TOOLS
-        assert {"name": "prod", "system": "kafka", "prometheus": True, "kafka": True} in (await call("clusters"))["clusters"]
+        assert {"name": "prod", "system": "kafka", "prometheus": True, "kafka": True} in (await call("clusters"))[
+            "clusters"
+        ]
         groups = {it["group"] for it in (await call("snapshot", cluster="prod"))["subscriptions"]}
         assert {group, COMMANDING} <= groups
         found = await call("triage", cluster="prod", groups=[COMMANDING])

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         verify_replay,
     )
     from workbench.api.reports import health
+    from workbench.api.restarts import RestartsResult, job_restarts
     from workbench.api.run_progress import Progress
     from workbench.api.snapshots import SnapshotResult, snapshot
     from workbench.api.triages import TriageResult, triage
@@ -68,6 +69,7 @@ _ROOMS = {
         "verify_replay",
     ),
     "reports": ("health",),
+    "restarts": ("RestartsResult", "job_restarts"),
     "run_progress": ("Progress",),
     "snapshots": ("SnapshotResult", "snapshot"),
 }
@@ -80,6 +82,7 @@ __all__ = [
     "PlannedRedrive",
     "PlannedReplay",
     "Progress",
+    "RestartsResult",
     "SnapshotResult",
     "TriageResult",
     "apply_redrive",
@@ -96,6 +99,7 @@ __all__ = [
     "follow_replay",
     "health",
     "impact",
+    "job_restarts",
     "plan_redrive",
     "plan_replay",
     "retire_replay",

@@ -155,15 +155,20 @@ def _edge(ledger: AuditLedger, row: Any, layers: set[str], now_ms: int) -> EdgeS
 
 
 def _silent(ledger: AuditLedger, first_ms: int, now_ms: int) -> dict[str, list[SilentLayer]]:
-    """Layers that have told nothing for longer than records may be late: a layer that lives tells, also when nothing comes."""
+    """Layers that have told nothing for longer than records may be late: a layer that lives tells, also when nothing comes.
+
+    Of a stream that the settings expect and of which there is no row at all, these are all layers.
+    """
     limit_ms = max(ledger.shape.lateness_ms, ledger.shape.window_ms)
+    times = {(row["stream"], row["layer"]): row["told_ms"] for row in ledger.last_told()}
+    for stream in ledger.expected - {it for it, _ in times}:
+        times.update({(stream, layer): None for layer in ledger.settings.layers})
     found: dict[str, list[SilentLayer]] = {}
-    for row in sorted(ledger.last_told(), key=lambda it: (it["stream"], it["layer"])):
-        silence_ms = now_ms - (first_ms if row["told_ms"] is None else row["told_ms"])
+    for (stream, layer), told_ms in sorted(times.items()):
+        silence_ms = now_ms - (first_ms if told_ms is None else told_ms)
         if silence_ms > limit_ms:
-            told = None if row["told_ms"] is None else datetime.fromtimestamp(row["told_ms"] / 1000, UTC)
-            it = SilentLayer(layer=row["layer"], told=told, seconds=silence_ms / 1000)
-            found.setdefault(row["stream"], []).append(it)
+            told = None if told_ms is None else datetime.fromtimestamp(told_ms / 1000, UTC)
+            found.setdefault(stream, []).append(SilentLayer(layer=layer, told=told, seconds=silence_ms / 1000))
     return found
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from workbench.audit.edges import StreamShape
+    from workbench.audit.fairness import DelayedStream
     from workbench.audit.gate import Gate, LatencyLimit
     from workbench.audit.missing_records import NamedInterval
     from workbench.settings import Cluster
@@ -29,6 +30,7 @@ class AuditLedger:
         settings: layers, windows and grades.
         shape: layers and lengths.
         cluster: of the records, if it is known.
+        expected: streams that the settings name, of those that are asked for: they are told of without rows, too.
     """
 
     frame: DataFrame
@@ -36,6 +38,7 @@ class AuditLedger:
     settings: AuditSettings
     shape: StreamShape
     cluster: Cluster | None = None
+    expected: frozenset[str] = frozenset()
 
     def rows(self, *, stream: str | None = None, since_ms: int | None = None, until_ms: int | None = None) -> list[Any]:
         """Rows of a stream and of windows that begin in [since, until), ms since the epoch; in the order of time."""
@@ -80,6 +83,19 @@ class AuditLedger:
         order = (f.col("p99_ms").desc_nulls_first(), "stream", "layer", "point", "since")
         return self._collected(latencies(rows).orderBy(*order))
 
+    def delayed(self) -> list[DelayedStream]:
+        """Streams whose records took longer while another one had a burst, and those of which it cannot be told."""
+        from workbench.audit.fairness import bursts, delayed, times_beside_bursts
+
+        found = bursts(self.source).cache()
+        try:
+            if not self._collected(found.limit(1)):
+                return []
+            rows = self._collected(times_beside_bursts(self.source, found))
+        finally:
+            found.unpersist()
+        return delayed([row.asDict() for row in rows], self.settings.layers)
+
     def gate(self, stream: str, *, since_ms: int, until_ms: int, grade: str | None = None) -> Gate:
         """Judge the windows of a stream by its grade.
 
@@ -112,7 +128,7 @@ class AuditLedger:
         )
 
     def unheard(self, *, stream: str | None = None) -> list[tuple[str, str]]:
-        """Streams and edges between layers of which no row tells: neither complete nor lost."""
+        """Streams and edges between layers of which no row tells, such as all of an expected stream without rows."""
         from pyspark.sql import functions as f
 
         rows = self.source if stream is None else self.source.where(f.col("stream") == f.lit(stream))
@@ -121,13 +137,16 @@ class AuditLedger:
             .groupBy("stream")
             .agg(f.collect_set(f.struct("layer", "point")).alias("told"))
         )
-        found = []
+        asked = self.expected if stream is None else self.expected & {stream}
+        told: dict[str, set[tuple[str, str]]] = {name: set() for name in asked}
         for row in self._collected(layers):
-            told = {(it["layer"], it["point"]) for it in row["told"]}
-            for edge, one, other in self.shape.between():
-                if not {(one, "out"), (other, "in")} <= told:
-                    found.append((row["stream"], edge))
-        return sorted(found)
+            told[row["stream"]] = {(it["layer"], it["point"]) for it in row["told"]}
+        return sorted(
+            (name, edge)
+            for name, mine in told.items()
+            for edge, one, other in self.shape.between()
+            if not {(one, "out"), (other, "in")} <= mine
+        )
 
     def arrivals(self, *, stream: str | None = None) -> dict[str, int]:
         """Number of windows by arrival."""
@@ -306,7 +325,10 @@ def audit(
         window_ms=round(1000 * chosen.window.total_seconds()),
         lateness_ms=round(1000 * chosen.lateness.total_seconds()),
     )
-    return AuditLedger(frame=edges(found, shape), source=found, settings=chosen, shape=shape, cluster=of_cluster)
+    expected = frozenset(chosen.expected if stream is None else chosen.expected & {stream})
+    return AuditLedger(
+        frame=edges(found, shape), source=found, settings=chosen, shape=shape, cluster=of_cluster, expected=expected
+    )
 
 
 def _chosen(

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.audit.edges import Arrival, WindowState
+from workbench.audit.latency import bucket_floor
 from workbench.audit_settings import Grade
 from workbench.humanize import listed, plural
-from workbench.layers.rows import LATENCY_MS
 
 # A share of few records says nothing: below this number, one lost record is a breach whatever the grade.
 LEAST_RECORDS = 1_000
@@ -81,7 +81,7 @@ class LatencyLimit:
     @property
     def at_least_ms(self) -> int:
         """Lower bound of the bucket."""
-        return LATENCY_MS[-1] if self.p99_ms is None else max((it for it in LATENCY_MS if it < self.p99_ms), default=0)
+        return bucket_floor(self.p99_ms)
 
     @property
     def is_too_long(self) -> bool:

@@ -15,26 +15,30 @@ _SHARES = (0.5, 0.95, 0.99)
 SINCES = ("created", "updated")
 
 
-def latencies(rows: DataFrame) -> DataFrame:
+def bucket_floor(upper_ms: int | None) -> int:
+    """Lower bound of the bucket with this upper one (None: the last bucket), ms."""
+    return LATENCY_MS[-1] if upper_ms is None else max((it for it in LATENCY_MS if it < upper_ms), default=0)
+
+
+def latencies(rows: DataFrame, *also: str) -> DataFrame:
     """Percentiles of the time from the creation of records, and from the layer before, to each point.
 
     Args:
+        also: columns of the rows beside those of `frames.DDL`, to tell rows apart by.
         rows: in `frames.DDL`. A row that straddles a restart counts whole: a percentile changes little by that.
 
     Returns:
-        One row per (stream, layer, point, since): since is `created` or `updated`; `records`, number with a known time; `p50_ms`,
-        `p95_ms`, `p99_ms`, upper bounds by bucket (NULL: longer than the last one, or no record).
+        One row per (stream, layer, point, since) and `also`: since is `created` or `updated`; `records`, number with a known time;
+        `p50_ms`, `p95_ms`, `p99_ms`, upper bounds by bucket (NULL: longer than the last one, or no record).
     """
-    whole = effective(rows)
+    whole, names = effective(rows), ("stream", "layer", "point", *also, "since")
     each = [
-        whole.selectExpr(
-            "stream", "layer", "point", f"'{since}' AS since", f"posexplode({since}_ms) AS (bucket, count)"
-        )
+        whole.selectExpr(*names[:-1], f"'{since}' AS since", f"posexplode({since}_ms) AS (bucket, count)")
         for since in SINCES
     ]
-    found = each[0].unionByName(each[1]).groupBy("stream", "layer", "point", "since", "bucket").agg({"count": "sum"})
+    found = each[0].unionByName(each[1]).groupBy(*names, "bucket").agg({"count": "sum"})
     counted = found.withColumnRenamed("sum(count)", "count")
-    order = "PARTITION BY stream, layer, point, since"
+    order = f"PARTITION BY {', '.join(names)}"
     ranked = counted.selectExpr(
         "*", f"sum(count) OVER ({order} ORDER BY bucket) AS below", f"sum(count) OVER ({order}) AS all"
     )
@@ -43,8 +47,4 @@ def latencies(rows: DataFrame) -> DataFrame:
         f"element_at({bounds}, min(bucket) FILTER (WHERE below >= {share} * all) + 1) AS p{round(share * 100)}_ms"
         for share in _SHARES
     ]
-    return (
-        ranked.groupBy("stream", "layer", "point", "since")
-        .agg(*columns("max(all) AS records", *percentiles))
-        .where("records > 0")
-    )
+    return ranked.groupBy(*names).agg(*columns("max(all) AS records", *percentiles)).where("records > 0")

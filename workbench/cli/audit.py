@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import click
 from workbench.cli.audit_options import ledger_of, of_rows, since_option, span_of, until_option
 from workbench.cli.audit_publish import publish_command
 from workbench.cli.audit_records import compare_command, trace_command
+from workbench.cli.audit_restarts import restarts_command
 from workbench.cli.help import Group
 from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
@@ -18,6 +20,7 @@ from workbench.humanize import plural, printable
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
+    from workbench.audit.fairness import DelayedStream
     from workbench.audit.missing_records import NamedInterval
 
 _COLUMNS = (
@@ -67,7 +70,9 @@ def run_command(source: dict[str, Any], out: Path, as_json: bool) -> int:
 @of_rows
 @click.option("--stream", help="Only this stream.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Number of windows.")
-@click.option("--latency", is_flag=True, help="Also how long records take to each layer.")
+@click.option(
+    "--latency", is_flag=True, help="Also how long records take to each layer, and who waits for whose burst."
+)
 @json_option
 def show_command(source: dict[str, Any], stream: str | None, limit: int, latency: bool, as_json: bool) -> int:
     """Show the windows where not everything arrived, the worst first.
@@ -75,6 +80,8 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
     Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet.
     """
     ledger = ledger_of(source, stream=stream)
+    beside = ledger_of(source).delayed() if latency else []  # of all streams: the burst is another one's
+    delayed = [it for it in beside if stream is None or it.stream == stream]
     arrivals, unheard = ledger.arrivals(), ledger.unheard()
     found = ledger.worst(most=limit) if arrivals.keys() - {"ok"} else []  # most often there is nothing to look for
     slow = [row.asDict() for row in ledger.latencies()] if latency else []
@@ -83,11 +90,14 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
             "schema": "workbench.audit-windows/1",
             "windows": [_document(row) for row in found],
         }
-        write_json({**document, "latencies": slow} if latency else document)
+        told = {"latencies": slow, "delayed": [asdict(it) for it in delayed]} if latency else {}
+        write_json({**document, **told})
     for row in found if not as_json else ():
         tell(_line(row))
     for it in slow if not as_json else ():
         tell(_latency(it))
+    for one in delayed if not as_json else ():
+        tell(_delay(one))
     for name, edge in unheard if not as_json else ():
         tell(f"{printable(name)}  {printable(edge)}  unknown: no row tells of it")
     if not arrivals and not unheard:
@@ -203,6 +213,7 @@ def _why_unnamed(it: NamedInterval, *, is_at_hand: bool) -> str:
 command.add_command(compare_command)
 command.add_command(trace_command)
 command.add_command(publish_command)
+command.add_command(restarts_command)
 
 
 def _document(row: Any) -> dict[str, Any]:
@@ -226,6 +237,16 @@ def _latency(row: dict[str, Any]) -> str:
     since = "since creation" if row["since"] == "created" else "since the layer before"
     times = ", ".join(f"{name} {_below(row[f'{name}_ms'])}" for name in ("p50", "p95", "p99"))
     return f"{printable(row['stream'])}  {printable(row['layer'])} {row['point']}: {times} {since}, {plural(row['records'], 'record')}"
+
+
+def _delay(it: DelayedStream) -> str:
+    where = f"{printable(it.stream)}  {printable(it.layer)} {it.point}"
+    times = f"p99 {_below(it.p99_ms)} beside a burst of {printable(it.burst)}"
+    if it.is_delayed is None:
+        return (
+            f"{where}: {times}; cannot tell whether that is longer than without it, of {plural(it.records, 'record')}"
+        )
+    return f"{where}: delayed, {times}, {_below(it.usual_p99_ms)} without"
 
 
 def _below(milliseconds: int | None) -> str:

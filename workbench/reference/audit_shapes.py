@@ -49,12 +49,30 @@ class AuditLatency(Answered):
     p99_ms: int | None
 
 
+class AuditDelayed(Answered):
+    """A stream beside a burst of another one: time from creation of 99 of 100 records, with it and usually; see `AuditLatency`.
+
+    `is_delayed` null: too few records tell, or both are beyond the last bucket.
+    """
+
+    stream: str
+    burst: str
+    layer: str
+    point: str
+    records: int
+    p99_ms: int | None
+    usual_p99_ms: int | None
+    at_least_ms: int
+    is_delayed: bool | None
+
+
 class AuditWindowsDocument(Answered):
-    """Windows in which not everything arrived, the worst first; `latencies` with --latency."""
+    """Windows in which not everything arrived, the worst first; `latencies` and `delayed` with --latency."""
 
     schema_: Literal["workbench.audit-windows/1"] = Field(alias="schema")
     windows: list[AuditWindow]
     latencies: list[AuditLatency] = Field(default=[])
+    delayed: list[AuditDelayed] = Field(default=[])
 
 
 class AuditGateDocument(Answered):
@@ -92,3 +110,30 @@ class AuditTraceDocument(Answered):
     schema_: Literal["workbench.audit-trace/1"] = Field(alias="schema")
     record: str
     places: list[dict[str, Any]]
+
+
+class JobRestartDocument(Answered):
+    """A restart of a job with checkpoints: times, and records read again as bounds; null: for what is `missing`."""
+
+    group: str
+    restored: str
+    since: str | None
+    until: str | None
+    outage_seconds: float | None
+    read_again_low: int | None
+    read_again_high: int | None
+    passed: int | None
+    replay_ratio_low: float | None
+    replay_ratio_high: float | None
+    missing: list[str]
+
+
+class AuditRestartsDocument(Answered):
+    """Restarts of a window; jobs that tell of theirs, and those of which it cannot be told. `recorded`: of a capture."""
+
+    schema_: Literal["workbench.audit-restarts/1"] = Field(alias="schema")
+    cluster: str
+    recorded: bool
+    restarts: list[JobRestartDocument]
+    told: list[str]
+    untold: list[str]
