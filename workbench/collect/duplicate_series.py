@@ -270,7 +270,7 @@ class _Clashes:
             some = {*codes[:_COMPARED_KEYS], *(found[0] for found in units.values())}
             counts = Counter(answer(code) for code in some)
             late = "first" if counts["first"] >= counts["second"] else "second"
-            # Whoever says that they are copies knows better; but one of those may stand still, too.
+            # A person who says that they are copies knows better; but one of those may stand still, too.
             if not _varying({one: None, other: None}) <= REPLICA_LABELS | self.declared:
                 wrong, is_most = contradicted(units, some, answer, besides=late)
                 if is_most:

@@ -62,7 +62,7 @@ def skip(
         return
     _note(found, offset[jump - 1], step[jump - 1], float(pace[most]), at[-1] - at[jump])
     found.skip_waited = float(age[jump - 1] + took[most])
-    # Whoever reads the whole time to the next sample, and is still behind, shows all the room that it has.
+    # A group that reads the whole time to the next sample, and is still behind, shows all the room that it has.
     after = forward[most + 1 : most + 2]
     left = np.interp(at[after], end.at, end.value) - offset[after] > spacing * arriving + SLACK
     found.skip_outran = bool(left.any())
@@ -165,7 +165,7 @@ def _read_at_most(
     """Largest share of what was passed between two times that the handlers can account for; None if counters were not measured.
 
     All that was committed meanwhile was handled by its end, and not long before its beginning: what of it no handler has counted
-    was passed unread, whoever passed it.
+    was passed unread.
     """
     first = begin - max(until - begin, handled.every, COMMIT_SECONDS)
     last = until + (1 - NOISE) * handled.every  # a counter may be told a period late

@@ -50,7 +50,7 @@ FACTS: dict[str, tuple[str, str]] = {
     "resent_share": ("of what is sent was sent before", "of it"),
     "redelivered_per_second": ("redelivered, by the broker's average", "messages/s"),
     "least_permits": ("permits of the freest consumer, at the worse look", "permits"),
-    "sure_permits": ("permits for any entry, whoever has its key, at the worse look", "permits"),
+    "sure_permits": ("permits of any consumer, whatever its keys, at the worse look", "permits"),
     "most_permits": ("permits of the freest consumer, at the better look", "permits"),
     "full_readers": ("consumers without permits at a look", "consumers"),
     "replay_entries": ("entries that were read and are kept back", "entries"),
