@@ -319,6 +319,17 @@ class SampleBatch:
         return self.to_series().to_samples()
 
 
+def rises(counter: FloatArray) -> FloatArray:
+    """What a counter has counted up to each sample since the one before; one that fell has begun anew, and counts from there."""
+    steps = np.diff(counter)
+    return np.where(steps < 0, counter[1:], steps)
+
+
+def grown(counter: FloatArray) -> FloatArray:
+    """What a counter has counted since its first sample, at each one."""
+    return np.append(0.0, np.cumsum(rises(counter)))
+
+
 def concat(tables: Iterable[pa.Table]) -> pa.Table:
     """Concatenate samples tables; an empty table for none."""
     present = [table for table in tables if table.num_rows]

@@ -12,9 +12,9 @@ from tests.profiles.pages import PAGES
 from tests.triage.brokers import END, WINDOW, Made, after, at
 from workbench.collect.capture import Capture, new_info, read_capture, write_capture
 from workbench.collect.scrape import Page, page_series
-from workbench.features.servers import OF_SERVERS, _at_most, counted, neighbourhood
+from workbench.features.servers import OF_SERVERS, _at_most, neighbourhood
 from workbench.profiles import load_profile
-from workbench.samples import GROUPS_SCHEMA, SampleBatch
+from workbench.samples import GROUPS_SCHEMA, SampleBatch, grown
 
 # What Kafka tells in another way, or has not.
 OTHERS = {"request_handler_idle_time", "topic_writes", "segment_failovers"}
@@ -51,7 +51,7 @@ def test_a_page_of_a_broker_comes_through_a_capture(tmp_path: Path) -> None:
 
 def test_a_counter_is_a_rate_and_one_that_begins_anew_is_no_fall() -> None:
     """It counts from there; where nobody reports, nothing is known."""
-    assert counted(np.array([5.0, 8.0, 2.0, 6.0])).tolist() == [0.0, 3.0, 5.0, 9.0]
+    assert grown(np.array([5.0, 8.0, 2.0, 6.0])).tolist() == [0.0, 3.0, 5.0, 9.0]
     made = Made(1)
     made.traffic(1, at(600.0))
     line = made.seen().servers[1]["broker_traffic", "BytesOutPerSec"]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.samples import rises
 from workbench.signals import FAILURES, ProcessingOutcome
 from workbench.window import Window
 
@@ -210,9 +211,7 @@ class _Rows:
     def _increases(self, signal: str, stat: str, label: str) -> Mapping[Any, FloatArray]:
         found: dict[Any, FloatArray] = {}
         for (key, *_), times, values in self._each(signal, stat, (label, "member", "topic", "queue", "partition")):
-            step = np.diff(values)
-            step = np.where(step < 0, values[1:], step)  # a reset: the counter restarted at 0
-            np.add.at(found.setdefault(key, np.zeros(self._bins)), self._bin(times[1:]), step)
+            np.add.at(found.setdefault(key, np.zeros(self._bins)), self._bin(times[1:]), rises(values))
         return found
 
     def fill(self) -> tuple[SeriesLine, ...]:

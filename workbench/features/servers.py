@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.numbers import MORE, STALE, TREND_SAMPLES
-from workbench.samples import codes_of
+from workbench.samples import codes_of, grown
 from workbench.signals import SIGNALS, Grain, Kind
 from workbench.window import Window
 
@@ -241,7 +241,7 @@ class _Grid:
         counts = SIGNALS[signal].kind is Kind.COUNTER
         added: dict[tuple[Any, ...], FloatArray] = {}
         for key, at, values in self.each(signal, *labels, *(() if "stat" in labels else ("stat",))):
-            line = self.rate(at, counted(values)) if counts else self.on(at, values)
+            line = self.rate(at, grown(values)) if counts else self.on(at, values)
             other = added.get(key[: len(labels)])
             added[key[: len(labels)]] = line if other is None else plus(other, line)
         yield from added.items()
@@ -264,16 +264,10 @@ class _Grid:
         found[distance > STALE * max(self.step, usual)] = np.nan
         return found
 
-    def rate(self, at: FloatArray, grown: FloatArray) -> FloatArray:
+    def rate(self, at: FloatArray, growth: FloatArray) -> FloatArray:
         """Growth per second of what only grows, on the grid."""
-        line = self.on(at, grown)
+        line = self.on(at, growth)
         return np.append(np.nan, np.diff(line)) / self.step
-
-
-def counted(values: FloatArray) -> FloatArray:
-    """A counter without its restarts: one that fell has begun anew, and counts from there."""
-    steps = np.diff(values, prepend=values[:1])
-    return np.asarray(np.cumsum(np.where(steps < 0, values, steps)), np.float64)
 
 
 def plus(one: FloatArray, other: FloatArray) -> FloatArray:

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.series import FloatArray, Track, tracks_of
+from workbench.history.series import Track, tracks_of
 from workbench.numbers import FEW_SAMPLES, MISSED
+from workbench.samples import grown
 from workbench.window import Window
 
 _COUNTED = "process_time"
@@ -72,23 +73,17 @@ def handled_by(
         mine = found.setdefault(key, Handled())
         every = float(np.median(np.diff(at)))
         mine.every = max(mine.every, every)
-        grown = grown_of(value)
+        growth = grown(value)
         paused = np.flatnonzero((np.diff(at) > MISSED * every) & (np.diff(value) >= 0))
         mine.resumed += [(float(at[it + 1]), float(value[it])) for it in paused]
         if at[0] > earliest[key[:2]] + FEW_SAMPLES * every:
-            at, grown = np.concatenate([[at[0] - every], at]), np.concatenate([[0.0], grown + value[0]])
+            at, growth = np.concatenate([[at[0] - every], at]), np.concatenate([[0.0], growth + value[0]])
         # After a pause of the measurements it has grown at the end of it: most pauses are those of a process.
         pauses = np.flatnonzero(np.diff(at) > MISSED * every)
         at = np.insert(at, pauses + 1, at[pauses + 1] - every)
-        grown = np.insert(grown, pauses + 1, grown[pauses])
-        mine.lines.append(Track(at, grown))
+        growth = np.insert(growth, pauses + 1, growth[pauses])
+        mine.lines.append(Track(at, growth))
     return found
-
-
-def grown_of(value: FloatArray) -> FloatArray:
-    """Growth of a counter since its first sample; where it is lower than before, it has begun anew."""
-    step = np.diff(value)
-    return np.concatenate([[0.0], np.cumsum(np.where(step >= 0, step, value[1:]))])
 
 
 def counters_of(

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.handled_counts import counters_of, grown_of
+from workbench.history.handled_counts import counters_of
 from workbench.history.series import FEW_MOVES, PartitionHistory, Track, stretches, tracks_of
 from workbench.numbers import FEW_SAMPLES, MOST
+from workbench.samples import grown
 from workbench.signals import SIGNALS, Grain
 from workbench.window import Window
 
@@ -71,18 +72,18 @@ def members_of(
         if label["member"] not in named.get(label["group"], {label["member"]}):
             continue
         # A counter that begins anew has grown, too.
-        grown = np.flatnonzero(np.diff(value) != 0) + 1
-        worked = float(at[grown[-1]]) if len(grown) else None
+        changed = np.flatnonzero(np.diff(value) != 0) + 1
+        worked = float(at[changed[-1]]) if len(changed) else None
         mine = found.setdefault((label["cluster"], label["group"], label["topic"]), {})
         known = mine.setdefault(label["member"], MemberStory(worked=worked, first=float(at[0]), last=float(at[-1])))
         if worked is not None:
             known.worked = worked if known.worked is None else max(known.worked, worked)
         known.first, known.last = min(known.first, float(at[0])), max(known.last, float(at[-1]))
-        known.records.setdefault(label["processor"], []).append(Track(at, grown_of(value)))
+        known.records.setdefault(label["processor"], []).append(Track(at, grown(value)))
     for label, line in counters_of(samples, window, groups, "sum"):
         story = found.get((label["cluster"], label["group"], label["topic"]), {}).get(label["member"])
         if story is not None:
-            story.seconds.setdefault(label["processor"], []).append(Track(line.at, grown_of(line.value)))
+            story.seconds.setdefault(label["processor"], []).append(Track(line.at, grown(line.value)))
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.numbers import CHANGE_SECONDS, LESS, PAUSE_SECONDS, SEVERAL
-from workbench.samples import Flag, FloatArray, SeriesTable, position_of
+from workbench.samples import Flag, FloatArray, SeriesTable, position_of, rises
 
 _NOT_FINITE = (position_of(Flag.INF), position_of(Flag.NAN))
 _SCHEME = "persistent://"
@@ -64,10 +64,8 @@ class _Series:
 
     @property
     def rises(self) -> FloatArray:
-        """What a counter has counted up to each sample since the one before; one that went back began anew."""
-        known = self.values[~np.isnan(self.values)]
-        steps = np.diff(known)
-        return np.where(steps < 0, known[1:], steps)
+        """What a counter has counted up to each known value since the one before."""
+        return rises(self.values[~np.isnan(self.values)])
 
     @property
     def risen_at(self) -> set[int]:
