@@ -80,8 +80,10 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
     Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet.
     """
     ledger = ledger_of(source, stream=stream)
-    beside = ledger_of(source).delayed() if latency else []  # of all streams: the burst is another one's
-    delayed = [it for it in beside if stream is None or it.stream == stream]
+    delayed: list[DelayedStream] = []
+    if latency:
+        every = ledger if stream is None else ledger_of(source)  # the burst is another stream's
+        delayed = [it for it in every.delayed() if stream is None or it.stream == stream]
     arrivals, unheard = ledger.arrivals(), ledger.unheard()
     found = ledger.worst(most=limit) if arrivals.keys() - {"ok"} else []  # most often there is nothing to look for
     slow = [row.asDict() for row in ledger.latencies()] if latency else []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import A_TIME, cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, capture_option, cluster_option, config_option, json_option
 from workbench.humanize import clock, duration, listed, plural, printable
 from workbench.screen import say, tell, write_json
 
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 @click.command(name="restarts")
 @cluster_option(unless=("capture",))
-@click.option(
-    "--capture",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="A recorded folder instead of a live cluster.",
-)
+@capture_option
 @click.option("--group", "groups", multiple=True, help="Only this group. May be repeated.")
 @click.option("--since", help=f"Start of the window: {A_TIME}. Default: 15m ago.")
 @click.option("--until", help=f"End of the window: {A_TIME}. Default: now.")

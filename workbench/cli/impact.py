@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, window_options
+from workbench.cli.options import capture_option, cluster_option, config_option, json_option, window_options
 from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
@@ -23,11 +23,7 @@ _SHOWN = 20  # victims of one cause; --json has all of them
 
 @click.command(name="impact")
 @cluster_option(unless=("capture",))
-@click.option(
-    "--capture",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="A recorded folder instead of a live cluster.",
-)
+@capture_option
 @window_options
 @click.option(
     "--observe",

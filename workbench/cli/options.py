@@ -122,6 +122,15 @@ def default_cluster(config: Path | None, *, instead: Sequence[str] = ()) -> str:
     return found.name
 
 
+def capture_option(function: F) -> F:
+    """`--capture` in place of a cluster."""
+    return click.option(
+        "--capture",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="A recorded folder instead of a live cluster.",
+    )(function)
+
+
 def groups_option(function: F) -> F:
     """`--group`, any number of times."""
     return click.option(
