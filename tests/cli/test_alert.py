@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from workbench.cli.triage import command
+from workbench.cli import root
 from workbench.errors import ExitCode
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,7 +34,7 @@ def payload(path: Path, **labels: str) -> Path:
 def test_an_alert_is_answered_with_its_runbook(spark: Any, tmp_path: Path) -> None:
     """On a recorded incident: the verdict, then the runbook of the verdict, with the group in its commands; exit code 3."""
     alert = payload(tmp_path / "alert.json", cluster="prod", consumergroup="payments", topic="orders")
-    ran = CliRunner().invoke(command, ["--alert", str(alert), "--capture", str(INCIDENT)], standalone_mode=False)
+    ran = CliRunner().invoke(root, ["triage", "--alert", str(alert), "--capture", str(INCIDENT)], standalone_mode=False)
     assert ran.exception is None
     assert ran.return_value == ExitCode.FINDINGS
     assert ran.output.index("slow_processor") < ran.output.index("# SlowProcessor")
@@ -49,6 +49,6 @@ def test_an_alert_is_answered_with_its_runbook(spark: Any, tmp_path: Path) -> No
 def test_an_alert_about_somebody_else_is_no_verdict(spark: Any, tmp_path: Path) -> None:
     """A group that the recording does not know: told so, and never "healthy"."""
     alert = payload(tmp_path / "alert.json", cluster="prod", group="somebody-else")
-    ran = CliRunner().invoke(command, ["--alert", str(alert), "--capture", str(INCIDENT)], standalone_mode=False)
+    ran = CliRunner().invoke(root, ["triage", "--alert", str(alert), "--capture", str(INCIDENT)], standalone_mode=False)
     assert getattr(ran.exception, "exit_code", None) == ExitCode.USAGE
     assert "somebody-else" in str(ran.exception)

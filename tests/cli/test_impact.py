@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.triage.brokers import WINDOW, Made, after, at
 from tests.triage.test_neighbours import cluster, hog
-from workbench.cli.impact import command
+from workbench.cli import root
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.spark import session
 
@@ -26,7 +26,7 @@ def run(*words: str | Path) -> tuple[int, str]:
     """Exit code and output; it must not start Spark."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "start_in_background", lambda: pytest.fail("Spark was started"))
-        shown = CliRunner().invoke(command, [str(it) for it in words], standalone_mode=False)
+        shown = CliRunner().invoke(root, ["impact", *map(str, words)], standalone_mode=False)
     assert shown.exception is None, shown.exception
     return int(shown.return_value), shown.output
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.fleet import land_fleet, slot_series
 from tests.reference.valid import valid
 from workbench.api.triages import exit_code
-from workbench.cli.triage import command
+from workbench.cli import root
 from workbench.collect.capture import NO_BASELINE
 from workbench.errors import EvidenceError, ExitCode, UsageError, WorkbenchError
 from workbench.triage.verdict import State, Verdict
@@ -22,7 +22,7 @@ from workbench.triage.verdict import State, Verdict
 
 def refused(*words: str) -> WorkbenchError:
     """The error that a call ends with."""
-    found = CliRunner().invoke(command, list(words)).exception
+    found = CliRunner().invoke(root, ["triage", *words]).exception
     assert isinstance(found, WorkbenchError), found
     return found
 
@@ -49,10 +49,10 @@ def test_a_slot_that_is_incomplete_is_said_and_is_no_all_clear(spark: Any, tmp_p
     """Exit code 4 where all is well in the part that is known; with whole slots it is 0."""
     store = land_fleet(tmp_path / "store", subscriptions=4, slot_seconds=600)
     words = ["--all", "--store", str(tmp_path / "store"), "--json"]
-    assert CliRunner().invoke(command, words, standalone_mode=False).return_value == ExitCode.OK
+    assert CliRunner().invoke(root, ["triage", *words], standalone_mode=False).return_value == ExitCode.OK
     for end in store.landed()[:2]:
         store.land(end, slot_series(4, end, 600, 30), missing=["store 7 is silent"])
-    shown = CliRunner().invoke(command, words, standalone_mode=False)
+    shown = CliRunner().invoke(root, ["triage", *words], standalone_mode=False)
     assert shown.return_value == ExitCode.EVIDENCE
     incomplete = json.loads(shown.stdout)["incomplete"]
     assert len(incomplete) == 2
@@ -66,7 +66,7 @@ def test_a_table_a_report_and_an_exit_code(spark: Any, tmp_path: Path, monkeypat
     land_fleet(tmp_path / "store", subscriptions=120, slot_seconds=600)
     words = ["--all", "--store", str(tmp_path / "store"), "--top", "2"]
     outputs = ["--html", str(tmp_path / "report.html"), "--parquet", str(tmp_path / "all.parquet")]
-    shown = CliRunner().invoke(command, [*words, *outputs], standalone_mode=False)
+    shown = CliRunner().invoke(root, ["triage", *words, *outputs], standalone_mode=False)
     assert shown.exception is None, shown.output
     assert shown.return_value == ExitCode.FINDINGS
     assert "120 groups on topics" in shown.stdout
@@ -77,7 +77,7 @@ def test_a_table_a_report_and_an_exit_code(spark: Any, tmp_path: Path, monkeypat
     report = (tmp_path / "report.html").read_text()
     assert "group-000007" in report
     assert "group-000008" not in report
-    again = CliRunner().invoke(command, [*words, "--json"], standalone_mode=False)
+    again = CliRunner().invoke(root, ["triage", *words, "--json"], standalone_mode=False)
     document = json.loads(again.stdout)
     assert valid("sweep", document)["schema"] == "workbench.sweep/1"
     assert document["reading"]["files_read"] == 0
