@@ -42,6 +42,19 @@ def test_a_restart_is_no_turn() -> None:
     assert (longest_turn({0: moving(together), 1: moving(together)}, -900.0) or 0.0) < 50
 
 
+def test_who_stood_still_while_all_others_went_on_took_no_turn() -> None:
+    """It was stuck, and was helped: nobody waits for it now. Nor does one that stopped long before that."""
+    stuck, always = moving([(-900, -800), (-300, 0)]), moving([(-900, 0)])
+    assert longest_turn({0: stuck, 1: always, 2: always}, -900.0) is None
+    assert longest_turn({0: stuck, 1: always, 2: moving([(-900, -500)])}, -900.0) is None
+
+
+def test_one_that_waits_since_another_goes_on_shows_a_turn() -> None:
+    """Its own stop has no end yet."""
+    told = {0: moving([(-900, -600), (-200, 0)]), 1: moving([(-900, -800), (-600, -200)])}
+    assert longest_turn(told, -900.0) == pytest.approx(410, abs=20)
+
+
 def test_what_has_nothing_to_read_does_not_wait() -> None:
     """A quiet partition is not in line."""
     quiet = dict(TURNS[0])

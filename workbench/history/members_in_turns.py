@@ -1,21 +1,33 @@
 """Partitions that take turns: a member that is behind works through what it has fetched of one partition before it takes the next.
 
 Kafka's clients hand out a whole fetch (up to 1 MiB of one partition) before the next one, so with a backlog each partition stands still
-for as long as the others take. Such a stop is no freeze: it has an end, and others move meanwhile.
+for as long as the others take. Such a stop is no freeze: it has an end, and where it ends, that of another partition begins.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from workbench.history.series import FloatArray, Track
-from workbench.numbers import PART
+from workbench.numbers import FEW_SAMPLES, MISSED, PART
+
+
+class _Stop(NamedTuple):
+    """One with messages that wait; `near` is how exactly its ends are known, in seconds."""
+
+    begin: float
+    end: float
+    near: float
+    partition: int
+    goes_on: bool
 
 
 def longest_turn(lines: Mapping[int, Mapping[str, Track]], since: float) -> float | None:
-    """How long a partition with waiting messages stood still while others moved, and then moved on; the longest time, in seconds.
+    """How long a partition with waiting messages stood still until another one's turn was over; the longest time, in seconds.
 
     Args:
         lines: for each partition its `committed`, and `log_end` or `lag`.
@@ -24,27 +36,38 @@ def longest_turn(lines: Mapping[int, Mapping[str, Track]], since: float) -> floa
     Returns:
         None if no partition did.
     """
-    moves: dict[int, tuple[FloatArray, FloatArray]] = {}
-    for partition, own in lines.items():
-        committed = own.get("committed")
-        if committed is not None and len(committed) > 1:
-            changed = np.flatnonzero(np.diff(committed.value) != 0) + 1
-            moves[partition] = committed.at[changed], committed.value[changed]
-    if len(moves) < 2:
-        return None
-    all_moves = np.sort(np.concatenate([at for at, _ in moves.values()]))
-    longest = 0.0
-    for partition, (at, offset) in moves.items():
-        recent = np.flatnonzero(at[1:] > since)
-        if not len(recent):
-            continue
-        begin, end = at[recent], at[recent + 1]
-        margin = PART * (end - begin)
-        others = np.searchsorted(all_moves, end - margin) > np.searchsorted(all_moves, begin + margin)
-        counted = others & _waited(lines[partition], begin + margin, offset[recent])
-        if counted.any():
-            longest = max(longest, float(np.max((end - begin)[counted])))
-    return longest or None
+    stops = sorted(stop for partition, own in lines.items() for stop in _stops(partition, own))
+    begins = [it.begin for it in stops]
+    apart = max((it.near for it in stops), default=0.0)
+    ended = [it for it in stops if not it.goes_on and it.end > since]
+    for mine in sorted(ended, key=lambda it: it.begin - it.end):
+        around = slice(bisect_left(begins, mine.end - apart), bisect_right(begins, mine.end + apart))
+        if any(_hands_over(mine, other) for other in stops[around]):
+            return mine.end - mine.begin
+    return None
+
+
+def _hands_over(mine: _Stop, other: _Stop) -> bool:
+    """Whether another partition waits from then on: as long, or not yet as long."""
+    long = other.end - other.begin >= PART * (mine.end - mine.begin)
+    return other.partition != mine.partition and long and abs(other.begin - mine.end) <= max(mine.near, other.near)
+
+
+def _stops(partition: int, own: Mapping[str, Track]) -> list[_Stop]:
+    committed = own.get("committed")
+    if committed is None or len(committed) < 2:
+        return []
+    changed = np.flatnonzero(np.diff(committed.value) != 0) + 1
+    if len(changed) < FEW_SAMPLES:
+        return []
+    begin = committed.at[changed]
+    end = np.append(begin[1:], committed.at[-1])
+    near = MISSED * float(np.median(np.diff(begin)))
+    stood = end - begin > near
+    stood &= _waited(own, begin + PART * (end - begin), committed.value[changed])
+    return [
+        _Stop(float(begin[it]), float(end[it]), near, partition, it == len(begin) - 1) for it in np.flatnonzero(stood)
+    ]
 
 
 def _waited(own: Mapping[str, Track], at: FloatArray, committed: FloatArray) -> np.ndarray:
