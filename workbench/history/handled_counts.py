@@ -21,19 +21,25 @@ from workbench.window import Window
 _COUNTED = "process_time"
 
 
+@dataclass(frozen=True, slots=True)
+class CounterLine(Track):
+    """A counter's growth since it was first measured; `before` is what it had counted by then, nobody knows when."""
+
+    before: float = 0.0
+
+
 @dataclass(slots=True)
 class Handled:
-    """Counters of one subscription, each as its growth since the data began; times in seconds before the window's end.
+    """Counters of one subscription; times in seconds before the window's end.
 
     Attributes:
         every: seconds between two samples, of the rarest counter.
-        resumed: when a counter was measured again after a pause, and its value before: if it is of a new process, which has counted
-            more than the old one since, it has grown by so much more.
+        unseen: spans in which something may have been counted that no sample shows: a process ended, or nothing was measured.
     """
 
-    lines: list[Track] = field(default_factory=list)
+    lines: list[CounterLine] = field(default_factory=list)
     every: float = 0.0
-    resumed: list[tuple[float, float]] = field(default_factory=list)
+    unseen: list[tuple[float, float]] = field(default_factory=list)
 
     def between(self, begin: float, until: float) -> float:
         """Records that were handled between two times."""
@@ -74,15 +80,19 @@ def handled_by(
         every = float(np.median(np.diff(at)))
         mine.every = max(mine.every, every)
         growth = grown(value)
-        paused = np.flatnonzero((np.diff(at) > MISSED * every) & (np.diff(value) >= 0))
-        mine.resumed += [(float(at[it + 1]), float(value[it])) for it in paused]
+        paused, anew = np.diff(at) > MISSED * every, np.diff(value) < 0
+        # A new process shows all that it has counted; what the old one counted last, no sample shows.
+        until = np.where(anew, np.minimum(at[1:], at[:-1] + MISSED * every), at[1:])
+        mine.unseen += [(float(at[it]), float(until[it])) for it in np.flatnonzero(paused | anew)]
+        before = float(value[0])
         if at[0] > earliest[key[:2]] + FEW_SAMPLES * every:
             at, growth = np.concatenate([[at[0] - every], at]), np.concatenate([[0.0], growth + value[0]])
+            before = 0.0
         # After a pause of the measurements it has grown at the end of it: most pauses are those of a process.
         pauses = np.flatnonzero(np.diff(at) > MISSED * every)
         at = np.insert(at, pauses + 1, at[pauses + 1] - every)
         growth = np.insert(growth, pauses + 1, growth[pauses])
-        mine.lines.append(Track(at, growth))
+        mine.lines.append(CounterLine(at, growth, before))
     return found
 
 

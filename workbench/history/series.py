@@ -113,6 +113,7 @@ class PartitionHistory:
         skip_outran: whether it then read on, slower, and was still behind: it cannot read at the pace of that step.
         skip_waited: how long the first of them had waited, at most.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
+        skip_uncounted: whether they seem not to have handled most, and may have: their counters are measured apart from the commits.
         skip_new: whether they are the first of a new partition, before its first commit.
         back, back_ago: messages by which the commit went back, and when; `back_by_member` if the group had members all the while:
             Kafka resets no offsets then.
@@ -156,6 +157,7 @@ class PartitionHistory:
     skip_waited: float | None = None
     skip_outran: bool = False
     skip_read: float | None = None
+    skip_uncounted: bool = False
     skip_new: bool = False
     back: float | None = None
     back_ago: float | None = None

@@ -19,7 +19,7 @@ from workbench.history.series import (
     Track,
     pace_of,
 )
-from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MISSED, MOST, NOISE, PART, SLACK
+from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK
 
 
 def skip(
@@ -149,14 +149,19 @@ def explained(
             until = max(_when(steps[it], lines[it]["committed"]) for it in together)
             most = _read_at_most(begin, until, counted, handled, each, total, moved) if each >= MOST else None
             read = most if most is not None and most < PART else None
+            story.skip_uncounted = each >= MOST and read is None
         story.skip_read = read
+
+
+def _place(story: PartitionHistory, committed: Track) -> int:
+    """Place of the sample with the step; 0: a first commit, before which there is none."""
+    return 0 if story.skip_new else int(np.searchsorted(committed.at, _when(story, committed) - 1e-6))
 
 
 def _before(story: PartitionHistory, committed: Track, spacing: float) -> float:
     """When the commit that made a step was last seen before it."""
-    after = _when(story, committed)
-    jump = int(np.searchsorted(committed.at, after - 1e-6))
-    return float(committed.at[jump - 1]) if jump and not story.skip_new else after - spacing
+    jump = _place(story, committed)
+    return float(committed.at[jump - 1]) if jump else _when(story, committed) - spacing
 
 
 def _read_at_most(
@@ -169,8 +174,8 @@ def _read_at_most(
     """
     first = begin - max(until - begin, handled.every, COMMIT_SECONDS)
     last = until + (1 - NOISE) * handled.every  # a counter may be told a period late
-    if any(first - handled.every <= at <= last + MISSED * handled.every for at, _ in handled.resumed):
-        return None  # what a process counted before it ended was not measured
+    if any(begun <= last and ended >= first for begun, ended in handled.unseen):
+        return None
     most = 0.0
     for line in handled.lines:
         if line.at[-1] < first - handled.every:
@@ -178,7 +183,12 @@ def _read_at_most(
         end = int(np.searchsorted(line.at, last))
         if end == len(line):
             return None
-        most += float(line.value[end] - line.value[max(0, int(np.searchsorted(line.at, first, side="right")) - 1)])
+        start = int(np.searchsorted(line.at, first, side="right"))
+        # A process that was first measured meanwhile may have counted all that it shows since then.
+        most += float(line.value[end] - line.value[start - 1]) if start else float(line.value[end]) + line.before
+    # Of all the data, with the step: were it skipped, fewer would be counted for each record that was passed, and more be read.
+    every = _moved(counted, handled.first, handled.last)
+    each = min(each, handled.between(handled.first, handled.last) / every) if every else each
     least = passed - moved
     for line in counted:
         inside = np.maximum.accumulate(line.value)[(line.at >= begin - 1e-6) & (line.at <= until + 1e-6)]
@@ -218,10 +228,9 @@ def _read(
     """
     # What is handled is committed some seconds later, and an exporter sees that later still.
     spacing = max(story.interval or 0.0, handled.every, COMMIT_SECONDS)
-    jump = int(np.searchsorted(own.at, after - 1e-6))
-    before = _before(story, own, spacing)
+    jump, before = _place(story, own), _before(story, own, spacing)
     stood = before
-    if jump > 1 and not story.skip_new:
+    if jump > 1:
         moves = np.flatnonzero(np.diff(own.value[:jump]) != 0) + 1
         stood = float(own.at[moves[-1]]) if len(moves) else float(own.at[0])
     until = max(after, min(after + spacing, handled.last))
