@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from workbench.features.measured import MeasuredSubscription, PartitionFeatures
-from workbench.numbers import APART, BUSY, IDLE, LESS, MORE, MOST, NEAR_QUOTA, NEVER_EMPTY, PART, STALE, SURELY
+from workbench.numbers import APART, BUSY, IDLE, LESS, MORE, MOST, NEAR_QUOTA, NEVER_EMPTY, NOISE, PART, STALE, SURELY
 from workbench.schedule import Schedule
 from workbench.thresholds import Thresholds
 from workbench.triage.facts import fact
@@ -112,6 +112,11 @@ class WorkFacts(MeasuredSubscription):
         """Messages/s that all members read together."""
         return sum(p.committed_per_second or 0.0 for p in self.partitions)
 
+    @cached_property
+    def arriving_per_read(self) -> Number:
+        """How many times what it reads arrives."""
+        return ratio(self.arrival_per_second, self.read_per_second)
+
     @fact
     def has_queues(self) -> bool:
         """Whether the consumer shows queues of its own."""
@@ -188,15 +193,19 @@ class WorkFacts(MeasuredSubscription):
             # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
             never = sum(1 for it in self.members if it.live and at_most(it.poll_idle, IDLE))
             return None if at_most(times(busy, self.live_members), PART * never) else True
-        # A thread for each partition takes what was read out of the client: its empty queue says nothing.
-        if all_of(at_least(busy, BUSY), at_least(busy, times(MORE, before))):
-            return True
+        # A thread for each partition takes what was read out of the client: its empty queue says nothing, unless what fills it is known
+        # to be short.
         few = self.limits.fetch_queue_messages
         waits = below(self.fetch_queue_mean, few)
+        if all_of(at_least(busy, BUSY), at_least(busy, times(MORE, before))):
+            return None if waits and self.held_from_outside else True
         if at_least(idle, MOST) or waits or less:
             return False
-        if all_of(at_least(busy, times(MORE, before)), at_least(busy, PART)) or at_least(busy, BUSY):
+        if all_of(at_least(busy, times(MORE, before)), at_least(busy, PART)):
             return True
+        if at_least(busy, BUSY):
+            # It has been busier: its threads could do more than they do.
+            return None if below(busy, times(1 - NOISE, before)) else True
         return False if at_most(busy, PART) else None
 
     @fact
@@ -210,6 +219,11 @@ class WorkFacts(MeasuredSubscription):
         """Round trips long enough to explain a lag, whatever else is not known."""
         far = at_least(self.rtt_seconds, times(SURELY, self.rtt_baseline_seconds))
         return all_of(at_least(self.rtt_seconds, self.limits.rtt_seconds), far) is True
+
+    @fact
+    def held_from_outside(self) -> bool:
+        """Whether it is measured that little can reach it: by a throttle, or by long round trips."""
+        return above(self.throttle_seconds, self.limits.throttle_seconds) is True or self.surely_slow_network
 
     @fact
     def works_on(self) -> bool:
