@@ -43,7 +43,8 @@ def pipeline(*, burst: int, victim_ms: int, victims: int = 500, layer: str = "ga
 def judged(spark: Any, rows: list[AuditRow]) -> list[tuple[str, str, str, bool | None]]:
     """Victim, burst, layer, whether delayed."""
     frame = frame_of_rows(spark, rows)
-    times = times_beside_bursts(frame, bursts(frame)).collect()
+    found = {it.window_ms: it.burst for it in bursts(frame).collect()}
+    times = times_beside_bursts(frame, found).collect() if found else []
     return [(it.stream, it.burst, it.layer, it.is_delayed) for it in delayed([it.asDict() for it in times], LAYERS)]
 
 
