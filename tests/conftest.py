@@ -37,7 +37,7 @@ _WRITTEN = ("apt", "cluster", "jvm", "lab", "secured", "slow")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Whether the expression of markers can select nothing in a folder or file: it is not even imported, as each part would import all."""
+    """Whether the expression of markers can select nothing in a folder or file: it is not imported, as each part would import all."""
     expression = config.option.markexpr
     if re.search(r"\bor\b|[()]", expression):
         return None

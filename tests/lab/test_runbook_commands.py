@@ -133,7 +133,7 @@ def test_every_command_runs(
     programs.mkdir()
     java = f'"{find_java().program}" -XX:TieredStopAtLevel=1 -cp "{TOOLS.classpath}:{BROKER.classpath}" -Dlog4j2.level=ERROR'
     scripts = {name: f'exec {java} {main} "$@"' for name, main in _KAFKA.items()}
-    scripts["workbench"] = "printf '%s\\0' \"$@\" >\"$ARGUMENTS\""
+    scripts["workbench"] = 'printf \'%s\\0\' "$@" >"$ARGUMENTS"'
     for name, script in scripts.items():
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")
         (programs / name).chmod(0o755)

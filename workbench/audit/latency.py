@@ -35,7 +35,9 @@ def latencies(rows: DataFrame, *also: str) -> DataFrame:
     # One pass for both: the plan of `whole` is large.
     both = ", ".join(f"'{since}', {since}_ms" for since in SINCES)
     each = whole.selectExpr(*names[:-1], f"stack({len(SINCES)}, {both}) AS (since, counts)")
-    found = each.selectExpr(*names, "posexplode(counts) AS (bucket, count)").groupBy(*names, "bucket").agg({"count": "sum"})
+    found = (
+        each.selectExpr(*names, "posexplode(counts) AS (bucket, count)").groupBy(*names, "bucket").agg({"count": "sum"})
+    )
     counted = found.withColumnRenamed("sum(count)", "count")
     order = f"PARTITION BY {', '.join(names)}"
     ranked = counted.selectExpr(
