@@ -42,7 +42,6 @@ COMMANDS = {
     'kafka-transactions --bootstrap-server "$BOOTSTRAP" find-hanging --topic "$TOPIC"': (0,),
     "workbench report list --output reports": (0,),
     'workbench impact --cluster "$CLUSTER" --since 30m': _JUDGED,
-    'workbench triage --cluster "$CLUSTER" --all': _JUDGED,
     'workbench snapshot --cluster "$CLUSTER" --limit 20': (0,),
     'workbench snapshot --cluster "$CLUSTER" --limit 20 --sort time_lag': (0,),
     'workbench events list --cluster "$CLUSTER" --since 1h': (0,),
@@ -62,6 +61,7 @@ COMMANDS = {
     'workbench replay apply plan.json --cluster "$CLUSTER" --dry-run': (0,),
     'workbench audit gate "$AUDIT" --stream "$STREAM" --since "$SINCE" --until "$UNTIL"': (3,),
     'workbench audit publish "$AUDIT" --output audits': (4,),  # nobody has told anything of the last hours
+    'workbench triage --cluster "$CLUSTER" --all': _JUDGED,  # last, as it sets Spark up for much data
 }
 _KAFKA = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
