@@ -32,17 +32,23 @@ _PARTS = {
 }
 
 
+# Markers that stand in the files themselves, as `pytest.mark.NAME`.
+_WRITTEN = ("apt", "cluster", "jvm", "lab", "secured", "slow")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Whether the expression of markers can select nothing in a folder: it is not even imported, as each part would import all."""
-    expression, folder = config.option.markexpr, collection_path.name
-    if (
-        collection_path.parent != Path(__file__).parent
-        or not collection_path.is_dir()
-        or re.search(r"\bor\b|[()]", expression)
-    ):
+    """Whether the expression of markers can select nothing in a folder or file: it is not imported, as each part would import all."""
+    expression = config.option.markexpr
+    if re.search(r"\bor\b|[()]", expression):
         return None
-    asked = [(_PARTS[word], not negated) for negated, word in re.findall(r"(not )?(\w+)", expression) if word in _PARTS]
-    return any((folder in folders) != wanted for folders, wanted in asked) or None
+    asked = [(word, not negated) for negated, word in re.findall(r"(not )?(\w+)", expression)]
+    if collection_path.parent == Path(__file__).parent and collection_path.is_dir():
+        return any((collection_path.name in _PARTS[word]) != wanted for word, wanted in asked if word in _PARTS) or None
+    needed = [f"mark.{word}" for word, wanted in asked if wanted and word in _WRITTEN]
+    if not needed or not collection_path.match("test_*.py"):
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return any(word not in text for word in needed) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -43,7 +43,8 @@ def pipeline(*, burst: int, victim_ms: int, victims: int = 500, layer: str = "ga
 def judged(spark: Any, rows: list[AuditRow]) -> list[tuple[str, str, str, bool | None]]:
     """Victim, burst, layer, whether delayed."""
     frame = frame_of_rows(spark, rows)
-    times = times_beside_bursts(frame, bursts(frame)).collect()
+    found = {it.window_ms: it.burst for it in bursts(frame).collect()}
+    times = times_beside_bursts(frame, found).collect() if found else []
     return [(it.stream, it.burst, it.layer, it.is_delayed) for it in delayed([it.asDict() for it in times], LAYERS)]
 
 
@@ -94,3 +95,5 @@ def test_the_command_says_it_beside_the_latencies(tmp_path: Path) -> None:
 
     told = valid("audit-windows", json.loads(run_here(*words, "--json", cwd=tmp_path).stdout))
     assert [(it["stream"], it["is_delayed"], it["at_least_ms"]) for it in told["delayed"]] == [("quiet", True, 2_000)]
+    created = [it for it in told["latencies"] if it["since"] == "created"]
+    assert {(it["stream"], it["layer"]) for it in created} == {("quiet", it) for it in LAYERS}

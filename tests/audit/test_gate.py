@@ -142,7 +142,7 @@ def test_the_commands_in_front_of_a_job(tmp_path: Path, lost: int, code: int, wo
         return
     told = run_here("audit", "gate", "--rows", "rows.jsonl", *LAYERS, *ALL, "--grade", "S0", "--json", cwd=tmp_path)
     assert valid("audit-gate", json.loads(told.stdout))["lost"] == lost
-    shown = run_here("audit", "show", "--rows", "rows.jsonl", *LAYERS, "--latency", "--json", cwd=tmp_path)
+    shown = run_here("audit", "show", "--rows", "rows.jsonl", *LAYERS, "--json", cwd=tmp_path)
     ran = run_here("audit", "run", "--rows", "rows.jsonl", *LAYERS, "--output", "ledger", "--json", cwd=tmp_path)
     assert sum(valid("audit-run", json.loads(ran.stdout))["windows"].values()) > 0
     windows = valid("audit-windows", json.loads(shown.stdout))["windows"]

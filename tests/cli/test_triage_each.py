@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import check, run, run_here
+from tests.cli.running import check, run_here
 from tests.pulsar.pages import FakeAdmin, subscription, topic
 from tests.servers import Script, scripted
 from workbench.cli.triage_each import triage_each
@@ -68,14 +68,14 @@ def test_one_table_is_of_one_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.jvm
-def test_a_kafka_and_a_pulsar_beside_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kafka_and_a_pulsar_beside_each_other(spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document each; with the Pulsar down, the Kafka's is there, and the Pulsar is named."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     admin = FakeAdmin({"public/default/orders": topic(dead=subscription())})
     with scripted(Script(answer=admin)) as pulsar, scripted(Script(answer=prometheus)) as kafka:
         settings = tmp_path / "workbench.toml"
         settings.write_text(EVENTS.format(url=pulsar.url) + SHOP.format(url=kafka.url))
-        done = run("triage", "--all", "--json", cwd=tmp_path)
+        done = run_here("triage", "--all", "--json", cwd=tmp_path)
         first, at = json.JSONDecoder().raw_decode(done.stdout)
         second = json.loads(done.stdout[at:])
         assert done.returncode == 3, done.stderr
@@ -83,7 +83,7 @@ def test_a_kafka_and_a_pulsar_beside_each_other(tmp_path: Path, monkeypatch: pyt
         assert (first["source"]["cluster"], second["source"]["cluster"]) == ("events", "shop")
         assert [it["group"] for it in second["unwell"]] == ["payments"]
         settings.write_text(EVENTS.format(url="http://127.0.0.1:1") + SHOP.format(url=kafka.url))
-        done = run("triage", "--all", "--json", cwd=tmp_path)
+        done = run_here("triage", "--all", "--json", cwd=tmp_path)
     assert done.returncode == 4
     assert "Error: The admin of the Pulsar 'events' does not tell tenants" in done.stderr
     assert [it["group"] for it in json.loads(done.stdout)["unwell"]] == ["payments"]

@@ -12,8 +12,9 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.cli.running import run_here
 from tests.lab.conftest import commit
-from tests.lab.replaying import fill, footprint, fresh, kept, now_ms, plan_for, replay, topic_with
+from tests.lab.replaying import fill, footprint, fresh, kept, now_ms, plan_for, topic_with
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.kafka.records import KafkaRecords
 from workbench.lab.kafka import create_topic
@@ -174,7 +175,8 @@ def test_counts_of_what_would_be_replayed(
     plan = plan_for(lab, topic, old, fresh("new"), "1h ago")
     path = kept(tmp_path, plan)
     by = [word for kind in ("type", "partition", "minute", "key") for word in ("--by", kind)]
-    shown = replay("inspect", str(path), *by, "--json", settings=settings_file)
+    words = ("replay", "inspect", str(path), *by, "--json", "--config", str(settings_file))
+    shown = run_here(*words, cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     document = json.loads(shown.stdout)
     types = {row["name"]: row["records"] for row in document["type"]}

@@ -94,7 +94,15 @@ def _alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    # A hang-up takes the way of SIGTERM (test_process), and Ctrl-C does without a handler of ours.
+    "how",
+    [
+        signal.SIGTERM,
+        signal.SIGKILL,
+        *(pytest.param(it, marks=pytest.mark.slow) for it in (signal.SIGINT, signal.SIGHUP)),
+    ],
+)
 def test_a_run_that_is_ended_leaves_nothing(state: Path, how: signal.Signals) -> None:
     """Ctrl-C, a kill, a closed terminal and `kill -9` in the middle of a scenario."""
     run = subprocess.Popen(

@@ -195,8 +195,10 @@ def test_without_any_java_on_the_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spoilt",
     [
-        {"options": [], "expressions": ["a + 1", "(", "b"]},
-        {"options": ["-XX:NoSuchOption"], "expressions": []},
+        {"options": ["-XX:NoSuchOption"], "expressions": ["a + 1", "(", "b"]},
+        pytest.param(
+            {"options": [], "expressions": ["a + 1", "(", "b"]}, marks=pytest.mark.slow
+        ),  # the JVM ends as well
         # What is not read at all: test_what_cannot_be_read_is_not_known.
         pytest.param({"options": []}, marks=pytest.mark.slow),
         pytest.param("[", marks=pytest.mark.slow),

@@ -87,13 +87,8 @@ class AuditLedger:
         """Streams whose records took longer while another one had a burst, and those of which it cannot be told."""
         from workbench.audit.fairness import bursts, delayed, times_beside_bursts
 
-        found = bursts(self.source).cache()
-        try:
-            if not self._collected(found.limit(1)):
-                return []
-            rows = self._collected(times_beside_bursts(self.source, found))
-        finally:
-            found.unpersist()
+        found = {row["window_ms"]: row["burst"] for row in self._collected(bursts(self.source))}
+        rows = self._collected(times_beside_bursts(self.source, found)) if found else []
         return delayed([row.asDict() for row in rows], self.settings.layers)
 
     def gate(self, stream: str, *, since_ms: int, until_ms: int, grade: str | None = None) -> Gate:

@@ -67,18 +67,18 @@ def bursts(rows: DataFrame) -> DataFrame:
     return most.selectExpr("window_ms", "it.stream AS burst", "it.records AS records", "it.usual AS usual")
 
 
-def times_beside_bursts(rows: DataFrame, found: DataFrame) -> DataFrame:
+def times_beside_bursts(rows: DataFrame, found: Mapping[int, str]) -> DataFrame:
     """Times from creation, of each stream beside each other one's bursts (`burst`), and without any (`burst` NULL).
 
     A row tells of a burst if one of its windows has it; the stream's own bursts are left out.
 
     Args:
         rows: in `frames.DDL`.
-        found: as `bursts`; it has few rows.
+        found: window_ms to burst, of `bursts`. Collected, because their plan would be optimised again at each place that uses them.
     """
     from pyspark.sql import functions as f
 
-    all_bursts = found.agg(*columns("map_from_entries(collect_list(struct(window_ms, burst))) AS all_bursts"))
+    all_bursts = rows.sparkSession.createDataFrame([(dict(found),)], "all_bursts map<bigint, string>")
     beside = rows.crossJoin(f.broadcast(all_bursts)).selectExpr(
         *rows.columns, "array_compact(array_distinct(transform(windows, it -> all_bursts[it.start_ms]))) AS beside"
     )
