@@ -34,12 +34,13 @@ class Handled:
 
     Attributes:
         every: seconds between two samples, of the rarest counter.
-        unseen: spans in which something may have been counted that no sample shows: a process ended, or nothing was measured.
+        unseen: what no sample shows, at most, and between which two samples: a process that ended had counted more by then, and one
+            that comes back after a pause, above its old count, may have begun anew.
     """
 
     lines: list[CounterLine] = field(default_factory=list)
     every: float = 0.0
-    unseen: list[tuple[float, float]] = field(default_factory=list)
+    unseen: list[tuple[float, float, float]] = field(default_factory=list)
 
     def between(self, begin: float, until: float) -> float:
         """Records that were handled between two times."""
@@ -80,10 +81,11 @@ def handled_by(
         every = float(np.median(np.diff(at)))
         mine.every = max(mine.every, every)
         growth = grown(value)
-        paused, anew = np.diff(at) > MISSED * every, np.diff(value) < 0
-        # A new process shows all that it has counted; what the old one counted last, no sample shows.
-        until = np.where(anew, np.minimum(at[1:], at[:-1] + MISSED * every), at[1:])
-        mine.unseen += [(float(at[it]), float(until[it])) for it in np.flatnonzero(paused | anew)]
+        took = np.diff(at)
+        anew = np.diff(value) < 0
+        lost = np.where(anew, every * float(np.max(np.diff(growth) / took)), value[:-1])
+        changed = np.flatnonzero(anew | (took > MISSED * every))
+        mine.unseen += [(float(at[it]), float(at[it + 1]), float(lost[it])) for it in changed]
         before = float(value[0])
         if at[0] > earliest[key[:2]] + FEW_SAMPLES * every:
             at, growth = np.concatenate([[at[0] - every], at]), np.concatenate([[0.0], growth + value[0]])

@@ -174,9 +174,7 @@ def _read_at_most(
     """
     first = begin - max(until - begin, handled.every, COMMIT_SECONDS)
     last = until + (1 - NOISE) * handled.every  # a counter may be told a period late
-    if any(begun <= last and ended >= first for begun, ended in handled.unseen):
-        return None
-    most = 0.0
+    most = sum(count for begun, ended, count in handled.unseen if begun <= last and ended >= first)
     for line in handled.lines:
         if line.at[-1] < first - handled.every:
             continue
@@ -190,8 +188,8 @@ def _read_at_most(
     every = _moved(counted, handled.first, handled.last)
     each = min(each, handled.between(handled.first, handled.last) / every) if every else each
     least = passed - moved
-    for line in counted:
-        inside = np.maximum.accumulate(line.value)[(line.at >= begin - 1e-6) & (line.at <= until + 1e-6)]
+    for it in counted:
+        inside = np.maximum.accumulate(it.value)[(it.at >= begin - 1e-6) & (it.at <= until + 1e-6)]
         least += float(np.ptp(inside)) if len(inside) else 0.0
     return max(0.0, 1 - (least - (1 + NOISE) * most / each) / passed)
 
