@@ -215,7 +215,9 @@ class PrometheusSource:
         for name in sorted(names):
             selector = to_promql((one_of("__name__", [name]), *matchers_of(self.match)))
             by = f"by ({each}) " if each is not None else ""
-            query = f"topk {by}({most}, {selector})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
+            # A subquery, so that its answer is a matrix like those of all other queries; of one instant, because a longer one is
+            # evaluated at whole minutes only, and a Prometheus may be younger than the last of them.
+            query = f"topk {by}({most}, last_over_time({selector}[5m]))[1s:1s]"
             matrix = self._ask(query, lambda query=query: self._client.custom_query(query, params=params))
             if len(matrix):
                 found[name] = [labels for labels, _, _ in matrix.series()][: most if each is None else None]
