@@ -14,6 +14,15 @@ from workbench.signals import SIGNALS, Kind
 Examples = Mapping[str, Mapping[str, str]]
 # A series without them cannot be placed; other labels only make it finer.
 _NEEDED = ("group", "topic", "partition", "member")
+# What no exporter tells, and a cluster with `bootstrap` does.
+_ASKED_OF_KAFKA = (
+    "assigned",
+    "leader",
+    "local_start_offset",
+    "missing_replicas",
+    "read_quota",
+    "reassigning_partitions",
+)
 
 
 class RuleState(StrEnum):
@@ -165,7 +174,7 @@ def what_to_add(signal: str, profiles: Sequence[Profile], *, fitting: Sequence[P
     ]
     if not givers and signal == "last_stable_offset":
         return "no known exporter has it: Workbench asks Kafka itself, for partitions that stand still (setting: bootstrap)"
-    if not givers and signal in ("read_quota", "assigned", "leader", "missing_replicas", "local_start_offset"):
+    if not givers and signal in _ASKED_OF_KAFKA:
         return "no known exporter has it: Workbench asks Kafka itself (setting: bootstrap)"
     if not givers and signal == "restoring":
         return "the restoring clients of Kafka Streams tell it, in the profiles of Java clients"
