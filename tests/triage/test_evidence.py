@@ -7,6 +7,7 @@ import pytest
 from tests.triage.made import subscription
 from workbench.triage.build import build_finding
 from workbench.triage.cause import Measure
+from workbench.triage.finding import TimeLag
 from workbench.triage.order import TREE
 from workbench.triage.verdict import Answer, Verdict
 
@@ -42,3 +43,26 @@ def test_a_multiple_becomes_a_limit_in_the_unit_of_the_value() -> None:
         [step] = [step for step in found.path if step.node == "one_slow"]
         first = step.evidence[0]
         assert (first.value, first.unit, first.threshold, first.rule) == (0.231, "s", limit, "3 × its baseline")
+
+
+@pytest.mark.parametrize(
+    ("lag", "words", "how"),
+    [
+        (TimeLag(seconds=90.0, method="exact_record", low=90.0, high=90.4), "1 min 30 s", "exact record"),
+        (
+            TimeLag(seconds=90.0, method="interpolated", low=80.0, high=95.0),
+            "1 min 30 s",
+            "interpolated, 1 min 20 s … 1 min 35 s",
+        ),
+        (TimeLag(seconds=180.0, method="extrapolated_capped", low=180.0), "over 3 min", "older than the data read"),
+        (
+            TimeLag(seconds=780.0, method="extrapolated_capped", low=180.0),
+            "about 13 min",
+            "older than the data read: over 3 min",
+        ),
+        (TimeLag(seconds=None, method="unknown"), "unknown", "unknown"),
+    ],
+)
+def test_only_what_is_proven_of_an_age_is_said_to_be_exceeded(lag: TimeLag, words: str, how: str) -> None:
+    """Beyond the data an age is a guess by the traffic since, which may be too large: what is proven stands beside it."""
+    assert (lag.words, lag.how) == (words, how)

@@ -126,7 +126,7 @@ def _title(finding: Finding) -> Hanging:
     line.append(f" {finding.verdict}", style=STATE_STYLE[finding.state])
     lag = finding.time_lag
     if lag.seconds is not None:
-        facts.append(Text(f"{lag.words} behind ({_method(finding)})"))
+        facts.append(Text(f"{lag.words} behind ({lag.how})"))
     if finding.lag_entries is not None or finding.kind in PULSAR:
         facts.append(Text(counted(finding.lag_entries, "entry", "entries")))
     else:
@@ -138,14 +138,6 @@ def _title(finding: Finding) -> Hanging:
     if finding.eta_loss_seconds is not None:
         facts.append(Text(f"retention loss in {duration(finding.eta_loss_seconds)}", style="bold red"))
     return Hanging(line, facts, indent=3)
-
-
-def _method(finding: Finding) -> str:
-    lag = finding.time_lag
-    words = lag.method.replace("_", " ")
-    if lag.low is None or lag.high is None or lag.high - lag.low < 1.0:
-        return words
-    return f"{words}, {duration(lag.low)} … {duration(lag.high)}"
 
 
 def _sentence(finding: Finding) -> Table:

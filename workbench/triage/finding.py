@@ -94,9 +94,31 @@ class TimeLag:
 
     @property
     def words(self) -> str:
-        """The age; "over" where the data do not reach back to the message that waits."""
+        """The age; where the data do not reach back to the message that waits, "over" their length, or "about" by the traffic since."""
         text = duration(self.seconds)
-        return f"over {text}" if self.method == "extrapolated_capped" else text
+        if self.method != "extrapolated_capped":
+            return text
+        return f"about {text}" if self._is_wide else f"over {text}"
+
+    @property
+    def how(self) -> str:
+        """What the age is taken from, and how far it may be off."""
+        if self.method == "extrapolated_capped":
+            return (
+                f"older than the data read: over {duration(self.low)}" if self._is_wide else "older than the data read"
+            )
+        words = self.method.replace("_", " ")
+        return (
+            f"{words}, {duration(self.low)} … {duration(self.high)}"
+            if self._is_wide and self.high is not None
+            else words
+        )
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether its bounds are a second apart or more, or what is known of it is less than what is said."""
+        until = self.seconds if self.method == "extrapolated_capped" else self.high
+        return self.low is not None and until is not None and until - self.low >= 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
