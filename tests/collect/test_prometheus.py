@@ -25,6 +25,7 @@ from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 END = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+LATE = "confluent_kafka_server_consumer_lag_offsets"  # five minutes and more, with times of its own
 WINDOW = Window.ending(END, length=timedelta(minutes=5), baseline=timedelta(minutes=5))
 
 
@@ -247,8 +248,9 @@ def test_a_closed_port_and_a_password_in_the_url() -> None:
 
 @pytest.mark.lab
 def test_a_prometheus_is_understood_in_its_first_seconds(tmp_path: Path) -> None:
-    """Before the minute is full: series are recent when they have a sample, wherever the clock stands."""
-    page = PAGES["kafka_exporter"].lstrip().encode()
+    """Before the minute is full: series are recent when they have a sample, wherever the clock stands, or come minutes late."""
+    late = f'{LATE}{{consumer_group_id="pay",topic="orders",partition="3"}} 120 {(time.time() - 400) * 1000:.0f}\n'
+    page = (PAGES["kafka_exporter"].lstrip() + late).encode()
     with scripted(Script(body=page, headers={"Content-Type": "text/plain; version=0.0.4"})) as exporter:
         if (second := time.time() % 60) > 35:
             time.sleep(60 - second)  # so that no full minute comes between
@@ -264,6 +266,7 @@ def test_a_prometheus_is_understood_in_its_first_seconds(tmp_path: Path) -> None
             assert set(asked.examples()) >= {"kafka_consumergroup_lag", "kafka_topic_partition_current_offset"}
             lag = "kafka_consumergroup_lag"
             assert len(asked.recent([lag])[lag]) == 1
+            assert asked.recent([LATE])[LATE][0]["consumer_group_id"] == "pay"
             assert sorted(it["partition"] for it in asked.recent([lag], each="partition")[lag]) == ["3", "4"]
         finally:
             prometheus.stop()

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from workbench.humanize import listed
+from workbench.humanize import duration, listed
 from workbench.profiles import MappingRule, Profile, Quality, why_absent
 from workbench.signals import SIGNALS, Kind
 
+# What was sampled so lately is there: a managed cloud hands its values out five minutes late, one a minute.
+RECENT_SECONDS = 600.0
 # Labels of one recent series for each exported series name.
 Examples = Mapping[str, Mapping[str, str]]
 # A series without them cannot be placed; other labels only make it finer.
@@ -107,7 +109,7 @@ def _check(profile: Profile, signal: str, rule: MappingRule, examples: Examples,
                 f"{native} is a native histogram: also scrape the classic one (always_scrape_classic_histograms)",
             )
         elif stale := next((name for name in exported if name in names), None):
-            state, detail = RuleState.STALE, f"{stale} has no sample in the last 5 minutes"
+            state, detail = RuleState.STALE, f"{stale} has no sample in the last {duration(RECENT_SECONDS)}"
         else:
             near = _near(rule.metric, {*names, *examples})
             state, detail = RuleState.NO_METRIC, f"no metric {rule.metric}" + (f"; there is {near}" if near else "")
