@@ -411,6 +411,16 @@ def test_other_labels_that_cannot_be_read_are_left_out_and_counted() -> None:
     assert "'<script>'" in left_out.words()[0]
 
 
+def test_the_start_of_a_process_is_no_sign_of_a_broker() -> None:
+    """A consumer's agent tells its own under the name that those of brokers have."""
+    there = examples("kafka_exporter", "jmx_exporter_plain") | {
+        "process_start_time_seconds": {"instance": "a:9404", "pod": "pay-0"}
+    }
+    fits = fitting([load_profile(name) for name in profile_names()], there)
+    assert not [it.profile.name for it in fits if "broker" in it.profile.name or it.profile.name == "spring_listener"]
+    assert [it.profile.name for it in recommended(fits)] == ["kafka_exporter", "jmx_exporter_plain"]
+
+
 @pytest.mark.parametrize(
     ("pages", "of_brokers", "of_dispatchers"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.triage.made import subscription
+from workbench.profiles import load_profile
 from workbench.triage.build import build_finding
 from workbench.triage.cause import Measure
 from workbench.triage.finding import TimeLag
@@ -66,3 +67,33 @@ def test_a_multiple_becomes_a_limit_in_the_unit_of_the_value() -> None:
 def test_only_what_is_proven_of_an_age_is_said_to_be_exceeded(lag: TimeLag, words: str, how: str) -> None:
     """Beyond the data an age is a guess by the traffic since, which may be too large: what is proven stands beside it."""
     assert (lag.words, lag.how) == (words, how)
+
+
+def test_what_is_measured_now_is_not_said_to_be_missing() -> None:
+    """Process times of a window without a good time before it: the question is open, and the signal is there."""
+    answers = dict.fromkeys(TREE, Answer.NO) | {
+        "one_slow": Answer.CANNOT_TELL,
+        "lagging": Answer.YES,
+        "consuming": Answer.YES,
+    }
+    answers |= {"data_usable": Answer.YES, "queue_backed_up": Answer.YES}
+    row = subscription(answers=answers, path=("one_slow",), reasons={"one_slow": "no_baseline"}, loop_busy=0.9)
+    profile = load_profile("spring_listener")
+    told = {it.signal: it.how_to_get_it for it in build_finding(row, profiles=[profile]).missing}
+    assert told["process_time"].startswith("It is there, but process times, or a good time to compare them with")
+    row = subscription(answers=answers, path=("one_slow",), reasons={"one_slow": "no_baseline"})
+    told = {it.signal: it.how_to_get_it for it in build_finding(row, profiles=[profile]).missing}
+    assert "has no series in this window" in told["process_time"]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"),
+    [
+        (None, "what waits in the clients is not measured, no round-trip times"),
+        (0.0, "no fetched messages wait in the clients, no round-trip times"),
+        (1.0, "1 fetched message waits in the clients, no round-trip times"),
+    ],
+)
+def test_fetched_messages_that_nobody_counts_are_not_none(waiting: float | None, said: str) -> None:
+    """Agents of Java do not tell them."""
+    assert TREE["slow_network"].words(subscription(fetch_queue_mean=waiting)) == said

@@ -16,6 +16,8 @@ RECENT_SECONDS = 600.0
 Examples = Mapping[str, Mapping[str, str]]
 # A series without them cannot be placed; other labels only make it finer.
 _NEEDED = ("group", "topic", "partition", "member")
+# Any process tells when it started: that is no sign of a broker.
+_EVERYBODYS = {"start_time", "server_start_time"}
 # What no exporter tells, and a cluster with `bootstrap` does.
 _ASKED_OF_KAFKA = (
     "assigned",
@@ -134,9 +136,11 @@ def _near(metric: str, names: set[str]) -> str | None:
 
 
 def fitting(profiles: Sequence[Profile], examples: Examples, *, names: frozenset[str] = frozenset()) -> list[Fit]:
-    """Profiles with at least one signal, best first: by signals found, then by share."""
+    """Profiles with at least one signal of their own, best first: by signals found, then by share."""
     fits = [fit(profile, examples, names=names) for profile in profiles]
-    return sorted((it for it in fits if it.found), key=lambda it: (-len(it.found), -it.share, it.profile.name))
+    return sorted(
+        (it for it in fits if set(it.found) - _EVERYBODYS), key=lambda it: (-len(it.found), -it.share, it.profile.name)
+    )
 
 
 def recommended(fits: Sequence[Fit]) -> list[Fit]:

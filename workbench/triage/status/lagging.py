@@ -30,7 +30,9 @@ def words(row: Row) -> str:
         trend = f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))}{arriving}"
     if behind is None:
         known = row.told("age_at_most").values()
-        lately = f" (lately at times {duration(max(known))} or less)" if len(known) == row.partition_count else ""
+        lately = (
+            f" (lately at times {duration(max(known))} or less)" if known and len(known) == row.partition_count else ""
+        )
         return f"{counted(row.lag_messages, 'message')} behind, {trend}; how long they wait is not measured{lately}"
     return f"{age(row)} behind ({counted(row.lag_messages, 'message')}), {trend}{_besides(row)}"
 
