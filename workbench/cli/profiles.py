@@ -311,8 +311,8 @@ def _tell_of_brokers(found: Collection[str], profiles: Sequence[Profile]) -> Non
     theirs = {name for name, signal in SIGNALS.items() if signal.grain in OF_BROKERS}
     givers = [it.name for it in profiles if theirs & it.signals.keys()]
     tell(
-        f"No broker tells of itself here (load, requests, replicas). That says who slows whom (workbench impact); "
-        f"it is in the profiles {listed(givers, most=3)}."
+        f"No broker tells of itself here (load, requests, replicas), so nobody sees who slows whom on a broker. "
+        f"Profiles with that: {listed(givers, most=3)}."
     )
 
 
