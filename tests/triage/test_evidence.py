@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.triage.made import subscription
+from tests.triage.made import made, subscription
+from workbench.features.measured import PartitionFeatures
 from workbench.profiles import load_profile
 from workbench.triage.build import build_finding
 from workbench.triage.cause import Measure
@@ -97,3 +98,18 @@ def test_what_is_measured_now_is_not_said_to_be_missing() -> None:
 def test_fetched_messages_that_nobody_counts_are_not_none(waiting: float | None, said: str) -> None:
     """Agents of Java do not tell them."""
     assert TREE["slow_network"].words(subscription(fetch_queue_mean=waiting)) == said
+
+
+def test_partitions_that_do_not_advance_are_accounted_for() -> None:
+    """ "3 of 6 partitions advance" leaves three open: one stands still, one is read to its end, of one nothing was seen."""
+    moved = [(0, 5.0, 9.0), (1, 7.0, 2.0), (2, 1.0, 0.0), (3, 0.0, 40.0), (4, 0.0, 0.0), (5, None, 3.0)]
+    parts = tuple(
+        made(PartitionFeatures, partition=number, committed_moved=by, lag_messages=lag) for number, by, lag in moved
+    )
+    row = subscription(partitions=parts, partition_count=6, moving_partitions=3, frozen_partitions=(3,))
+    assert TREE["stuck"].words(row) == (
+        "3 of 6 partitions advance; 1 (3) stands still, which the next questions may explain; 1 has nothing left to read; "
+        "1 was not seen to move"
+    )
+    row = subscription(partitions=parts[:3], partition_count=3, moving_partitions=3)
+    assert TREE["stuck"].words(row) == "3 of 3 partitions advance"
