@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.features.measured import OldestMessage
 from workbench.humanize import count, counted, duration, moment, plural, rate, size
+from workbench.numbers import LESS, MORE
 from workbench.triage.checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, AnyVerdict, State
@@ -321,6 +322,14 @@ class Finding:
     lag_entries: int | None = None
     # The features behind it, for checks and for the lab; not part of the JSON.
     features: SubscriptionFeatures = field(repr=False, compare=False)
+
+    @property
+    def arriving_lately(self) -> float | None:
+        """Messages/s in the last third of the window, where that is clearly not what arrived on average; else None."""
+        mean, now = self.arrival_per_second, self.features.arrival_recent_per_second
+        if mean is None or now is None or LESS * mean <= now <= MORE * mean:
+            return None
+        return now
 
     @property
     def backlog(self) -> str:
