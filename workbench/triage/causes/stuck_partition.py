@@ -132,7 +132,7 @@ FROZEN = Node(
     id="frozen",
     by="elimination",
     question="Does any partition stand still, for none of these reasons?",
-    short="any standing still?",
+    short="partition stopped?",
     rules=(
         leaves_open(
             "waits_for_others",
