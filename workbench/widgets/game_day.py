@@ -12,6 +12,7 @@ from workbench.errors import WorkbenchError
 from workbench.report.charts import charts_of
 from workbench.report.finding_fragment import fragment
 from workbench.report.html import environment
+from workbench.report.terminal import to_runbook
 from workbench.triage.leaves import leaf_of
 from workbench.triage.verdict import Verdict
 from workbench.widgets import game
@@ -149,7 +150,7 @@ class GameDayPanel(Panel):
             last=last,
             rounds=self.rounds,
             tree_where=", ".join(str(item) for item in found),
-            runbook=leaf_of(last.truth.verdict).runbook,
+            runbook=to_runbook(book) if (book := leaf_of(last.truth.verdict).runbook) else None,
         )
         self.path.value = fragment(finding, self.incident.triage.incomplete)
         self.status.value = "Ready for the next incident."
