@@ -43,7 +43,7 @@ class GameDayPanel(Panel):
         self.alert = hooked(w.HTML(""), "wb-alert")
         self.charts = hooked(w.Output(), "wb-charts")
         self.guess = hooked(w.Dropdown(options=_CHOICES, description="Cause"), "wb-guess")
-        self.where = text("", "Where", "partition 3; or a processor, a member, a cause", "wb-where")
+        self.where = text("", "Where", "partition 3, or a name", "wb-where")
         self.say = self.starter("Submit", "wb-say", self.judge, button_style="primary")
         self.hint = self.starter("Hint from the tree", "wb-hint", self.one_hint)
         self.guess.observe(lambda _change: self.refresh(), names="value")
