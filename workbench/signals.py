@@ -39,6 +39,7 @@ class Grain(StrEnum):
     DISPATCHER = "dispatcher"  # of a queue that sends entries: a server, a topic or a subscription there
 
 
+OF_BROKERS = frozenset({Grain.SERVER, Grain.SERVER_TOPIC, Grain.SERVER_CLIENT})  # what brokers tell of themselves
 GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
     Grain.GROUP: ("group",),
     Grain.TOPIC: ("group", "topic", "member"),

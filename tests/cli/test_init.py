@@ -137,6 +137,17 @@ def test_doctor_checks_one_cluster_and_its_metrics_pages(tmp_path: Path) -> None
     check(run_here("doctor", "--cluster", "god", cwd=tmp_path), 2, "Did you mean `good`?")
 
 
+def test_a_prometheus_that_knows_no_group_does_not_pass_the_doctor(tmp_path: Path) -> None:
+    """It answers; but nothing of it can be judged, and the next command says why."""
+    with scripted(Script(body=b'{"status":"success","data":{"resultType":"matrix","result":[]}}')) as server:
+        (tmp_path / "workbench.toml").write_text(f'[clusters.shop]\nprometheus = "{server.url}"\n')
+        shown = run_here("doctor", cwd=tmp_path)
+    assert "✗ shop: prometheus" in shown.stdout
+    assert "no sample of a group in the last 10 min" in shown.stdout
+    assert "workbench profiles check --cluster shop" in shown.stdout
+    assert shown.returncode == 5
+
+
 def test_waiting_for_a_source_is_visible_within_a_second(tmp_path: Path) -> None:
     """On a terminal: what is asked, and how long at most."""
     with scripted(Script(body=PAGE, delay_seconds=3.0)) as server:

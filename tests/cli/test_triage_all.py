@@ -13,10 +13,11 @@ from click.testing import CliRunner
 
 from tests.fleet import land_fleet, slot_series
 from tests.reference.valid import valid
+from tests.servers import Script, scripted
 from workbench.api.triages import exit_code
 from workbench.cli import root
 from workbench.collect.capture import NO_BASELINE
-from workbench.errors import EvidenceError, ExitCode, UsageError, WorkbenchError
+from workbench.errors import EvidenceError, ExitCode, NoSeriesError, UsageError, WorkbenchError
 from workbench.triage.verdict import State, Verdict
 
 
@@ -42,6 +43,22 @@ def test_an_empty_store_is_no_evidence(tmp_path: Path) -> None:
     """And never a healthy fleet."""
     land_fleet(tmp_path / "store", subscriptions=4, slots=0)
     assert isinstance(refused("--all", "--store", str(tmp_path / "store")), EvidenceError)
+
+
+def test_a_prometheus_younger_than_a_slot_is_sent_to_the_command_that_judges_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last full slot ended before its first sample."""
+    monkeypatch.setattr("workbench.spark.session.start_in_background", lambda: None)
+    with scripted(Script(body=b'{"status":"success","data":{"resultType":"matrix","result":[]}}')) as server:
+        settings = tmp_path / "workbench.toml"
+        settings.write_text(f'[clusters.prod]\nprometheus = "{server.url}"\nprofiles = ["kafka_exporter"]\n')
+        words = "--all", "--cluster", "prod", "--store", str(tmp_path / "store"), "--config", str(settings)
+        now, then = refused(*words), refused(*words, "--until", "2026-11-21T03:00Z")
+    assert isinstance(now, NoSeriesError)
+    assert "If the series are younger: workbench triage --cluster prod." in (now.hint or "")
+    assert isinstance(then, NoSeriesError)
+    assert "younger" not in (then.hint or "")
 
 
 @pytest.mark.jvm

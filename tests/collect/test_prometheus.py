@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.profiles.pages import PAGES
 from tests.servers import Script, scripted
 from workbench.collect.live import collect
 from workbench.collect.prometheus import MAX_POINTS, PrometheusSource, chunks, fitting_step
 from workbench.errors import NoSeriesError, SourceUnreachableError
+from workbench.lab.prometheus import start_prometheus
 from workbench.profiles import load_profile
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 END = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+LATE = "confluent_kafka_server_consumer_lag_offsets"  # five minutes and more, with times of its own
 WINDOW = Window.ending(END, length=timedelta(minutes=5), baseline=timedelta(minutes=5))
 
 
@@ -238,6 +244,32 @@ def test_a_closed_port_and_a_password_in_the_url() -> None:
         source("http://admin:hunter2@127.0.0.1:9").collect(WINDOW)
     assert "127.0.0.1:9" in caught.value.message
     assert "hunter2" not in caught.value.message + (caught.value.hint or "")
+
+
+@pytest.mark.lab
+def test_a_prometheus_is_understood_in_its_first_seconds(tmp_path: Path) -> None:
+    """Before the minute is full: series are recent when they have a sample, wherever the clock stands, or come minutes late."""
+    late = f'{LATE}{{consumer_group_id="pay",topic="orders",partition="3"}} 120 {(time.time() - 400) * 1000:.0f}\n'
+    page = (PAGES["kafka_exporter"].lstrip() + late).encode()
+    with scripted(Script(body=page, headers={"Content-Type": "text/plain; version=0.0.4"})) as exporter:
+        if (second := time.time() % 60) > 35:
+            time.sleep(60 - second)  # so that no full minute comes between
+        prometheus = start_prometheus(tmp_path / "prometheus")
+        try:
+            (prometheus.targets / "page.json").write_text(json.dumps([{"targets": [urlsplit(exporter.url).netloc]}]))
+            asked = source(prometheus.url)
+            deadline = time.monotonic() + 20
+            while "kafka_consumergroup_lag" not in asked.names():
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            time.sleep(1)
+            assert set(asked.examples()) >= {"kafka_consumergroup_lag", "kafka_topic_partition_current_offset"}
+            lag = "kafka_consumergroup_lag"
+            assert len(asked.recent([lag])[lag]) == 1
+            assert asked.recent([LATE])[LATE][0]["consumer_group_id"] == "pay"
+            assert sorted(it["partition"] for it in asked.recent([lag], each="partition")[lag]) == ["3", "4"]
+        finally:
+            prometheus.stop()
 
 
 def test_the_match_of_the_settings_is_in_every_query() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,9 @@ import pyarrow.compute as pc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.cli.running import run_here
 from tests.profiles.pages import EXPECTED, PAGES
+from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.scrape import Page, page_series
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import groups_of_clients, with_derived_lag, with_groups
@@ -119,6 +122,7 @@ def test_what_to_add_names_who_gives_it() -> None:
     profiles = [load_profile(it) for it in profile_names()]
     assert "wb_process_time_seconds" in what_to_add("process_time", profiles)
     assert "no known exporter" in what_to_add("fetch_latency", profiles)
+    assert "Workbench asks Kafka itself" in what_to_add("reassigning_partitions", profiles)  # rebalance_storm shows it
     assert what_to_add("remote_reader_idle", profiles) == "the profile jmx_kafka_broker has it"
     own = load_profile("runtime").signals
     for signal in SIGNALS:
@@ -405,3 +409,36 @@ def test_other_labels_that_cannot_be_read_are_left_out_and_counted() -> None:
     assert runtime.meaning("node_load1", {"group": "\ud800"}, left_out=left_out) is None
     assert [words.split()[0] for words in left_out.words()] == ["2", "3", "1"]
     assert "'<script>'" in left_out.words()[0]
+
+
+def test_the_start_of_a_process_is_no_sign_of_a_broker() -> None:
+    """A consumer's agent tells its own under the name that those of brokers have."""
+    there = examples("kafka_exporter", "jmx_exporter_plain") | {
+        "process_start_time_seconds": {"instance": "a:9404", "pod": "pay-0"}
+    }
+    fits = fitting([load_profile(name) for name in profile_names()], there)
+    assert not [it.profile.name for it in fits if "broker" in it.profile.name or it.profile.name == "spring_listener"]
+    assert [it.profile.name for it in recommended(fits)] == ["kafka_exporter", "jmx_exporter_plain"]
+
+
+@pytest.mark.parametrize(
+    ("pages", "of_brokers", "of_dispatchers"),
+    [
+        (("kafka_exporter",), False, False),
+        (("kafka_exporter", "jmx_broker_strimzi"), True, False),
+        (("pulsar_broker",), False, True),
+    ],
+)
+def test_a_check_names_no_signal_of_servers_where_none_tells_any(
+    pages: tuple[str, ...], of_brokers: bool, of_dispatchers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lag exporter lacks nothing of a broker's or of another queue's; what it could have is listed."""
+    there = examples(*pages)
+    monkeypatch.setattr(PrometheusSource, "names", lambda *_args, **_more: frozenset(there))
+    monkeypatch.setattr(PrometheusSource, "examples", lambda *_args, **_more: there)
+    shown = run_here("profiles", "check", "--url", "http://127.0.0.1:9", cwd=tmp_path).stdout
+    listed = {line.split()[0] for line in shown.splitlines() if line.startswith(" ") and line.split()[0] in SIGNALS}
+    assert {"consumer_lag", "process_time", "assigned"} <= listed
+    assert ("isr_shrinks" in listed) == of_brokers
+    assert ("bookie_writes" in listed) == of_dispatchers
+    assert ("No broker tells of itself here" in shown) != of_brokers

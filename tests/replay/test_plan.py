@@ -221,10 +221,19 @@ def test_without_a_policy_nothing_is_guessed() -> None:
     gateway.records["orders", 1] = []
     gateway.records["orders", 2] = gateway.records["orders", 2][:2]
     with pytest.raises(
-        GuardError, match=r"1 partition after_end and 1 partition empty: orders-1 and orders-2"
+        GuardError,
+        match=r"1 partition with earlier records alone and 1 partition without a record: orders-1 and orders-2",
     ) as caught:
         plan_of(gateway)
     assert "--after-end" in (caught.value.hint or "")
+    assert "in the future" not in caught.value.message
+
+
+def test_a_start_in_the_future_is_said_first() -> None:
+    """It is a slip of the day or the zone; no partition is to blame."""
+    asked = replace(request(), since=datetime.now(UTC) + timedelta(hours=24, minutes=1))
+    with pytest.raises(GuardError, match=r"^The start is 1 d in the future\. There is no record"):
+        plan_of(orders(), asked)
 
 
 def test_planning_writes_nothing_and_asks_little() -> None:

@@ -72,7 +72,8 @@ def test_a_period_of_minutes_has_no_error_budget(spark: Any) -> None:
     assert line.budget is not None
     assert line.budget.late_seconds > 0
     assert line.budget.holds is None
-    assert re.fullmatch(r"none: [0-9a-z ]+ is too short; [0-9a-z ]+ late", line.budget_words), line.budget_words
+    told = r"late for [0-9a-z ]+ of [0-9a-z ]+ \(an error budget needs at least 3 h\)"
+    assert re.fullmatch(told, line.budget_words), line.budget_words
     assert (found.over_budget, found.budget_unknown) == (0, 1)
     page = render_html(found.triage, found.capture, health=found)
     assert "is too short, they need 3 h or more." in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from dataclasses import replace
@@ -197,3 +198,15 @@ def test_a_page_is_at_most_one_and_a_half_megabytes(spark: Any) -> None:
         assert 5 <= detailed < 20
         assert f"Only the worst {detailed} findings are shown in full" in text
         assert all(f">g{number} ← t" in text or f"<td>g{number}</td>" in text for number in range(20))
+
+
+@pytest.mark.parametrize(("lately", "said"), [(0.0, True), (None, False), ("mean", False)])
+def test_an_average_is_no_present(incident: tuple[Triage, Capture], lately: float | str | None, said: bool) -> None:
+    """Where the producers have stopped, it says so beside what arrived on average."""
+    result, capture = incident
+    worst = result.findings[0]
+    now = worst.arrival_per_second if lately == "mean" else lately
+    row = copy.copy(worst.features)
+    object.__setattr__(row, "arrival_recent_per_second", now)
+    page = render_html(replace(result, findings=[replace(worst, features=row)]), capture)
+    assert ("on average, lately 0/s" in page) == said

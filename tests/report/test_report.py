@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from workbench.collect.capture import Capture, new_info
 from workbench.console import SafeConsole
 from workbench.errors import UsageError
 from workbench.report.html import render_html, write_html
-from workbench.report.terminal import show, sparkline
+from workbench.report.terminal import detail, show, sparkline
 from workbench.samples import concat
 from workbench.triage.engine import Triage, triage
 
@@ -178,6 +179,19 @@ def test_what_is_not_read_stands_in_page_terminal_and_json(hostile: tuple[Triage
     assert widths == [round(part.share * 100, 1) for part in sick.shortfall.parts]
     [told] = [it for it in result.to_json()["findings"] if it["shortfall"] is not None]
     assert [part["cause"] for part in told["shortfall"]["parts"]] == [part.cause for part in sick.shortfall.parts]
+
+
+def test_what_is_wrapped_goes_on_below_its_beginning(hostile: tuple[Triage, Capture]) -> None:
+    """In a narrow terminal no sentence goes on in the first column, as if it were another thing."""
+    result, capture = hostile
+    [sick] = [it for it in result.findings if it.shortfall is not None]
+    long = ("members that joined, left or restarted in the window, one after the other, and each of them twice",)
+    sick = replace(sick, contributing=long, also_seen=long, not_ruled_out=long)
+    console = SafeConsole(record=True, width=60, file=io.StringIO())
+    console.print(detail(sick, capture.samples, result.window, pictures=False))
+    ends = [line for line in console.export_text().splitlines() if line.rstrip().endswith("twice")]
+    assert len(ends) == 3
+    assert all(line.startswith("  ") and "joined" not in line for line in ends)
 
 
 def test_a_report_appears_whole_or_not_at_all(hostile: tuple[Triage, Capture], tmp_path: Path) -> None:

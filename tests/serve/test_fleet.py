@@ -10,6 +10,7 @@ from tests.serve.serving import Office, alert, judged
 from tests.serve.test_incidents import post
 from workbench.serve import fleet
 from workbench.serve.incident_actions import add_note
+from workbench.serve.kept_verdict import worse
 from workbench.serve.page_queries import Reading
 
 DAY = 86_400.0
@@ -60,6 +61,20 @@ def test_the_page_is_filtered_and_sorted_and_a_filter_is_no_query(office: Office
     assert reading.fleet(text="' OR 1 --")[0] == 0
     assert reading.fleet(sort="grp; DROP TABLE fleet")[0] == 4
     assert [row["grp"] for row in reading.fleet(state="healthy")[1]] == ["100%"]
+
+
+def test_who_waits_for_nobody_knows_how_long_is_the_worst(office: Office) -> None:
+    """An age that is not known is no age of 0: messages wait, perhaps since yesterday."""
+    found = [
+        judged("late", time_lag_seconds=5000.0, lag_messages=10),
+        judged("unknown", time_lag_seconds=None, lag_messages=600),
+        judged("nothing", time_lag_seconds=None, lag_messages=0),
+    ]
+    fleet.record(office.store, "prod", found, every_seconds=300)
+    for sort in ("worst", "time_lag"):
+        rows = Reading(office.store).fleet(sort=sort)[1]
+        assert [row["grp"] for row in rows] == ["unknown", "late", "nothing"]
+    assert [it.group for it in sorted(found, key=worse)] == ["unknown", "late", "nothing"]
 
 
 def test_what_is_too_old_is_deleted_and_open_incidents_stay(office: Office) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.triage.made import subscription
+from tests.triage.made import made, subscription
+from workbench.features.measured import PartitionFeatures
+from workbench.profiles import load_profile
 from workbench.triage.build import build_finding
 from workbench.triage.cause import Measure
+from workbench.triage.finding import TimeLag
 from workbench.triage.order import TREE
 from workbench.triage.verdict import Answer, Verdict
 
@@ -42,3 +45,71 @@ def test_a_multiple_becomes_a_limit_in_the_unit_of_the_value() -> None:
         [step] = [step for step in found.path if step.node == "one_slow"]
         first = step.evidence[0]
         assert (first.value, first.unit, first.threshold, first.rule) == (0.231, "s", limit, "3 × its baseline")
+
+
+@pytest.mark.parametrize(
+    ("lag", "words", "how"),
+    [
+        (TimeLag(seconds=90.0, method="exact_record", low=90.0, high=90.4), "1 min 30 s", "exact record"),
+        (
+            TimeLag(seconds=90.0, method="interpolated", low=80.0, high=95.0),
+            "1 min 30 s",
+            "interpolated, 1 min 20 s … 1 min 35 s",
+        ),
+        (TimeLag(seconds=180.0, method="extrapolated_capped", low=180.0), "over 3 min", "older than the data read"),
+        (
+            TimeLag(seconds=780.0, method="extrapolated_capped", low=180.0),
+            "about 13 min",
+            "older than the data read: over 3 min",
+        ),
+        (TimeLag(seconds=None, method="unknown"), "unknown", "unknown"),
+    ],
+)
+def test_only_what_is_proven_of_an_age_is_said_to_be_exceeded(lag: TimeLag, words: str, how: str) -> None:
+    """Beyond the data an age is a guess by the traffic since, which may be too large: what is proven stands beside it."""
+    assert (lag.words, lag.how) == (words, how)
+
+
+def test_what_is_measured_now_is_not_said_to_be_missing() -> None:
+    """Process times of a window without a good time before it: the question is open, and the signal is there."""
+    answers = dict.fromkeys(TREE, Answer.NO) | {
+        "one_slow": Answer.CANNOT_TELL,
+        "lagging": Answer.YES,
+        "consuming": Answer.YES,
+    }
+    answers |= {"data_usable": Answer.YES, "queue_backed_up": Answer.YES}
+    row = subscription(answers=answers, path=("one_slow",), reasons={"one_slow": "no_baseline"}, loop_busy=0.9)
+    profile = load_profile("spring_listener")
+    told = {it.signal: it.how_to_get_it for it in build_finding(row, profiles=[profile]).missing}
+    assert told["process_time"].startswith("It is there, but process times, or a good time to compare them with")
+    row = subscription(answers=answers, path=("one_slow",), reasons={"one_slow": "no_baseline"})
+    told = {it.signal: it.how_to_get_it for it in build_finding(row, profiles=[profile]).missing}
+    assert "has no series in this window" in told["process_time"]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"),
+    [
+        (None, "what waits in the clients is not measured, no round-trip times"),
+        (0.0, "no fetched messages wait in the clients, no round-trip times"),
+        (1.0, "1 fetched message waits in the clients, no round-trip times"),
+    ],
+)
+def test_fetched_messages_that_nobody_counts_are_not_none(waiting: float | None, said: str) -> None:
+    """Agents of Java do not tell them."""
+    assert TREE["slow_network"].words(subscription(fetch_queue_mean=waiting)) == said
+
+
+def test_partitions_that_do_not_advance_are_accounted_for() -> None:
+    """ "3 of 6 partitions advance" leaves three open: one stands still, one is read to its end, of one nothing was seen."""
+    moved = [(0, 5.0, 9.0), (1, 7.0, 2.0), (2, 1.0, 0.0), (3, 0.0, 40.0), (4, 0.0, 0.0), (5, None, 3.0)]
+    parts = tuple(
+        made(PartitionFeatures, partition=number, committed_moved=by, lag_messages=lag) for number, by, lag in moved
+    )
+    row = subscription(partitions=parts, partition_count=6, moving_partitions=3, frozen_partitions=(3,))
+    assert TREE["stuck"].words(row) == (
+        "3 of 6 partitions advance; 1 (3) stands still, which the next questions may explain; 1 has nothing left to read; "
+        "1 was not seen to move"
+    )
+    row = subscription(partitions=parts[:3], partition_count=3, moving_partitions=3)
+    assert TREE["stuck"].words(row) == "3 of 3 partitions advance"

@@ -65,7 +65,7 @@ def test_one_cause_is_what_leads_to_it(name: str, questions: list[str]) -> None:
         ("burst", ["threads", "burst"], "15 min of it on"),
         ("open_transaction", ["stuck"], "last stable offset"),
         ("restoring", ["stuck"], "do not restart"),
-        ("any standing still", ["frozen"], "twice its usual time between two commits"),
+        ("partition stopped", ["frozen"], "twice its usual time between two commits"),
         ("draining", ["draining"], "within 1 h or twice its present time lag"),
         ("stale_seconds", ["data_usable"], "2 min 15 s by default"),
         ("hot", ["hot_partition"], "3 × min(mean, median)"),

@@ -65,7 +65,8 @@ def test_words_agree_with_numbers(judged: list[Judged]) -> None:
             # The cadence explains it, or it was well at the last sample, some time ago.
             assert late <= row.objective_seconds + rhythm or waits <= row.objective_seconds / 2, name
         if finding.time_lag.method == "extrapolated_capped":
-            assert finding.time_lag.words.startswith("over "), name
+            assert finding.time_lag.words.startswith(("over ", "about ")), name
+            assert "older than the data read" in finding.time_lag.how, name
         if finding.eta_drain_seconds is not None and finding.eta_drain_seconds > 0:
             assert not row.frozen_partitions, name
             assert not row.behind_partitions, name

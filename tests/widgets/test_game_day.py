@@ -52,6 +52,7 @@ def test_a_round_from_the_first_chart_to_the_truth(spark: Any) -> None:
     [played] = panel.rounds
     assert (played.right, played.hints, played.guess) == (False, 1, wrong)
     assert incident.truth.what in panel.answer.value
+    assert "<code>workbench runbooks show " in panel.answer.value  # a path in the package leads nowhere
     assert "svg" in panel.path.value
     assert panel.say.disabled  # one verdict for each incident
     panel.judge()

@@ -31,6 +31,7 @@ from workbench.triage.pulsar.report import pulsar_finding
 from workbench.triage.pulsar.servers import servers_of
 from workbench.triage.pulsar.walk_parts import judged_part
 from workbench.triage.settle import with_settings
+from workbench.triage.verdict import waits
 from workbench.window import Window, parse_duration
 
 APART_SECONDS = 10.0  # consumers that work acknowledge something meanwhile; slower ones are late before they are judged
@@ -160,7 +161,7 @@ def judge_reading(
             tools=tools,
         )
         findings.append(with_settings(finding, expected.of(group), window, now=window.end))
-    findings.sort(key=lambda it: (rank(it.state, it.muted), -(it.time_lag.seconds or 0.0), it.group))
+    findings.sort(key=lambda it: (rank(it.state, it.muted), -waits(it.time_lag.seconds, it.lag_entries), it.group))
     triage = Triage(
         window=window,
         source={"kind": cluster.system, "cluster": cluster.name, "profiles": []},

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.options import cluster_option, completing, config_option, default_cluster, json_option
-from workbench.errors import ExitCode, SourceUnreachableError, WorkbenchError
-from workbench.humanize import plural
+from workbench.errors import EvidenceError, ExitCode, SourceUnreachableError, WorkbenchError
+from workbench.humanize import duration, plural, shell_word
 from workbench.screen import tell, write_json
 
 if TYPE_CHECKING:
@@ -208,16 +208,21 @@ def _ask(cluster: object) -> str:
 
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import load_profile
+    from workbench.profiles.profile_fit import RECENT_SECONDS
     from workbench.settings import Cluster
     from workbench.window import Window
 
     assert isinstance(cluster, Cluster) and cluster.prometheus is not None  # noqa: S101 - for the type checker
     profiles = [load_profile(name) for name in cluster.profiles]
     source = PrometheusSource.of(cluster, profiles, timeout_seconds=min(10.0, cluster.timeout_seconds))
-    window = Window.ending(datetime.now(UTC), length=timedelta(minutes=5), baseline=timedelta(seconds=1))
+    window = Window.ending(datetime.now(UTC), length=timedelta(seconds=RECENT_SECONDS), baseline=timedelta(seconds=1))
     found = source.collect(window)
     groups = found.series.names["group"].drop_null().unique()
+    within = f"in the last {duration(RECENT_SECONDS)}"
+    if not len(groups):
+        raise EvidenceError(
+            f"It answers, and has no sample of a group {within}.",
+            hint=f"Do the profiles fit? workbench profiles check --cluster {shell_word(cluster.name)}",
+        )
     partial = f"; incomplete: {found.incomplete[0]}" if found.incomplete else ""
-    return (
-        f"{plural(len(found.series.ts_us), 'sample')} of {plural(len(groups), 'group')} in the last 5 minutes{partial}"
-    )
+    return f"{plural(len(found.series.ts_us), 'sample')} of {plural(len(groups), 'group')} {within}{partial}"

@@ -10,12 +10,13 @@ import click
 
 from workbench.cli.help import Group
 from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, table_option, wrote_rows
-from workbench.dispatcher_signals import OF_DISPATCHERS
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural, shell_word
 from workbench.screen import say, tell, tell_page, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from workbench.console import FittingTable
     from workbench.profiles import Profile, Quality
     from workbench.profiles.profile_fit import Fit
@@ -256,6 +257,7 @@ def _target(url: str | None, cluster: str | None, config: Path | None) -> Cluste
 def _check_capture(folder: Path, *, as_json: bool) -> int:
     """Signals of a recording, and where each comes from."""
     from workbench.collect.capture import read_capture
+    from workbench.profiles import known_profiles
     from workbench.signals import SIGNALS
 
     capture = read_capture(folder)
@@ -272,9 +274,7 @@ def _check_capture(folder: Path, *, as_json: bool) -> int:
         if row["signal"] == name
     ]
     found = {row["signal"] for row in rows}
-    theirs = {name for name, *_ in OF_DISPATCHERS}
-    # What only one kind of queue has is not absent from another.
-    absent = [name for name in SIGNALS if name not in found and (name not in theirs or found & theirs)]
+    absent = [name for name in _of_these_sources(found) if name not in found]
     if as_json:
         write_json({"capture": str(folder), "signals": rows, "absent": absent})
         return ExitCode.OK if rows else ExitCode.EVIDENCE
@@ -285,7 +285,35 @@ def _check_capture(folder: Path, *, as_json: bool) -> int:
         shown.add_row(row["signal"], row["profile"], f"{row['samples']:,}", row["last"][:19].replace("T", " ") + "Z")
     SafeConsole().print(shown)
     tell(f"Absent: {', '.join(absent) or 'nothing'}.")
+    _tell_of_brokers(found, known_profiles())
     return ExitCode.OK if rows else ExitCode.EVIDENCE
+
+
+def _of_these_sources(found: Collection[str]) -> list[str]:
+    """Signals that these sources have or could have.
+
+    Not what servers tell of themselves, where none of such servers tells anything: a lag exporter lacks nothing of a broker's.
+    """
+    from workbench.signals import OF_BROKERS, SIGNALS, Grain
+
+    told = {SIGNALS[name].grain for name in found}
+    silent = (OF_BROKERS if not told & OF_BROKERS else frozenset()) | ({Grain.DISPATCHER} - told)
+    return [name for name, signal in SIGNALS.items() if signal.grain not in silent]
+
+
+def _tell_of_brokers(found: Collection[str], profiles: Sequence[Profile]) -> None:
+    """What `_of_these_sources` leaves out of a Kafka's brokers, and what would tell it."""
+    from workbench.humanize import listed
+    from workbench.signals import OF_BROKERS, SIGNALS
+
+    if any(SIGNALS[name].grain in OF_BROKERS for name in found):
+        return
+    theirs = {name for name, signal in SIGNALS.items() if signal.grain in OF_BROKERS}
+    givers = [it.name for it in profiles if theirs & it.signals.keys()]
+    tell(
+        f"No broker tells of itself here (load, requests, replicas), so nobody sees who slows whom on a broker. "
+        f"Profiles with that: {listed(givers, most=3)}."
+    )
 
 
 def _table(*names: str, words: tuple[str, ...] = ()) -> FittingTable:
@@ -337,8 +365,11 @@ def _print_check(
     names = ", ".join(json.dumps(own.get(it.profile.name, it.profile.name)) for it in chosen)
     tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")
     table = _table("signal", "quality", "source, or how to get it", words=("source, or how to get it",))
-    for signal, (quality, profile) in covered.items():
+    found = {signal for signal, (_, profile) in covered.items() if profile is not None}
+    for signal in _of_these_sources(found):
+        quality, giver = covered[signal]
         table.add_row(
-            signal, str(quality), profile or what_to_add(signal, profiles, fitting=[it.profile for it in chosen])
+            signal, str(quality), giver or what_to_add(signal, profiles, fitting=[it.profile for it in chosen])
         )
     SafeConsole().print(table)
+    _tell_of_brokers(found, profiles)

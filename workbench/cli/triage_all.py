@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.cli.options import wrote_rows
-from workbench.errors import ExitCode, UsageError
-from workbench.humanize import groups_on_topics, plural
+from workbench.errors import ExitCode, NoSeriesError, UsageError
+from workbench.humanize import duration, groups_on_topics, plural, shell_word
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
@@ -137,7 +137,16 @@ def _landed(
     start_in_background()
     asked = wanting(store, window)
     with steps.step(f"Reading the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
-        landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
+        try:
+            landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
+        except NoSeriesError as error:
+            if until is not None:
+                raise
+            raise NoSeriesError(
+                error.message,
+                hint=f"--all judges the last full {duration(store.slot.total_seconds())}, here until {window.end:%H:%M}Z. If the "
+                f"series are younger: workbench triage --cluster {shell_word(cluster.name)}. {error.hint}",
+            ) from None
         step.note = f"{plural(landed.rows, 'sample')}"
     for text in landed.sources:
         steps.say(f"Sources: {text}.")

@@ -32,7 +32,7 @@ from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import with_derived_lag, with_groups
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import LeftOut, MappingRule, Profile
-from workbench.profiles.profile_fit import asked_for
+from workbench.profiles.profile_fit import RECENT_SECONDS, asked_for
 from workbench.samples import OF_A_MEMBER, STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.settings import Cluster
 from workbench.web import AnswerTooLargeError, RedirectRefusedError, WebSession, cause
@@ -199,7 +199,7 @@ class PrometheusSource:
     def recent(
         self, names: Iterable[str], *, most: int = 1, each: str | None = None, at: datetime | None = None
     ) -> dict[str, list[dict[str, str]]]:
-        """Labels of some series that have samples in the last five minutes.
+        """Labels of some series that have samples in the last ten minutes (`RECENT_SECONDS`).
 
         Args:
             names: metric names.
@@ -215,7 +215,9 @@ class PrometheusSource:
         for name in sorted(names):
             selector = to_promql((one_of("__name__", [name]), *matchers_of(self.match)))
             by = f"by ({each}) " if each is not None else ""
-            query = f"topk {by}({most}, {selector})[5m:1m]"  # a subquery: its answer is a matrix, like those of all other queries
+            # A subquery, so that its answer is a matrix like those of all other queries; of one instant, because a longer one is
+            # evaluated at whole minutes only, and a Prometheus may be younger than the last of them.
+            query = f"topk {by}({most}, last_over_time({selector}[{RECENT_SECONDS:g}s]))[1s:1s]"
             matrix = self._ask(query, lambda query=query: self._client.custom_query(query, params=params))
             if len(matrix):
                 found[name] = [labels for labels, _, _ in matrix.series()][: most if each is None else None]

@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 
 from workbench.numbers import MORE, STALE, TREND_SAMPLES
 from workbench.samples import codes_of, grown
-from workbench.signals import SIGNALS, Grain, Kind
+from workbench.signals import OF_BROKERS, SIGNALS, Grain, Kind
 from workbench.window import Window
 
 FloatArray = npt.NDArray[np.float64]
 
-_GRAINS = (Grain.SERVER, Grain.SERVER_TOPIC, Grain.SERVER_CLIENT)
-OF_SERVERS = tuple(it.name for it in SIGNALS.values() if it.grain in _GRAINS)
+OF_SERVERS = tuple(it.name for it in SIGNALS.values() if it.grain in OF_BROKERS)
 # What is worked out where no source tells it, and from what: bytes of a broker are those of its topics.
 WORKED_OUT = {"broker_traffic": "topic_reads", "request_handler_idle": "request_handler_idle_time"}
 _ADDED_UP = ("metadata_requests",)  # whatever their kind

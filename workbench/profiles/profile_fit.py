@@ -6,14 +6,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from workbench.humanize import listed
+from workbench.humanize import duration, listed
 from workbench.profiles import MappingRule, Profile, Quality, why_absent
 from workbench.signals import SIGNALS, Kind
 
+# What was sampled so lately is there: a managed cloud hands its values out five minutes late, one a minute.
+RECENT_SECONDS = 600.0
 # Labels of one recent series for each exported series name.
 Examples = Mapping[str, Mapping[str, str]]
 # A series without them cannot be placed; other labels only make it finer.
 _NEEDED = ("group", "topic", "partition", "member")
+# Any process tells when it started: that is no sign of a broker.
+_EVERYBODYS = {"start_time", "server_start_time"}
+# What no exporter tells, and a cluster with `bootstrap` does.
+_ASKED_OF_KAFKA = (
+    "assigned",
+    "leader",
+    "local_start_offset",
+    "missing_replicas",
+    "read_quota",
+    "reassigning_partitions",
+)
 
 
 class RuleState(StrEnum):
@@ -98,7 +111,7 @@ def _check(profile: Profile, signal: str, rule: MappingRule, examples: Examples,
                 f"{native} is a native histogram: also scrape the classic one (always_scrape_classic_histograms)",
             )
         elif stale := next((name for name in exported if name in names), None):
-            state, detail = RuleState.STALE, f"{stale} has no sample in the last 5 minutes"
+            state, detail = RuleState.STALE, f"{stale} has no sample in the last {duration(RECENT_SECONDS)}"
         else:
             near = _near(rule.metric, {*names, *examples})
             state, detail = RuleState.NO_METRIC, f"no metric {rule.metric}" + (f"; there is {near}" if near else "")
@@ -123,9 +136,11 @@ def _near(metric: str, names: set[str]) -> str | None:
 
 
 def fitting(profiles: Sequence[Profile], examples: Examples, *, names: frozenset[str] = frozenset()) -> list[Fit]:
-    """Profiles with at least one signal, best first: by signals found, then by share."""
+    """Profiles with at least one signal of their own, best first: by signals found, then by share."""
     fits = [fit(profile, examples, names=names) for profile in profiles]
-    return sorted((it for it in fits if it.found), key=lambda it: (-len(it.found), -it.share, it.profile.name))
+    return sorted(
+        (it for it in fits if set(it.found) - _EVERYBODYS), key=lambda it: (-len(it.found), -it.share, it.profile.name)
+    )
 
 
 def recommended(fits: Sequence[Fit]) -> list[Fit]:
@@ -165,7 +180,7 @@ def what_to_add(signal: str, profiles: Sequence[Profile], *, fitting: Sequence[P
     ]
     if not givers and signal == "last_stable_offset":
         return "no known exporter has it: Workbench asks Kafka itself, for partitions that stand still (setting: bootstrap)"
-    if not givers and signal in ("read_quota", "assigned", "leader", "missing_replicas", "local_start_offset"):
+    if not givers and signal in _ASKED_OF_KAFKA:
         return "no known exporter has it: Workbench asks Kafka itself (setting: bootstrap)"
     if not givers and signal == "restoring":
         return "the restoring clients of Kafka Streams tell it, in the profiles of Java clients"

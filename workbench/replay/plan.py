@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError
-from workbench.humanize import listed, plural, shell_word
+from workbench.humanize import clock, duration, listed, plural, shell_word
 from workbench.logs.time_windows import WindowSpan, find_spans, older_at_start
 from workbench.plans.document import current_user
 from workbench.plans.refusal import NO_RIGHT
@@ -160,13 +160,18 @@ def make_plan(request: PlanRequest, partitions: Sequence[Partition], found: Surv
     without = [part for part in planned if part.resolution in (Resolution.AFTER_END, Resolution.EMPTY)]
     if without and request.after_end is AfterEnd.FAIL:
         counts = [
-            plural(number, "partition") + f" {resolution.value}"
-            for resolution in (Resolution.AFTER_END, Resolution.EMPTY)
+            f"{plural(number, 'partition')} {words}"
+            for resolution, words in (
+                (Resolution.AFTER_END, "with earlier records alone"),
+                (Resolution.EMPTY, "without a record"),
+            )
             if (number := sum(part.resolution is resolution for part in without))
         ]
+        ahead = (request.since - found.taken_at).total_seconds()
+        future = f"The start is {duration(ahead)} in the future. " if ahead > 0 else ""
         names = listed([f"{part.topic}-{part.partition}" for part in without])
         raise GuardError(
-            f"There is no record at or after {request.since.isoformat()} in {' and '.join(counts)}: {names}.",
+            f"{future}There is no record at or after {clock(request.since, now=found.taken_at)} in {' and '.join(counts)}: {names}.",
             hint="Choose what to do there: --after-end end (only new records) or skip (commit nothing).",
         )
     view = found.cluster

@@ -86,8 +86,12 @@ class HealthLine:
         if it is None:
             return "cannot tell: time lag was not measured"
         if it.too_short:
-            late = f"; {duration(it.late_seconds)} late" if it.late_seconds else ""
-            return f"none: {duration(it.period_seconds)} is too short{late}"
+            why = f"an error budget needs at least {duration(SHORTEST_SECONDS)}"
+            return (
+                f"late for {duration(it.late_seconds)} of {duration(it.period_seconds)} ({why})"
+                if it.late_seconds
+                else why
+            )
         if it.holds is False:
             return f"exceeded: {duration(it.late_seconds)} late, {duration(it.allowed_seconds)} allowed"
         if it.holds is None:

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 import numpy as np
 import pyarrow as pa
 from rich.console import Group
+from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -85,14 +86,14 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     series = series_of(samples, window, group=finding.group, topic=finding.topic)
     parts: list[object] = [_title(finding), _sentence(finding), Text(), _path(finding, series, pictures=pictures)]
     if finding.record is not None:
-        parts.append(Text(f"  {one_line(finding.record.words)}", style="cyan"))
+        parts.append(_note(one_line(finding.record.words), "cyan"))
     if finding.shortfall is not None:
         parts += _shortfall(finding.shortfall)
-    parts += [Text(f"  Also true: {text}", style="yellow") for text in finding.contributing]
-    parts += [Text(f"  Also seen: {text}", style="yellow") for text in finding.also_seen]
-    parts += [Text(f"  Not ruled out: {text}", style="dim") for text in finding.not_ruled_out]
+    parts += [_note(f"Also true: {text}", "yellow") for text in finding.contributing]
+    parts += [_note(f"Also seen: {text}", "yellow") for text in finding.also_seen]
+    parts += [_note(f"Not ruled out: {text}", "dim") for text in finding.not_ruled_out]
     if finding.changed is not None:
-        parts.append(Text(f"  Changed: {words_of(finding.changed)}", style="yellow"))
+        parts.append(_note(f"Changed: {words_of(finding.changed)}", "yellow"))
     parts += _cannot_tell(finding)
     if finding.actions:
         parts += [Text(), Text(" What to do, most reversible first", style="bold"), *_actions(finding)]
@@ -108,6 +109,11 @@ def detail(finding: Finding, samples: pa.Table, window: Window, *, pictures: boo
     return Group(Text(), *parts, Text())  # type: ignore[arg-type]
 
 
+def _note(text: str, style: str = "") -> Padding:
+    """A sentence below the finding; the lines that it is wrapped into begin below it."""
+    return Padding.indent(Text(text, style=style), 2)
+
+
 def to_runbook(runbook: str) -> str:
     """Its address, or the command that prints it, if the settings have no `runbook_base`."""
     return runbook if "://" in runbook else f"workbench runbooks show {PurePosixPath(runbook).stem}"
@@ -120,7 +126,7 @@ def _title(finding: Finding) -> Hanging:
     line.append(f" {finding.verdict}", style=STATE_STYLE[finding.state])
     lag = finding.time_lag
     if lag.seconds is not None:
-        facts.append(Text(f"{lag.words} behind ({_method(finding)})"))
+        facts.append(Text(f"{lag.words} behind ({lag.how})"))
     if finding.lag_entries is not None or finding.kind in PULSAR:
         facts.append(Text(counted(finding.lag_entries, "entry", "entries")))
     else:
@@ -132,14 +138,6 @@ def _title(finding: Finding) -> Hanging:
     if finding.eta_loss_seconds is not None:
         facts.append(Text(f"retention loss in {duration(finding.eta_loss_seconds)}", style="bold red"))
     return Hanging(line, facts, indent=3)
-
-
-def _method(finding: Finding) -> str:
-    lag = finding.time_lag
-    words = lag.method.replace("_", " ")
-    if lag.low is None or lag.high is None or lag.high - lag.low < 1.0:
-        return words
-    return f"{words}, {duration(lag.low)} … {duration(lag.high)}"
 
 
 def _sentence(finding: Finding) -> Table:
@@ -202,19 +200,19 @@ def _shortfall(found: Shortfall) -> list[object]:
             "", Text(printable(part.words)), f"{rate(part.per_second)} ({percent(part.share)})", bar.ljust(_BAR_WIDTH)
         )
     overlap = " (causes overlap)" if len(found.parts) > 1 else ""
-    return [Text(), Text(f"  {found.words}{overlap}:"), table]
+    return [Text(), _note(f"{found.words}{overlap}:"), table]
 
 
-def _cannot_tell(finding: Finding) -> list[Text]:
+def _cannot_tell(finding: Finding) -> list[Padding]:
     lines = []
     if finding.candidates and finding.verdict is Verdict.CANNOT_TELL:
         names = ", ".join(str(verdict) for verdict in finding.candidates)
-        lines.append(Text(f"  Left: {names}", style="magenta"))
+        lines.append(_note(f"Left: {names}", "magenta"))
     missing = missing_words(finding.missing)
-    lines += [Text(f"  Missing: {words}", style="magenta") for words in missing[:_MOST_MISSING]]
+    lines += [_note(f"Missing: {words}", "magenta") for words in missing[:_MOST_MISSING]]
     if more := missing[_MOST_MISSING:]:
         names = ", ".join(words.partition(". ")[0] for words in more)
-        lines.append(Text(f"  Missing too: {names} (how to get each: --html or --json)", style="magenta"))
+        lines.append(_note(f"Missing too: {names} (how to get each: --html or --json)", "magenta"))
     return lines
 
 

@@ -16,7 +16,7 @@ from workbench.humanize import duration, plural, printable
 from workbench.serve.broker_causes import SharedCause, is_over, origins_of
 from workbench.serve.group_detail import packed
 from workbench.serve.store import fit_text
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict import State, Verdict, waits
 
 if TYPE_CHECKING:
     from workbench.alerts import Names
@@ -91,7 +91,7 @@ Judge = Callable[[Question], Sequence[Judged]]
 
 def worse(judged: Judged) -> tuple[int, float]:
     """Sort key: worst first."""
-    return _ORDER.get(judged.state, 1), -(judged.time_lag_seconds or 0.0)
+    return _ORDER.get(judged.state, 1), -waits(judged.time_lag_seconds, judged.lag_messages)
 
 
 def _groups_in(measured: Measured) -> set[str]:

@@ -13,10 +13,12 @@ from workbench.serve.similar_incidents import words_of_similar
 from workbench.serve.store import Row, Store
 
 _BADNESS = "CASE state WHEN 'lagging' THEN 0 WHEN 'cannot_tell' THEN 1 WHEN 'draining' THEN 2 ELSE 3 END"
-_WORST_FIRST = f"{_BADNESS}, time_lag DESC NULLS LAST"
+# As `triage.verdict.waits`: longest of all where messages wait and nobody knows since when.
+_WAITS = "coalesce(time_lag, CASE WHEN lag > 0 THEN 1e12 ELSE 0 END)"
+_WORST_FIRST = f"{_BADNESS}, {_WAITS} DESC"
 SORTS = {
     "worst": f"{_WORST_FIRST}, grp, topic",
-    "time_lag": "time_lag DESC NULLS LAST, grp, topic",
+    "time_lag": f"{_WAITS} DESC, grp, topic",
     "lag": "lag DESC NULLS LAST, grp, topic",
     "group": "grp, topic",
     "changed": "since DESC, grp, topic",
@@ -172,7 +174,7 @@ class Reading:
         number = "(SELECT count(*) FROM member WHERE incident = incident.id AND origin IS NULL) AS subscriptions"
         worst = f"CASE WHEN closed IS NULL THEN {_BADNESS} ELSE 0 END"
         # Of a storm, in which all were opened in one turn, whoever waits longest is first.
-        waits = "(SELECT max(coalesce(time_lag, 0)) FROM member WHERE incident = incident.id)"
+        waits = f"(SELECT max({_WAITS}) FROM member WHERE incident = incident.id)"  # noqa: S608 - our own words
         order = f"ORDER BY closed IS NOT NULL, {worst}, opened DESC, {waits} DESC, id LIMIT ? OFFSET ?"
         query = f"SELECT {listed}, {number} FROM incident WHERE {where} {order}"  # noqa: S608 - our own words
         return self.store.rows(query, (most, skip))
@@ -182,7 +184,7 @@ class Reading:
         if not incidents:
             return {}
         marks = ", ".join("?" * len(incidents))
-        place = f"row_number() OVER (PARTITION BY incident ORDER BY min({_BADNESS}), max(coalesce(time_lag, 0)) DESC, grp) AS place"
+        place = f"row_number() OVER (PARTITION BY incident ORDER BY min({_BADNESS}), max({_WAITS}) DESC, grp) AS place"
         number = "count(*) OVER (PARTITION BY incident) AS number"
         named = f"SELECT incident, grp, max(advice) AS advice, {number}, {place} FROM member"  # noqa: S608 - our own words
         query = f"{named} WHERE incident IN ({marks}) AND origin IS NULL GROUP BY incident, grp"

@@ -11,7 +11,7 @@ from workbench.expectations import Expectations
 from workbench.triage.engine import rank
 from workbench.triage.leaves import leaf_of
 from workbench.triage.settle import WAITING
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict import State, Verdict, waits
 from workbench.window import Window
 
 
@@ -23,7 +23,8 @@ def worst_first(table: pa.Table, waiting: Set[tuple[str, str]]) -> pa.Table:
         rank(states[name], WAITING if key in waiting else None)
         for key, name in zip(_keys(table), verdicts, strict=True)
     ]
-    lag = pc.fill_null(table["time_lag_seconds"], 0.0)
+    told = zip(table["time_lag_seconds"].to_pylist(), table["lag_messages"].to_pylist(), strict=True)
+    lag = pa.array([waits(seconds, messages) for seconds, messages in told], pa.float64())
     table = table.append_column("state", pa.array([str(states[name]) for name in verdicts]))
     order = pc.sort_indices(
         pa.table({"rank": pa.array(ranks, pa.float64()), "lag": lag, "group": table["group"], "topic": table["topic"]}),

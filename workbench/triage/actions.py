@@ -127,7 +127,7 @@ def more_threads(row: SubscriptionFeatures, names: set[str], title: str) -> Acti
     threads = max(sizing.drain, have + 1) if sizing is not None else 2 * max(1, have)
     words = f" ({have} now; {sizing.words})" if sizing is not None and have else ""
     threads, in_each = capacity.threads_in_members(row, names, threads)
-    shared = ". Let the threads of a member share one queue; with several queues, the one with the most keys becomes the limit"
+    shared = ". Let all threads of a consumer take from one queue: with one queue per thread, one with many keys holds up the others"
     return Action(
         title=f"{title}{words}{in_each}{shared}",
         verify="the queues of these types are less than half full within 5 min, and the lag shrinks",

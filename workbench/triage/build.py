@@ -237,8 +237,9 @@ def _missing(
     if verdict is not Verdict.CANNOT_TELL:
         return ()
     found: dict[str, str | None] = {}  # why it does not decide; None if it is not there
+    # By all questions: one that compares it with before knows nothing of it where there is no good time to compare with.
+    known = {it.signal for node in TREE.values() for it in node.measures if getattr(row, it.column) is not None}
     for node in open_questions(answers):
-        known = {measure.signal for measure in node.measures if getattr(row, measure.column) is not None}
         absent = [name for name in node.needs if name not in known]
         why = _why_open(node, row)
         for name in absent or node.needs:

@@ -22,7 +22,7 @@ from workbench.triage.rows import measured_of, with_facts
 from workbench.triage.settle import WAITING, Begun, with_settings
 from workbench.triage.subject import Recording
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import State
+from workbench.triage.verdict import State, waits
 from workbench.triage.walk import judged
 from workbench.window import Window
 
@@ -235,7 +235,9 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
         )
         for row in rows
     ]
-    findings.sort(key=lambda it: (rank(it.state, it.muted), -(it.time_lag.seconds or 0.0), it.group, it.topic))
+    findings.sort(
+        key=lambda it: (rank(it.state, it.muted), -waits(it.time_lag.seconds, it.lag_messages), it.group, it.topic)
+    )
     return Triage(
         window=seen,
         source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},

@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.features.measured import OldestMessage
 from workbench.humanize import count, counted, duration, moment, plural, rate, size
+from workbench.numbers import LESS, MORE
 from workbench.triage.checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, AnyVerdict, State
@@ -94,9 +95,31 @@ class TimeLag:
 
     @property
     def words(self) -> str:
-        """The age; "over" where the data do not reach back to the message that waits."""
+        """The age; where the data do not reach back to the message that waits, "over" their length, or "about" by the traffic since."""
         text = duration(self.seconds)
-        return f"over {text}" if self.method == "extrapolated_capped" else text
+        if self.method != "extrapolated_capped":
+            return text
+        return f"about {text}" if self._is_wide else f"over {text}"
+
+    @property
+    def how(self) -> str:
+        """What the age is taken from, and how far it may be off."""
+        if self.method == "extrapolated_capped":
+            return (
+                f"older than the data read: over {duration(self.low)}" if self._is_wide else "older than the data read"
+            )
+        words = self.method.replace("_", " ")
+        return (
+            f"{words}, {duration(self.low)} … {duration(self.high)}"
+            if self._is_wide and self.high is not None
+            else words
+        )
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether its bounds are a second apart or more, or what is known of it is less than what is said."""
+        until = self.seconds if self.method == "extrapolated_capped" else self.high
+        return self.low is not None and until is not None and until - self.low >= 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +322,14 @@ class Finding:
     lag_entries: int | None = None
     # The features behind it, for checks and for the lab; not part of the JSON.
     features: SubscriptionFeatures = field(repr=False, compare=False)
+
+    @property
+    def arriving_lately(self) -> float | None:
+        """Messages/s in the last third of the window, where that is clearly not what arrived on average; else None."""
+        mean, now = self.arrival_per_second, self.features.arrival_recent_per_second
+        if mean is None or now is None or LESS * mean <= now <= MORE * mean:
+            return None
+        return now
 
     @property
     def backlog(self) -> str:

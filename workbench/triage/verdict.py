@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 
@@ -75,3 +76,10 @@ class PulsarVerdict(StrEnum):
 
 
 AnyVerdict = Verdict | PulsarVerdict
+
+
+def waits(seconds: float | None, messages: float | None) -> float:
+    """How long the oldest message waits, in a list with the worst first: longest of all where it waits and nobody knows since when."""
+    if seconds is not None:
+        return seconds
+    return math.inf if messages else 0.0

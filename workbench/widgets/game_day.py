@@ -12,6 +12,7 @@ from workbench.errors import WorkbenchError
 from workbench.report.charts import charts_of
 from workbench.report.finding_fragment import fragment
 from workbench.report.html import environment
+from workbench.report.terminal import to_runbook
 from workbench.triage.leaves import leaf_of
 from workbench.triage.verdict import Verdict
 from workbench.widgets import game
@@ -42,7 +43,7 @@ class GameDayPanel(Panel):
         self.alert = hooked(w.HTML(""), "wb-alert")
         self.charts = hooked(w.Output(), "wb-charts")
         self.guess = hooked(w.Dropdown(options=_CHOICES, description="Cause"), "wb-guess")
-        self.where = text("", "Where", "partition 3; or a processor, a member, a cause", "wb-where")
+        self.where = text("", "Where", "partition 3, or a name", "wb-where")
         self.say = self.starter("Submit", "wb-say", self.judge, button_style="primary")
         self.hint = self.starter("Hint from the tree", "wb-hint", self.one_hint)
         self.guess.observe(lambda _change: self.refresh(), names="value")
@@ -149,7 +150,7 @@ class GameDayPanel(Panel):
             last=last,
             rounds=self.rounds,
             tree_where=", ".join(str(item) for item in found),
-            runbook=leaf_of(last.truth.verdict).runbook,
+            runbook=to_runbook(book) if (book := leaf_of(last.truth.verdict).runbook) else None,
         )
         self.path.value = fragment(finding, self.incident.triage.incomplete)
         self.status.value = "Ready for the next incident."

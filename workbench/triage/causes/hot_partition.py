@@ -104,7 +104,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
 def _share(row: Row, _arriving: float) -> Iterator[tuple[str, float]]:
     if row.hot_partitions and row.answers.get("hot_partition") is Answer.YES:
         hot = [it for it in row.partitions if it.partition in row.hot_partitions]
-        words = f"{plural(len(hot), 'partition')} ({listed(row.hot_partitions)}) with more than a member reads"
+        words = f"{numbered('partition', row.hot_partitions)} {'gets' if len(hot) == 1 else 'get'} more than one consumer can read"
         yield words, sum(max(0.0, it.lag_slope or 0.0) for it in hot)
 
 

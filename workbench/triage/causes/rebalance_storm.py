@@ -110,7 +110,7 @@ QUESTION = Node(
     needs=("rebalances",),
     measures=(
         Measure("rebalances", "rebalances", "in the window", threshold="rebalances"),
-        Measure("reassigning_partitions", "reassigning_low", "partitions not with their target member, at least"),
+        Measure("reassigning_partitions", "reassigning_low", "partitions still to move to another consumer, at least"),
     ),
     look="See twice, a minute apart, whether the same members have the same partitions",
     contributes=True,

@@ -37,7 +37,7 @@ QUESTION = Node(
     no=Ask("frozen"),
     words=_words,
     needs=("queue_length",),
-    measures=(Measure("process_time", "loop_busy", "busy threads a member"),),
+    measures=(Measure("process_time", "loop_busy", "busy handler threads per consumer"),),
 )
 
 

@@ -37,7 +37,9 @@ def _some_keep_up(row: Row) -> bool:
 
 
 def _words(row: Row) -> str:
-    if (row.fetch_queue_mean or 0) >= 1:
+    if row.fetch_queue_mean is None:
+        waiting = "what waits in the clients is not measured"
+    elif row.fetch_queue_mean >= 1:
         waiting = f"{counted(row.fetch_queue_mean, 'fetched message waits', 'fetched messages wait')} in the clients"
     else:
         waiting = "no fetched messages wait in the clients"

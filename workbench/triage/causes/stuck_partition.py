@@ -43,8 +43,23 @@ def _words(row: Row) -> str:
     if row.stuck_count:
         stuck = listed(row.stuck_partitions)
         return f"{plural(row.stuck_count, 'partition')} ({stuck}) stuck, {row.moving_partitions} advancing"
-    advance = plural(row.partition_count, "partition advances", "partitions advance")
-    return f"{row.moving_partitions} of {advance}"
+    return _each(row)
+
+
+def _each(row: Row) -> str:
+    """What every partition does: those that advance, and the others."""
+    still = row.frozen_partitions
+    at_end = sum(1 for it in row.partitions if it.lag_messages == 0 and not (it.committed_moved or 0) > 0)
+    rest = row.partition_count - row.moving_partitions - len(still) - at_end
+    words = [f"{row.moving_partitions} of {plural(row.partition_count, 'partition advances', 'partitions advance')}"]
+    if still:
+        stand = "stands" if len(still) == 1 else "stand"
+        words.append(f"{len(still)} ({listed(still)}) {stand} still, which the next questions may explain")
+    if at_end:
+        words.append(f"{at_end} {'has' if at_end == 1 else 'have'} nothing left to read")
+    if rest > 0:
+        words.append(f"{rest} {'was' if rest == 1 else 'were'} not seen to move")
+    return "; ".join(words)
 
 
 def that_stand_still(row: Row) -> list[PartitionFeatures]:
@@ -117,7 +132,7 @@ FROZEN = Node(
     id="frozen",
     by="elimination",
     question="Does any partition stand still, for none of these reasons?",
-    short="any standing still?",
+    short="partition stopped?",
     rules=(
         leaves_open(
             "waits_for_others",

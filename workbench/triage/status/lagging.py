@@ -26,13 +26,14 @@ def words(row: Row) -> str:
     elif abs(slope) < 0.5:
         trend = "steady"
     else:
-        trend = (
-            f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))} of {rate(row.arrival_per_second)} arriving"
-        )
+        arriving = f" of {rate(row.arrival_per_second)} arriving" if row.arrival_per_second is not None else ""
+        trend = f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))}{arriving}"
     if behind is None:
         known = row.told("age_at_most").values()
-        lately = f"lately {duration(max(known))} or less" if len(known) == row.partition_count else "unknown"
-        return f"{counted(row.lag_messages, 'message')} behind, {trend}; in time: {lately}"
+        lately = (
+            f" (lately at times {duration(max(known))} or less)" if known and len(known) == row.partition_count else ""
+        )
+        return f"{counted(row.lag_messages, 'message')} behind, {trend}; how long they wait is not measured{lately}"
     return f"{age(row)} behind ({counted(row.lag_messages, 'message')}), {trend}{_besides(row)}"
 
 

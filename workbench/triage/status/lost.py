@@ -26,7 +26,11 @@ def words(row: Row) -> str:
         )
     if parts:
         return ", ".join(parts)
-    return "none that the offsets show" if any(it.log_start is not None for it in row.partitions) else "no log start"
+    return (
+        "no unread message was deleted, as far as offsets show"
+        if any(it.log_start is not None for it in row.partitions)
+        else "no log start"
+    )
 
 
 QUESTION = Node(
@@ -51,7 +55,7 @@ QUESTION = Node(
     needs=("log_start_offset", "committed_offset"),
     measures=(
         Measure("log_start_offset", "lost_messages", "messages deleted before they were read"),
-        Measure("committed_offset", "skipped_messages", "messages passed by a commit"),
+        Measure("committed_offset", "skipped_messages", "messages skipped by a commit"),
     ),
 )
 

@@ -10,7 +10,9 @@ from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, firs
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
 KEPT_PACE = 1 - NOISE  # times the pace before
-HAS_ROOM = Operand("loop_busy", "busy threads a member", "<=", number=MOST, why="less than half of the time is theirs")
+HAS_ROOM = Operand(
+    "loop_busy", "busy handler threads per consumer", "<=", number=MOST, why="less than half of the time is theirs"
+)
 
 
 def queues_are_full(row: Row) -> Known:
@@ -85,7 +87,7 @@ def _own_work(row: Row) -> str:
 QUESTION = Node(
     id="queue_backed_up",
     question="Is the consumer's own work the limit (queue length, enqueue time; else fetched messages, idle time, process time)?",
-    short="own work the limit?",
+    short="consumer too slow?",
     rules=(
         # One of the two signals of queues is enough.
         yes(
@@ -130,7 +132,7 @@ QUESTION = Node(
     measures=(
         Measure("fetch_queue_length", "fetched_low", "fetched messages wait at least"),
         Measure("poll_idle", "poll_idle", "of the time waiting for records"),
-        Measure("process_time", "loop_busy", "busy threads a member", baseline="loop_busy_baseline"),
+        Measure("process_time", "loop_busy", "busy handler threads per consumer", baseline="loop_busy_baseline"),
         Measure("queue_length", "queue_fill", "of capacity", threshold="queue_fill_ratio"),
         Measure(
             "enqueue_time",
