@@ -46,7 +46,6 @@ LESS = Number(0.8, "×", "clearly less: beyond what traffic does in minutes", "m
 MORE = Number(1.2, "×", "clearly more: beyond an uneven hash of keys and what traffic does in minutes", "measured")
 APART = Number(1.5, "×", "half as much again: another one of its kind, not the same one seen twice")
 FAR = Number(3.0, "×", "far more: no variation of the same load")
-SURELY = Number(30.0, "×", "so much explains a lag by itself, whatever else is not known")
 
 SEVERAL = Number(3, "times", "twice may be chance")
 
@@ -68,6 +67,7 @@ LOSS_SECONDS = Number(86_400.0, "s", "a loss within a day changes what is done f
 COMMIT_SECONDS = Number(
     10.0, "s", "from a handler to an exporter that has seen the commit: auto.commit.interval.ms is 5 s", "kafka"
 )
+HELD_SECONDS = Number(0.5, "s", "a broker holds a fetch so long if there is nothing new: fetch.max.wait.ms", "kafka")
 FETCH_SECONDS = Number(0.1, "s", "of a fetch that is not throttled, where no round trip is measured", "measured")
 EXTRAPOLATED_SECONDS = Number(600.0, "s", "beyond the data a time lag is a guess: Datadog's agent has the same limit")
 USUAL_SECONDS = Number(900.0, "s", "less of a baseline does not show what arrives usually")

@@ -12,7 +12,20 @@ from functools import cached_property
 from itertools import pairwise
 
 from workbench.features.measured import MeasuredSubscription, PartitionFeatures
-from workbench.numbers import APART, BUSY, IDLE, LESS, MORE, MOST, NEAR_QUOTA, NEVER_EMPTY, NOISE, PART, STALE, SURELY
+from workbench.numbers import (
+    APART,
+    BUSY,
+    HELD_SECONDS,
+    IDLE,
+    LESS,
+    MORE,
+    MOST,
+    NEAR_QUOTA,
+    NEVER_EMPTY,
+    NOISE,
+    PART,
+    STALE,
+)
 from workbench.schedule import Schedule
 from workbench.thresholds import Thresholds
 from workbench.triage.facts import fact
@@ -216,9 +229,9 @@ class WorkFacts(MeasuredSubscription):
 
     @fact
     def surely_slow_network(self) -> bool:
-        """Round trips long enough to explain a lag, whatever else is not known."""
-        far = at_least(self.rtt_seconds, times(SURELY, self.rtt_baseline_seconds))
-        return all_of(at_least(self.rtt_seconds, self.limits.rtt_seconds), far) is True
+        """Round trips that are long also for fetches that wait for records: enough of a reason, whatever else is not known."""
+        grown = at_least(self.rtt_seconds, times(self.limits.rtt_ratio, self.rtt_baseline_seconds))
+        return all_of(at_least(self.rtt_seconds, HELD_SECONDS + self.limits.rtt_seconds), grown) is True
 
     @fact
     def held_from_outside(self) -> bool:
