@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
-from workbench.runtime.auditing import RowWriter
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Event, TopicPartition
+from workbench.runtime.row_writer import RowPlaces, RowWriter
 from workbench.runtime.source import ReadCommits, RecordSource
 
 
@@ -98,6 +98,9 @@ class RuntimeQueue(Protocol):
 
     def rows(self, config: RuntimeConfig, topic: str) -> RowWriter:
         """A writer of rows for an audit."""
+
+    def row_places(self, source: RecordSource) -> RowPlaces | None:
+        """Positions in the rows of an audit, of what this consumer reads; None: they are its offsets."""
 
     def commits(self, config: RuntimeConfig) -> ReadCommits:
         """Reads the commits of the task's group."""

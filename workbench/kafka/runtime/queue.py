@@ -15,7 +15,7 @@ from workbench.kafka.runtime.source import KafkaSource
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition as Partition
 from workbench.runtime.queue import Remade
-from workbench.runtime.source import ReadCommits
+from workbench.runtime.source import ReadCommits, RecordSource
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +73,9 @@ class KafkaQueue:
     def rows(self, config: RuntimeConfig, topic: str) -> KafkaRows:
         """See `RuntimeQueue`."""
         return KafkaRows(topic, _connection(config))
+
+    def row_places(self, source: RecordSource) -> None:
+        """See `RuntimeQueue`."""
 
     def commits(self, config: RuntimeConfig) -> ReadCommits:
         """See `RuntimeQueue`: by a consumer that joins nothing; an AdminClient ends the process if the coordinator has moved."""

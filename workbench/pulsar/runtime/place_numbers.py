@@ -19,6 +19,10 @@ def offset_behind(ledger: int, entry: int) -> int:
 
 def shown(offset: int) -> str:
     """As people read it: ledger, entry, and the index in the entry."""
-    index = offset & (1 << _INDEX_BITS) - 1
-    entry = offset >> _INDEX_BITS & (1 << _ENTRY_BITS) - 1
-    return f"{offset >> _ENTRY_BITS + _INDEX_BITS}:{entry}:{index}"
+    return ":".join(map(str, place_of(offset)))
+
+
+def place_of(offset: int) -> tuple[int, int, int]:
+    """Ledger, entry, and index in the entry."""
+    entry = offset >> _INDEX_BITS
+    return entry >> _ENTRY_BITS, entry & (1 << _ENTRY_BITS) - 1, offset & (1 << _INDEX_BITS) - 1

@@ -8,14 +8,14 @@ from weakref import WeakSet
 
 from workbench.errors import ConfigError
 from workbench.pulsar.runtime.place_numbers import shown
+from workbench.pulsar.runtime.pulsar_rows import PulsarPlaces, PulsarRows
 from workbench.pulsar.runtime.pulsar_source import PulsarSource, access_of, topic_name
 from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter
 from workbench.pulsar.runtime.topic_ends import TopicEnds
-from workbench.runtime.auditing import RowWriter
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.queue import Remade
-from workbench.runtime.source import ReadCommits
+from workbench.runtime.source import ReadCommits, RecordSource
 
 
 class PulsarQueue:
@@ -70,16 +70,27 @@ class PulsarQueue:
             raise ConfigError(f"dead_letter_topic: {topic} is no tenant/namespace/topic.")
         return PulsarLetterWriter(name, access_of(config), subscription=config.group, clock=clock)
 
-    def rows(self, config: RuntimeConfig, topic: str) -> RowWriter:  # noqa: ARG002 - the port's
+    def rows(self, config: RuntimeConfig, topic: str) -> PulsarRows:
+        """See `RuntimeQueue`.
+
+        Raises:
+            ConfigError: if the topic has no name of Pulsar's.
+        """
+        name = topic_name(topic)
+        if name is None:
+            raise ConfigError(f"audit.topic: {topic} is no tenant/namespace/topic.")
+        return PulsarRows(name, access_of(config))
+
+    def row_places(self, source: RecordSource) -> PulsarPlaces:
+        """See `RuntimeQueue`: packed positions, as readers of a Pulsar have them."""
+        return PulsarPlaces(source.batch_size if isinstance(source, PulsarSource) else lambda *_: None)
+
+    def commits(self, config: RuntimeConfig) -> ReadCommits:  # noqa: ARG002 - the port's
         """See `RuntimeQueue`: the settings refuse it.
 
         Raises:
-            ConfigError: always, as `commits`.
+            ConfigError: always.
         """
-        raise ConfigError("audit: does not work on a Pulsar yet.")
-
-    def commits(self, config: RuntimeConfig) -> ReadCommits:  # noqa: ARG002 - the port's
-        """See `rows`."""
         raise ConfigError("ranges: do not work on a Pulsar yet.")
 
 

@@ -278,6 +278,10 @@ class PulsarSource:
         answers = {partition: _failure(it, 0) for partition, it in self._under_way.items()}
         return self._not_sent | {partition: why for partition, why in answers.items() if why is not None}
 
+    def batch_size(self, partition: TopicPartition, ledger: int, entry: int) -> int | None:
+        """Number of messages of an entry that is not acknowledged, or is the last one that is; None: not known."""
+        return next((it.batch_size(ledger, entry) for it in self._seats if it.partition == partition), None)
+
     # What the pages ask
 
     def ends(self) -> dict[TopicPartition, int]:
