@@ -477,7 +477,7 @@ def test_a_busy_subscription_is_tried_again_and_another_type_ends_the_member(fak
         ({"topics": ["^public/default/.*"]}, "no tenant/namespace/topic"),
         ({"kafka": {"session.timeout.ms": 1}}, "of no use"),
         ({"switch_file": "x"}, "does not work on a Pulsar yet"),
-        ({"ranges": {TOPIC: {0: [(1, 2)]}}}, "does not work on a Pulsar yet"),
+        ({"start_at": {TOPIC: {0: 1}}}, "does not work on a Pulsar yet"),
         ({"audit": {"topic": "rows"}}, "audit.topic: rows is no tenant/namespace/topic"),
     ],
 )

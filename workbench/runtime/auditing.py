@@ -230,7 +230,7 @@ class Auditor:
         now = self._clock()
         lines = []
         for (topic, number), audit, stop, skipped in found:
-            wanted = None if self._ranges is None else self._ranges.get(topic, {}).get(number, ())
+            wanted = None if self._ranges is None else self._ranges.get(topic, {}).get(max(0, number), ())
             lines += [it.line() for it in audit.rows(stop, wanted=wanted, skipped=skipped, clock=now)]
         return self._writer.put(lines) if lines else None
 

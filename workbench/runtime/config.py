@@ -280,7 +280,7 @@ class RuntimeConfig(BaseModel):
             return self
         if self.kafka:
             raise ValueError("kafka: system is pulsar, so these properties are of no use")
-        for name in ("start_at", "ranges", "switch_file"):
+        for name in ("start_at", "switch_file"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} does not work on a Pulsar yet")
         written = [("audit.topic", self.audit.topic)] if self.audit is not None else []

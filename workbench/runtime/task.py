@@ -21,8 +21,8 @@ from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
 from workbench.runtime.partition_pauses import HeldBytes
 from workbench.runtime.processors import ANY_TYPE, Processors
-from workbench.runtime.queue import LetterWriter, Remade, queue_of
-from workbench.runtime.ranges import GroupEnds, Ranges, topics_not_read
+from workbench.runtime.queue import LetterWriter, Remade, queue_of, ranges_of
+from workbench.runtime.ranges import GroupEnds, topics_not_read
 from workbench.runtime.row_writer import RowPlaces, RowWriter
 from workbench.runtime.source import RecordSource
 from workbench.signals import ProcessingOutcome
@@ -91,7 +91,7 @@ class Task:
             on_remade=self._remade,
             enabled=probe_log_ends,
         )
-        ranges = Ranges(config.ranges) if config.ranges is not None else None
+        ranges = ranges_of(config)
         self._group_ends = (
             GroupEnds(ranges, config.group, queue.commits(config)) if ranges is not None and probe_log_ends else None
         )

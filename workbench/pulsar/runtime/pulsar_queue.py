@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakSet
 
 from workbench.errors import ConfigError
-from workbench.pulsar.runtime.place_numbers import shown
+from workbench.pulsar.runtime.place_numbers import behind_entry, offset_of_packed, shown
 from workbench.pulsar.runtime.pulsar_rows import PulsarPlaces, PulsarRows
 from workbench.pulsar.runtime.pulsar_source import PulsarSource, access_of, topic_name
 from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter
@@ -15,6 +15,7 @@ from workbench.pulsar.runtime.topic_ends import TopicEnds
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.queue import Remade
+from workbench.runtime.ranges import Ranges, RangeTable
 from workbench.runtime.source import ReadCommits, RecordSource
 
 
@@ -85,13 +86,29 @@ class PulsarQueue:
         """See `RuntimeQueue`: packed positions, as readers of a Pulsar have them."""
         return PulsarPlaces(source.batch_size if isinstance(source, PulsarSource) else lambda *_: None)
 
-    def commits(self, config: RuntimeConfig) -> ReadCommits:  # noqa: ARG002 - the port's
-        """See `RuntimeQueue`: the settings refuse it.
+    def ranges(self, table: RangeTable) -> Ranges:
+        """See `RuntimeQueue`: of packed positions. Behind the last one, the rest of its batch is acknowledged with it."""
+        found = {
+            topic: {
+                number: [(offset_of_packed(start), offset_of_packed(end)) for start, end in some]
+                for number, some in parts.items()
+            }
+            for topic, parts in table.items()
+        }
+        return Ranges(found, behind=behind_entry)
 
-        Raises:
-            ConfigError: always.
-        """
-        raise ConfigError("ranges: do not work on a Pulsar yet.")
+    def commits(self, config: RuntimeConfig) -> ReadCommits:
+        """See `RuntimeQueue`: what is acknowledged, by the consumers that are there."""
+
+        def read(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str | None]]:
+            wanted = set(partitions)
+            found = {
+                part: at for it in list(self._sources) if it.config is config for part, at in it.acknowledged().items()
+            }
+            named = {(topic, max(0, number)): (at, None) for (topic, number), at in found.items()}
+            return {part: it for part, it in named.items() if part in wanted}
+
+        return read
 
 
 QUEUE = PulsarQueue()
