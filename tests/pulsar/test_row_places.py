@@ -13,6 +13,7 @@ from workbench.commit_note import CommitNote
 from workbench.layers.row_batch import RowBatch
 from workbench.pulsar.entries import MessagePlace
 from workbench.pulsar.runtime.place_numbers import offset_behind, offset_of, place_of
+from workbench.pulsar.runtime.pulsar_queue import QUEUE
 from workbench.pulsar.runtime.pulsar_rows import PulsarPlaces
 from workbench.queues.position import packed
 from workbench.runtime.auditing import Auditor, PartitionAudit
@@ -128,3 +129,15 @@ def test_what_nobody_gives_a_number_for_is_forgotten() -> None:
     [stop] = audit.ends([offsets[2] + 1])[-1:]
     rows = {it.point: it for it in audit.rows(stop, wanted=None, skipped=(), clock=0.0)}
     assert (rows["in"].start, sum(it.count for it in rows["in"].windows)) == (packed((5, 3, 0)), 1)
+
+
+def test_ranges_of_packed_positions_end_with_their_batch() -> None:
+    """What lies in the last batch behind them is acknowledged with it; a topic without partitions has the partition 0."""
+    [first, last] = [packed((5, 7, it)) or 0 for it in (3, 4)]
+    ranges = QUEUE.ranges({PART[0]: {0: [(first, first + 1), (last + 2, last + 4)]}})
+    wanted = [index for index in range(10) if ranges.wants(PART, offset_of(MessagePlace(5, 7, index)))]
+    assert wanted == [3, 6, 7]
+    assert not ranges.wants(PART, offset_of(MessagePlace(5, 8, 0)))
+    assert not ranges.wants(("public/default/other", -1), offset_of(MessagePlace(5, 7, 3)))
+    assert ranges.end(PART) == offset_behind(5, 7)
+    assert ranges.ends == {(PART[0], 0): offset_behind(5, 7)}
