@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,7 +94,10 @@ def test_no_row_is_written_before_the_writer_has_given_a_number() -> None:
     offsets = take(audit, 1, 2, 3)
     audit.committed()
     mine.begin_rows([audit])
-    assert (audit.is_claimed, audit.is_numbered, writer.lines) == (False, False, [])
+    assert (audit.is_claimed, audit.is_numbered) == (False, False)
+    # Only where it begins: if nothing more comes, that is missing, and not nothing.
+    begun = [json.loads(it) for it in writer.lines]
+    assert {(it["start"], it["stop"], it["emitted_ms"]) for it in begun} == {(packed((5, 1, 0)), packed((5, 1, 0)), 0)}
     assert not mine.is_due(PART, audit, position=offset_behind(5, 0))
     writer.number.set_result(12_345)
     assert audit.is_claimed
@@ -119,16 +124,22 @@ def test_what_is_too_large_for_a_row_is_not_told() -> None:
     assert audit.ends([late[-1] + 1]) == []
 
 
-def test_what_nobody_gives_a_number_for_is_forgotten() -> None:
+def test_what_waits_too_long_for_a_number_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is committed and cannot be told does not pile up; it is missing in the ledger, and so it is unknown."""
+    monkeypatch.setattr("workbench.runtime.auditing.MOST_UNTOLD", 2)
     writer, clock = Writer(), [0.0]
-    audit = auditor(writer, clock).begin(PART, CommitNote(), offset_behind(5, 0))
-    offsets = take(audit, 1, 2, 3)
-    audit.forget(offsets[1] + 1)
+    mine = auditor(writer, clock)
+    audit = mine.begin(PART, CommitNote(), offset_behind(5, 0))
+    mine.begin_rows([audit])
+    offsets = take(audit, 1, 2)
+    audit.spare(offsets[1] + 1)  # few
+    offsets += take(audit, 3)
+    audit.spare(offsets[1] + 1)
     writer.number.set_result(1)
     [stop] = audit.ends([offsets[2] + 1])[-1:]
     rows = {it.point: it for it in audit.rows(stop, wanted=None, skipped=(), clock=0.0)}
     assert (rows["in"].start, sum(it.count for it in rows["in"].windows)) == (packed((5, 3, 0)), 1)
+    assert json.loads(writer.lines[0])["start"] == packed((5, 1, 0))
 
 
 def test_ranges_of_packed_positions_end_with_their_batch() -> None:

@@ -29,6 +29,7 @@ _POINTS: tuple[Point, ...] = ("in", "out", "rejected", "dead")
 HEARTBEAT_SECONDS = 30.0
 SKIPPED, NOT_DECODED = "skip", "not_decoded"
 _MOST_CODE = 200
+MOST_UNTOLD = 500_000  # records of a partition that wait for a number: some 30 MB
 
 
 @dataclass(slots=True, eq=False)
@@ -145,13 +146,17 @@ class PartitionAudit:
         # The ledger asks no row of the others where they have nothing to tell.
         return [it for it in found if it.windows or it.point in ("in", "out")]
 
-    def forget(self, offset: int) -> None:
-        """What was committed for long is not told any more: nobody gives this task a number."""
-        for stop in self.ends([offset])[-1:]:
-            self.meter.forget(stop)
+    def spare(self, committed: int) -> None:
+        """Forget what is committed if too much waits for a number that nobody gives: the ledger finds that it is missing."""
+        if not self.is_numbered and self.meter.untold > MOST_UNTOLD:
+            for stop in self.ends([committed])[-1:]:
+                self.meter.forget(stop)
 
     def beginning(self) -> list[AuditRow]:
-        """Rows without positions: somebody begins to read here, so that windows wait for what it has not told yet."""
+        """Rows without positions: somebody begins to read here, so that windows wait for what it has not told yet.
+
+        They cover nothing, so they need no number.
+        """
         self.is_told = True
         start = self.meter.start
         return [
@@ -219,7 +224,7 @@ class Auditor:
         lines = [
             row.line()
             for audit in audits
-            if audit is not None and audit.is_begun and not audit.is_told and audit.is_numbered
+            if audit is not None and audit.is_begun and not audit.is_told
             for row in audit.beginning()
         ]
         if lines:

@@ -110,8 +110,7 @@ class Committer:
                 continue
             # A row ends where a commit does, so that what is read again begins with a row.
             ends = (_committed(state), wanted[state.partition][1] if state.partition in wanted else -1)
-            if not audit.is_numbered and self._auditor.is_late(audit.told_at):
-                audit.forget(_committed(state))
+            audit.spare(_committed(state))
             stops = audit.ends(ends) if audit.is_claimed else []
             position = state.position if state.is_done else None
             if not stops and self._auditor.is_due(state.partition, audit, position=position):

@@ -143,6 +143,11 @@ class TaskMeter(Meter):
     _taken: _Taken = field(default_factory=_Taken)
     _all: _Gathered | None = None  # of what was taken
 
+    @property
+    def untold(self) -> int:
+        """Number of records that are in no row yet."""
+        return len(self._taken.offsets)
+
     def took(
         self, run: Sequence[Record], offsets: Sequence[int], stamps_ms: Sequence[int], sizes: Sequence[int], now_ms: int
     ) -> None:
