@@ -46,10 +46,10 @@ def plan_on_pulsar(
 
     _, topic = split_group(from_group)
     missing = read_missing(from_audit).ranges() if from_audit is not None else {}
-    topics = topics or tuple(sorted({it for it, _ in missing}))
-    if len(topics) > 1 or not (topics or topic):
+    topics = topics or ((topic,) if topic else tuple(sorted({it for it, _ in missing})))
+    if len(topics) != 1:
         raise UsageError("A replay on Pulsar is of one topic.", hint="Give it with --topic tenant/namespace/topic.")
-    wanted = str(topic_of(topics[0] if topics else topic or ""))
+    wanted = str(topic_of(topics[0]))
     if others := sorted({it for it, _ in missing} - {wanted}):
         raise UsageError(f"The file names missing records of {others[0]}, and this is a replay of {wanted}.")
     if (since is None) == (not missing) or (until is not None and since is None):
