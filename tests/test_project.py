@@ -129,7 +129,7 @@ def test_data_flows_one_way() -> None:
         },  # imported by name, from queues.systems
         "pulsar": {"plans", *base},
         "pulsar.redrive": {"pulsar", "redrive", *base},
-        "pulsar.runtime": {"pulsar", "runtime", *base},
+        "pulsar.runtime": {"pulsar", "runtime", "layers", *base},
         "pulsar.system": {"pulsar", "pulsar.redrive", *base},
         "rocketmq": base,
         "plans": base,

@@ -52,6 +52,11 @@ class AuditSettings(Strict):
         max_length=100_000,
         description="Streams that must tell something: without a row they are named as silent, and so are those of grades.",
     )
+    ended: list[str] = Field(
+        default=[],
+        max_length=100_000,
+        description="Streams that have ended on purpose: their silence is not told.",
+    )
     latency_p99: Duration | None = Field(
         default=None,
         description="Longest time from creation to the last layer, of 99 of 100 records; none: not judged.",
@@ -60,7 +65,7 @@ class AuditSettings(Strict):
     @property
     def expected(self) -> set[str]:
         """Streams that are named here: without rows they are silent, not gone."""
-        return {*self.streams, *self.grades}
+        return {*self.streams, *self.grades} - {*self.ended}
 
     @field_validator("layers")
     @classmethod

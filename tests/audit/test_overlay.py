@@ -217,3 +217,38 @@ def test_who_was_killed_and_numbered_its_records_itself_holds_nothing_open(spark
         found = judged(spark, rows, "gateway → collector")
         assert (WindowState.FINAL in {row["state"] for row in found.values()}) is of_process
         assert {row["arrival"] for row in found.values()} == {Arrival.OK}
+
+
+def task(rows: list[AuditRow], incarnation: int, spans: dict[tuple[int, int], int]) -> None:
+    """A task takes in each position of the spans, and rejects so many of them; of a span without any, it has no row of that point."""
+    for sequence, ((start, stop), rejected) in enumerate(spans.items(), 1):
+        each: dict[Point, int] = {"in": stop - start, "out": stop - start - rejected, "rejected": rejected}
+        rows += [
+            AuditRow(
+                stream="s", layer="a", point=point, topic="t", partition=0, start=start, stop=stop, incarnation=incarnation,
+                sequence=sequence, emitted_ms=1, windows=[WindowCount(start_ms=0, count=count)] if count else [],
+            )
+            for point, count in each.items()
+            if count or point != "rejected"
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("again", "rejected"),
+    [
+        ({(0, 50): 0, (50, 100): 1}, 1),  # in rows with other borders
+        ({(0, 50): 0, (50, 100): 0}, 0),  # and this time everything went well
+        ({(40, 60): 2, (60, 100): 0}, 2),  # of the row before, a part was read again, and two records were rejected
+    ],
+)
+def test_what_is_read_again_covers_what_was_rejected_before(
+    spark: Any, again: dict[tuple[int, int], int], rejected: int
+) -> None:
+    """A task that rejects nothing has no row that says so: what it took in and gave out says it."""
+    rows: list[AuditRow] = []
+    task(rows, 1, {(0, 40): 0, (40, 100): 1} if rejected == 2 else {(0, 100): 1})
+    task(rows, 2, again)
+    frame = frame_of_rows(spark, rows)
+    found = {it["point"]: (it["low"], it["high"]) for it in counts(frame).collect()}
+    assert found.get("rejected", (0, 0)) == (rejected, rejected)
+    assert (found["in"], found["out"]) == ((100, 100), (100 - rejected, 100 - rejected))

@@ -122,6 +122,7 @@ def test_the_command_writes_both_files_and_leaves_them_when_it_fails(tmp_path: P
     assert published["named"] == [
         "--rows", str(tmp_path / "rows.jsonl"), "--lateness", "2m", "--layers", "gateway,collector",
     ]  # fmt: skip
+    (tmp_path / "rows.jsonl").write_text("", encoding="utf-8")
     again = run_here("audit", "publish", *words, cwd=tmp_path)
     assert (again.returncode, "No layer has told" in again.stderr) == (4, True)
     assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from tests.cli.running import run_here
 from tests.pulsar.pages import FakeAdmin, subscription, topic
 from tests.servers import Script, scripted
+from workbench.pulsar_metric_settings import METRIC_SETTINGS
+
+ROOT = Path(__file__).parents[2]
 
 ORDERS = {"public/default/orders": topic(billing=subscription(), dead=subscription())}
 POLICIES: dict[str, Any] = {
@@ -22,6 +26,8 @@ RUNNING = {
     "brokers/configuration/runtime": {
         "exposeTopicLevelMetricsInPrometheus": "true",
         "exposeConsumerLevelMetricsInPrometheus": "false",
+        "exposeManagedCursorMetricsInPrometheus": "false",
+        "bookkeeperClientExposeStatsToPrometheus": "false",
         "topicLevelPoliciesEnabled": "true",
         "defaultRetentionTimeInMinutes": "0",
     },
@@ -54,8 +60,24 @@ def test_a_pulsar_that_tells_all(tmp_path: Path) -> None:
     off = rows["broker settings"]
     assert (off["ok"], off["needed"]) == (False, False)
     assert "exposeConsumerLevelMetricsInPrometheus=false: the alert on consumers without permits" in off["what"]
+    assert "exposeManagedCursorMetricsInPrometheus=false: how much of the writes acknowledgements are" in off["what"]
+    assert "bookkeeperClientExposeStatsToPrometheus=false: how long writes to bookies take" in off["what"]
     assert "defaultRetentionTimeInMinutes=0: a replay reaches only" in off["what"]
     assert "exposeTopicLevelMetricsInPrometheus" not in off["what"]
+
+
+def test_every_setting_that_turns_a_metric_on_is_looked_for(tmp_path: Path) -> None:
+    """Findings, alerts, the profile and the page name no other one, and the page says of each whether it is on by default."""
+    named = re.compile(r"\b\w+(?:In|To)Prometheus\b")
+    files = ("docs/pulsar.md", "runbooks/rules/pulsar.yml", "workbench/profiles/pulsar_broker.yaml", "docs/tree.md")
+    texts = {it: (ROOT / it).read_text(encoding="utf-8") for it in files}
+    listed = {it.name: it for it in METRIC_SETTINGS}
+    assert set().union(*(named.findall(text) for text in texts.values())) == listed.keys()
+    for told, state in re.findall(r"`(\w+(?:In|To)Prometheus)` \((on|off)\)", texts["docs/pulsar.md"]):
+        assert listed[told].is_default is (state == "on"), told
+    running = {"brokers/configuration/runtime": dict.fromkeys(listed, "false")}
+    _, rows = looked(tmp_path, FakeAdmin(ORDERS, extra={**POLICIES, **running}))
+    assert all(f"{name}=false: " in rows["broker settings"]["what"] for name in listed)
 
 
 def test_what_a_token_may_not_read_is_said_with_what_it_costs(tmp_path: Path) -> None:

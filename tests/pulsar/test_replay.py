@@ -24,6 +24,7 @@ from workbench.pulsar.replay_apply import (
 )
 from workbench.pulsar.replay_plan import PulsarReplayPlan, make_pulsar_plan, read_plan
 from workbench.pulsar.replay_progress import look_at
+from workbench.queues.position import packed
 
 BEGIN = 1_795_000_000_000
 
@@ -100,6 +101,42 @@ def test_exactly_the_entries_of_the_window(seed: int, place: tuple[Path, Journal
             NEW, max((it for it, _ in part.entries if it < window.end.numbers), default=part.cursors[NEW])
         )
     assert look_at(plan, pulsar).complete  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_replay_of_missing_messages_begins_at_the_first_and_ends_behind_the_last(
+    seed: int, place: tuple[Path, Journal]
+) -> None:
+    """On each partition by itself; one without any begins at the end. What is not kept any more is refused."""
+    dice = random.Random(2000 + seed)
+    pulsar = drawn(seed, dice.choice([1, 3, 7]))
+    chosen = {}
+    for number, part in enumerate(pulsar.parts):
+        if some := sorted(dice.sample(part.entries, min(len(part.entries), dice.randrange(4)))):
+            chosen[number] = [it for it, _ in some]
+    ranges = {
+        number: [(at, at + 1) for at in (packed((*it, 3)) or 0 for it in places)] for number, places in chosen.items()
+    }
+
+    def plan_of(missing: dict[int, list[tuple[int, int]]]) -> PulsarReplayPlan:
+        return make_pulsar_plan(
+            pulsar, cluster="events", topic=TOPIC, from_subscription=OLD, new_subscription=NEW, since=None, missing=missing,  # type: ignore[arg-type]
+            written="missing",
+        )  # fmt: skip
+
+    plan = plan_of(ranges)
+    assert not [it for it in plan.warnings() if "ALL of what is kept" in it or "nothing as old" in it]
+    applied(plan, pulsar, place)
+    for number, (window, part) in enumerate(zip(plan.windows, pulsar.parts, strict=True)):
+        places = chosen.get(number, [])
+        within = [it for it, _ in part.entries if places and places[0] <= it <= places[-1]]
+        assert window.entries == len(within)
+        assert gets(part, NEW) == [at for it, at in part.entries if places and it >= places[0]]
+    times = [at for number, places in chosen.items() for it, at in pulsar.parts[number].entries if it == places[0]]
+    assert plan.since_ms == min(times, default=0)
+    for gone in (packed((2, 0, 0)), packed((91, 0, 0))):  # before and behind all ledgers
+        with pytest.raises(EvidenceError, match="not kept any more, or are none of this topic"):
+            plan_of({0: [(gone or 0, (gone or 0) + 1)]})
 
 
 @pytest.mark.parametrize("when", range(1, 5))

@@ -16,8 +16,10 @@ from tests.reference.valid import valid
 from workbench.cli.pulsar import command as operators
 from workbench.cli.replay import command
 from workbench.plans.document import canonical_hash, is_of
+from workbench.plans.missing import MissingRecords, write_missing
 from workbench.pulsar import admin as pulsar_admin
 from workbench.pulsar.topics import split_group
+from workbench.queues.position import packed
 
 
 @pytest.fixture
@@ -54,12 +56,35 @@ WORDS = ("plan", "--cluster", "events", "--from-group", f"{OLD}@{TOPIC}", "--new
 
 
 @pytest.mark.parametrize(
+    ("named", "more", "words"),
+    [
+        (TOPIC, (), None),
+        (TOPIC, ("--since", "3h"), "either the start with --since, or --from-audit"),
+        (TOPIC, ("--until", "1h"), "either the start with --since, or --from-audit"),
+        ("shop/orders/paid", (), "missing records of shop/orders/paid, and this is a replay of shop/orders/created"),
+    ],
+)
+def test_a_plan_of_missing_messages_is_of_their_topic(
+    pulsar: InMemoryPulsar, config: Path, named: str, more: tuple[str, ...], words: str | None
+) -> None:
+    """And of nothing else."""
+    at = packed((*pulsar.parts[0].entries[0][0], 0)) or 0
+    missing = config.parent / "missing.json"
+    write_missing(missing, MissingRecords.of("orders", "sink", [(named, 0, [at])], unnamed=0))
+    found = run(config, *WORDS, "--from-audit", str(missing), *more)
+    assert pulsar.changes == 0
+    if words is None:
+        assert found.exit_code == 0, found.exception
+    else:
+        assert words in str(found.exception)
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ("--partition", "0", "--since", "3h"),
         ("--after-end", "skip", "--since", "3h"),
         ("--csv", "x.csv", "--since", "3h"),
-        ("--from-audit", "missing.json"),
     ],
 )
 def test_a_plan_refuses_what_it_would_not_heed(pulsar: InMemoryPulsar, config: Path, words: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from workbench.errors import ConfigError, SourceUnreachableError
 from workbench.pulsar.commands import Command, CommandKind, Fields, field, sealed
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.entries import MessagePlace
-from workbench.pulsar.runtime.place_numbers import offset_of, shown
+from workbench.pulsar.runtime.place_numbers import offset_behind, offset_of, shown
 from workbench.pulsar.runtime.pulsar_source import PulsarSource
 from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter, _PulsarLetter
 from workbench.pulsar.runtime.seat import Seat
@@ -120,6 +121,22 @@ def test_a_member_reads_when_the_broker_says_that_it_is_active(joined: Joined) -
     ]
     assert {it.timestamp_ms for it in found} == {1_795_000_000_000}
     assert [it.headers for it in found] == [(("kind", b"single"),), *[(("kind", b"batched"),)] * 2]
+
+
+def test_the_end_of_the_log_is_reached_when_all_below_it_was_returned(joined: Joined) -> None:
+    """As of the broker's last word, once; a task with ranges ends by that where nothing more comes."""
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, entry(("a", "1"), ("a", "2")))
+    joined.fake.send(joined.consumer, entry(("b", "3")))
+    wait_for(lambda: len(joined.source.poll(1, 0.02)) == 1)
+    assert joined.source.take_ends() == {}  # nobody has asked where it is
+    joined.source.ends()
+    assert joined.source.take_ends() == {}
+    joined.records(2)
+    assert joined.source.take_ends() == {PART: offset_behind(5, 1)}
+    assert joined.source.take_ends() == {}
+    joined.fake.mark = (5, 1)
+    assert joined.source.acknowledged() == {PART: offset_behind(5, 1)}
 
 
 def test_an_acknowledgement_is_of_everything_below(joined: Joined) -> None:
@@ -477,8 +494,8 @@ def test_a_busy_subscription_is_tried_again_and_another_type_ends_the_member(fak
         ({"topics": ["^public/default/.*"]}, "no tenant/namespace/topic"),
         ({"kafka": {"session.timeout.ms": 1}}, "of no use"),
         ({"switch_file": "x"}, "does not work on a Pulsar yet"),
-        ({"ranges": {TOPIC: {0: [(1, 2)]}}}, "does not work on a Pulsar yet"),
-        ({"audit": {"topic": "rows"}}, "does not work on a Pulsar yet"),
+        ({"start_at": datetime(2026, 11, 26, tzinfo=UTC)}, "does not work on a Pulsar yet"),
+        ({"audit": {"topic": "rows"}}, "audit.topic: rows is no tenant/namespace/topic"),
     ],
 )
 def test_settings_that_do_not_work_are_refused(changes: dict[str, Any], words: str) -> None:

@@ -75,6 +75,6 @@ def now_of(
         ordered=cluster.ordered,
         handled=handled or {},
         now_ms=(time.time() + age_seconds) * 1000,
-        offsets_retention_seconds=7 * 86_400.0,
+        position_kept_seconds=7 * 86_400.0,
         was_started=ledger.was_started(plan) and ledger.ended(plan) is None,
     )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from workbench.layers.marks import hash_of, headers_for, marks_in, marks_of
 from workbench.layers.rows import signed
-from workbench.runtime.auditing import _TaskMeter
 from workbench.runtime.event import Record, body_bytes
+from workbench.runtime.task_meter import TaskMeter
 
 
 class Unreadable:
@@ -70,7 +70,7 @@ def test_a_task_tells_every_record_once_whatever_the_batches_and_commits(data: s
         Record("t", 0, offset, None if offset % 3 else b"k", b"v" * (offset % 5), 61_000 * (offset % 4), headers(offset, named))
         for offset, named in zip(offsets, marked, strict=True)
     ]  # fmt: skip
-    meter = _TaskMeter(
+    meter = TaskMeter(
         "s", "l", topic="t", partition=0, start=0, points=("in", "out", "rejected", "dead"), incarnation=1
     )
     rows, at = [], 0

@@ -107,6 +107,9 @@ class Rows:
     def is_over(self) -> bool:
         return self._world.rows_mode != "slow"
 
+    def claim(self) -> None:
+        """Commits keep the numbers of tasks."""
+
     def close(self, seconds: float) -> None:
         """Nothing is under way."""
 

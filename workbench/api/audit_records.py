@@ -41,8 +41,23 @@ def session_for_audits(rows: int | None = None) -> SparkSession:
     return spark
 
 
-def whole_topic(cluster: Cluster, topic: str, *, since_ms: int | None = None, until_ms: int | None = None) -> Ranges:
-    """Offset ranges of what a topic holds now, or of its records from a time to another.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRecords:
+    """Of when the oldest records of a topic are, ms since the epoch: of any partition, and of each of those that have some."""
+
+    first_ms: int
+    every_ms: int
+
+
+Span = tuple[
+    int | None, int | None
+]  # [since, until) in ms since the epoch; None: the begin or the end of what is there
+
+
+def _spans_of_topic(
+    cluster: Cluster, topic: str, times: Sequence[Span]
+) -> tuple[dict[tuple[str, int], list[tuple[int, int]]], KeptRecords | None]:
+    """Offset ranges of what a topic holds, or of its records of some times, and how far back it reaches; None: it is not known.
 
     Raises:
         UsageError: if the cluster has no such topic. SourceUnreachableError: if it does not answer.
@@ -55,7 +70,7 @@ def whole_topic(cluster: Cluster, topic: str, *, since_ms: int | None = None, un
     if view is None:
         raise UsageError(f"The cluster {cluster.name} has no topic {topic!r}.")
     parts = [(topic, number) for number in sorted(view.leaders)]
-    instants = [it for it in (since_ms, until_ms) if it is not None]
+    instants = sorted({0, *(it for span in times for it in span if it is not None)})
     logs = gateway.logs(parts, instants_ms=instants, stable=True)
     if logs.errors:
         part, reason = next(iter(logs.errors.items()))
@@ -67,10 +82,45 @@ def whole_topic(cluster: Cluster, topic: str, *, since_ms: int | None = None, un
         first = logs.found[instant][part].offset
         return logs.ends[part] if first is None else first
 
-    return {
-        part: (at(since_ms, part, logs.starts[part]), at(until_ms, part, logs.stable_ends.get(part, logs.ends[part])))
+    spans = {
+        part: [
+            (at(since, part, logs.starts[part]), at(until, part, logs.stable_ends.get(part, logs.ends[part])))
+            for since, until in times
+        ]
         for part in parts
     }
+    oldest = [it.timestamp_ms for it in logs.found[0].values() if it.offset is not None]
+    told = [it for it in oldest if it is not None and it >= 0]
+    kept = KeptRecords(first_ms=min(told), every_ms=max(told)) if told and len(told) == len(oldest) else None
+    return spans, kept
+
+
+def whole_topic(cluster: Cluster, topic: str, *, since_ms: int | None = None, until_ms: int | None = None) -> Ranges:
+    """Offset ranges of what a topic holds now, or of its records from a time to another.
+
+    Raises:
+        UsageError: if the cluster has no such topic. SourceUnreachableError: if it does not answer.
+    """
+    spans, _ = _spans_of_topic(cluster, topic, [(since_ms, until_ms)])
+    return {part: one for part, [one] in spans.items()}
+
+
+def rows_of_topic(cluster: Cluster, topic: str, times: Sequence[Span]) -> tuple[DataFrame, KeptRecords | None]:
+    """An audit's rows that were written to a topic at some times, read from the queue once, and how far back it reaches.
+
+    Raises:
+        UsageError, SourceUnreachableError: as `whole_topic`.
+    """
+    from workbench.audit.frames import rows_of_values
+    from workbench.queues.position import merged
+    from workbench.queues.systems import system_of
+
+    spans, kept = _spans_of_topic(cluster, topic, times)
+    ranges = {part: merged(some) for part, some in spans.items()}
+    counted = sum(stop - start for some in ranges.values() for start, stop in some)
+    spark = session_for_audits(counted)
+    values = system_of(cluster).read_records(spark, cluster, ranges, ["value"])
+    return rows_of_values(values.where("value IS NOT NULL")).cache(), kept
 
 
 def records_of(

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.api.audit_silence import rows_before, silent_layers
 from workbench.errors import EvidenceError, WindowError
 from workbench.humanize import iso_instant
-from workbench.report.audit_state import AuditState, EdgeState, SilentLayer, SlowStream, StreamState, WindowLine
+from workbench.report.audit_state import AuditState, EdgeState, SlowStream, StreamState, WindowLine
 from workbench.window import instant_ms, parse_duration, parse_instant
 
 if TYPE_CHECKING:
@@ -102,12 +103,13 @@ def state_of(
         unheard: dict[str, list[str]] = {}
         for stream, edge in ledger.unheard():
             unheard.setdefault(stream, []).append(edge)
-        if not sums and not unheard:
+        before = rows_before(ledger)
+        silent = silent_layers(ledger, before, first_ms=first, now_ms=last)
+        if not (sums or unheard or silent):
             raise EvidenceError(
                 f"No layer has told the audit {name!r} anything of the period.",
                 hint=f"It is from {iso_instant(first)} to {iso_instant(last)}. See: docs/audit.md",
             )
-        silent = _silent(ledger, first, last)
         untold, times = ledger.untold, ledger.times_to_last(since_ms=first, until_ms=last)
         layers, order = set(ledger.settings.layers), [edge for _, _, edge, _ in ledger.shape.sides()]
         streams = []
@@ -131,6 +133,7 @@ def state_of(
         streams.sort(key=lambda it: it.badness)
         return AuditState(
             audit=name, named=tuple(named), cluster=ledger.settings.cluster, made_at=datetime.now(UTC), since=since, until=until,
+            reaches_to=None if before.reach_ms is None else datetime.fromtimestamp(before.reach_ms / 1000, UTC),
             window_seconds=ledger.shape.window_ms / 1000, every_seconds=every.total_seconds(), streams=tuple(streams),
             windows=tuple(_window(row) for row in mine.worst(most=_MOST_WINDOWS)),
         )  # fmt: skip
@@ -152,24 +155,6 @@ def _edge(ledger: AuditLedger, row: Any, layers: set[str], now_ms: int) -> EdgeS
         breach=breach,
         **{it: row[it] for it in _SUMS},
     )
-
-
-def _silent(ledger: AuditLedger, first_ms: int, now_ms: int) -> dict[str, list[SilentLayer]]:
-    """Layers that have told nothing for longer than records may be late: a layer that lives tells, also when nothing comes.
-
-    Of a stream that the settings expect and of which there is no row at all, these are all layers.
-    """
-    limit_ms = max(ledger.shape.lateness_ms, ledger.shape.window_ms)
-    times = {(row["stream"], row["layer"]): row["told_ms"] for row in ledger.last_told()}
-    for stream in ledger.expected - {it for it, _ in times}:
-        times.update({(stream, layer): None for layer in ledger.settings.layers})
-    found: dict[str, list[SilentLayer]] = {}
-    for (stream, layer), told_ms in sorted(times.items()):
-        silence_ms = now_ms - (first_ms if told_ms is None else told_ms)
-        if silence_ms > limit_ms:
-            told = None if told_ms is None else datetime.fromtimestamp(told_ms / 1000, UTC)
-            found.setdefault(stream, []).append(SilentLayer(layer=layer, told=told, seconds=silence_ms / 1000))
-    return found
 
 
 def _window(row: Any) -> WindowLine:

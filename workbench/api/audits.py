@@ -14,6 +14,7 @@ from workbench.logs.records import answering
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from workbench.api.audit_records import KeptRecords
     from workbench.audit.edges import StreamShape
     from workbench.audit.fairness import DelayedStream
     from workbench.audit.gate import Gate, LatencyLimit
@@ -31,6 +32,8 @@ class AuditLedger:
         shape: layers and lengths.
         cluster: of the records, if it is known.
         expected: streams that the settings name, of those that are asked for: they are told of without rows, too.
+        kept: how far back the topic of the rows reaches; None: they are in no topic, or it is not known.
+        read_from_ms: rows of the topic before then were not read; None: all were.
     """
 
     frame: DataFrame
@@ -39,6 +42,13 @@ class AuditLedger:
     shape: StreamShape
     cluster: Cluster | None = None
     expected: frozenset[str] = frozenset()
+    kept: KeptRecords | None = None
+    read_from_ms: int | None = None
+
+    @property
+    def silence_ms(self) -> int:
+        """Who has told nothing for longer is silent: it is as long as records may be late."""
+        return max(self.shape.lateness_ms, self.shape.window_ms)
 
     def rows(self, *, stream: str | None = None, since_ms: int | None = None, until_ms: int | None = None) -> list[Any]:
         """Rows of a stream and of windows that begin in [since, until), ms since the epoch; in the order of time."""
@@ -191,6 +201,11 @@ class AuditLedger:
         told = f.max(f.when(f.col("emitted_ms") > 0, f.col("emitted_ms"))).alias("told_ms")
         return self._collected(self.source.groupBy("stream", "layer").agg(told))
 
+    def oldest_row_ms(self) -> int | None:
+        """When the oldest row that was read was written; None: there is none."""
+        found = self._collected(self.source.where("emitted_ms > 0").agg({"emitted_ms": "min"}))
+        return None if found[0][0] is None else int(found[0][0])
+
     def missing(
         self,
         stream: str,
@@ -294,7 +309,7 @@ def audit(
     """
     from pyspark.sql import functions as f
 
-    from workbench.api.audit_records import session_for_audits
+    from workbench.api.audit_records import rows_of_topic, session_for_audits
     from workbench.audit.edges import StreamShape, edges
     from workbench.audit.frames import ROW_BYTES, bytes_of, read_rows
 
@@ -305,12 +320,14 @@ def audit(
     chosen, of_cluster = _chosen(
         name, rows=rows, layers=layers, window=window, lateness=lateness, cluster=cluster, topic=topic, config=config
     )
+    kept, read_from_ms = None, None
     if chosen.rows is not None:
         path = Path(chosen.rows)
         found = read_rows(session_for_audits(bytes_of(path) // ROW_BYTES), path)
     elif of_cluster is not None and chosen.topic is not None:
         margin = round(1000 * chosen.lateness.total_seconds())  # clocks of layers may differ
-        found = _rows_of_topic(of_cluster, chosen.topic, None if since_ms is None else max(0, since_ms - margin))
+        read_from_ms = None if since_ms is None else max(0, since_ms - margin)
+        found, kept = rows_of_topic(of_cluster, chosen.topic, [(read_from_ms, None)])
     else:
         raise UsageError("The topic is on no cluster.", hint="Name it with --cluster.")
     if stream is not None:
@@ -322,8 +339,9 @@ def audit(
     )
     expected = frozenset(chosen.expected if stream is None else chosen.expected & {stream})
     return AuditLedger(
-        frame=edges(found, shape), source=found, settings=chosen, shape=shape, cluster=of_cluster, expected=expected
-    )
+        frame=edges(found, shape), source=found, settings=chosen, shape=shape, cluster=of_cluster, expected=expected, kept=kept,
+        read_from_ms=read_from_ms,
+    )  # fmt: skip
 
 
 def _chosen(
@@ -380,15 +398,3 @@ def _checked(values: Mapping[str, Any]) -> AuditSettings:
         return AuditSettings.model_validate(values)
     except ValidationError as error:
         raise UsageError(f"{first_problem(error, whole='the audit')}.") from None
-
-
-def _rows_of_topic(cluster: Cluster, topic: str, since_ms: int | None) -> DataFrame:
-    from workbench.api.audit_records import session_for_audits, whole_topic
-    from workbench.audit.frames import rows_of_values
-    from workbench.queues.systems import system_of
-
-    ranges = whole_topic(cluster, topic, since_ms=since_ms)
-    counted = [stop - start for start, stop in ranges.values() if isinstance(start, int) and isinstance(stop, int)]
-    spark = session_for_audits(sum(counted) if len(counted) == len(ranges) else None)
-    values = system_of(cluster).read_records(spark, cluster, ranges, ["value"])
-    return rows_of_values(values.where("value IS NOT NULL")).cache()  # read from the queue once

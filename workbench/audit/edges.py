@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from workbench.audit.frames import MOST
 from workbench.audit.ledger import Sum64, amended, counted, gaps, joined_halves, lines
 from workbench.spark.columns import columns
 
@@ -142,7 +143,7 @@ def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
     )
     found = found.join(holes, ["stream", "edge"], "left")
     within = "coalesce(window_ms >= it.first_ms, true) AND coalesce(window_ms <= it.last_ms, true)"
-    gap = f"if(holes IS NULL, 0L, aggregate(filter(holes, it -> {within}), 0L, (sum, it) -> sum + it.gap))"
+    gap = f"if(holes IS NULL, 0L, aggregate(filter(holes, it -> {within}), 0L, (sum, it) -> least({MOST - 1}L, sum + it.gap)))"
     sums = [joined_halves(f"{side}_low_sum", f"{side}_high_sum") for side in ("from", "to")]
     end = f"window_ms + {shape.window_ms}L"
     measured = found.selectExpr(

@@ -21,7 +21,7 @@ DDL = (
 )
 _POINTS = ", ".join(f"'{it}'" for it in POINTS)
 ROW_BYTES = 20  # of a row of a minute in Parquet, at least
-_MOST = 1 << 53  # of positions: sums of them do not overflow
+MOST = 1 << 62  # of positions, those of a Pulsar too: the sum of two differences does not overflow
 
 
 def read_rows(spark: SparkSession, path: Path) -> DataFrame:
@@ -58,7 +58,7 @@ def rows_of_values(values: DataFrame) -> DataFrame:
 
 def _whole(rows: DataFrame) -> DataFrame:
     """Rows that can be; what one may leave out has its default."""
-    most = f"{_MOST}L"
+    most = f"{MOST}L"
     sane = (
         f"schema = '{SCHEMA}' AND stream IS NOT NULL AND layer IS NOT NULL AND point IN ({_POINTS}) AND topic IS NOT NULL",
         f"partition >= 0 AND start >= 0 AND stop >= start AND stop < {most} AND incarnation >= 0 AND sequence >= 0",

@@ -1,9 +1,9 @@
 """The ledger: what each layer has taken in and given out, by stream and window of event time. A pure function of the set of rows.
 
 1. A row that was delivered twice is one (incarnation and sequence).
-2. *Overlay.* Of each position, the newest incarnation that covers it counts: after a crash, what lies behind the last commit is handled
-   again; a replay of some ranges covers these. Where only a part of a row is covered, how many of its records lie in that part nobody
-   knows, unless each of its positions is a record of one window. Its counts are *bounds* then, never a guess.
+2. *Overlay.* Of each position, the newest incarnation that covers it, by any point, counts: after a crash, what lies behind the last
+   commit is handled again; a replay of some ranges covers these. Where only a part of a row is covered, how many of its records lie in
+   that part nobody knows, unless each of its positions is a record of one window. Its counts are *bounds* then, never a guess.
 3. Rows that *add* (a replay of what was lost) are a line of their own: what they gave out comes on top. What they took in counts where
    nobody else has taken it in: a log gives the same records to every reader.
 4. A position that no row covers, between rows that do, is unknown: a row is missing, not necessarily its records.
@@ -114,8 +114,14 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     others = f"max(if(adds <> '', NULL, filter(begun, it -> it.incarnation > {GONE}))) OVER (PARTITION BY {', '.join(_PLACE)})"
     later = f"named_struct('incarnation', {_LAST}, 'spans', it.spans)"
     as_later = f"transform(coalesce({others}, CAST(array() AS {_BEGUN})), it -> {later})"
+    # What a task has read again, it has told of by its other points, also where it rejected nothing this time.
+    of_task = f"PARTITION BY {', '.join(it for it in LINE if it != 'point')}"
+    told = f"collect_list(if({is_sparse}, NULL, begun)) OVER ({of_task})"
+    by_line = by_line.selectExpr("* EXCEPT (begun)", f"if({is_sparse}, concat(begun, flatten({told})), begun) AS begun")
+    many = "size(array_distinct(transform(filter(begun, it -> size(it.spans) > 0), it -> it.incarnation))) > 1"
     return by_line.selectExpr(
-        *LINE, f"if(adds <> '' AND point = 'in', concat(begun, {as_later}), begun) AS begun", "is_plain", "begun_at", "reached",
+        *LINE, f"if(adds <> '' AND point = 'in', concat(begun, {as_later}), begun) AS begun",
+        f"is_plain AND NOT ({is_sparse} AND {many}) AS is_plain", "begun_at", "reached",
         f"if(adds <> '' OR {is_sparse}, 0L, {_gap(all_of)}) AS gap",
         f"CASE WHEN of_process AND last_ms < max(last_ms) OVER (PARTITION BY stream, layer) - {silence_ms}L THEN {_LAST} "
         f"WHEN {is_sparse} OR reached >= max(reached) OVER ({together}) THEN max(own_told_ms) OVER ({together}) ELSE own_told_ms END "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,14 @@ from workbench.cli.audit_restarts import restarts_command
 from workbench.cli.help import Group
 from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
-from workbench.humanize import plural, printable
+from workbench.humanize import iso_instant, plural, printable
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
+    from workbench.api.audits import AuditLedger
     from workbench.audit.fairness import DelayedStream
     from workbench.audit.missing_records import NamedInterval
+    from workbench.report.audit_state import SilentLayer
 
 _COLUMNS = (
     "stream", "window_ms", "edge", "state", "arrival", "from_low", "from_high", "to_low", "to_high", "lost_low", "lost_high",
@@ -48,22 +50,26 @@ def command() -> None:
 def run_command(source: dict[str, Any], out: Path, as_json: bool) -> int:
     """Write the whole ledger: every window of every stream, between and inside the layers.
 
-    Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet.
+    Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet, or a layer is silent.
     """
     if out.exists():
         raise UsageError(f"{out} exists already.", hint="Name a new folder.")
     if not out.absolute().parent.is_dir():
         raise UsageError(f"The folder of {out} does not exist.")
-    counts = ledger_of(source).write(out)
+    ledger = ledger_of(source)
+    counts = ledger.write(out)
+    silence = _Silence.of(ledger)
     if as_json:
-        write_json({"schema": "workbench.audit-run/1", "output": str(out), "windows": counts})
+        document = {"schema": "workbench.audit-run/1", "output": str(out), "windows": counts}
+        write_json({**document, **silence.document()})
     else:
         for arrival, count in sorted(counts.items()):
             tell(f"{arrival}: {plural(count, 'window')}")
+        silence.tell()
         say(f"The ledger is in {out}.")
     if {"loss", "dup", "loss+dup"} & counts.keys():
         return ExitCode.FINDINGS
-    return ExitCode.OK if counts.keys() == {"ok"} else ExitCode.EVIDENCE
+    return ExitCode.OK if counts.keys() == {"ok"} and not silence.streams else ExitCode.EVIDENCE
 
 
 @command.command(name="show")
@@ -77,14 +83,14 @@ def run_command(source: dict[str, Any], out: Path, as_json: bool) -> int:
 def show_command(source: dict[str, Any], stream: str | None, limit: int, latency: bool, as_json: bool) -> int:
     """Show the windows where not everything arrived, the worst first.
 
-    Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet.
+    Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet, or a layer is silent.
     """
     ledger = ledger_of(source, stream=stream)
     delayed: list[DelayedStream] = []
     if latency:
         every = ledger if stream is None else ledger_of(source)  # the burst is another stream's
         delayed = [it for it in every.delayed() if stream is None or it.stream == stream]
-    arrivals, unheard = ledger.arrivals(), ledger.unheard()
+    arrivals, unheard, silence = ledger.arrivals(), ledger.unheard(), _Silence.of(ledger)
     found = ledger.worst(most=limit) if arrivals.keys() - {"ok"} else []  # most often there is nothing to look for
     slow = [row.asDict() for row in ledger.latencies()] if latency else []
     if as_json:
@@ -93,7 +99,7 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
             "windows": [_document(row) for row in found],
         }
         told = {"latencies": slow, "delayed": [asdict(it) for it in delayed]} if latency else {}
-        write_json({**document, **told})
+        write_json({**document, **silence.document(), **told})
     for row in found if not as_json else ():
         tell(_line(row))
     for it in slow if not as_json else ():
@@ -102,13 +108,15 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
         tell(_delay(one))
     for name, edge in unheard if not as_json else ():
         tell(f"{printable(name)}  {printable(edge)}  unknown: no row tells of it")
-    if not arrivals and not unheard:
+    if not as_json:
+        silence.tell()
+    if not arrivals and not unheard and not silence.streams:
         tell("No row tells of anything.")
-    elif not found and not unheard and not as_json:
+    elif not found and not unheard and not silence.streams and not as_json:
         say("Everything arrived, in every window that the rows tell of.")
     if arrivals.keys() & {"loss", "dup", "loss+dup"}:
         return ExitCode.FINDINGS
-    return ExitCode.EVIDENCE if unheard or arrivals.keys() != {"ok"} else ExitCode.OK
+    return ExitCode.EVIDENCE if unheard or silence.streams or arrivals.keys() != {"ok"} else ExitCode.OK
 
 
 @command.command(name="gate")
@@ -216,6 +224,37 @@ command.add_command(compare_command)
 command.add_command(trace_command)
 command.add_command(publish_command)
 command.add_command(restarts_command)
+
+
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """Who is silent, by stream, and since when rows tell of it."""
+
+    streams: dict[str, list[SilentLayer]]
+    reach_ms: int | None
+
+    @classmethod
+    def of(cls, ledger: AuditLedger) -> _Silence:
+        from workbench.api.audit_silence import rows_before, silent_layers
+
+        before = rows_before(ledger)
+        return cls(silent_layers(ledger, before), before.reach_ms)
+
+    def document(self) -> dict[str, Any]:
+        found = [(stream, it) for stream, layers in self.streams.items() for it in layers]
+        told = [{"stream": stream, **it.model_dump(mode="json")} for stream, it in found]
+        return {"silent": told, "reaches_to": iso_instant(self.reach_ms)}
+
+    def tell(self) -> None:
+        many = len(self.streams)
+        for stream, layers in list(self.streams.items())[:_MOST_SHOWN]:
+            tell(f"{printable(stream)}  {printable('; '.join(it.words for it in layers))}")
+        if many > _MOST_SHOWN:
+            tell(f"And {plural(many - _MOST_SHOWN, 'more silent stream', 'more silent streams')}.")
+        if self.reach_ms is not None:
+            say(
+                f"The oldest rows are of {iso_instant(self.reach_ms)}: of streams that fell silent before, nothing is known."
+            )
 
 
 def _document(row: Any) -> dict[str, Any]:

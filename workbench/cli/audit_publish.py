@@ -49,6 +49,7 @@ def publish_command(source: dict[str, Any], since: str, until: str, every: str, 
             tell(f"{printable(it.stream)}  {it.grade}{' broken' if it.is_breach else ''}: {printable(it.words)}")
         if len(wrong) > _MOST_SHOWN:
             tell(f"And {plural(len(wrong) - _MOST_SHOWN, 'more stream', 'more streams')}.")
+        say(state.unseen)
         say(f"{plural(len(state.streams), 'stream')}, {len(wrong):,} of them not complete: {path}")
     if any(it.is_breach for it in state.streams):
         return ExitCode.FINDINGS

@@ -122,7 +122,7 @@ def plan_command(
     if chosen.system == "pulsar":
         from workbench.cli.replay_pulsar import plan_on_pulsar
 
-        refuse_on_pulsar("from_group", "new_group", "topics", "since", "until", "reason", "out", "force")
+        refuse_on_pulsar("from_group", "new_group", "topics", "since", "until", "from_audit", "reason", "out", "force")
         return plan_on_pulsar(
             chosen,
             from_group=from_group,
@@ -130,6 +130,7 @@ def plan_command(
             topics=topics,
             since=since,
             until=until,
+            from_audit=from_audit,
             reason=reason,
             out=out,
             force=force,

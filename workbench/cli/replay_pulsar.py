@@ -28,6 +28,7 @@ def plan_on_pulsar(
     topics: tuple[str, ...],
     since: str | None,
     until: str | None,
+    from_audit: Path | None,
     reason: str | None,
     out: Path | None,
     force: bool,
@@ -37,26 +38,33 @@ def plan_on_pulsar(
     from workbench.cli.progress import Steps
     from workbench.plans.document import write_file
     from workbench.plans.journal import Journal
-    from workbench.pulsar.replay_plan import read_plan
+    from workbench.plans.missing import read_missing
+    from workbench.pulsar.replay_plan import read_plan, topic_of
     from workbench.pulsar.replays import plan_pulsar_replay
     from workbench.pulsar.topics import split_group
     from workbench.replay.plan_place import check_place
 
     _, topic = split_group(from_group)
-    if len(topics) > 1 or not (topics or topic):
+    missing = read_missing(from_audit).ranges() if from_audit is not None else {}
+    topics = topics or ((topic,) if topic else tuple(sorted({it for it, _ in missing})))
+    if len(topics) != 1:
         raise UsageError("A replay on Pulsar is of one topic.", hint="Give it with --topic tenant/namespace/topic.")
-    if since is None:
-        raise UsageError("Give the start with --since.")
+    wanted = str(topic_of(topics[0]))
+    if others := sorted({it for it, _ in missing} - {wanted}):
+        raise UsageError(f"The file names missing records of {others[0]}, and this is a replay of {wanted}.")
+    if (since is None) == (not missing) or (until is not None and since is None):
+        raise UsageError("Give either the start with --since, or --from-audit with a file that names missing records.")
     if out is not None:
         check_place(out, Journal.of_user(), replace=force, read=read_plan)
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading positions of {cluster.name} from Pulsar"):
         plan = plan_pulsar_replay(
             cluster,
-            topic=topics[0] if topics else topic or "",
+            topic=wanted,
             from_subscription=from_group,
             new_subscription=new_group,
             since=since,
             until=until,
+            missing={number: some for (_, number), some in missing.items()} or None,
             reason=reason,
         )
     if out is not None:

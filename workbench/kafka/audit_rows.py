@@ -9,30 +9,12 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from workbench.layers.row_batch import RowBatch
+
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
 _SAY_EVERY = 1_000
-
-
-class _Batch:
-    """Rows on their way; over when each was delivered or given up."""
-
-    __slots__ = ("_left", "_lock", "failed")
-
-    def __init__(self, rows: int) -> None:
-        self._left, self._lock, self.failed = rows, threading.Lock(), False
-
-    @property
-    def is_over(self) -> bool:
-        """See `RowsUnderWay`."""
-        return self._left <= 0
-
-    def one_less(self, *, failed: bool = False) -> None:
-        """One row is delivered, or given up."""
-        with self._lock:
-            self._left -= 1
-            self.failed = self.failed or failed
 
 
 class KafkaRows:
@@ -63,9 +45,9 @@ class KafkaRows:
         while not self._stopping.is_set():
             self._producer.poll(_POLL_SECONDS)
 
-    def put(self, lines: Sequence[str]) -> _Batch:
+    def put(self, lines: Sequence[str]) -> RowBatch:
         """See `RowWriter`."""
-        batch = _Batch(len(lines))
+        batch = RowBatch(len(lines))
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
             if error is not None:
@@ -79,6 +61,9 @@ class KafkaRows:
                 self._lost(str(error))
                 batch.one_less(failed=True)
         return batch
+
+    def claim(self) -> None:
+        """See `RowWriter`: a commit keeps the number, for the next task to read."""
 
     def _lost(self, reason: str) -> None:
         if self.given_up % _SAY_EVERY == 0:

@@ -94,7 +94,7 @@ def read_missing(path: Path) -> MissingRecords:
     Raises:
         UsageError: if it is none, or names no record.
     """
-    document = read_document(path, "The file of missing records")
+    document = read_document(path, "file of missing records")
     try:
         found = MissingRecords.model_validate(document)
     except ValidationError as error:

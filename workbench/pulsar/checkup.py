@@ -16,12 +16,12 @@ from workbench.pulsar.config_check import is_version
 from workbench.pulsar.policies import TopicPolicies, read_policies
 from workbench.pulsar.survey import survey
 from workbench.pulsar.topics import WHOLE, part_name
+from workbench.pulsar_metric_settings import METRIC_SETTINGS
 from workbench.settings import Cluster
 
 # Setting of a broker to the values with which something is off, and what that is.
 _OFF: dict[str, tuple[tuple[str, ...], str]] = {
-    "exposeTopicLevelMetricsInPrometheus": (("false",), "the alerts of runbooks/rules/pulsar.yml have no series"),
-    "exposeConsumerLevelMetricsInPrometheus": (("false",), "the alert on consumers without permits has no series"),
+    **{it.name: (("false",), it.lacks) for it in METRIC_SETTINGS},
     "topicLevelPoliciesEnabled": (("false",), "limits cannot be set for a topic alone, as findings advise"),
     "defaultRetentionTimeInMinutes": (
         ("0",),

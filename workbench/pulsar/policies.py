@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +94,18 @@ def ttl_seconds(admin: PulsarAdmin, topic: TopicName) -> int | None:
     except (SourceUnreachableError, KeyError, TypeError, ValueError):
         return None
     return policy if isinstance(policy, int) and policy >= 0 else None
+
+
+def subscriptions_expire_seconds(admin: PulsarAdmin, topic: TopicName) -> float | None:
+    """How long brokers keep a subscription that nobody connects to; inf: for good, which is the default; None if it is not told."""
+    try:
+        told = admin.get_text(f"namespaces/{quote(topic.namespace)}/subscriptionExpirationTime")
+        if told in ("", "null"):
+            told = str(admin.get("brokers/configuration/runtime")["subscriptionExpirationTimeMinutes"])
+        minutes = int(told)
+    except (SourceUnreachableError, KeyError, TypeError, ValueError):
+        return None
+    return 60.0 * minutes if minutes > 0 else math.inf
 
 
 def _policy(admin: PulsarAdmin, topic: TopicName, name: str) -> Any:

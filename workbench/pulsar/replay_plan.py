@@ -6,7 +6,7 @@ says, so what a plan can reach is what is still there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +19,10 @@ from workbench.humanize import did_you_mean, duration, plural, printable
 from workbench.plans.confirm import Confirmation
 from workbench.plans.document import Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
-from workbench.pulsar.log import partitions_of, place, position_at, published_ms, read_log
+from workbench.pulsar.log import PulsarLog, partitions_of, place, position_at, published_ms, read_log
 from workbench.pulsar.policies import NOT_TOLD, retention_words, ttl_seconds
-from workbench.pulsar.topics import TopicName
-from workbench.queues.position import Position
+from workbench.pulsar.topics import TopicName, part_name
+from workbench.queues.position import Position, unpacked
 
 SCHEMA = "workbench.pulsar-replay/1"
 
@@ -36,6 +36,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 M = TypeVar("M", bound=StrictDocument)
 Place = Annotated[str, AfterValidator(_is_place)]
+
+Missing = Mapping[int, Sequence[tuple[int, int]]]
 
 
 class PulsarWindow(StrictDocument):
@@ -173,19 +175,22 @@ def make_pulsar_plan(
     topic: str,
     from_subscription: str,
     new_subscription: str,
-    since: datetime,
+    since: datetime | None,
     until: datetime | None = None,
+    missing: Missing | None = None,
     written: str,
     reason: str | None = None,
 ) -> PulsarReplayPlan:
     """Find where a new subscription begins on each partition. Changes nothing.
 
     Args:
+        since: None: at the first of the missing ones.
+        missing: by partition (0 of a topic without partitions), ranges of packed positions in order; others get nothing.
         written: the window as the user wrote it.
 
     Raises:
         UsageError: if the window is empty, or the names are equal. UnknownGroupError: if the old subscription is not there.
-        SourceUnreachableError: if the admin does not answer. EvidenceError: if nobody can read its answer.
+        SourceUnreachableError: if the admin does not answer. EvidenceError: if nobody can read its answer, or missing ones are gone.
     """
     name = topic_of(topic)
     old, new = (it.removesuffix(f"@{name}") for it in (from_subscription, new_subscription))
@@ -193,7 +198,7 @@ def make_pulsar_plan(
         raise UsageError(f"{new!r} is no name for a subscription: in a URL it means something else.")
     if old == new:
         raise UsageError("A replay needs a new subscription: the old one is never changed.", hint="Give another name.")
-    since_ms, until_ms = _ms(since), None if until is None else _ms(until)
+    since_ms, until_ms = 0 if since is None else _ms(since), None if until is None else _ms(until)
     if until_ms is not None and until_ms <= since_ms:
         raise UsageError("The window ends before it begins.", hint="Give --until after --since.")
     try:
@@ -210,6 +215,8 @@ def make_pulsar_plan(
 
     def window(number: int) -> PulsarWindow:
         log = logs[number]
+        if missing is not None:
+            return _window_of_missing(name, number, log, missing.get(max(0, number), ()))
         start = min(max(position_at(admin, name, number, since_ms), log.first), log.stop)
         stop = log.stop if until_ms is None else min(position_at(admin, name, number, until_ms), log.stop)
         stop, empty = max(start, stop), log.first == log.stop
@@ -222,6 +229,10 @@ def make_pulsar_plan(
             oldest_ms=None if empty else published_ms(admin, name, number, log.first),
         )
 
+    windows = each(numbers, window)
+    if missing is not None:
+        begun = [published_ms(admin, name, it.partition, it.begin) for it in windows if it.entries]
+        since_ms = min((it for it in begun if it is not None), default=0)
     plan = PulsarReplayPlan(
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         cluster=cluster,
@@ -235,9 +246,28 @@ def make_pulsar_plan(
         retention=retention_words(admin, name),
         ttl_seconds=ttl_seconds(admin, name),
         reason=reason,
-        windows=each(numbers, window),
+        windows=windows,
     )
     return plan.model_copy(update={"hash": canonical_hash(plan.document())})
+
+
+def _window_of_missing(
+    topic: TopicName, number: int, log: PulsarLog, ranges: Sequence[tuple[int, int]]
+) -> PulsarWindow:
+    """From the entry of the first one to that of the last one."""
+    start = stop = log.stop
+    if ranges:
+        (first, entry, _), (last, end, _) = unpacked(ranges[0][0]), unpacked(ranges[-1][1] - 1)
+        start, stop = Position((first, entry)), Position((last, end + 1))
+        if start < log.first or stop > log.stop:
+            raise EvidenceError(
+                f"Missing messages of {part_name(topic, number)} are not kept any more, or are none of this topic.",
+                hint="What every subscription has acknowledged goes, unless there is a retention.",
+            )
+    return PulsarWindow(
+        partition=number, start=str(start), stop=str(stop), entries=log.entries_between(start, stop), oldest=str(log.first),
+        oldest_ms=None,
+    )  # fmt: skip
 
 
 def read_plan(path: Path) -> PulsarReplayPlan:

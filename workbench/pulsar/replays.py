@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from workbench.pulsar.replay_apply import PulsarApplied, PulsarUndo, PulsarUndone
-    from workbench.pulsar.replay_plan import PulsarReplayPlan
+    from workbench.pulsar.replay_plan import Missing, PulsarReplayPlan
     from workbench.pulsar.replay_progress import PulsarProgress
     from workbench.settings import Cluster
 
@@ -26,8 +26,9 @@ def plan_pulsar_replay(
     topic: str,
     from_subscription: str,
     new_subscription: str,
-    since: str,
+    since: str | None,
     until: str | None = None,
+    missing: Missing | None = None,
     reason: str | None = None,
 ) -> PulsarReplayPlan:
     """Find where a new subscription begins on every partition of a topic. Changes nothing.
@@ -35,6 +36,7 @@ def plan_pulsar_replay(
     Args:
         topic: tenant/namespace/topic.
         since, until: timestamps with a time zone, or `15m ago`; of publish times.
+        missing: instead: see `make_pulsar_plan`.
 
     Raises:
         UsageError, WindowError: if the request is wrong. UnknownGroupError: if the subscription is not there.
@@ -51,9 +53,10 @@ def plan_pulsar_replay(
         topic=topic,
         from_subscription=from_subscription,
         new_subscription=new_subscription,
-        since=parse_instant(since, now=now),
+        since=parse_instant(since, now=now) if since else None,
         until=parse_instant(until, now=now) if until else None,
-        written=since if until is None else f"{since} to {until}",
+        missing=missing,
+        written="missing records" if since is None else since if until is None else f"{since} to {until}",
         reason=reason,
     )
 

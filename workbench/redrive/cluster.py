@@ -81,7 +81,7 @@ class RedriveCluster:
             refused=progress.refused,
             handled=others,
             now_ms=time.time() * 1000,
-            offsets_retention_seconds=self._queue.offsets_retention_seconds(),
+            position_kept_seconds=self._queue.position_kept_seconds(plan),
             was_started=ledger.was_started(plan) and ledger.ended(plan) is None,
             lacking=self._queue.lacking(plan.topic, [it.topic for it in plan.targets]),
             audience=tuple(audience_words(plan, self.readers([it.topic for it in plan.targets])))

@@ -33,7 +33,7 @@ class RedriveNow:
     Attributes:
         positions, ordered, state, refused: what Kafka says about the plan; see `Progress`.
         handled: letters that other plans have handled.
-        offsets_retention_seconds: how long Kafka keeps the position of a group without members.
+        position_kept_seconds: how long the position of a plan that nobody applies is kept; None: not told.
         lacking: permissions that the broker says are lacking, in words.
         quotas: of this user; None if they cannot be told.
         audience: who gets the records again, in words.
@@ -45,7 +45,7 @@ class RedriveNow:
     positions: Mapping[int, int]
     handled: Mapping[int, Picks]
     now_ms: float
-    offsets_retention_seconds: float | None = None
+    position_kept_seconds: float | None = None
     was_started: bool = False
     ordered: int | None = None
     state: PlanState | None = None
@@ -109,11 +109,11 @@ def _position(plan: RedrivePlan, now: RedriveNow) -> list[Refusal]:
     if now.was_started or len(missing) < len(plan.partitions):
         text = f"The plan was begun, and its position in Kafka has expired for {plural(len(missing), 'partition')}."
         return [Refusal(code="position_expired", message=text)]
-    kept = now.offsets_retention_seconds or UNKNOWN_RETENTION_SECONDS
+    kept = now.position_kept_seconds or UNKNOWN_RETENTION_SECONDS
     age = now.now_ms / 1000 - datetime.fromisoformat(plan.created_at).timestamp()
     if age > kept:
         text = (
-            f"The plan is {duration(age)} old, and Kafka keeps positions for {duration(kept)}: it cannot be told whether the plan "
+            f"The plan is {duration(age)} old, and its position is kept for {duration(kept)}: it cannot be told whether the plan "
             "was applied from elsewhere."
         )
         return [Refusal(code="too_old", message=text)]

@@ -142,8 +142,8 @@ class LetterQueue(Protocol):
     def limit_of(self, topic: str) -> int:
         """Largest record of a topic in bytes; the queue's default without the permission to ask."""
 
-    def offsets_retention_seconds(self) -> float | None:
-        """How long the position of a group without members is kept; None if it may not be asked."""
+    def position_kept_seconds(self, plan: RedrivePlan) -> float | None:
+        """How long the position of a plan that nobody applies is kept, or may be lost without harm (inf); None if it is not told."""
 
     def groups(self) -> list[str]:
         """Names of all consumer groups, with and without members."""

@@ -9,12 +9,26 @@ from pydantic import Field
 from workbench.serve.shapes import Answered
 
 
+class AuditSilentLayer(Answered):
+    """A layer that tells nothing of a stream; `told`: its latest row, null: none; `seconds`: silent for at least so long."""
+
+    stream: str
+    layer: str
+    told: str | None
+    seconds: float
+
+
 class AuditRunDocument(Answered):
-    """Numbers of windows by what arrived, of the ledger that was written to the folder `output`."""
+    """Numbers of windows by what arrived, of the ledger that was written to the folder `output`.
+
+    `reaches_to`: how far back the rows reach: nothing is known of streams that fell silent before; null: there are no rows.
+    """
 
     schema_: Literal["workbench.audit-run/1"] = Field(alias="schema")
     output: str
     windows: dict[str, int]
+    silent: list[AuditSilentLayer]
+    reaches_to: str | None
 
 
 class AuditWindow(Answered):
@@ -67,10 +81,15 @@ class AuditDelayed(Answered):
 
 
 class AuditWindowsDocument(Answered):
-    """Windows in which not everything arrived, the worst first; `latencies` and `delayed` with --latency."""
+    """Windows in which not everything arrived, the worst first; `latencies` and `delayed` with --latency.
+
+    `silent` and `reaches_to`: as of `audit run`.
+    """
 
     schema_: Literal["workbench.audit-windows/1"] = Field(alias="schema")
     windows: list[AuditWindow]
+    silent: list[AuditSilentLayer]
+    reaches_to: str | None
     latencies: list[AuditLatency] = Field(default=[])
     delayed: list[AuditDelayed] = Field(default=[])
 

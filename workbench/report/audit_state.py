@@ -75,11 +75,16 @@ class EdgeState(_Part):
 
 
 class SilentLayer(_Part):
-    """A layer that tells nothing; `seconds`: at least so long. `told` null: not in the period."""
+    """A layer that tells nothing; `seconds`: at least so long. `told`: its latest row that was seen; null: none."""
 
     layer: str
     told: Instant | None
     seconds: Seconds
+
+    @property
+    def words(self) -> str:
+        """In a few words."""
+        return f"{self.layer} is silent" + ("" if self.told is None else f" (last row {self.told:%Y-%m-%d %H:%M:%S}Z)")
 
 
 class SlowStream(_Part):
@@ -142,7 +147,7 @@ class StreamState(_Part):
         worst = sorted(self.edges, key=lambda it: -it.lost - it.doubled)
         found = [f"{listed(it.problems)} at {it.edge}" for it in worst if it.problems]
         found += [f"no row tells of {listed(self.unheard)}"] if self.unheard else []
-        found += [f"{it.layer} is silent" for it in self.silent]
+        found += [it.words for it in self.silent]
         if self.slow is not None:
             found.append(
                 f"1 of 100 records takes over {self.slow.seconds:g} s; {self.slow.limit_seconds:g} s are allowed"
@@ -179,7 +184,8 @@ class WindowLine(_Part):
 class AuditState(_Part):
     """An audit's answer for a period, worst streams first; of the windows only the worst. `every_seconds`: until the next.
 
-    `named`: words by which commands of `workbench audit` find it: its name in the settings, or options such as `--rows`.
+    `reaches_to`: rows before are gone, so nothing is known of a stream that fell silent before; null: of one that fell silent before
+    `since`. `named`: words by which commands of `workbench audit` find it: its name in the settings, or options such as `--rows`.
     """
 
     format: Literal["workbench.audit-state/1"] = Field(default="workbench.audit-state/1", alias="schema")
@@ -189,10 +195,19 @@ class AuditState(_Part):
     made_at: Instant
     since: Instant
     until: Instant
+    reaches_to: Instant | None = None
     window_seconds: Seconds
     every_seconds: Seconds
     streams: tuple[StreamState, ...]
     windows: tuple[WindowLine, ...]
+
+    @property
+    def unseen(self) -> str:
+        """Which silence nobody can see, in a sentence."""
+        at = min(self.since, self.reaches_to) if self.reaches_to is not None else self.since
+        return (
+            f"Of streams that fell silent before {at:%Y-%m-%d %H:%M:%S}Z nothing is known: there are no rows of then."
+        )
 
     def is_stale(self, now: datetime) -> bool:
         """Whether a newer one should be there long since, or it is of a clock that is as far ahead."""

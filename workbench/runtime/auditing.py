@@ -1,231 +1,35 @@
 """What a task tells an audit (`workbench.audit/1`): rows about each partition, written before the commit that they belong to.
 
 The first commit of an assignment claims the partition: it says the task's incarnation, and only then rows are written (those of this
-first commit behind it). So the next task, which reads that commit, has a larger number, whatever the clocks of their machines say. Rows
+first commit behind it). So the next task, which reads that commit, has a larger number, whatever the clocks of their machines say.
+Where commits keep no such number, the writer of rows gives it, and until then none are written. Rows
 that cannot be written within a while are given up, and the
 commit goes on: an audit says then that it does not know, and nobody waits for it.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
-from collections import Counter
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import NamedTuple, Protocol
-
-import numpy as np
+from concurrent.futures import Future
+from dataclasses import dataclass
 
 from workbench.commit_note import CommitNote
-from workbench.layers.marks import MarkColumns, marks_in
-from workbench.layers.meter import Meter, MeterColumns, Pieces
+from workbench.layers.meter import Pieces
 from workbench.layers.rows import AuditRow, Point
 from workbench.runtime.config import AuditConfig
 from workbench.runtime.event import Record, TopicPartition
+from workbench.runtime.row_writer import RowPlaces, RowsUnderWay, RowWriter
+from workbench.runtime.task_meter import TaskMeter
+
+_log = logging.getLogger(__name__)
 
 _POINTS: tuple[Point, ...] = ("in", "out", "rejected", "dead")
 # A window is final once a partition has told of a later time, so one without records must tell now and then.
 HEARTBEAT_SECONDS = 30.0
 SKIPPED, NOT_DECODED = "skip", "not_decoded"
-# One of so many offsets (a power of 2) is measured until its end: percentiles need no more.
-MEASURED = 16
 _MOST_CODE = 200
-_headers = itemgetter(Record._fields.index("headers"))
-
-
-def _numbers(values: Iterable[int] = ()) -> array[int]:
-    return array("q", values)
-
-
-class RowsUnderWay(Protocol):
-    """Rows on their way."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether they are safe, or given up."""
-
-
-class RowWriter(Protocol):
-    """Writes rows where an audit reads them. Any thread may call it."""
-
-    def put(self, lines: Sequence[str]) -> RowsUnderWay:
-        """Write rows, JSON documents, in order; never waits."""
-
-    def close(self, seconds: float) -> None:
-        """Wait for those on their way."""
-
-
-@dataclass(slots=True)
-class _Taken:
-    """What was taken in and is not told yet, in the order of the log: columns of 64-bit numbers, which no loop of ours fills.
-
-    Attributes:
-        marked: (first place, marks) of the runs in which records have some.
-        taken_ms: (first place, time) of each run.
-        ended: offsets that were finished, in any order.
-        ended_ms: (first place in `ended`, time) of those finished together.
-    """
-
-    offsets: array[int] = field(default_factory=_numbers)
-    stamps_ms: array[int] = field(default_factory=_numbers)
-    sizes: array[int] = field(default_factory=_numbers)
-    marked: list[tuple[int, MarkColumns]] = field(default_factory=list)
-    taken_ms: list[tuple[int, int]] = field(default_factory=list)
-    ended: array[int] = field(default_factory=_numbers)
-    ended_ms: list[tuple[int, int]] = field(default_factory=list)
-
-    def add(
-        self, run: Sequence[Record], offsets: Sequence[int], stamps_ms: Sequence[int], sizes: Sequence[int], now_ms: int
-    ) -> None:
-        """Records that were read together."""
-        place = len(self.offsets)
-        self.taken_ms.append((place, now_ms))
-        if (marks := marks_in(list(map(_headers, run)))) is not None:
-            self.marked.append((place, marks))
-        # By arrays: one that is extended by a list takes twice the time.
-        self.offsets.extend(_numbers(offsets))
-        self.stamps_ms.extend(_numbers(stamps_ms))
-        self.sizes.extend(_numbers(sizes))
-
-    def end(self, offsets: Sequence[int], now_ms: int) -> None:
-        """Records are finished."""
-        self.ended_ms.append((len(self.ended), now_ms))
-        self.ended.extend(_numbers(offsets))
-
-    def gathered(self) -> _Gathered:
-        """The same, for numpy."""
-        offsets, stamps, sizes = (np.array(it, dtype=np.int64) for it in (self.offsets, self.stamps_ms, self.sizes))
-        number = len(offsets)
-        hashes, named, updated = np.zeros(number, np.int64), np.zeros(number, bool), np.full(number, -1)
-        for place, marks in self.marked:
-            mine = slice(place, place + len(marks.hashes))
-            hashes[mine], named[mine], updated[mine] = marks.hashes, marks.named, marks.updated_ms
-            stamps[mine] = np.where(marks.created_ms >= 0, marks.created_ms, stamps[mine])
-        return _Gathered(
-            offsets=offsets, created_ms=np.maximum(stamps, 0), sizes=sizes, hashes=hashes, named=named, updated_ms=updated,
-            taken_ms=_spread(self.taken_ms, number), ended_ms=self._ended_of(offsets),
-        )  # fmt: skip
-
-    def _ended_of(self, offsets: np.ndarray) -> np.ndarray:
-        """When those that are measured were finished; -1: not known."""
-        ended, times = self._measured()
-        found = np.full(len(offsets), -1)
-        places = np.searchsorted(offsets, ended)
-        known = offsets[np.minimum(places, len(offsets) - 1)] == ended
-        found[places[known]] = times[known]
-        return found
-
-    def _measured(self) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets that were finished and are measured, and when."""
-        ended = np.array(self.ended, dtype=np.int64)
-        chosen = ended & (MEASURED - 1) == 0
-        return ended[chosen], _spread(self.ended_ms, len(ended))[chosen]
-
-    def forget(self, stop: int) -> None:
-        """What lies below an offset was told."""
-        ended, times = self._measured()
-        later = ended >= stop
-        self.ended, self.ended_ms = _numbers(ended[later].tolist()), list(enumerate(times[later].tolist()))
-        gone = bisect_left(self.offsets, stop)
-        for column in (self.offsets, self.stamps_ms, self.sizes):
-            del column[:gone]
-        batch = max(0, bisect_right(self.taken_ms, gone, key=itemgetter(0)) - 1)
-        self.taken_ms = [(max(0, place - gone), now) for place, now in self.taken_ms[batch:]] if self.offsets else []
-        kept = ((place - gone, marks) for place, marks in self.marked if place + len(marks.hashes) > gone)
-        self.marked = [(max(0, place), _behind(marks, -place) if place < 0 else marks) for place, marks in kept]
-
-
-def _spread(pieces: Sequence[tuple[int, int]], number: int) -> np.ndarray:
-    """A number for each of so many places, from (first place, number) of each piece."""
-    if not pieces:
-        return np.zeros(0, np.int64)
-    places, numbers = (np.array(it, dtype=np.int64) for it in zip(*pieces, strict=True))
-    return np.repeat(numbers, np.diff(np.append(places, number)))
-
-
-def _behind(marks: MarkColumns, number: int) -> MarkColumns:
-    return MarkColumns(*(it[number:] for it in marks))
-
-
-class _Gathered(NamedTuple):
-    """What is not told yet, a column each, in the order of the offsets; updated_ms and ended_ms -1: not known, or not measured."""
-
-    offsets: np.ndarray
-    created_ms: np.ndarray
-    sizes: np.ndarray
-    hashes: np.ndarray
-    named: np.ndarray
-    updated_ms: np.ndarray
-    taken_ms: np.ndarray
-    ended_ms: np.ndarray
-
-
-@dataclass(slots=True)
-class _TaskMeter(Meter):
-    """A meter whose records come in runs, and whose fate is known by offset.
-
-    Attributes:
-        others: what became of an offset if it was not handled with success; processor threads write it before the offset is finished.
-    """
-
-    others: dict[int, tuple[Point, str]] = field(default_factory=dict)
-    _taken: _Taken = field(default_factory=_Taken)
-    _all: _Gathered | None = None  # of what was taken
-
-    def took(
-        self, run: Sequence[Record], offsets: Sequence[int], stamps_ms: Sequence[int], sizes: Sequence[int], now_ms: int
-    ) -> None:
-        """Records of this partition were taken in together; sizes are bytes of their bodies."""
-        self._taken.add(run, offsets, stamps_ms, sizes, now_ms)
-        self._all = None
-
-    def ended(self, offsets: Sequence[int], now_ms: int) -> None:
-        """Records are finished, whatever became of them."""
-        self._taken.end(offsets, now_ms)
-        self._all = None
-
-    def columns(self, point: Point, start: int, stop: int) -> MeterColumns | None:
-        """See `Meter`."""
-        if not self._taken.offsets:
-            return None
-        if self._all is None:
-            self._all = self._taken.gathered()
-        every = self._all
-        others = [
-            offset
-            for offset, (of, _) in (list(self.others.items()) if point != "in" else ())
-            if start <= offset < stop and (point == "out" or of == point)
-        ]
-        if not others and point not in ("in", "out"):
-            return None
-        first, last = np.searchsorted(every.offsets, (start, stop)).tolist()
-        mine = _Gathered(*(it[first:last] for it in every))
-        if others:
-            chosen = np.isin(mine.offsets, others, invert=point == "out")
-            mine = _Gathered(*(it[chosen] for it in mine))
-        if not len(mine.offsets):
-            return None
-        errors: Counter[str] = Counter()
-        if point in ("rejected", "dead"):
-            errors.update(self.others[offset][1] for offset in mine.offsets.tolist())
-        created, updated, now = mine.created_ms, mine.updated_ms, mine.taken_ms
-        if point != "in":
-            known = mine.ended_ms >= 0
-            now, created, updated = mine.ended_ms[known], created[known], updated[known]
-        return MeterColumns(
-            created_ms=mine.created_ms, sizes=mine.sizes, hashes=mine.hashes, named=mine.named, since_created_ms=now - created,
-            since_updated_ms=(now - updated)[updated >= 0], errors=errors,
-        )  # fmt: skip
-
-    def forget(self, stop: int) -> None:
-        """See `Meter`."""
-        self._taken.forget(stop)
-        self._all = None
-        for offset in [it for it in list(self.others) if it < stop]:
-            del self.others[offset]
-        self.start = stop
+MOST_UNTOLD = 500_000  # records of a partition that wait for a number: some 30 MB
 
 
 @dataclass(slots=True, eq=False)
@@ -239,37 +43,90 @@ class PartitionAudit:
         is_told: whether a row has said where reading begins.
     """
 
-    meter: _TaskMeter
+    meter: TaskMeter
     told_at: float
     is_begun: bool
-    is_claimed: bool = False
     is_told: bool = False
+    partition: TopicPartition = ("", 0)
+    places: RowPlaces | None = None
+    claim: Future[int] | None = None
+    anew_since: int = 0  # how often the log has begun anew under the claim
+    is_read: bool = False  # whether a record has come
+    is_beyond: bool = False  # a position is too large for rows: nothing more is told
+    _is_claimed: bool = False
 
     @property
     def incarnation(self) -> int:
         """Of this assignment."""
         return self.meter.incarnation or 0
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the next task will have a larger number than this one."""
+        if not self._is_claimed and self.claim is not None and self.claim.done():
+            self.meter.incarnation, self._is_claimed = self.claim.result() + self.anew_since, True
+        return self._is_claimed
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether its rows may have its number: where the writer gives it, only then."""
+        return self.claim is None or self.is_claimed
+
+    def committed(self) -> None:
+        """A commit with the incarnation is stored."""
+        self._is_claimed = self._is_claimed or self.claim is None
+
+    def place(self, offset: int) -> int:
+        """Position of an offset; it is the first one again if it is too large, and nothing is told any more."""
+        if self.places is None:
+            return offset
+        if (found := self.places.of(offset)) is None:
+            self._give_up()
+        return found or 0
+
+    def _give_up(self) -> None:
+        if not self.is_beyond:
+            _log.error(
+                "%s-%d has positions that are too large for an audit: nothing is told",
+                self.meter.topic,
+                self.meter.partition,
+            )
+        self.is_beyond = True
+
+    def ends(self, offsets: Iterable[int]) -> list[int]:
+        """Where rows that are not told yet end for commits at these offsets, in order: what is read again begins with a row."""
+        every = set(offsets) - {-1}
+        if self.places is not None:
+            every = {at for offset in every for at in self.places.ends(self.partition, offset)}
+        return sorted(at for at in every if at > self.meter.start) if not self.is_beyond else []
+
     def took(
         self, run: Sequence[Record], offsets: Sequence[int], stamps_ms: Sequence[int], sizes: Sequence[int], now_ms: int
     ) -> None:
         """Records were taken in together: their offsets, timestamps, and bytes of key and value."""
+        if self.places is not None:
+            offsets = [self.place(it) for it in offsets]
+            if self.is_beyond:
+                return
+            if not self.is_read:
+                self.is_read, self.meter.start = True, self.places.begin(self.meter.start, offsets[0])
         if not self.is_begun:
             self.is_begun, self.meter.start = True, offsets[0]
         self.meter.took(run, offsets, stamps_ms, sizes, now_ms)
 
     def ended(self, offsets: Sequence[int], now_ms: int) -> None:
         """Records are finished, whatever became of them."""
-        self.meter.ended(offsets, now_ms)
+        if not self.is_beyond:
+            self.meter.ended(offsets if self.places is None else [self.place(it) for it in offsets], now_ms)
 
     def left_out(self, offset: int, reason: str) -> None:
         """Nothing was to be done for a record; any thread may call it."""
-        self.meter.others[offset] = ("rejected", reason)
+        self.meter.others[self.place(offset)] = ("rejected", reason)
 
     def gave_up(self, offset: int, code: object) -> None:
         """An event is dead; any thread may call it. The code is the handler's object, and may be anything."""
         words = code if type(code) is str else str(code) if type(code) is int else type(code).__name__
-        self.meter.others[offset] = ("dead", words[:_MOST_CODE])
+        self.meter.others[self.place(offset)] = ("dead", words[:_MOST_CODE])
 
     def rows(
         self, stop: int, *, wanted: Sequence[tuple[int, int]] | None, skipped: Pieces, clock: float
@@ -289,8 +146,17 @@ class PartitionAudit:
         # The ledger asks no row of the others where they have nothing to tell.
         return [it for it in found if it.windows or it.point in ("in", "out")]
 
+    def spare(self, committed: int) -> None:
+        """Forget what is committed if too much waits for a number that nobody gives: the ledger finds that it is missing."""
+        if not self.is_numbered and self.meter.untold > MOST_UNTOLD:
+            for stop in self.ends([committed])[-1:]:
+                self.meter.forget(stop)
+
     def beginning(self) -> list[AuditRow]:
-        """Rows without positions: somebody begins to read here, so that windows wait for what it has not told yet."""
+        """Rows without positions: somebody begins to read here, so that windows wait for what it has not told yet.
+
+        They cover nothing, so they need no number.
+        """
         self.is_told = True
         start = self.meter.start
         return [
@@ -302,11 +168,14 @@ class PartitionAudit:
     def anew(self, offset: int) -> PartitionAudit:
         """The same partition, read again from an offset: its log is another one."""
         meter = self.meter
-        again = _TaskMeter(
-            meter.stream, meter.layer, topic=meter.topic, partition=meter.partition, start=offset, points=_POINTS,
+        again = TaskMeter(
+            meter.stream, meter.layer, topic=meter.topic, partition=meter.partition, start=self.place(offset), points=_POINTS,
             window_ms=meter.window_ms, incarnation=self.incarnation + 1, adds=meter.adds, now_ms=meter.now_ms,
         )  # fmt: skip
-        return PartitionAudit(again, self.told_at, is_begun=True)
+        return PartitionAudit(
+            again, self.told_at, is_begun=True, partition=self.partition, places=self.places, claim=self.claim,
+            anew_since=self.anew_since + 1,
+        )  # fmt: skip
 
 
 class Auditor:
@@ -318,13 +187,14 @@ class Auditor:
         writer: RowWriter,
         *,
         group: str,
+        places: RowPlaces | None,
         log_end: Callable[[str, int], int | None],
         ranges: Mapping[str, Mapping[int, Sequence[tuple[int, int]]]] | None,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
     ) -> None:
         self._config, self._writer, self._group, self._ranges = config, writer, group, ranges
-        self._log_end = log_end
+        self._log_end, self._places = log_end, places
         self._clock, self._wall_clock = clock, wall_clock
 
     def begin(self, partition: TopicPartition, note: CommitNote, start: int | None) -> PartitionAudit:
@@ -332,12 +202,22 @@ class Auditor:
         topic, number = partition
         now = round(self._wall_clock() * 1000)
         before = note.audit or 0
-        meter = _TaskMeter(
-            self._config.stream or topic, self._config.layer or self._group, topic=topic, partition=number, start=start or 0,
+        begun = start or 0
+        if start is not None and self._places is not None:
+            begun = self._places.of(start) or 0
+        meter = TaskMeter(
+            self._config.stream or topic, self._config.layer or self._group, topic=topic, partition=max(0, number), start=begun,
             points=_POINTS, window_ms=round(self._config.window_seconds * 1000), incarnation=max(before + 1, now),
             adds=self._group if self._ranges is not None else "", now_ms=lambda: self._wall_clock() * 1000,
         )  # fmt: skip
-        return PartitionAudit(meter, self._clock(), is_begun=start is not None)
+        return PartitionAudit(
+            meter,
+            self._clock(),
+            is_begun=start is not None,
+            partition=partition,
+            places=self._places,
+            claim=self._writer.claim(),
+        )
 
     def begin_rows(self, audits: Iterable[PartitionAudit | None]) -> None:
         """Tell of partitions that have just been taken over; nobody waits for that."""
@@ -355,13 +235,18 @@ class Auditor:
         now = self._clock()
         lines = []
         for (topic, number), audit, stop, skipped in found:
-            wanted = None if self._ranges is None else self._ranges.get(topic, {}).get(number, ())
+            wanted = None if self._ranges is None else self._ranges.get(topic, {}).get(max(0, number), ())
             lines += [it.line() for it in audit.rows(stop, wanted=wanted, skipped=skipped, clock=now)]
         return self._writer.put(lines) if lines else None
 
     def is_due(self, partition: TopicPartition, audit: PartitionAudit, *, position: int | None) -> bool:
         """Whether a partition of which everything is committed should tell that it lives, and has read all that there is."""
-        if position is None or audit.meter.start < position or self._clock() - audit.told_at < HEARTBEAT_SECONDS:
+        if (
+            position is None
+            or not audit.is_numbered
+            or audit.meter.start < audit.place(position)
+            or self._clock() - audit.told_at < HEARTBEAT_SECONDS
+        ):
             return False
         end = self._log_end(*partition)
         return end is not None and position >= end

@@ -8,11 +8,12 @@ from dataclasses import replace
 from time import sleep
 
 from workbench.commit_note import CommitNote, format_note
-from workbench.runtime.auditing import Auditor, PartitionAudit, RowsUnderWay
+from workbench.runtime.auditing import Auditor, PartitionAudit
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.partition import PartitionState
+from workbench.runtime.row_writer import RowsUnderWay
 from workbench.runtime.sentinels import Violation
 from workbench.runtime.source import RecordSource
 
@@ -109,7 +110,8 @@ class Committer:
                 continue
             # A row ends where a commit does, so that what is read again begins with a row.
             ends = (_committed(state), wanted[state.partition][1] if state.partition in wanted else -1)
-            stops = sorted(end for end in set(ends) if end > audit.meter.start) if audit.is_claimed else []
+            audit.spare(_committed(state))
+            stops = audit.ends(ends) if audit.is_claimed else []
             position = state.position if state.is_done else None
             if not stops and self._auditor.is_due(state.partition, audit, position=position):
                 stops = [audit.meter.start]
@@ -180,7 +182,7 @@ class Committer:
                 else:
                     state.committed, state.commit_again = offset, False
                 if state.audit is not None:
-                    state.audit.is_claimed = True
+                    state.audit.committed()
             self._metrics.commits.labels(self._config.group, "failed" if partition in failures else "ok").inc()
 
 

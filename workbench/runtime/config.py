@@ -280,12 +280,13 @@ class RuntimeConfig(BaseModel):
             return self
         if self.kafka:
             raise ValueError("kafka: system is pulsar, so these properties are of no use")
-        for name in ("start_at", "ranges", "switch_file", "audit"):
+        for name in ("start_at", "switch_file"):
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} does not work on a Pulsar yet")
-        for topic in self.topics:
+        written = [("audit.topic", self.audit.topic)] if self.audit is not None else []
+        for name, topic in (*(("topics", it) for it in self.topics), *written):
             if not _PULSAR_TOPIC.fullmatch(topic):
-                raise ValueError(f"topics: {topic} is no tenant/namespace/topic")
+                raise ValueError(f"{name}: {topic} is no tenant/namespace/topic")
         return self
 
     @model_validator(mode="after")

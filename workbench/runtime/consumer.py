@@ -29,8 +29,7 @@ from workbench.runtime.partition import PartitionState, Passed, Reached
 from workbench.runtime.partition_pauses import Flow, HeldBytes
 from workbench.runtime.placing import Placing
 from workbench.runtime.processors import Processors
-from workbench.runtime.queue import Remade
-from workbench.runtime.ranges import Ranges
+from workbench.runtime.queue import Remade, ranges_of
 from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class ConsumerThread:
         self._metrics = metrics
         self._give_up = give_up
         self._budget = budget
-        self._ranges = Ranges(config.ranges) if config.ranges is not None else None
+        self._ranges = ranges_of(config)
         self._notes: dict[TopicPartition, CommitNote] = {}  # of released partitions
         self._resets: deque[Reached] = deque()  # of this poll
         self._flow = Flow(config, source, held_bytes, member=member)

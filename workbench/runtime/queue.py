@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
-from workbench.runtime.auditing import RowWriter
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Event, TopicPartition
+from workbench.runtime.ranges import Ranges, RangeTable
+from workbench.runtime.row_writer import RowPlaces, RowWriter
 from workbench.runtime.source import ReadCommits, RecordSource
 
 
@@ -99,6 +100,12 @@ class RuntimeQueue(Protocol):
     def rows(self, config: RuntimeConfig, topic: str) -> RowWriter:
         """A writer of rows for an audit."""
 
+    def row_places(self, source: RecordSource) -> RowPlaces | None:
+        """Positions in the rows of an audit, of what this consumer reads; None: they are its offsets."""
+
+    def ranges(self, table: RangeTable) -> Ranges:
+        """Ranges of the settings, in the runtime's offsets."""
+
     def commits(self, config: RuntimeConfig) -> ReadCommits:
         """Reads the commits of the task's group."""
 
@@ -111,3 +118,8 @@ def queue_of(config: RuntimeConfig) -> RuntimeQueue:
     """The queue of these settings."""
     found: RuntimeQueue = import_module(_QUEUES[config.system]).QUEUE
     return found
+
+
+def ranges_of(config: RuntimeConfig) -> Ranges | None:
+    """What a task processes; None: everything."""
+    return queue_of(config).ranges(config.ranges) if config.ranges is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 
 from workbench.commit_note import CommitNote, parse_note
@@ -44,18 +44,26 @@ def topics_not_read(topics: Sequence[str], table: RangeTable) -> list[str]:
 
 
 class Ranges:
-    """Which offsets of each partition are processed; other partitions have none."""
+    """Which offsets of each partition are processed; other partitions have none. A topic without partitions has the partition 0.
 
-    def __init__(self, table: RangeTable) -> None:
+    Args:
+        behind: where a commit stands when a range has ended; None: at its end.
+    """
+
+    def __init__(self, table: RangeTable, *, behind: Callable[[int], int] | None = None) -> None:
         self._parts = {
             (topic, number): ([start for start, _ in ranges], [end for _, end in ranges])
             for topic, partitions in table.items()
             for number, ranges in partitions.items()
         }
+        self._behind = behind or (lambda end: end)
+
+    def _of(self, partition: TopicPartition) -> tuple[list[int], list[int]] | None:
+        return self._parts.get((partition[0], max(0, partition[1])))
 
     def wants(self, partition: TopicPartition, offset: int) -> bool:
         """Whether the record at this offset is processed."""
-        found = self._parts.get(partition)
+        found = self._of(partition)
         if found is None:
             return False
         at = bisect_right(found[0], offset) - 1
@@ -68,12 +76,12 @@ class Ranges:
 
     def start(self, partition: TopicPartition) -> int | None:
         """Start of the first range; None for a partition without one."""
-        found = self._parts.get(partition)
+        found = self._of(partition)
         return found[0][0] if found is not None else None
 
     def are_proved(self, partition: TopicPartition, note: CommitNote) -> bool:
         """Whether a commit with this note proves its ranges: nothing of them was skipped."""
-        starts, ends = self._parts.get(partition, ([], []))
+        starts, ends = self._of(partition) or ([], [])
         if not note.is_readable:
             return not starts
         return not any(note.skipped_within(start, end) for start, end in zip(starts, ends, strict=True))
@@ -84,13 +92,13 @@ class Ranges:
 
     def end(self, partition: TopicPartition) -> int:
         """End of the last range, exclusive; 0 for a partition without one."""
-        found = self._parts.get(partition)
-        return found[1][-1] if found is not None else 0
+        found = self._of(partition)
+        return self._behind(found[1][-1]) if found is not None else 0
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
         """End of each partition."""
-        return {partition: ends[-1] for partition, (_, ends) in self._parts.items()}
+        return {partition: self._behind(ends[-1]) for partition, (_, ends) in self._parts.items()}
 
 
 class GroupEnds:

@@ -13,7 +13,7 @@ from time import monotonic, sleep, time
 from typing import Any
 
 from workbench.errors import ConfigError
-from workbench.runtime.auditing import SKIPPED, Auditor, RowWriter
+from workbench.runtime.auditing import SKIPPED, Auditor
 from workbench.runtime.byte_rate_limit import ByteBudget
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.consumer import ConsumerThread
@@ -21,8 +21,9 @@ from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
 from workbench.runtime.partition_pauses import HeldBytes
 from workbench.runtime.processors import ANY_TYPE, Processors
-from workbench.runtime.queue import LetterWriter, Remade, queue_of
-from workbench.runtime.ranges import GroupEnds, Ranges, topics_not_read
+from workbench.runtime.queue import LetterWriter, Remade, queue_of, ranges_of
+from workbench.runtime.ranges import GroupEnds, topics_not_read
+from workbench.runtime.row_writer import RowPlaces, RowWriter
 from workbench.runtime.source import RecordSource
 from workbench.signals import ProcessingOutcome
 
@@ -90,7 +91,7 @@ class Task:
             on_remade=self._remade,
             enabled=probe_log_ends,
         )
-        ranges = Ranges(config.ranges) if config.ranges is not None else None
+        ranges = ranges_of(config)
         self._group_ends = (
             GroupEnds(ranges, config.group, queue.commits(config)) if ranges is not None and probe_log_ends else None
         )
@@ -100,9 +101,10 @@ class Task:
             if config.audit is not None:
                 self._rows = seams.rows or queue.rows(config, config.audit.topic)
             for member in (f"{config.client_id}-{index}" for index in range(config.consumers)):
+                source = (make_source or queue.source)(config, member)
                 consumer = ConsumerThread(
                     config,
-                    (make_source or queue.source)(config, member),
+                    source,
                     member=member,
                     decode=decode,
                     processors=self.processors,
@@ -111,7 +113,7 @@ class Task:
                     budget=budget,
                     held_bytes=self.held_bytes,
                     topic_ids=self.log_ends,
-                    auditor=self._auditor(config, seams),
+                    auditor=self._auditor(config, seams, queue.row_places(source)),
                     clock=seams.clock,
                     wall_clock=seams.wall_clock,
                     sleep=seams.sleep,
@@ -124,13 +126,14 @@ class Task:
             self.discard()
             raise
 
-    def _auditor(self, config: RuntimeConfig, seams: Seams) -> Auditor | None:
+    def _auditor(self, config: RuntimeConfig, seams: Seams, places: RowPlaces | None) -> Auditor | None:
         if config.audit is None or self._rows is None:
             return None
         return Auditor(
             config.audit,
             self._rows,
             group=config.group,
+            places=places,
             log_end=self._fresh_log_end,
             ranges=config.ranges,
             clock=seams.clock,

@@ -49,8 +49,8 @@ class KafkaLetterQueue:
         value = self._config("TOPIC", topic, "max.message.bytes")
         return int(value) if value is not None else _DEFAULT_MAX_BYTES
 
-    def offsets_retention_seconds(self) -> float | None:
-        """How long Kafka keeps the position of a group without members; None if it may not be asked."""
+    def position_kept_seconds(self, plan: RedrivePlan) -> float | None:  # noqa: ARG002 - the port's
+        """See `LetterQueue`: as that of every group without members."""
         brokers = self._admin.list_topics(timeout=_TIMEOUT_SECONDS).brokers
         value = self._config("BROKER", str(next(iter(brokers))), "offsets.retention.minutes") if brokers else None
         return 60.0 * int(value) if value is not None else None

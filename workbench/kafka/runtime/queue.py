@@ -15,7 +15,8 @@ from workbench.kafka.runtime.source import KafkaSource
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition as Partition
 from workbench.runtime.queue import Remade
-from workbench.runtime.source import ReadCommits
+from workbench.runtime.ranges import Ranges, RangeTable
+from workbench.runtime.source import ReadCommits, RecordSource
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +74,13 @@ class KafkaQueue:
     def rows(self, config: RuntimeConfig, topic: str) -> KafkaRows:
         """See `RuntimeQueue`."""
         return KafkaRows(topic, _connection(config))
+
+    def row_places(self, source: RecordSource) -> None:
+        """See `RuntimeQueue`."""
+
+    def ranges(self, table: RangeTable) -> Ranges:
+        """See `RuntimeQueue`."""
+        return Ranges(table)
 
     def commits(self, config: RuntimeConfig) -> ReadCommits:
         """See `RuntimeQueue`: by a consumer that joins nothing; an AdminClient ends the process if the coordinator has moved."""

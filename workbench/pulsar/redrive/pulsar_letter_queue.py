@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from workbench.errors import UsageError
 from workbench.pulsar.connection import PulsarAccess
+from workbench.pulsar.policies import subscriptions_expire_seconds
 from workbench.pulsar.redrive.letter_entries import PulsarLetters
 from workbench.pulsar.redrive.letter_producer import MOST_ON_THE_WAY, PulsarSink
 from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
 from workbench.pulsar.topic_owners import PulsarBrokers
 from workbench.queues.gateway import Quotas
-from workbench.redrive.planfile import RedrivePlan
+from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.target_readers import Readers
 from workbench.settings import Cluster
 
@@ -38,9 +40,14 @@ class PulsarLetterQueue:
         """See `LetterQueue`."""
         return _MOST_BYTES
 
-    def offsets_retention_seconds(self) -> float | None:
-        """See `LetterQueue`: properties of a subscription stay as long as it does."""
-        return float("inf")
+    def position_kept_seconds(self, plan: RedrivePlan) -> float | None:
+        """See `LetterQueue`: properties of a subscription stay as long as it does. Of messages, the targets tell what was produced;
+        a service that was posted to tells nothing.
+        """
+        if plan.destination.kind is not To.HTTP:
+            return math.inf
+        topic, _ = self.gateway.place(plan.topic, 0)
+        return subscriptions_expire_seconds(self.gateway.admin, topic)
 
     def groups(self) -> list[str]:
         """See `LetterQueue`: plans that have letters of the topics that were asked for."""

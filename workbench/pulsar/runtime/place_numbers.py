@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.pulsar.entries import MessagePlace
+from workbench.queues.position import unpacked
 
 _INDEX_BITS, _ENTRY_BITS = 24, 32
 
@@ -19,6 +20,21 @@ def offset_behind(ledger: int, entry: int) -> int:
 
 def shown(offset: int) -> str:
     """As people read it: ledger, entry, and the index in the entry."""
-    index = offset & (1 << _INDEX_BITS) - 1
-    entry = offset >> _INDEX_BITS & (1 << _ENTRY_BITS) - 1
-    return f"{offset >> _ENTRY_BITS + _INDEX_BITS}:{entry}:{index}"
+    return ":".join(map(str, place_of(offset)))
+
+
+def place_of(offset: int) -> tuple[int, int, int]:
+    """Ledger, entry, and index in the entry."""
+    entry = offset >> _INDEX_BITS
+    return entry >> _ENTRY_BITS, entry & (1 << _ENTRY_BITS) - 1, offset & (1 << _INDEX_BITS) - 1
+
+
+def offset_of_packed(position: int) -> int:
+    """Offset of a packed position, as audits and lists of letters have them."""
+    return offset_of(MessagePlace(*unpacked(position)))
+
+
+def behind_entry(offset: int) -> int:
+    """Offset behind the entry of the message before this one."""
+    ledger, entry, index = place_of(offset)
+    return offset_behind(ledger, entry) if index else offset

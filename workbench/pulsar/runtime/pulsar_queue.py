@@ -7,15 +7,16 @@ from typing import Any
 from weakref import WeakSet
 
 from workbench.errors import ConfigError
-from workbench.pulsar.runtime.place_numbers import shown
+from workbench.pulsar.runtime.place_numbers import behind_entry, offset_of_packed, shown
+from workbench.pulsar.runtime.pulsar_rows import PulsarPlaces, PulsarRows
 from workbench.pulsar.runtime.pulsar_source import PulsarSource, access_of, topic_name
 from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter
 from workbench.pulsar.runtime.topic_ends import TopicEnds
-from workbench.runtime.auditing import RowWriter
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.queue import Remade
-from workbench.runtime.source import ReadCommits
+from workbench.runtime.ranges import Ranges, RangeTable
+from workbench.runtime.source import ReadCommits, RecordSource
 
 
 class PulsarQueue:
@@ -70,17 +71,44 @@ class PulsarQueue:
             raise ConfigError(f"dead_letter_topic: {topic} is no tenant/namespace/topic.")
         return PulsarLetterWriter(name, access_of(config), subscription=config.group, clock=clock)
 
-    def rows(self, config: RuntimeConfig, topic: str) -> RowWriter:  # noqa: ARG002 - the port's
-        """See `RuntimeQueue`: the settings refuse it.
+    def rows(self, config: RuntimeConfig, topic: str) -> PulsarRows:
+        """See `RuntimeQueue`.
 
         Raises:
-            ConfigError: always, as `commits`.
+            ConfigError: if the topic has no name of Pulsar's.
         """
-        raise ConfigError("audit: does not work on a Pulsar yet.")
+        name = topic_name(topic)
+        if name is None:
+            raise ConfigError(f"audit.topic: {topic} is no tenant/namespace/topic.")
+        return PulsarRows(name, access_of(config))
 
-    def commits(self, config: RuntimeConfig) -> ReadCommits:  # noqa: ARG002 - the port's
-        """See `rows`."""
-        raise ConfigError("ranges: do not work on a Pulsar yet.")
+    def row_places(self, source: RecordSource) -> PulsarPlaces:
+        """See `RuntimeQueue`: packed positions, as readers of a Pulsar have them."""
+        return PulsarPlaces(source.batch_size if isinstance(source, PulsarSource) else lambda *_: None)
+
+    def ranges(self, table: RangeTable) -> Ranges:
+        """See `RuntimeQueue`: of packed positions. Behind the last one, the rest of its batch is acknowledged with it."""
+        found = {
+            topic: {
+                number: [(offset_of_packed(start), offset_of_packed(end)) for start, end in some]
+                for number, some in parts.items()
+            }
+            for topic, parts in table.items()
+        }
+        return Ranges(found, behind=behind_entry)
+
+    def commits(self, config: RuntimeConfig) -> ReadCommits:
+        """See `RuntimeQueue`: what is acknowledged, by the consumers that are there."""
+
+        def read(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str | None]]:
+            wanted = set(partitions)
+            found = {
+                part: at for it in list(self._sources) if it.config is config for part, at in it.acknowledged().items()
+            }
+            named = {(topic, max(0, number)): (at, None) for (topic, number), at in found.items()}
+            return {part: it for part, it in named.items() if part in wanted}
+
+        return read
 
 
 QUEUE = PulsarQueue()

@@ -19,7 +19,7 @@ from workbench.pulsar.commands import Command, CommandKind, Fields, PulsarWireEr
 from workbench.pulsar.connection import PulsarAccess, checked_answer
 from workbench.pulsar.entries import MessagePlace
 from workbench.pulsar.runtime.keeper import Keeper
-from workbench.pulsar.runtime.place_numbers import offset_behind, offset_of
+from workbench.pulsar.runtime.place_numbers import behind_entry, offset_behind, offset_of
 from workbench.pulsar.runtime.seat import ENDED, JOINED, Occurrence, Seat
 from workbench.pulsar.topic_owners import PulsarBrokers
 from workbench.pulsar.topics import TopicName
@@ -54,6 +54,9 @@ class PulsarSource:
         self._under_way: dict[TopicPartition, Future[Command]] = {}
         self._not_sent: dict[TopicPartition, str] = {}
         self._sent_at = 0.0
+        self._last: dict[TopicPartition, int] = {}  # behind the last messages, as the brokers said
+        self._taken_to: dict[TopicPartition, int] = {}  # behind what was returned since the assignment
+        self._ends_told: dict[TopicPartition, int] = {}
         self._rtt: dict[str, tuple[float, float]] = {}  # by broker: when it was measured, and how long it took
 
     def subscribe(self, topics: Sequence[str], listener: AssignmentListener) -> None:
@@ -189,6 +192,8 @@ class PulsarSource:
 
     def _release(self, seat: Seat) -> None:
         seat.held, seat.is_leaving = None, False
+        self._taken_to.pop(seat.partition, None)
+        self._ends_told.pop(seat.partition, None)
         seat.takes_over_at, seat.told = inf, None
         seat.begin_again()
         seat.paused = False
@@ -209,6 +214,8 @@ class PulsarSource:
             if seat.held is not None and not seat.paused and not seat.is_leaving:
                 take = min(most - len(found), len(seat.waiting))
                 found += [seat.waiting.popleft() for _ in range(take)]
+                if take:
+                    self._taken_to[seat.partition] = found[-1].offset + 1
             if seat.joined is not None:
                 try:
                     seat.grant(now, bytes_here=share)
@@ -217,8 +224,16 @@ class PulsarSource:
         return found
 
     def take_ends(self) -> Mapping[TopicPartition, int]:
-        """See `RecordSource`: there are no ranges."""
-        return {}
+        """See `RecordSource`: by what the brokers said last."""
+        found = {}
+        for seat in self._seats:
+            last = self._last.get(seat.partition)
+            if seat.held is None or last is None or self._ends_told.get(seat.partition) == last:
+                continue
+            if max(self._taken_to.get(seat.partition, 0), seat.acknowledged or 0) >= last:
+                self._ends_told[seat.partition] = last
+                found[seat.partition] = behind_entry(last)
+        return found
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """See `RecordSource`: no permits are given, and what is here waits."""
@@ -278,6 +293,10 @@ class PulsarSource:
         answers = {partition: _failure(it, 0) for partition, it in self._under_way.items()}
         return self._not_sent | {partition: why for partition, why in answers.items() if why is not None}
 
+    def batch_size(self, partition: TopicPartition, ledger: int, entry: int) -> int | None:
+        """Number of messages of an entry that is not acknowledged, or is the last one that is; None: not known."""
+        return next((it.batch_size(ledger, entry) for it in self._seats if it.partition == partition), None)
+
     # What the pages ask
 
     def ends(self) -> dict[TopicPartition, int]:
@@ -300,6 +319,20 @@ class PulsarSource:
                 found[seat.partition] = offset_behind(max(0, last.signed(1)), -1)
             else:
                 found[seat.partition] = offset_of(MessagePlace(last.number(1), entry, max(0, index))) + 1
+        self._last = found
+        return found
+
+    def acknowledged(self) -> dict[TopicPartition, int]:
+        """Offsets behind everything that the subscription has acknowledged, of all partitions; any thread may ask.
+
+        Raises:
+            SourceUnreachableError: if a broker does not tell.
+        """
+        found = {}
+        for seat in self._seats:
+            if (link := seat.link) is not None and not link.is_over:
+                mark = link.last(f"the position on {seat.name}").message(3)
+                found[seat.partition] = offset_behind(max(0, mark.signed(1)), max(-1, mark.signed(2)))
         return found
 
     def health(self) -> SourceHealth | None:

@@ -316,6 +316,10 @@ class Seat:
                 self._came_at = now  # it could send nothing before
             self._granted += wanted
 
+    def batch_size(self, ledger: int, entry: int) -> int | None:
+        """Number of messages of an entry that came; None: not known any more."""
+        return self._batches.get((ledger, entry))
+
     def acknowledge(self, offset: int) -> Future[Command]:
         """Acknowledge everything below an offset, which is behind a message that came.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import count, counted, duration, listed, percent, printable, significant
 from workbench.numbers import APART, FLUSH_SECONDS, MOST, PART, PAUSE_SECONDS
+from workbench.pulsar_metric_settings import BOOKIE_CLIENT, CURSORS, TOPICS
 from workbench.queues.dispatch import DispatchTools
 from workbench.triage.finding import Action
 from workbench.triage.pulsar.known import Known
@@ -23,9 +24,7 @@ _SLOW = Test("write_seconds", ">=", FLUSH_SECONDS)
 _TAKE_MORE = Test("most_permits", ">", 0)
 _FULL = says_no("consumers_full", "its consumers take nothing more, slow storage or not", Test("most_permits", "<=", 0))
 _FAST = says_no("fast", "its broker's writes to bookies are quick", Test("write_seconds", "<", FLUSH_SECONDS))
-_CLIENT_STATS = (
-    "ADD_ENTRY of the brokers' metrics: bookkeeperClientExposeStatsToPrometheus=true, which is off by default"
-)
+_CLIENT_STATS = f"ADD_ENTRY of the brokers' metrics: {BOOKIE_CLIENT.turned_on}"
 
 MISSES = DispatchQuestion(
     id="sent_again_from_bookies",
@@ -53,7 +52,7 @@ MISSES = DispatchQuestion(
         stays_open(
             "not_told",
             "whether what is sent again comes from bookies is not told, or it may be what other subscriptions of the topic read",
-            look="pulsar_storage_read_cache_misses_rate of the topic: exposeTopicLevelMetricsInPrometheus",
+            look=f"pulsar_storage_read_cache_misses_rate of the topic: {TOPICS.name}",
         ),
     ),
     yes=PulsarVerdict.REDELIVERY_CACHE_MISS,
@@ -78,7 +77,7 @@ ACK_WRITES = DispatchQuestion(
         stays_open(
             "not_told",
             "how much of the writes acknowledgements are, or how long writes take, is not told",
-            look="persistLedgerSucceed (exposeManagedCursorMetricsInPrometheus=true) and " + _CLIENT_STATS,
+            look=f"persistLedgerSucceed ({CURSORS.name}=true) and {_CLIENT_STATS}",
         ),
     ),
     yes=PulsarVerdict.ACK_WRITE_AMPLIFICATION,

@@ -1,0 +1,102 @@
+"""Who has fallen silent, in an audit: also streams whose latest rows lie before the period that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import time
+from typing import TYPE_CHECKING
+
+from workbench.errors import EvidenceError
+from workbench.logs.records import answering
+from workbench.report.audit_state import SilentLayer
+
+if TYPE_CHECKING:
+    from workbench.api.audits import AuditLedger
+
+Layer = tuple[str, str]  # stream and layer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsBefore:
+    """What the topic of the rows still holds before the period.
+
+    Attributes:
+        told_ms: by stream and layer, when it wrote the latest row that was seen.
+        reach_ms: nothing is known of what fell silent before; None: of what fell silent before the period.
+    """
+
+    told_ms: Mapping[Layer, int] = field(default_factory=dict)
+    reach_ms: int | None = None
+
+
+def looks(before_ms: int, oldest_ms: int, length_ms: int) -> list[tuple[int, int]]:
+    """Spans of time [start, stop) to look at, each twice as far back as the one before, and the oldest: as few as can be.
+
+    Who lives writes a row in each of them, so whoever lived at the time of one is seen, and nobody who lived only between two.
+    """
+    starts, back = [], length_ms
+    while before_ms - back > oldest_ms:
+        starts.append(before_ms - back)
+        back *= 2
+    if before_ms > oldest_ms:
+        starts.append(oldest_ms)
+    return [(it, min(it + length_ms, before_ms)) for it in starts]
+
+
+def rows_before(ledger: AuditLedger) -> RowsBefore:
+    """Look at some short pieces of what lies before the rows of a ledger; if it has read everything, nothing does.
+
+    Raises:
+        UsageError, SourceUnreachableError: if the topic cannot be read.
+    """
+    from workbench.api.audit_records import rows_of_topic
+
+    cluster, topic, kept, begun_ms = ledger.cluster, ledger.settings.topic, ledger.kept, ledger.read_from_ms
+    if cluster is None or topic is None or begun_ms is None or kept is None or kept.first_ms >= begun_ms:
+        return RowsBefore(reach_ms=ledger.oldest_row_ms() if kept is None else kept.every_ms)
+    rows, _ = rows_of_topic(cluster, topic, looks(begun_ms, kept.first_ms, ledger.silence_ms))
+    try:
+        with answering(topic):
+            told = rows.where("emitted_ms > 0").groupBy("stream", "layer").agg({"emitted_ms": "max"}).collect()
+    except EvidenceError:  # retention has just taken some of them
+        return RowsBefore()
+    finally:
+        rows.unpersist()
+    return RowsBefore(told_ms={(row[0], row[1]): row[2] for row in told}, reach_ms=kept.every_ms)
+
+
+def silent_layers(
+    ledger: AuditLedger, before: RowsBefore, *, first_ms: int | None = None, now_ms: int | None = None
+) -> dict[str, list[SilentLayer]]:
+    """By stream, layers that have told nothing for longer than records may be late: one that lives tells, also when nothing comes.
+
+    Args:
+        before: as `rows_before`.
+        first_ms: begin of the period; None: there is none, all rows were read.
+        now_ms: None: the clock, of rows in a topic; of those in a folder, which may be of any time, the latest of them.
+
+    Of a stream that the settings expect and of which there is no row at all, these are all layers.
+    """
+    layers = set(ledger.settings.layers)
+    rows = [row for row in ledger.last_told() if row["layer"] in layers]
+    times: dict[Layer, int | None] = {(row["stream"], row["layer"]): row["told_ms"] for row in rows}
+    if now_ms is None:
+        latest_ms = max((it for it in times.values() if it is not None), default=0)
+        now_ms = latest_ms if ledger.settings.topic is None else round(time() * 1000)
+    for place, at in before.told_ms.items():
+        if place[1] in layers and times.get(place) is None:
+            times[place] = at
+    untold = {(stream, layer) for stream in ledger.expected - {it for it, _ in times} for layer in layers}
+    found: dict[str, list[SilentLayer]] = {}
+    for stream, layer in sorted(times.keys() | untold):
+        told_ms = times.get((stream, layer))
+        # Of who was seen before the period, it is only known that nothing came within.
+        since_ms = max((it for it in (told_ms, first_ms) if it is not None), default=None)
+        silence_ms = 0 if since_ms is None else now_ms - since_ms
+        is_untold = since_ms is None and (stream, layer) in untold
+        if stream not in ledger.settings.ended and (is_untold or silence_ms > ledger.silence_ms):
+            told = None if told_ms is None else datetime.fromtimestamp(told_ms / 1000, UTC)
+            found.setdefault(stream, []).append(SilentLayer(layer=layer, told=told, seconds=silence_ms / 1000))
+    return found
