@@ -49,6 +49,13 @@ def test_who_stood_still_while_all_others_went_on_took_no_turn() -> None:
     assert longest_turn({0: stuck, 1: always, 2: moving([(-900, -500)])}, -900.0) is None
 
 
+def test_stops_that_come_again_and_again_are_usual() -> None:
+    """Of a client that is throttled: nobody waits for its partition, but it goes on each time."""
+    again, always = moving([(-900, -800), (-700, -600), (-500, -400), (-300, 0)]), moving([(-900, 0)])
+    assert longest_turn({0: again, 1: always}, -900.0) == pytest.approx(110, abs=20)
+    assert longest_turn({0: again, 1: again}, -900.0) is None
+
+
 def test_one_that_waits_since_another_goes_on_shows_a_turn() -> None:
     """Its own stop has no end yet."""
     told = {0: moving([(-900, -600), (-200, 0)]), 1: moving([(-900, -800), (-600, -200)])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -32,6 +33,7 @@ WITHOUT_A_CASE = frozenset(
         "consuming.unowned",
         "consuming.unsubscribed",
         "data_usable.bad",
+        "failing.no_baseline",
         "lagging.abandoned",
         "lagging.batch_drains",
         "lagging.batch_in_time",
@@ -89,3 +91,15 @@ def test_what_is_open_ends_the_walk_or_was_passed() -> None:
         open_ones = [name for name in row.path if row.answers[name] is Answer.CANNOT_TELL]
         assert set(open_ones) <= {*row.passed, row.path[-1]}
         assert row.verdict not in CALM or not open_ones
+
+
+def test_failures_without_a_good_time_to_compare_with_are_no_all_clear() -> None:
+    """Nobody knows whether as many fail usually; where hardly any fail, that is not asked."""
+    case = next(case for case, verdict, _ in CASES if verdict == "failing_records")
+    for failed, wanted in ((1.0, "cannot_tell"), (0.0, "healthy")):
+        unknown = tuple(
+            replace(it, failing_baseline=None, failed=(it.failed or 0.0) * failed) for it in case.measured.processors
+        )
+        row = replace(case, measured=replace(case.measured, processors=unknown)).judged()
+        assert row.verdict == wanted
+        assert (row.reasons["failing"] == "no_baseline") is (wanted == "cannot_tell")

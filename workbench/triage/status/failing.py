@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.numbers import FAR, PART
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import all_of, at_least, times
 from workbench.triage.finding import Action, Scope
@@ -44,6 +44,15 @@ QUESTION = Node(
             _more_fail,
             Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
             Operand("failing_share", "of the attempts", ">=", number=FAR, of="failing_baseline_share"),
+        ),
+        leaves_open(
+            "no_baseline",
+            "attempts fail, and the data show no good time to tell whether as many do usually",
+            lambda row: (
+                row.failing_baseline_share is None and at_least(row.failing_share, row.limits.failing_ratio) is True
+            ),
+            Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
+            look="load more (--baseline 6h), so that the data show a good time",
         ),
         no("as_before", "no more attempts fail than before, or nobody counts them", always),
     ),
