@@ -125,5 +125,12 @@ def test_nobody_resets_the_offsets_of_a_group_with_members(stopped: float | None
     if stopped is not None:
         counts[np.abs(AT - stopped) < 61] = 0.0
     story = PartitionStory(interval=30.0, back=100.0, back_ago=600.0)
-    back_by_member(Track(AT, counts), {0: story})
+    back_by_member(Track(AT, counts), {0: story, 1: PartitionStory(moved_ago=5.0)})
     assert story.back_by_member is by_member
+
+
+def test_commits_of_all_partitions_that_went_back_at_once_were_reset() -> None:
+    """Who stops, resets and starts a group between two samples of its members is not seen to do so."""
+    parts = {number: PartitionStory(back=50.0, back_ago=120.0, moved_ago=5.0) for number in range(2)}
+    back_by_member(Track(AT, np.full(len(AT), 3.0)), parts)
+    assert not any(it.back_by_member for it in parts.values())

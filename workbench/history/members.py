@@ -206,13 +206,16 @@ def moved_by_hand(
 
 
 def back_by_member(counted: Track, parts: Mapping[int, PartitionHistory]) -> None:
-    """Note which commits went back while the group had members: Kafka lets nobody reset them then, so a member did it.
+    """Note which commits went back while the group had members and went on elsewhere: a member did it.
 
-    One that comes back commits late what it had before its partitions were given to another one.
+    Kafka lets nobody reset the offsets of a group that has members. One that comes back commits late what it had before its partitions
+    were given to another one: those alone. All of them at once are reset, in no more than the time between two samples.
 
     Args:
         counted: how many members, over time. parts: stories of one subscription whose count is not disproved.
     """
+    if all(it.back_ago is not None or it.moved_ago is None for it in parts.values()):
+        return
     step = float(np.median(np.diff(counted.at)))
     for story in parts.values():
         if story.back_ago is not None:
