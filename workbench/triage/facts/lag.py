@@ -29,6 +29,7 @@ from workbench.triage.facts.unknown import (
     minus,
     most,
     plus,
+    ratio,
     times,
     total,
 )
@@ -42,11 +43,13 @@ def _drains_in(p: PartitionFeatures) -> Number:
     """Seconds until a partition has caught up; None if it does not.
 
     Where partitions take turns, the lag shrinks in each one's turn, and may grow all the same: two turns show it. What has begun to
-    grow again does not, however long it shrank. (The age alone may grow: all of a burst was produced at one time.)
+    grow again does not, however long it shrank. (The age alone may grow: all of a burst was produced at one time.) Of its paces, the
+    slower one counts: that of the whole time, and the latest.
     """
     two_turns = at_most(2 * (told(p, "turn") or 0.0), told(p, "drain_seen"))
     grows = all_of(above(told(p, "age_slope"), 0), above(p.lag_recent_slope, 0))
-    return told(p, "drain_in") if two_turns and grows is not True else None
+    lately = ratio(p.lag_messages, minus(0.0, p.lag_recent_slope)) if below(p.lag_recent_slope, 0) else None
+    return most(told(p, "drain_in"), lately) if two_turns and grows is not True else None
 
 
 class Lag(Standing):
