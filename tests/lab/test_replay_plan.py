@@ -90,8 +90,8 @@ def test_where_the_tool_falls_to_the_end_the_policy_decides(
     words += ["--since", "10m ago", "-o", str(tmp_path / "plan.json")]
     refused = replay(*words, settings=settings_file)
     assert refused.returncode == 6
-    assert "after_end" in refused.stderr
-    assert "empty" in refused.stderr
+    assert "with earlier records alone" in refused.stderr
+    assert "without a record" in refused.stderr
     assert not (tmp_path / "plan.json").exists()
     skipped = replay(*words, "--after-end", "skip", "--json", settings=settings_file)
     assert skipped.returncode == 0, skipped.stderr

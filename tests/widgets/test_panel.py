@@ -58,6 +58,9 @@ def test_the_panel_answers_and_hostile_names_stay_text(panel: TriagePanel, tmp_p
     html += [it["data"].get("text/html", "") for it in panel.charts.outputs]
     assert not any("<img" in text or "</script>" in text for text in html)
     assert len(panel.choice.options) == 2
+    # What was found is offered the next time, and anything else may be typed.
+    assert set(panel.group.options) == {it.group for it in panel.result.findings}
+    assert set(panel.topic.options) == {it.topic for it in panel.result.findings}
     kind = "application/vnd.plotly.v1+json"
     figures = [it["data"][kind] for it in panel.charts.outputs if kind in it["data"]]
     assert len(figures) >= 5

@@ -136,6 +136,10 @@ def clusters() -> list[str]:
     return list(dict.fromkeys(names))
 
 
+# Starts of a window that people look at: an alert, a deploy, a night.
+STARTS = ("15m ago", "30m ago", "1h ago", "3h ago", "12h ago")
+
+
 def usual_start(cluster: str) -> str:
     """Start of a window that is not named, as it could be typed: "15m ago"; of the defaults if the settings cannot be read."""
     try:
@@ -148,8 +152,9 @@ def usual_start(cluster: str) -> str:
 
 
 def text(value: str, description: str, placeholder: str, hook: str, **options: Any) -> Any:
-    """Make an input of one line."""
-    made = w.Text(value=value, description=description, placeholder=placeholder, continuous_update=False, **options)
+    """Make an input of one line; `options`, a list, are offered while somebody types, and anything else may be typed."""
+    kind = w.Combobox if "options" in options else w.Text
+    made = kind(value=value, description=description, placeholder=placeholder, continuous_update=False, **options)
     return hooked(made, hook)
 
 

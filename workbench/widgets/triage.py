@@ -17,7 +17,7 @@ from workbench.report.html import write_html
 from workbench.report.spark_cells import spark_cells, write_notebook
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
-from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text, usual_start
+from workbench.widgets.controls import STARTS, WRAPPED, Panel, clusters, form, hooked, outputs, shown, text, usual_start
 from workbench.widgets.prefill import Inputs, prefill
 from workbench.widgets.triage_actions import STEPS, Looked, look
 from workbench.widgets.work import PanelWork
@@ -58,9 +58,9 @@ class TriagePanel(Panel):
         self.source = hooked(w.Dropdown(options=_sources(inputs), description="Cluster"), "wb-source")
         self.source.value = inputs.cluster or _A_CAPTURE
         self.folder = text(inputs.capture, "Capture", "folder of a capture", "wb-capture")
-        self.group = text(inputs.group, "Group", "all", "wb-group")
-        self.topic = text(inputs.topic, "Topic", "all", "wb-topic")
-        self.since = text(inputs.since, "Since", "", "wb-since")
+        self.group = text(inputs.group, "Group", "all", "wb-group", options=())
+        self.topic = text(inputs.topic, "Topic", "all", "wb-topic", options=())
+        self.since = text(inputs.since, "Since", "", "wb-since", options=STARTS)
         self.until = text(inputs.until, "Until", "now", "wb-until")
         self.source.observe(lambda _change: self._hint_at_window(), names="value")
         self._hint_at_window()
@@ -136,8 +136,10 @@ class TriagePanel(Panel):
 
     def _found(self, looked: Looked) -> None:
         self.capture, self.result, self.window = looked.capture, looked.result, looked.result.window
-        self.choice.options = [(_line(it), number) for number, it in enumerate(looked.result.findings)]
-        shown(self.choice, len(looked.result.findings) > 1)
+        found = looked.result.findings
+        self.group.options, self.topic.options = sorted({it.group for it in found}), sorted({it.topic for it in found})
+        self.choice.options = [(_line(it), number) for number, it in enumerate(found)]
+        shown(self.choice, len(found) > 1)
         self.choice.value = 0
         self._show(0)
         self.first.outputs = ()  # the finding's charts replace it
