@@ -8,6 +8,7 @@ from workbench.triage.actions import more_threads
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.burst import is_burst
 from workbench.triage.finding import Action, Scope
+from workbench.triage.status.own_work import LOST_PACE
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
@@ -24,12 +25,13 @@ QUESTION = Node(
     question="Has the consumer queues and threads of its own, so that there could be more of them?",
     short="threads of its own?",
     rules=(
+        no("loop", "it handles records in the thread that polls", lambda row: row.queueless),
+        LOST_PACE,
         yes(
             "queues",
             "it has queues of its own, and they are backed up at usual process times: too few threads",
             lambda row: row.has_queues,
         ),
-        no("loop", "it handles records in the thread that polls", lambda row: row.queueless),
         leaves_open("unknown", "nothing shows how the consumer works", always),
     ),
     yes=Conclude(Verdict.SATURATED_PROCESSORS, unless=((is_burst, Verdict.BURST),)),

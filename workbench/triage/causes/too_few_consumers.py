@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from workbench.humanize import plural
-from workbench.numbers import BUSY, LESS, MORE, MOST, NOISE
+from workbench.numbers import BUSY, MORE, MOST, NOISE
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above, at_least, at_most, below, times
 from workbench.triage.finding import Action
+from workbench.triage.status.own_work import LOST_PACE
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
@@ -58,13 +59,7 @@ QUESTION = Node(
             _threads_hide_something,
             look="a profile of the process",
         ),
-        leaves_open(
-            "lost_pace",
-            "each member reads less than before: something slows them that was not found",
-            lambda row: below(row.pace_ratio, LESS),
-            Operand("pace_ratio", "× the pace before", "<", number=LESS),
-            look="what changed when it began",
-        ),
+        LOST_PACE,
         no(
             "all_busy",
             "every cause before is ruled out, and its members handle all partitions at once already",

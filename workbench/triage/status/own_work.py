@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, percent, plural
-from workbench.numbers import MORE, MOST, NOISE
+from workbench.numbers import LESS, MORE, MOST, NOISE
 from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Ask, Measure, Node, Operand, always, leaves_open, no, yes
-from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, first_known
+from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, below, first_known
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
 KEPT_PACE = 1 - NOISE  # times the pace before
@@ -35,6 +35,14 @@ def _not_slower(row: Row) -> bool:
     return kept is True or row.surely_hot is True
 
 
+# What is short of members or threads reads as much as it ever did.
+LOST_PACE = leaves_open(
+    "lost_pace",
+    "each member reads less than before: something slows them that was not found",
+    lambda row: below(row.pace_ratio, LESS),
+    Operand("pace_ratio", "× the pace before", "<", number=LESS),
+    look="what changed when it began",
+)
 # Rules of both questions about process times.
 NOT_SLOWER = no(
     "not_slower",
