@@ -197,15 +197,15 @@ class WorkFacts(MeasuredSubscription):
         """
         busy, before, idle = self.loop_busy, self.loop_busy_baseline, self.poll_idle
         less = at_most(busy, times(LESS, before))
+        if at_most(idle, IDLE):
+            # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
+            never = sum(1 for it in self.members if it.live and at_most(it.poll_idle, IDLE))
+            return None if at_most(times(busy, self.live_members), PART * never) else True
         # What one answer brought may wait in the client, but its handlers have little to do.
         if all_of(at_most(busy, PART), less):
             return False
         if at_least(self.fetched_low, NEVER_EMPTY):
             return True
-        if at_most(idle, IDLE):
-            # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
-            never = sum(1 for it in self.members if it.live and at_most(it.poll_idle, IDLE))
-            return None if at_most(times(busy, self.live_members), PART * never) else True
         # A thread for each partition takes what was read out of the client: its empty queue says nothing, unless what fills it is known
         # to be short.
         few = self.limits.fetch_queue_messages
