@@ -21,7 +21,6 @@ CASES = list(read())
 WITHOUT_A_CASE = frozenset(
     {
         "cold_read.cold",
-        "cold_read.local",
         "cold_read.nobody_reads",
         "cold_read.own_work",
         "cold_read.remote",
