@@ -27,7 +27,8 @@ def poll_stall(draw: Draw, run_id: str) -> Scenario:
     behaviour = _storm(draw, instances=3, use=draw.random.uniform(0.66, 0.72))
     draw.kafka = {**draw.kafka, "max.poll.interval.ms": _MAX_POLL_MS}
     stalled = f"{draw.group(run_id)}-{draw.random.randrange(3)}"
-    stall = {"stall_members": [stalled], "stall_seconds": draw.random.uniform(4.2, 4.8), "stall_pause_seconds": 0.8}
+    # Between two stalls it takes in what has come meanwhile, and polls: two in one batch would be a member that hangs.
+    stall = {"stall_members": [stalled], "stall_seconds": draw.random.uniform(4.2, 4.8), "stall_pause_seconds": 4.0}
 
     def fault(fleet: LabFleet) -> None:
         fleet.set_behaviour(fleet.behaviour.model_copy(update=stall))
