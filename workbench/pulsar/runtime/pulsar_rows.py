@@ -15,17 +15,16 @@ from workbench.errors import SourceUnreachableError
 from workbench.layers.row_batch import RowBatch
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.entries import MessagePlace
-from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
+from workbench.pulsar.producer import OutgoingMessage
+from workbench.pulsar.runtime.one_partition import RECEIPT_SECONDS, OnePartition
 from workbench.pulsar.runtime.place_numbers import place_of
-from workbench.pulsar.topic_owners import PulsarBrokers
-from workbench.pulsar.topics import TopicName, part_name
+from workbench.pulsar.topics import TopicName
 from workbench.queues.position import packed, unpacked
 from workbench.runtime.event import TopicPartition
 
 _log = logging.getLogger(__name__)
 
-_AGAIN_SECONDS, _AGAIN_MOST_SECONDS = 0.5, 30.0  # back-off after a refusal; doubles, so that an outage causes no storm
-_RECEIPT_SECONDS = 10.0
+_AGAIN_SECONDS, _CLOSE_SECONDS = 0.5, 0.5
 _AT_ONCE = 200
 _GIVEN_UP_SECONDS = 300.0  # as of Kafka's writer: the commit has long gone on without them
 # What a task writes to get its number; readers of rows leave it out.
@@ -80,10 +79,8 @@ class PulsarRows:
     """
 
     def __init__(self, topic: TopicName, access: PulsarAccess) -> None:
-        self._topic, self._brokers = topic, PulsarBrokers(access)
-        self._producer: PulsarProducer | None = None
+        self._partition = OnePartition(topic, access, again_seconds=_AGAIN_SECONDS, close_seconds=_CLOSE_SECONDS)
         self._line: deque[_Line] = deque()
-        self._again_at, self._pause = 0.0, _AGAIN_SECONDS
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="audit-rows", daemon=True)
         self._thread.start()
@@ -109,7 +106,7 @@ class PulsarRows:
             self._wake.wait(1.0)
             self._wake.clear()
             while self._line and not self._stopping.is_set():
-                if (pause := self._again_at - monotonic()) > 0:
+                if (pause := self._partition.wait_seconds) > 0:
                     self._stopping.wait(min(pause, 0.2))
                     continue
                 try:
@@ -124,37 +121,27 @@ class PulsarRows:
         failure: Exception | None = None
         done = 0
         try:
-            producer = self._connected()
+            producer = self._partition.producer()
             for line in some:
                 message = OutgoingMessage(key=None, value=line.text.encode(), properties=())
                 sent.append((line, producer.send(message)))
             for line, receipt in sent:
-                line.written(receipt.result(_RECEIPT_SECONDS))
+                line.written(receipt.result(RECEIPT_SECONDS))
                 done += 1
         except (SourceUnreachableError, TimeoutError) as error:
             failure = error
         if failure is None:
-            self._pause = _AGAIN_SECONDS
+            self._partition.taken()
             return
         self._line.extendleft(reversed(some[done:]))
-        _log.error("rows for the audit were not taken, retrying in %g s: %s", self._pause, failure)
+        _log.error("rows for the audit were not taken, retrying in %g s: %s", self._partition.pause, failure)
         self._later()
 
     def _later(self) -> None:
-        self._again_at, self._pause = monotonic() + self._pause, min(_AGAIN_MOST_SECONDS, self._pause * 2)
-        if self._producer is not None:
-            self._producer.close(0.5)
-            self._producer = None
+        self._partition.refused()
         while self._line and monotonic() - self._line[0].since > _GIVEN_UP_SECONDS:
             if (line := self._line.popleft()).batch is not None:
                 line.batch.one_less(failed=True)
-
-    def _connected(self) -> PulsarProducer:
-        if self._producer is None or not self._producer.is_open:
-            count = self._brokers.partitions(f"persistent://{self._topic}", makes=True)
-            topic = part_name(self._topic, 0) if count else self._topic
-            self._producer = PulsarProducer(self._brokers, f"persistent://{topic}")
-        return self._producer
 
     def close(self, seconds: float) -> None:
         """See `RowWriter`."""
@@ -164,6 +151,4 @@ class PulsarRows:
         self._stopping.set()
         self._wake.set()
         self._thread.join(max(0.1, until - monotonic()))
-        if self._producer is not None:
-            self._producer.close(max(0.1, until - monotonic()))
-        self._brokers.close()
+        self._partition.close(until - monotonic())

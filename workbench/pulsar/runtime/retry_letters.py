@@ -16,16 +16,15 @@ from workbench.errors import SourceUnreachableError
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.entries import MessagePlace
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
-from workbench.pulsar.runtime.place_numbers import shown
-from workbench.pulsar.topic_owners import PulsarBrokers
-from workbench.pulsar.topics import TopicName, part_name
+from workbench.pulsar.runtime.one_partition import RECEIPT_SECONDS, OnePartition
+from workbench.pulsar.runtime.place_numbers import place_of
+from workbench.pulsar.topics import TopicName
 from workbench.runtime.event import Event
 
 _log = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 0.02
-_AGAIN_SECONDS, _AGAIN_MOST_SECONDS = 1.0, 30.0  # back-off after a refusal; doubles, so that an outage causes no storm
-_RECEIPT_SECONDS = 10.0
+_AGAIN_SECONDS = 1.0
 _AT_ONCE = 100
 _LEFT_OUT = ("wb_left_out", "value,key,headers")  # such a letter is not redriven
 _MOST_CODE = 200  # letters; a code may come from outside (from a service)
@@ -50,11 +49,9 @@ class PulsarLetterWriter:
         self, topic: TopicName, access: PulsarAccess, *, subscription: str, clock: Callable[[], float] = monotonic
     ) -> None:
         self.failure: BaseException | None = None
-        self._topic, self._subscription, self._clock = topic, subscription, clock
-        self._brokers = PulsarBrokers(access)
-        self._producer: PulsarProducer | None = None
+        self._subscription = subscription
+        self._partition = OnePartition(topic, access, again_seconds=_AGAIN_SECONDS, clock=clock)
         self._line: deque[_PulsarLetter] = deque()
-        self._again_at, self._pause = 0.0, _AGAIN_SECONDS
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
         self._thread.start()
@@ -72,7 +69,7 @@ class PulsarLetterWriter:
     def _run(self) -> None:
         try:
             while not self._stopping.wait(_IDLE_SECONDS):
-                if self._line and self._clock() >= self._again_at:
+                if self._line and self._partition.wait_seconds <= 0:
                     self._send_some()
         except BaseException as error:
             self.failure = error
@@ -84,7 +81,7 @@ class PulsarLetterWriter:
         sent: list[tuple[_PulsarLetter, Future[MessagePlace]]] = []
         failure: Exception | None = None
         try:
-            producer = self._connected()
+            producer = self._partition.producer()
             for letter in wanted:
                 sent.append((letter, producer.send(self._message(letter, producer))))
         except SourceUnreachableError as error:
@@ -92,33 +89,22 @@ class PulsarLetterWriter:
         late = wanted[len(sent) :]
         for at, (letter, receipt) in enumerate(sent):
             try:
-                receipt.result(_RECEIPT_SECONDS)
+                receipt.result(RECEIPT_SECONDS)
             except (SourceUnreachableError, TimeoutError) as error:
                 failure = error
                 late = [it for it, _ in sent[at:]] + late  # in order; those behind it may be there twice
                 break
             letter.safe()
         if failure is None:
-            self._pause = _AGAIN_SECONDS
+            self._partition.taken()
             return
         self._line.extendleft(reversed(late))
-        _log.error("a dead letter was not taken, retrying in %g s: %s", self._pause, failure)
-        self._again_at, self._pause = self._clock() + self._pause, min(_AGAIN_MOST_SECONDS, self._pause * 2)
-        if self._producer is not None:
-            self._producer.close()
-            self._producer = None
-
-    def _connected(self) -> PulsarProducer:
-        if self._producer is None or not self._producer.is_open:
-            count = self._brokers.partitions(f"persistent://{self._topic}", makes=True)
-            # One partition is enough for letters, and keeps them in order.
-            topic = part_name(self._topic, 0) if count else self._topic
-            self._producer = PulsarProducer(self._brokers, f"persistent://{topic}")
-        return self._producer
+        _log.error("a dead letter was not taken, retrying in %g s: %s", self._partition.pause, failure)
+        self._partition.refused()
 
     def _message(self, letter: _PulsarLetter, producer: PulsarProducer) -> OutgoingMessage:
         record = letter.event.record
-        ledger, entry, index = shown(record.offset).split(":")
+        ledger, entry, index = place_of(record.offset)
         own = (
             ("REAL_TOPIC", f"persistent://{record.topic}"),
             ("REAL_SUBSCRIPTION", self._subscription),
@@ -148,6 +134,4 @@ class PulsarLetterWriter:
             self._stopping.wait(_IDLE_SECONDS)
         self._stopping.set()
         self._thread.join(max(0.1, until - monotonic()))
-        if self._producer is not None:
-            self._producer.close(max(0.1, until - monotonic()))
-        self._brokers.close()
+        self._partition.close(until - monotonic())
