@@ -8,7 +8,7 @@ import pytest
 from evaluation.stories import TIMES, WINDOW
 from evaluation.stories import Story as Samples
 from evaluation.stories.truth import WINDOW as LONG
-from workbench.history.handled_counts import CounterLine, Handled, handled_by
+from workbench.history.handled_counts import Handled, handled_by
 from workbench.history.partition import told
 from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.history.skips import explained, unread_beginnings
@@ -41,7 +41,7 @@ def jumped(committed: np.ndarray) -> tuple[dict[int, PartitionHistory], dict[int
 def counting(handled: np.ndarray, each: float = 1.0) -> Handled:
     """One counter, measured between the commits' samples."""
     at = AT + 11.0
-    return Handled([CounterLine(at, each * np.interp(at, AT, handled))], 30.0)
+    return Handled([Track(at, each * np.interp(at, AT, handled))], 30.0)
 
 
 @pytest.mark.parametrize("each", [1.0, 0.01, 2.0])
@@ -89,7 +89,7 @@ def test_counters_that_have_not_been_measured_since_deny_nothing(measured_after:
     step = float(AT[AT > AGAIN][0])
     [line] = counting(committed - 1e6 - np.where(AT > AGAIN, RATE * 800.0, 0.0)).lines
     seen = line.at <= step + measured_after + 1
-    explained(parts, lines, Handled([CounterLine(line.at[seen], line.value[seen])], 30.0))
+    explained(parts, lines, Handled([Track(line.at[seen], line.value[seen])], 30.0))
     assert (parts[0].skip_read is not None) == known
 
 
@@ -104,7 +104,7 @@ def test_what_is_handled_is_committed_some_seconds_later() -> None:
     lines = {"committed": Track(at, np.floor(late)), "log_end": Track(at, ends(at))}
     parts = {0: told(MeasuredPartition(**lines), Bounds(objective=5.0, commit_every=0.0, window_start=-30.0))}
     assert parts[0].skipped is not None
-    explained(parts, {0: lines}, Handled([CounterLine(at, done - 1e6)], 1.0))
+    explained(parts, {0: lines}, Handled([Track(at, done - 1e6)], 1.0))
     assert parts[0].skip_read is not None and parts[0].skip_read > 0.7
 
 
@@ -145,7 +145,8 @@ def test_a_process_may_have_read_what_it_had_counted_when_it_was_first_measured(
     told_from = AT + 11.0
     counts = np.interp(told_from, AT, ends(np.maximum(AT, AGAIN)) - ends(np.array([AGAIN]))[0])
     seen = told_from > AGAIN - 30.0
-    explained(parts, lines, Handled([CounterLine(told_from[seen], counts[seen], before)], 30.0))
+    handled = Handled([Track(told_from[seen], counts[seen])], 30.0, [(-np.inf, float(told_from[seen][0]), before)])
+    explained(parts, lines, handled)
     assert (parts[0].skip_read is not None) is known
 
 
@@ -171,7 +172,8 @@ def test_a_new_process_may_have_counted_more_than_the_old_one() -> None:
     stamps = np.round((LONG.end.timestamp() + AT[~away] + 3.0) * 1e6).astype(np.int64)
     batch.add("process_time", labels, stamps, count[~away], stat="count")
     found = handled_by(batch.to_arrow().sort_by(ORDER), LONG, {("test", "g")})["test", "g", "t"]
-    assert len(found.unseen) == 1
+    after_pause = [count for after, _, count in found.unseen if np.isfinite(after)]
+    assert after_pause == [pytest.approx(passed - 1000.0, abs=31.0)]
     parts, lines = jumped(committed)
     parts[0].interval = 30.0
     explained(
@@ -241,7 +243,7 @@ def stalled(rng: np.random.Generator) -> tuple[dict[int, dict[str, Track]], Hand
         }
         for partition in range(number)
     }
-    return lines, Handled([CounterLine(counted, then((done - 1000).sum(axis=0), counted))], 1.0)
+    return lines, Handled([Track(counted, then((done - 1000).sum(axis=0), counted))], 1.0)
 
 
 def test_what_was_handled_is_never_said_to_be_lost() -> None:

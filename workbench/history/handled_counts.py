@@ -21,24 +21,17 @@ from workbench.window import Window
 _COUNTED = "process_time"
 
 
-@dataclass(frozen=True, slots=True)
-class CounterLine(Track):
-    """A counter's growth since it was first measured; `before` is what it had counted by then, nobody knows when."""
-
-    before: float = 0.0
-
-
 @dataclass(slots=True)
 class Handled:
-    """Counters of one subscription; times in seconds before the window's end.
+    """Counters of one subscription, each as its growth since the data began; times in seconds before the window's end.
 
     Attributes:
         every: seconds between two samples, of the rarest counter.
-        unseen: what no sample shows, at most, and between which two samples: a process that ended had counted more by then, and one
-            that comes back after a pause, above its old count, may have begun anew.
+        unseen: (after, until, count) of what no sample shows, at most: before a counter was first measured, when a process ended, and
+            in one that comes back after a pause, above its old count, and may have begun anew.
     """
 
-    lines: list[CounterLine] = field(default_factory=list)
+    lines: list[Track] = field(default_factory=list)
     every: float = 0.0
     unseen: list[tuple[float, float, float]] = field(default_factory=list)
 
@@ -84,17 +77,17 @@ def handled_by(
         took = np.diff(at)
         anew = np.diff(value) < 0
         lost = np.where(anew, every * float(np.max(np.diff(growth) / took)), value[:-1])
-        changed = np.flatnonzero(anew | (took > MISSED * every))
-        mine.unseen += [(float(at[it]), float(at[it + 1]), float(lost[it])) for it in changed]
-        before = float(value[0])
-        if at[0] > earliest[key[:2]] + FEW_SAMPLES * every:
-            at, growth = np.concatenate([[at[0] - every], at]), np.concatenate([[0.0], growth + value[0]])
-            before = 0.0
+        paused = took > MISSED * every
+        mine.unseen += [(float(at[it]), float(at[it + 1]), float(lost[it])) for it in np.flatnonzero(anew | paused)]
         # After a pause of the measurements it has grown at the end of it: most pauses are those of a process.
-        pauses = np.flatnonzero(np.diff(at) > MISSED * every)
-        at = np.insert(at, pauses + 1, at[pauses + 1] - every)
+        pauses = np.flatnonzero(paused)
+        line = np.insert(at, pauses + 1, at[pauses + 1] - every)
         growth = np.insert(growth, pauses + 1, growth[pauses])
-        mine.lines.append(CounterLine(at, growth, before))
+        if at[0] > earliest[key[:2]] + FEW_SAMPLES * every:
+            line, growth = np.concatenate([[at[0] - every], line]), np.concatenate([[0.0], growth + value[0]])
+        else:
+            mine.unseen.append((-np.inf, float(at[0]), float(value[0])))
+        mine.lines.append(Track(line, growth))
     return found
 
 

@@ -42,12 +42,13 @@ def longest_turn(lines: Mapping[int, Mapping[str, Track]], since: float) -> floa
     Returns:
         None if no partition did.
     """
-    stops = sorted(stop for partition, own in lines.items() for stop in _stops(partition, own))
+    moves = {partition: _moves(own) for partition, own in lines.items()}
+    stops = sorted(stop for partition, own in lines.items() for stop in _stops(partition, own, moves[partition]))
     begins = [it.begin for it in stops]
     apart = max((it.near for it in stops), default=0.0)
     ended = [it for it in stops if not it.goes_on and it.end > since]
-    moves = np.sort(np.concatenate([_moves(own) for own in lines.values()])) if ended else _NONE
-    alone = [it for it in sorted(ended, key=lambda it: it.begin - it.end) if _others_move(it, moves)]
+    all_moves = np.sort(np.concatenate([*moves.values()])) if ended else _NONE
+    alone = [it for it in sorted(ended, key=lambda it: it.begin - it.end) if _others_move(it, all_moves)]
     for mine, next_one in zip_longest(alone, alone[1:]):
         around = slice(bisect_left(begins, mine.end - apart), bisect_right(begins, mine.end + apart))
         known = next_one is not None and FAR * (next_one.end - next_one.begin) >= mine.end - mine.begin
@@ -73,8 +74,7 @@ def _hands_over(mine: _Stop, other: _Stop) -> bool:
     return other.partition != mine.partition and long and abs(other.begin - mine.end) <= max(mine.near, other.near)
 
 
-def _stops(partition: int, own: Mapping[str, Track]) -> list[_Stop]:
-    begin = _moves(own)
+def _stops(partition: int, own: Mapping[str, Track], begin: FloatArray) -> list[_Stop]:
     if len(begin) < FEW_SAMPLES:
         return []
     committed = own["committed"]

@@ -181,9 +181,7 @@ def _read_at_most(
         end = int(np.searchsorted(line.at, last))
         if end == len(line):
             return None
-        start = int(np.searchsorted(line.at, first, side="right"))
-        # A process that was first measured meanwhile may have counted all that it shows since then.
-        most += float(line.value[end] - line.value[start - 1]) if start else float(line.value[end]) + line.before
+        most += float(line.value[end] - line.value[max(0, int(np.searchsorted(line.at, first, side="right")) - 1)])
     # Of all the data, with the step: were it skipped, fewer would be counted for each record that was passed, and more be read.
     every = _moved(counted, handled.first, handled.last)
     each = min(each, handled.between(handled.first, handled.last) / every) if every else each
