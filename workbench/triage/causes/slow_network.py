@@ -10,16 +10,11 @@ from workbench.humanize import counted, duration, listed
 from workbench.humanize import times as multiple
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import all_of, at_least, times
+from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
-
-
-def _round_trips(row: Row) -> bool | None:
-    grown = at_least(row.rtt_seconds, times(row.limits.rtt_ratio, row.rtt_baseline_seconds))
-    return all_of(at_least(row.rtt_seconds, row.limits.rtt_seconds), grown)
 
 
 def _slow_members(row: Row) -> list[MemberFeatures]:
@@ -30,7 +25,7 @@ def _slow_members(row: Row) -> list[MemberFeatures]:
 def _some_keep_up(row: Row) -> bool:
     each = max(1, floor(row.each_members_partitions or 1))
     return (
-        _round_trips(row) is True
+        row.slow_round_trips is True
         and row.few_are_behind
         and len(_slow_members(row)) > len(row.behind_partitions) // each
     )
@@ -74,14 +69,14 @@ QUESTION = Node(
         proves(
             "slow",
             "round trips take far longer than before",
-            _round_trips,
+            lambda row: row.slow_round_trips,
             Operand("rtt_seconds", "s", ">=", setting="rtt_seconds"),
             Operand("rtt_seconds", "s", ">=", setting="rtt_ratio", of="rtt_baseline_seconds"),
         ),
         no(
             "fast",
             "round trips are as fast as before, or fast enough",
-            lambda row: _round_trips(row) is False,
+            lambda row: row.slow_round_trips is False,
             Operand("rtt_seconds", "s", "<", setting="rtt_seconds"),
         ),
         leaves_open(
@@ -139,8 +134,8 @@ def _actions(_it: Subject, row: Row) -> list[Action]:
 def is_slow(row: Row) -> bool:
     """Whether round trips are long, also if they are not the limit.
 
-    A client that is busy with its own work fetches rarely, and Java's time of a fetch contains the wait for records: there, only far
-    longer ones count.
+    A client that is busy with its own work fetches rarely, and Java's time of a fetch contains the wait for records: there, only
+    those count that are longer than that.
     """
     if row.surely_slow_network:
         return True

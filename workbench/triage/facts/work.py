@@ -227,11 +227,16 @@ class WorkFacts(MeasuredSubscription):
         there = (self.poll_idle, self.loop_busy, self.fetched_low, self.throttle_seconds, self.rtt_seconds)
         return not self.has_queues and any(it is not None for it in there)
 
+    @cached_property
+    def slow_round_trips(self) -> Known:
+        """Whether round trips are long, and far longer than before."""
+        grown = at_least(self.rtt_seconds, times(self.limits.rtt_ratio, self.rtt_baseline_seconds))
+        return all_of(at_least(self.rtt_seconds, self.limits.rtt_seconds), grown)
+
     @fact
     def surely_slow_network(self) -> bool:
         """Round trips that are long also for fetches that wait for records: enough of a reason, whatever else is not known."""
-        grown = at_least(self.rtt_seconds, times(self.limits.rtt_ratio, self.rtt_baseline_seconds))
-        return all_of(at_least(self.rtt_seconds, HELD_SECONDS + self.limits.rtt_seconds), grown) is True
+        return all_of(self.slow_round_trips, at_least(self.rtt_seconds, HELD_SECONDS + self.limits.rtt_seconds)) is True
 
     @fact
     def held_from_outside(self) -> bool:
