@@ -232,7 +232,9 @@ def test_the_ledger_is_the_truth_of_killed_members(
     assert {it["edge"]: it["lost"] + it["late"] for it in stream["edges"]}["sink"] == len(lost), published.stdout
     # All rows lie before what is read here, and each layer is seen there.
     later_on = audit(name="orders", config=settings, since_ms=round(time.time() * 1000) + MINUTE)
-    assert set(rows_before(later_on).told_ms) == {("orders", it) for it in ("gateway", "collector", "sink")}
+    assert set(rows_before(later_on, later_on.last_told()).told_ms) == {
+        ("orders", it) for it in ("gateway", "collector", "sink")
+    }
     repair(orders, found, settings, tmp_path)
     after = [row for row in audit(name="orders", config=settings).rows(stream="orders") if row["edge"] == "sink"]
     assert sum(row["lost_high"] + row["doubled_high"] for row in after) == 0

@@ -49,9 +49,8 @@ class KeptRecords:
     every_ms: int
 
 
-Span = tuple[
-    int | None, int | None
-]  # [since, until) in ms since the epoch; None: the begin or the end of what is there
+# [since, until) in ms since the epoch; None: the begin or the end of what is there.
+Span = tuple[int | None, int | None]
 
 
 def _spans_of_topic(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import EvidenceError
 from workbench.logs.records import answering
@@ -45,8 +45,28 @@ def looks(before_ms: int, oldest_ms: int, length_ms: int) -> list[tuple[int, int
     return [(it, min(it + length_ms, before_ms)) for it in starts]
 
 
-def rows_before(ledger: AuditLedger) -> RowsBefore:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """Silent layers by stream, and how far back that is known: see `RowsBefore`."""
+
+    streams: Mapping[str, Sequence[SilentLayer]]
+    reach_ms: int | None
+
+
+def silence_of(ledger: AuditLedger, *, first_ms: int | None = None, now_ms: int | None = None) -> Silence:
+    """See `rows_before` and `silent_layers`."""
+    told = ledger.last_told()
+    before = rows_before(ledger, told)
+    return Silence(
+        streams=silent_layers(ledger, told, before, first_ms=first_ms, now_ms=now_ms), reach_ms=before.reach_ms
+    )
+
+
+def rows_before(ledger: AuditLedger, told: Sequence[Any]) -> RowsBefore:
     """Look at some short pieces of what lies before the rows of a ledger; if it has read everything, nothing does.
+
+    Args:
+        told: its `last_told`.
 
     Raises:
         UsageError, SourceUnreachableError: if the topic cannot be read.
@@ -55,24 +75,31 @@ def rows_before(ledger: AuditLedger) -> RowsBefore:
 
     cluster, topic, kept, begun_ms = ledger.cluster, ledger.settings.topic, ledger.kept, ledger.read_from_ms
     if cluster is None or topic is None or begun_ms is None or kept is None or kept.first_ms >= begun_ms:
-        return RowsBefore(reach_ms=ledger.oldest_row_ms() if kept is None else kept.every_ms)
+        oldest_ms = min((row["first_ms"] for row in told if row["first_ms"] is not None), default=None)
+        return RowsBefore(reach_ms=oldest_ms if kept is None else kept.every_ms)
     rows, _ = rows_of_topic(cluster, topic, looks(begun_ms, kept.first_ms, ledger.silence_ms))
     try:
         with answering(topic):
-            told = rows.where("emitted_ms > 0").groupBy("stream", "layer").agg({"emitted_ms": "max"}).collect()
+            earlier = rows.where("emitted_ms > 0").groupBy("stream", "layer").agg({"emitted_ms": "max"}).collect()
     except EvidenceError:  # retention has just taken some of them
         return RowsBefore()
     finally:
         rows.unpersist()
-    return RowsBefore(told_ms={(row[0], row[1]): row[2] for row in told}, reach_ms=kept.every_ms)
+    return RowsBefore(told_ms={(row[0], row[1]): row[2] for row in earlier}, reach_ms=kept.every_ms)
 
 
 def silent_layers(
-    ledger: AuditLedger, before: RowsBefore, *, first_ms: int | None = None, now_ms: int | None = None
+    ledger: AuditLedger,
+    told: Sequence[Any],
+    before: RowsBefore,
+    *,
+    first_ms: int | None = None,
+    now_ms: int | None = None,
 ) -> dict[str, list[SilentLayer]]:
     """By stream, layers that have told nothing for longer than records may be late: one that lives tells, also when nothing comes.
 
     Args:
+        told: its `last_told`.
         before: as `rows_before`.
         first_ms: begin of the period; None: there is none, all rows were read.
         now_ms: None: the clock, of rows in a topic; of those in a folder, which may be of any time, the latest of them.
@@ -80,14 +107,15 @@ def silent_layers(
     Of a stream that the settings expect and of which there is no row at all, these are all layers.
     """
     layers = set(ledger.settings.layers)
-    rows = [row for row in ledger.last_told() if row["layer"] in layers]
-    times: dict[Layer, int | None] = {(row["stream"], row["layer"]): row["told_ms"] for row in rows}
+    times: dict[Layer, int | None] = {
+        (row["stream"], row["layer"]): row["told_ms"] for row in told if row["layer"] in layers
+    }
     if now_ms is None:
         latest_ms = max((it for it in times.values() if it is not None), default=0)
         now_ms = latest_ms if ledger.settings.topic is None else round(time() * 1000)
-    for place, at in before.told_ms.items():
+    for place, earlier_ms in before.told_ms.items():
         if place[1] in layers and times.get(place) is None:
-            times[place] = at
+            times[place] = earlier_ms
     untold = {(stream, layer) for stream in ledger.expected - {it for it, _ in times} for layer in layers}
     found: dict[str, list[SilentLayer]] = {}
     for stream, layer in sorted(times.keys() | untold):
@@ -97,6 +125,6 @@ def silent_layers(
         silence_ms = 0 if since_ms is None else now_ms - since_ms
         is_untold = since_ms is None and (stream, layer) in untold
         if stream not in ledger.settings.ended and (is_untold or silence_ms > ledger.silence_ms):
-            told = None if told_ms is None else datetime.fromtimestamp(told_ms / 1000, UTC)
-            found.setdefault(stream, []).append(SilentLayer(layer=layer, told=told, seconds=silence_ms / 1000))
+            at = None if told_ms is None else datetime.fromtimestamp(told_ms / 1000, UTC)
+            found.setdefault(stream, []).append(SilentLayer(layer=layer, told=at, seconds=silence_ms / 1000))
     return found

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.api.audit_silence import rows_before, silent_layers
+from workbench.api.audit_silence import silence_of
 from workbench.errors import EvidenceError, WindowError
 from workbench.humanize import iso_instant
 from workbench.report.audit_state import AuditState, EdgeState, SlowStream, StreamState, WindowLine
@@ -103,8 +103,8 @@ def state_of(
         unheard: dict[str, list[str]] = {}
         for stream, edge in ledger.unheard():
             unheard.setdefault(stream, []).append(edge)
-        before = rows_before(ledger)
-        silent = silent_layers(ledger, before, first_ms=first, now_ms=last)
+        silence = silence_of(ledger, first_ms=first, now_ms=last)
+        silent = silence.streams
         if not (sums or unheard or silent):
             raise EvidenceError(
                 f"No layer has told the audit {name!r} anything of the period.",
@@ -133,7 +133,7 @@ def state_of(
         streams.sort(key=lambda it: it.badness)
         return AuditState(
             audit=name, named=tuple(named), cluster=ledger.settings.cluster, made_at=datetime.now(UTC), since=since, until=until,
-            reaches_to=None if before.reach_ms is None else datetime.fromtimestamp(before.reach_ms / 1000, UTC),
+            reaches_to=None if silence.reach_ms is None else datetime.fromtimestamp(silence.reach_ms / 1000, UTC),
             window_seconds=ledger.shape.window_ms / 1000, every_seconds=every.total_seconds(), streams=tuple(streams),
             windows=tuple(_window(row) for row in mine.worst(most=_MOST_WINDOWS)),
         )  # fmt: skip

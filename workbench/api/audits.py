@@ -195,16 +195,14 @@ class AuditLedger:
         return self._collected(by_edge(self.frame, self.shape, now_ms=now_ms))
 
     def last_told(self) -> list[Any]:
-        """A row for each stream and layer: `told_ms`, when it wrote its latest row; NULL: it has only said that it begins."""
+        """A row for each stream and layer: `first_ms` and `told_ms`, when it wrote the oldest and the latest of its rows that were
+        read; NULL: it has only said that it begins.
+        """
         from pyspark.sql import functions as f
 
-        told = f.max(f.when(f.col("emitted_ms") > 0, f.col("emitted_ms"))).alias("told_ms")
-        return self._collected(self.source.groupBy("stream", "layer").agg(told))
-
-    def oldest_row_ms(self) -> int | None:
-        """When the oldest row that was read was written; None: there is none."""
-        found = self._collected(self.source.where("emitted_ms > 0").agg({"emitted_ms": "min"}))
-        return None if found[0][0] is None else int(found[0][0])
+        told = f.when(f.col("emitted_ms") > 0, f.col("emitted_ms"))
+        both = (f.min(told).alias("first_ms"), f.max(told).alias("told_ms"))
+        return self._collected(self.source.groupBy("stream", "layer").agg(*both))
 
     def missing(
         self,

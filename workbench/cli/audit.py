@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,9 @@ from workbench.humanize import iso_instant, plural, printable
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
-    from workbench.api.audits import AuditLedger
+    from workbench.api.audit_silence import Silence
     from workbench.audit.fairness import DelayedStream
     from workbench.audit.missing_records import NamedInterval
-    from workbench.report.audit_state import SilentLayer
 
 _COLUMNS = (
     "stream", "window_ms", "edge", "state", "arrival", "from_low", "from_high", "to_low", "to_high", "lost_low", "lost_high",
@@ -52,20 +51,22 @@ def run_command(source: dict[str, Any], out: Path, as_json: bool) -> int:
 
     Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet, or a layer is silent.
     """
+    from workbench.api.audit_silence import silence_of
+
     if out.exists():
         raise UsageError(f"{out} exists already.", hint="Name a new folder.")
     if not out.absolute().parent.is_dir():
         raise UsageError(f"The folder of {out} does not exist.")
     ledger = ledger_of(source)
     counts = ledger.write(out)
-    silence = _Silence.of(ledger)
+    silence = silence_of(ledger)
     if as_json:
         document = {"schema": "workbench.audit-run/1", "output": str(out), "windows": counts}
-        write_json({**document, **silence.document()})
+        write_json({**document, **_silence_document(silence)})
     else:
         for arrival, count in sorted(counts.items()):
             tell(f"{arrival}: {plural(count, 'window')}")
-        silence.tell()
+        _tell_silence(silence)
         say(f"The ledger is in {out}.")
     if {"loss", "dup", "loss+dup"} & counts.keys():
         return ExitCode.FINDINGS
@@ -85,12 +86,14 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
 
     Exit code 3 if records are lost or doubled, 4 if it cannot be told or is not final yet, or a layer is silent.
     """
+    from workbench.api.audit_silence import silence_of
+
     ledger = ledger_of(source, stream=stream)
     delayed: list[DelayedStream] = []
     if latency:
         every = ledger if stream is None else ledger_of(source)  # the burst is another stream's
         delayed = [it for it in every.delayed() if stream is None or it.stream == stream]
-    arrivals, unheard, silence = ledger.arrivals(), ledger.unheard(), _Silence.of(ledger)
+    arrivals, unheard, silence = ledger.arrivals(), ledger.unheard(), silence_of(ledger)
     found = ledger.worst(most=limit) if arrivals.keys() - {"ok"} else []  # most often there is nothing to look for
     slow = [row.asDict() for row in ledger.latencies()] if latency else []
     if as_json:
@@ -99,7 +102,7 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
             "windows": [_document(row) for row in found],
         }
         told = {"latencies": slow, "delayed": [asdict(it) for it in delayed]} if latency else {}
-        write_json({**document, **silence.document(), **told})
+        write_json({**document, **_silence_document(silence), **told})
     for row in found if not as_json else ():
         tell(_line(row))
     for it in slow if not as_json else ():
@@ -109,7 +112,7 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
     for name, edge in unheard if not as_json else ():
         tell(f"{printable(name)}  {printable(edge)}  unknown: no row tells of it")
     if not as_json:
-        silence.tell()
+        _tell_silence(silence)
     if not arrivals and not unheard and not silence.streams:
         tell("No row tells of anything.")
     elif not found and not unheard and not silence.streams and not as_json:
@@ -226,35 +229,22 @@ command.add_command(publish_command)
 command.add_command(restarts_command)
 
 
-@dataclass(frozen=True, slots=True)
-class _Silence:
-    """Who is silent, by stream, and since when rows tell of it."""
+def _silence_document(found: Silence) -> dict[str, Any]:
+    layers = [(stream, it) for stream, some in found.streams.items() for it in some]
+    told = [{"stream": stream, **it.model_dump(mode="json")} for stream, it in layers]
+    return {"silent": told, "reaches_to": iso_instant(found.reach_ms)}
 
-    streams: dict[str, list[SilentLayer]]
-    reach_ms: int | None
 
-    @classmethod
-    def of(cls, ledger: AuditLedger) -> _Silence:
-        from workbench.api.audit_silence import rows_before, silent_layers
-
-        before = rows_before(ledger)
-        return cls(silent_layers(ledger, before), before.reach_ms)
-
-    def document(self) -> dict[str, Any]:
-        found = [(stream, it) for stream, layers in self.streams.items() for it in layers]
-        told = [{"stream": stream, **it.model_dump(mode="json")} for stream, it in found]
-        return {"silent": told, "reaches_to": iso_instant(self.reach_ms)}
-
-    def tell(self) -> None:
-        many = len(self.streams)
-        for stream, layers in list(self.streams.items())[:_MOST_SHOWN]:
-            tell(f"{printable(stream)}  {printable('; '.join(it.words for it in layers))}")
-        if many > _MOST_SHOWN:
-            tell(f"And {plural(many - _MOST_SHOWN, 'more silent stream', 'more silent streams')}.")
-        if self.reach_ms is not None:
-            say(
-                f"The oldest rows are of {iso_instant(self.reach_ms)}: of streams that fell silent before, nothing is known."
-            )
+def _tell_silence(found: Silence) -> None:
+    many = len(found.streams)
+    for stream, layers in list(found.streams.items())[:_MOST_SHOWN]:
+        tell(f"{printable(stream)}  {printable('; '.join(it.words for it in layers))}")
+    if many > _MOST_SHOWN:
+        tell(f"And {plural(many - _MOST_SHOWN, 'more silent stream', 'more silent streams')}.")
+    if found.reach_ms is not None:
+        say(
+            f"The oldest rows are of {iso_instant(found.reach_ms)}: of streams that fell silent before, nothing is known."
+        )
 
 
 def _document(row: Any) -> dict[str, Any]:
