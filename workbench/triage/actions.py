@@ -15,6 +15,8 @@ from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 
+# Where a number is known, and none to compare it with.
+LOAD_MORE = "load more (--baseline 6h), so that the data show a good time"
 # What a process does at this moment, in each language.
 DUMPS = "py-spy dump, jstack, Go: /debug/pprof/goroutine?debug=2, Node: node inspect -p"
 WEEK_MS = 604_800_000

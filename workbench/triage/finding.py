@@ -332,6 +332,14 @@ class Finding:
         return now
 
     @property
+    def trend(self) -> str:
+        """What of the arrivals is not the present, and how the lag changes."""
+        lately = f"on average, lately {rate(self.arriving_lately)}; " if self.arriving_lately is not None else ""
+        if self.lag_slope is None:
+            return f"{lately}trend unknown"
+        return f"{lately}lag {'shrinks' if self.lag_slope < 0 else 'grows'} by {rate(abs(self.lag_slope))}"
+
+    @property
     def backlog(self) -> str:
         """How much waits, in messages, or in what the queue counts."""
         return count(self.lag_messages) if self.lag_entries is None else counted(self.lag_entries, "entry", "entries")

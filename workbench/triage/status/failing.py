@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.numbers import FAR, PART
+from workbench.triage.actions import LOAD_MORE
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import all_of, at_least, times
@@ -52,7 +53,7 @@ QUESTION = Node(
                 row.failing_baseline_share is None and at_least(row.failing_share, row.limits.failing_ratio) is True
             ),
             Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
-            look="load more (--baseline 6h), so that the data show a good time",
+            look=LOAD_MORE,
         ),
         no("as_before", "no more attempts fail than before, or nobody counts them", always),
     ),

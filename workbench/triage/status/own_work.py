@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import counted, duration, percent, plural
 from workbench.numbers import LESS, MORE, MOST, NOISE
-from workbench.triage.actions import DUMPS
+from workbench.triage.actions import DUMPS, LOAD_MORE
 from workbench.triage.cause import Ask, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, below, first_known
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -54,7 +54,7 @@ NO_BASELINE = leaves_open(
     "no_baseline",
     "process times, or a good time to compare them with, are not known",
     always,
-    look="load more (--baseline 6h), so that the data show a good time",
+    look=LOAD_MORE,
 )
 
 
