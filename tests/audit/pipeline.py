@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from workbench.layers import marks
 from workbench.layers.rows import AuditRow, WindowCount, signed
@@ -144,3 +145,13 @@ def _write(task: Task, log: list[Record], at: int, stop: int, gone: set[int], tw
     given = [it for it in taken if it.number not in gone]
     given += [it for it in taken if it.number in twice]
     task.write("out", at, stop, given, 1_000)
+
+
+def named_by(found: Mapping[str, Any]) -> set[tuple[int, int]]:
+    """Partition and position of each record that a file of missing records names."""
+    return {
+        (part["partition"], at)
+        for part in found["partitions"]
+        for start, stop in part["ranges"]
+        for at in range(start, stop)
+    }

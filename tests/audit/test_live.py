@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tests.audit.pipeline import named_by
 from tests.audit.processes import WINDOW_MS
 from tests.cli.running import run_here
 from tests.reference.valid import valid
@@ -197,14 +198,8 @@ def test_the_ledger_is_the_truth_of_three_killed_processes(broker: Broker, tmp_p
     common = ("orders", "--stream", "orders", "--layer", "collector", "--config", str(settings))
     shown = run_here("audit", "missing", *common, "--arrived", str(sink), "-o", "missing.json", cwd=tmp_path)
     found = valid("audit-missing", json.loads((tmp_path / "missing.json").read_text()))
-    named = {
-        (part["partition"], offset)
-        for part in found["partitions"]
-        for start, stop in part["ranges"]
-        for offset in range(start, stop)
-    }
     gone = {(number, offset) for number, offset, name in log if name in made.lost}
-    assert (named, found["unnamed"], shown.returncode) == (gone, 0, 3), shown.stdout + shown.stderr
+    assert (named_by(found), found["unnamed"], shown.returncode) == (gone, 0, 3), shown.stdout + shown.stderr
     repair(made, found, settings, tmp_path)
     after = [row for row in audit(name="orders", config=settings).rows(stream="orders") if row["edge"] == "collector"]
     assert sum(row["lost_high"] for row in after) == 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.audit.pipeline import named_by
 from tests.cli.running import run_here
 from tests.pulsar.test_live_runtime import Members, Orders
 from tests.reference.valid import valid
@@ -214,13 +215,7 @@ def test_the_ledger_is_the_truth_of_killed_members(
 
     made = ask("missing", "orders", "--stream", "orders", "--layer", "sink", "-o", "missing.json")
     found = valid("audit-missing", json.loads((tmp_path / "missing.json").read_text()))
-    named = {
-        (part["partition"], at)
-        for part in found["partitions"]
-        for start, stop in part["ranges"]
-        for at in range(start, stop)
-    }
-    assert (named, found["unnamed"], made.returncode) == (lost_at, 0, 3), made.stdout + made.stderr
+    assert (named_by(found), found["unnamed"], made.returncode) == (lost_at, 0, 3), made.stdout + made.stderr
     ran = ask("run", "orders", "-o", "ledger", "--json")
     assert valid("audit-run", json.loads(ran.stdout))["windows"].get("unknown", 0) == 0
     since = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(now / 1000))
