@@ -97,8 +97,7 @@ def state_of(
     """
     first, last = instant_ms(since), instant_ms(until)
     mine = ledger.within(since_ms=first, until_ms=last)
-    mine.frame.cache()  # several questions, one ledger
-    try:
+    with mine.at_hand():
         sums = {(row["stream"], row["edge"]): row for row in mine.by_edge(now_ms=last)}
         unheard: dict[str, list[str]] = {}
         for stream, edge in ledger.unheard():
@@ -137,8 +136,6 @@ def state_of(
             window_seconds=ledger.shape.window_ms / 1000, every_seconds=every.total_seconds(), streams=tuple(streams),
             windows=tuple(_window(row) for row in mine.worst(most=_MOST_WINDOWS)),
         )  # fmt: skip
-    finally:
-        mine.frame.unpersist()
 
 
 def _edge(ledger: AuditLedger, row: Any, layers: set[str], now_ms: int) -> EdgeState:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ class AuditLedger:
 
     Attributes:
         source: the layers' rows (`workbench.audit.frames.DDL`).
+        lines: what each line of them covers (`StreamShape.lines_of`): few, and asked by every question, so they are kept.
         settings: layers, windows and grades.
         shape: layers and lengths.
         cluster: of the records, if it is known.
@@ -38,6 +40,7 @@ class AuditLedger:
 
     frame: DataFrame
     source: DataFrame
+    lines: DataFrame
     settings: AuditSettings
     shape: StreamShape
     cluster: Cluster | None = None
@@ -120,8 +123,8 @@ class AuditLedger:
             raise UsageError(f"There is no grade {grade!r}.", hint=f"There are: {', '.join(Grade)}.")
         rows = [row.asDict() for row in self.rows(stream=stream, since_ms=since_ms, until_ms=until_ms)]
         chosen = Grade(grade) if grade is not None else self.settings.grade_of(stream)
-        mine = self.source.where(f.col("stream") == f.lit(stream))
-        of_edges = heard(self.shape.lines_of(mine), self.shape.frame(mine.sparkSession))
+        mine = self.lines.where(f.col("stream") == f.lit(stream))
+        of_edges = heard(mine, self.shape.frame(mine.sparkSession))
         told = {it["edge"]: it["told_ms"] for it in self._collected(of_edges)}
         over = until_ms + self.shape.lateness_ms
         return judge(
@@ -136,9 +139,9 @@ class AuditLedger:
         """Streams and edges between layers of which no row tells, such as all of an expected stream without rows."""
         from pyspark.sql import functions as f
 
-        rows = self.source if stream is None else self.source.where(f.col("stream") == f.lit(stream))
+        lines = self.lines if stream is None else self.lines.where(f.col("stream") == f.lit(stream))
         layers = (
-            rows.where("point IN ('in', 'out')")
+            lines.where("point IN ('in', 'out')")
             .groupBy("stream")
             .agg(f.collect_set(f.struct("layer", "point")).alias("told"))
         )
@@ -263,6 +266,15 @@ class AuditLedger:
             written = self.frame.sparkSession.read.parquet(str(folder.absolute()))
             return {row["arrival"]: row["count"] for row in written.groupBy("arrival").count().collect()}
 
+    @contextmanager
+    def at_hand(self) -> Iterator[None]:
+        """Keep the windows meanwhile: several questions, one ledger."""
+        self.frame.cache()
+        try:
+            yield
+        finally:
+            self.frame.unpersist()
+
     def _collected(self, frame: DataFrame) -> list[Any]:
         with answering(self.settings.rows):
             return frame.collect()
@@ -336,9 +348,10 @@ def audit(
         lateness_ms=round(1000 * chosen.lateness.total_seconds()),
     )
     expected = frozenset(chosen.expected if stream is None else chosen.expected & {stream})
+    lines = shape.lines_of(found).cache()
     return AuditLedger(
-        frame=edges(found, shape), source=found, settings=chosen, shape=shape, cluster=of_cluster, expected=expected, kept=kept,
-        read_from_ms=read_from_ms,
+        frame=edges(found, shape, lines), source=found, lines=lines, settings=chosen, shape=shape, cluster=of_cluster,
+        expected=expected, kept=kept, read_from_ms=read_from_ms,
     )  # fmt: skip
 
 

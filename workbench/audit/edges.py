@@ -105,18 +105,19 @@ def heard(of_lines: DataFrame, sides: DataFrame) -> DataFrame:
     return found.where("both").drop("both")
 
 
-def edges(rows: DataFrame, shape: StreamShape) -> DataFrame:
+def edges(rows: DataFrame, shape: StreamShape, of_lines: DataFrame | None = None) -> DataFrame:
     """Judge every window of every edge. A pure function of the rows: what the layers have told decides what is final, not the clock.
 
     Args:
         rows: in `frames.DDL`.
+        of_lines: as `StreamShape.lines_of`, if it is at hand.
 
     Returns:
         One row per (stream, window_ms, edge): `from_low`, `from_high`, `to_low`, `to_high` (records), `lost_low`, `lost_high`,
         `doubled_low`, `doubled_high`, `same` (whether the hashes agree; NULL: not known), `arrival` (`Arrival`), `state`
         (`WindowState`), `told_ms`, and `gap`, positions around that time of which rows are missing.
     """
-    sides, of_lines = shape.frame(rows.sparkSession), shape.lines_of(rows)
+    sides, of_lines = shape.frame(rows.sparkSession), shape.lines_of(rows) if of_lines is None else of_lines
     by_edge = gaps(rows, of_lines).join(sides, ["layer", "point"]).groupBy("stream", "edge")
     holes = by_edge.agg(*columns("collect_list(struct(first_ms, last_ms, gap)) AS holes"))
     late = amended(rows, window_ms=shape.window_ms, lateness_ms=shape.lateness_ms).join(sides, ["layer", "point"])

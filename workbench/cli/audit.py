@@ -93,8 +93,10 @@ def show_command(source: dict[str, Any], stream: str | None, limit: int, latency
     if latency:
         every = ledger if stream is None else ledger_of(source)  # the burst is another stream's
         delayed = [it for it in every.delayed() if stream is None or it.stream == stream]
-    arrivals, unheard, silence = ledger.arrivals(), ledger.unheard(), silence_of(ledger)
-    found = ledger.worst(most=limit) if arrivals.keys() - {"ok"} else []  # most often there is nothing to look for
+    with ledger.at_hand():
+        arrivals = ledger.arrivals()
+        found = ledger.worst(most=limit) if arrivals.keys() - {"ok"} else []  # most often there is nothing to look for
+    unheard, silence = ledger.unheard(), silence_of(ledger)
     slow = [row.asDict() for row in ledger.latencies()] if latency else []
     if as_json:
         document: dict[str, Any] = {
