@@ -442,7 +442,7 @@ SIGNALS: dict[str, Signal] = dict(
             grain=Grain.SERVER_CLIENT,
         ),
         *(_signal(name, unit, Kind(kind), Grain.DISPATCHER, text) for name, unit, kind, text in OF_DISPATCHERS),
-        *(_signal(name, unit, Kind(kind), Grain.GATEWAY, text) for name, unit, kind, text in OF_GATEWAYS),
+        *(_signal(it[0], it[1], Kind(it[2]), Grain.GATEWAY, it[3], sentinel=it[2] == "gauge") for it in OF_GATEWAYS),
         *(_signal(*it[:2], Kind.GAUGE, Grain(it[2]), it[3], sentinel=it[4]) for it in OF_JOBS),
     )
 )

@@ -167,6 +167,17 @@ def test_a_gauge_of_the_state_counts_more_than_counters() -> None:
     assert it.missing == ("sends to normal by ok and failed",)
 
 
+def test_a_gauge_that_only_says_whether_it_is_open_is_enough() -> None:
+    """Hystrix' has no other state: 0 is closed. A number for each state is none, as its meaning is not known."""
+    times = [round((END - 450 + 15 * (at + 1)) * 1e6) for at in range(30)]
+    for stat, told in (("open", True), ("value", False)):
+        batch = SampleBatch("prod", "page")
+        values = [float(10 <= at < 15) for at in range(30)]
+        batch.add("breaker_state", {"member": "gw-1", "queue": "normal"}, times, values, stat=stat)
+        found = replayed(batch.to_arrow(), 450)
+        assert [(it.state, it.is_told, it.changes) for it in found.values()] == [(BreakerState.CLOSED, True, 2)] * told
+
+
 def test_total_and_failed_are_as_good_as_ok_and_failed() -> None:
     """Kafka's own producer counts all sends and the failed ones."""
     table = Gateway(normal=during((200, 400)), is_lazy=False).run().scraped(15)

@@ -85,6 +85,17 @@ def test_a_told_age_is_the_age() -> None:
     assert [it.is_growing for it in draining] == [False]
 
 
+def test_ages_that_cannot_be_are_no_calm_and_no_crash() -> None:
+    """-1 is no age, and an absurd one is told as it is."""
+    for value in (-1.0, 1e300):
+        batch = SampleBatch("prod", "page")
+        batch.add("disk_backlog_age", {"member": "agent-1"}, [round(END * 1e6) - 1], [value])
+        found = lag(batch.to_arrow())
+        assert found.told == (("agent-1",) if value > 0 else ())
+        assert [it.since for it in found.held] == ([0.0] if value > 0 else [])
+        assert all("agent-1 keeps" in it.words for it in found.held)
+
+
 def test_bytes_alone_are_compared_with_what_usually_waits() -> None:
     """An age is then not known; without a usual one, nothing is, but that nothing waited lately."""
     [it] = lag(Agent(lambda second: second >= 1200).scraped("bytes")).held

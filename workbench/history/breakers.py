@@ -214,13 +214,12 @@ def _state(block: BreakerBlock, settings: BreakerSettings) -> BreakerState:
 
 
 def _told(process: Process, destination: str) -> list[tuple[float, BreakerState]]:
-    """What a gauge says of a destination's breaker at each scrape; nothing where it says nothing."""
-    found: dict[float, BreakerState] = {}
-    for (of, name), line in process.gauges.get("breaker_state", {}).items():
-        if of != destination or name not in (*_OPEN, "closed"):
-            continue
-        state = BreakerState.OPEN if name in _OPEN else BreakerState.CLOSED
-        found.update(dict.fromkeys(line.at[line.value > 0].tolist(), state))
+    """What a gauge says of a destination's breaker at each scrape, also one that only says whether it is open; or nothing."""
+    lines = process.gauges.get("breaker_state", {})
+    mine = {name: line for (of, name), line in lines.items() if of == destination and name in (*_OPEN, "closed")}
+    found = {at: BreakerState.CLOSED for line in mine.values() for at in line.at.tolist()}
+    for line in (mine[name] for name in _OPEN if name in mine):
+        found.update(dict.fromkeys(line.at[line.value > 0].tolist(), BreakerState.OPEN))
     return sorted(found.items())
 
 

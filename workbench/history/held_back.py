@@ -197,7 +197,7 @@ def _backlog(
     return HeldBack(
         process=name,
         destination=destination,
-        since=window.end.timestamp() + since,
+        since=max(0.0, window.end.timestamp() + since),  # whatever age an exporter tells
         records=int(records.value[-1]) if len(records) else None,
         size_bytes=int(in_bytes.value[-1]) if len(in_bytes) else None,
         age_low=low,
