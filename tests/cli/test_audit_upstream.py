@@ -108,7 +108,7 @@ def test_faults_and_what_waits_are_told_with_since_when_and_how_much(tmp_path: P
     assert told["recorded"] is True
     assert [it["process"] for it in told["held_back"]] == ["agent-7", "gw-1"]
     agent, gateway = told["held_back"]
-    assert (agent["age_low_seconds"], agent["age_high_seconds"], agent["bytes"]) == (600.0, 600.0, 6_000_000)
+    assert (agent["age_low_seconds"], agent["age_high_seconds"], agent["size_bytes"]) == (600.0, 600.0, 6_000_000)
     assert agent["since"] == datetime.fromtimestamp(END - 600, UTC).isoformat(timespec="milliseconds")
     assert gateway["refused_share"] == pytest.approx(0.2, abs=0.02)
     assert {it["fault"] for it in told["breakers"][0]["findings"]} >= {"not diverted"}
@@ -153,7 +153,7 @@ def test_of_a_live_cluster_each_process_is_read_by_its_own_profile(tmp_path: Pat
     assert "\n  open (by its gauge): " in shown.stdout
     assert "The lag of all consumers is 7 messages: what waits before Kafka is not in it." in shown.stderr
     [held] = told["held_back"]
-    assert (held["process"], held["destination"], held["growing"]) == ("agent-7", "to_gw", True)
+    assert (held["process"], held["destination"], held["is_growing"]) == ("agent-7", "to_gw", True)
     assert held["age_low_seconds"] <= 400 <= held["age_high_seconds"] + 15
     assert told["consumer_lag_messages"] == 7
-    assert (told["breakers"][0]["state"], told["breakers"][0]["told"]) == ("open", True)
+    assert (told["breakers"][0]["state"], told["breakers"][0]["is_told"]) == ("open", True)

@@ -47,7 +47,7 @@ def test_what_is_said_holds_whatever_happens(spans: list[tuple[int, int]], every
     sends = sum(last.values()) - sum(first.values())
     diverted = sum(last.get(("failover", name), 0) - first.get(("failover", name), 0) for name in ("ok", "failed"))
     whole = it.resolution_seconds == pytest.approx(max(every, 10), abs=0.1)
-    assert not whole or it.share == pytest.approx(
+    assert not whole or it.failover_share == pytest.approx(
         diverted / sends, abs=0.02
     )  # but for a block that is not full at the end
     true = [0, *gateway.changes, gateway.seconds]
@@ -76,7 +76,7 @@ def test_both_open_is_found_or_that_nothing_is_diverted(every: int) -> None:
     it = found_in(Gateway(normal=during((300, 600)), failover=during((300, 600))), every)
     stuck = next(one for one in it.findings if one.fault is BreakerFault.NOT_DIVERTED)
     assert stuck.failed == pytest.approx(1.0, abs=0.05)
-    assert stuck.share == pytest.approx(0.0, abs=0.05)
+    assert stuck.failover_share == pytest.approx(0.0, abs=0.05)
     assert 300 - every <= stuck.since - END + 900 <= 340 + every
     assert 570 - every <= stuck.until - END + 900 <= 600 + every
     if every < 30:  # else its first seconds are a small part of a block
@@ -91,7 +91,7 @@ def test_a_share_at_its_upper_bound_is_pinned_and_a_smaller_one_is_open(every: i
     gateway = Gateway(normal=during((200, 900)))
     it = found_in(gateway, every)
     pinned = next(one for one in it.findings if one.fault is BreakerFault.PINNED)
-    assert 0.64 <= (pinned.share or 0) <= 0.8
+    assert 0.64 <= (pinned.failover_share or 0) <= 0.8
     assert pinned.until - pinned.since >= 300
     assert (it.state, BreakerFault.OPEN in faults(it)) == (BreakerState.OPEN, True)
     unbounded = replayed(gateway.scraped(every), settings=BreakerSettings())["gw-1"]
@@ -126,9 +126,9 @@ def test_a_gateway_without_a_failover_cannot_divert(every: int) -> None:
     """Whether it has one is not known of counters alone, unless the settings say so: nothing is called open, flapping or both."""
     gateway = Gateway(normal=during((200, 400)), failover=None, is_lazy=True).run()
     it = replayed(gateway.scraped(every))["gw-1"]
-    assert (faults(it), it.missing, it.share) == ({"not diverted"}, ("sends to failover",), None)
+    assert (faults(it), it.missing, it.failover_share) == ({"not diverted"}, ("sends to failover",), None)
     it = replayed(gateway.scraped(every), settings=BreakerSettings(failover=""))["gw-1"]
-    assert (faults(it), it.missing, it.share) == ({"not diverted"}, (), 0.0)
+    assert (faults(it), it.missing, it.failover_share) == ({"not diverted"}, (), 0.0)
 
 
 def test_what_is_not_counted_cannot_be_told() -> None:
@@ -147,7 +147,7 @@ def test_what_is_not_counted_cannot_be_told() -> None:
     holed = table.filter(pa.array([not 190 <= it <= 420 for it in seconds]))
     it = replayed(holed)["gw-1"]
     assert (faults(it), it.changes) == (set(), 0)  # the outage fell into the gap
-    assert it.share == pytest.approx(0.0, abs=0.02)  # nothing is counted across it
+    assert it.failover_share == pytest.approx(0.0, abs=0.02)  # nothing is counted across it
 
 
 def test_a_gauge_of_the_state_counts_more_than_counters() -> None:
@@ -193,7 +193,7 @@ def test_total_and_failed_are_as_good_as_ok_and_failed() -> None:
             batch.add("gateway_sends", {"member": "gw-1", "queue": to}, times, values, stat=stat)
     one = replayed(table)["gw-1"]
     other = replayed(batch.to_arrow())["gw-1"]
-    assert (one.share, one.changes, one.findings) == (other.share, other.changes, other.findings)
+    assert (one.failover_share, one.changes, one.findings) == (other.failover_share, other.changes, other.findings)
 
 
 def test_rises_of_a_process_begin_anew_with_it() -> None:

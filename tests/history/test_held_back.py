@@ -62,8 +62,8 @@ def test_the_age_of_the_oldest_lies_within_its_bounds(start: int, long: int, eve
     truth = agent.lines["age"][-1 - (SECONDS + BASELINE) % every]
     found = lag(agent.scraped("records", "sent", every=every))
     for it in found.held:
-        assert it.age_low is not None
-        assert LATE < it.age_low <= truth + 1 <= (it.age_high or 1e9) + 1
+        assert it.age_low_seconds is not None
+        assert LATE < it.age_low_seconds <= truth + 1 <= (it.age_high_seconds or 1e9) + 1
         assert it.since <= END - truth
     assert bool(found.held) + bool(found.told and not found.held) + bool(found.untold) == 1
     if truth > LATE + 2 * every:
@@ -76,7 +76,7 @@ def test_the_age_of_the_oldest_lies_within_its_bounds(start: int, long: int, eve
 def test_a_told_age_is_the_age() -> None:
     """With it nothing else is needed; since when is the creation of the oldest."""
     [it] = lag(Agent(lambda second: second >= 1200).scraped("age", "records", "bytes")).held
-    assert (it.age_low, it.age_high, it.is_growing) == (599.0, 599.0, True)
+    assert (it.age_low_seconds, it.age_high_seconds, it.is_growing) == (599.0, 599.0, True)
     assert it.since == END - 599
     assert it.size_bytes == 500 * (it.records or 0) > 0
     assert "agent-1 keeps " in it.words
@@ -99,7 +99,7 @@ def test_ages_that_cannot_be_are_no_calm_and_no_crash() -> None:
 def test_bytes_alone_are_compared_with_what_usually_waits() -> None:
     """An age is then not known; without a usual one, nothing is, but that nothing waited lately."""
     [it] = lag(Agent(lambda second: second >= 1200).scraped("bytes")).held
-    assert (it.age_low, it.age_high, it.records) == (None, pytest.approx(600, abs=15), None)
+    assert (it.age_low_seconds, it.age_high_seconds, it.records) == (None, pytest.approx(600, abs=15), None)
     assert it.since == pytest.approx(END - 600, abs=20)
     full = Agent(lambda second: second < 300, drain=10)  # as much leaves as comes: that much is usual
     found = lag(full.scraped("bytes"))
@@ -107,8 +107,8 @@ def test_bytes_alone_are_compared_with_what_usually_waits() -> None:
     assert found.untold == (("agent-1", "disk_backlog_age: what waits may be late or not"),)
     assert lag(full.scraped("bytes"), baseline=0).untold == found.untold
     [it] = lag(full.scraped("records", "sent")).held
-    assert it.age_low is not None
-    assert it.age_low <= full.lines["age"][-1] <= (it.age_high or 0) + 1
+    assert it.age_low_seconds is not None
+    assert it.age_low_seconds <= full.lines["age"][-1] <= (it.age_high_seconds or 0) + 1
     burst = lag(Agent(lambda second: 1700 <= second < 1740).scraped("bytes"))
     assert (burst.held, burst.told, burst.untold) == ((), ("agent-1",), ())  # it was empty a moment ago
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +57,10 @@ class UpstreamResult:
             "cluster": self.cluster,
             "recorded": self.is_recorded,
             "consumer_lag_messages": self.kafka_lag,
-            "breakers": [_breaker(it) for it in self.breakers],
-            "held_back": [_held(it) for it in self.lag.held],
+            "breakers": [
+                {**_document(it), "findings": [_document(one) for one in it.findings]} for it in self.breakers
+            ],
+            "held_back": [_document(it) for it in self.lag.held],
             "told": list(self.lag.told),
             "untold": [{"process": name, "missing": what} for name, what in self.untold],
         }
@@ -130,43 +132,7 @@ def _kafka_lag(found: Measured) -> int | None:
     return int(sum(last)) if last else None
 
 
-def _breaker(it: Breaker) -> dict[str, Any]:
-    return {
-        "gateway": it.gateway,
-        "state": str(it.state),
-        "told": it.is_told,
-        "until": None if it.until is None else iso_instant(1000 * it.until),
-        "changes": it.changes,
-        "failover_share": it.share,
-        "resolution_seconds": it.resolution_seconds,
-        "findings": [_finding(one) for one in it.findings],
-        "missing": list(it.missing),
-    }
-
-
-def _finding(it: BreakerFinding) -> dict[str, Any]:
-    return {
-        "fault": str(it.fault),
-        "since": iso_instant(1000 * it.since),
-        "until": iso_instant(1000 * it.until),
-        "told": it.is_told,
-        "failover_share": it.share,
-        "failed": it.failed,
-        "failover_failed": it.failover_failed,
-        "changes": it.changes,
-    }
-
-
-def _held(it: HeldBack) -> dict[str, Any]:
-    return {
-        "process": it.process,
-        "destination": it.destination,
-        "since": iso_instant(1000 * it.since),
-        "refused": it.refused,
-        "refused_share": it.refused_share,
-        "records": it.records,
-        "bytes": it.size_bytes,
-        "age_low_seconds": it.age_low,
-        "age_high_seconds": it.age_high,
-        "growing": it.is_growing,
-    }
+def _document(it: Breaker | BreakerFinding | HeldBack) -> dict[str, Any]:
+    found = asdict(it)
+    times = {name: iso_instant(1000 * found[name]) for name in ("since", "until") if found.get(name) is not None}
+    return {**found, **times}

@@ -61,7 +61,7 @@ def _tell_some(entries: Sequence[Sequence[str]]) -> None:
 
 
 def _line(it: Breaker) -> str:
-    share = "" if it.share is None else f"; {it.share:.1%} went to failover"
+    share = "" if it.failover_share is None else f"; {it.failover_share:.1%} went to failover"
     at = "" if it.until is None else f" at {_at(it.until)}"
     seen = (
         "" if it.is_told or it.resolution_seconds is None else f", from counters over {duration(it.resolution_seconds)}"
@@ -71,7 +71,7 @@ def _line(it: Breaker) -> str:
 
 def _finding(it: BreakerFinding) -> str:
     shares = (
-        ("of records went to failover", it.share),
+        ("of records went to failover", it.failover_share),
         ("of sends to the normal cluster failed", it.failed),
         ("of those to failover", it.failover_failed),
     )

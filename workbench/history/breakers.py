@@ -49,14 +49,14 @@ class BreakerBlock:
 
     Attributes:
         sends: records that ended at either destination.
-        share: of them, sent to failover; None: it is not known whether there is one.
+        failover_share: of them, sent to failover; None: it is not known whether there is one.
         failed, failover_failed: share of failures at each; None: not told, or too few sends.
     """
 
     since: float
     until: float
     sends: float
-    share: float | None
+    failover_share: float | None
     failed: float | None
     failover_failed: float | None
     state: BreakerState
@@ -69,7 +69,7 @@ class BreakerFinding:
     Attributes:
         since, until: seconds since the epoch; of until, the last sample that shows it.
         is_told: by a gauge of the state; else inferred or measured from counters.
-        share, failed, failover_failed: as of `BreakerBlock`, over that time; of pinned, the highest share over `pinned_for`.
+        failover_share, failed, failover_failed: as of `BreakerBlock`, over that time; of pinned, the highest share over `pinned_for`.
         changes: between closed and open, at least; of flapping.
     """
 
@@ -77,7 +77,7 @@ class BreakerFinding:
     since: float
     until: float
     is_told: bool = False
-    share: float | None = None
+    failover_share: float | None = None
     failed: float | None = None
     failover_failed: float | None = None
     changes: int | None = None
@@ -92,7 +92,7 @@ class Breaker:
         until: of that, seconds since the epoch.
         is_told: whether a gauge tells the state.
         changes: between closed and open, in the window, at least.
-        share: of the window's records, sent to failover; None: not known.
+        failover_share: of the window's records, sent to failover; None: not known.
         resolution_seconds: what lasts for twice as long is surely seen; None: nothing is.
         missing: what it does not tell.
     """
@@ -102,7 +102,7 @@ class Breaker:
     until: float | None
     is_told: bool
     changes: int
-    share: float | None
+    failover_share: float | None
     resolution_seconds: float | None
     findings: tuple[BreakerFinding, ...] = ()
     missing: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ def _breaker(
         until=end + states[-1][0] if states else None,
         is_told=bool(told),
         changes=sum(at > -window.seconds for at in changes),
-        share=_mean(here, "share"),
+        failover_share=_mean(here, "failover_share"),
         resolution_seconds=_longest(here) or None,
         findings=tuple(
             replace(it, since=end + it.since, until=end + it.until)
@@ -191,7 +191,7 @@ def _blocks(process: Process, settings: BreakerSettings, *, has_failover: bool) 
             since=float(at[first]),
             until=float(at[last]),
             sends=sends,
-            share=float(diverted[part].sum()) / sends if counts_failover else None,
+            failover_share=float(diverted[part].sum()) / sends if counts_failover else None,
             failed=_ratio(failed, to_normal, part, least),
             failover_failed=_ratio(failover_failed, to_failover, part, least),
             state=BreakerState.UNKNOWN,
@@ -206,7 +206,7 @@ def _ratio(failed: np.ndarray | None, of: np.ndarray | None, part: slice, least:
 
 
 def _state(block: BreakerBlock, settings: BreakerSettings) -> BreakerState:
-    if block.share is not None and block.share > NOISE:
+    if block.failover_share is not None and block.failover_share > NOISE:
         return BreakerState.OPEN
     if block.failed is None:
         return BreakerState.UNKNOWN
@@ -301,7 +301,9 @@ def _pinned(process: Process, settings: BreakerSettings) -> Iterator[BreakerFind
             start, _, highest = spans.pop() if goes_on else (first, last, share)
             spans.append((start, last, max(share, highest)))
     for first, last, share in spans:
-        yield BreakerFinding(fault=BreakerFault.PINNED, since=float(at[first]), until=float(at[last]), share=share)
+        yield BreakerFinding(
+            fault=BreakerFault.PINNED, since=float(at[first]), until=float(at[last]), failover_share=share
+        )
 
 
 def _runs(blocks: Sequence[BreakerBlock], is_so: Callable[[BreakerBlock], bool]) -> Iterator[list[BreakerBlock]]:
@@ -326,7 +328,7 @@ def _over(
         since=since,
         until=until,
         is_told=is_told,
-        share=_mean(inside, "share"),
+        failover_share=_mean(inside, "failover_share"),
         failed=_mean(inside, "failed"),
         failover_failed=_mean(inside, "failover_failed"),
     )
@@ -347,5 +349,5 @@ def _missing(
         yield f"failed sends to {settings.normal}"
     elif not blocks:
         yield f"{settings.least_sends} sends without a gap in the scrapes"
-    elif all(it.share is None for it in blocks) and not is_told:
+    elif all(it.failover_share is None for it in blocks) and not is_told:
         yield f"sends to {settings.failover}"

@@ -34,7 +34,7 @@ class HeldBack:
             the backlog rose.
         refused: requests answered by 429 since then; `refused_share` of all answers. None: it is a backlog.
         records, size_bytes: what waits on disk; None: not told.
-        age_low, age_high: of the oldest, in seconds; equal if it is told. None: no such bound is known.
+        age_low_seconds, age_high_seconds: of the oldest, in seconds; equal if it is told. None: no such bound is known.
         is_growing: whether more waits than when what is late now came; None: not known.
     """
 
@@ -45,8 +45,8 @@ class HeldBack:
     refused_share: float | None = None
     records: int | None = None
     size_bytes: int | None = None
-    age_low: float | None = None
-    age_high: float | None = None
+    age_low_seconds: float | None = None
+    age_high_seconds: float | None = None
     is_growing: bool | None = None
 
     @property
@@ -64,12 +64,12 @@ class HeldBack:
 
     @property
     def _age(self) -> str:
-        if self.age_low is None:
+        if self.age_low_seconds is None:
             return "of unknown age, far more than usually,"
-        if self.age_low == self.age_high:
-            return f"the oldest {duration(self.age_low)} old,"
-        most = "" if self.age_high is None else f" to {duration(self.age_high)}"
-        return f"the oldest {duration(self.age_low)}{most or ' or more'} old if the oldest leaves first,"
+        if self.age_low_seconds == self.age_high_seconds:
+            return f"the oldest {duration(self.age_low_seconds)} old,"
+        most = "" if self.age_high_seconds is None else f" to {duration(self.age_high_seconds)}"
+        return f"the oldest {duration(self.age_low_seconds)}{most or ' or more'} old if the oldest leaves first,"
 
     @property
     def _trend(self) -> str:
@@ -200,8 +200,8 @@ def _backlog(
         since=max(0.0, window.end.timestamp() + since),  # whatever age an exporter tells
         records=int(records.value[-1]) if len(records) else None,
         size_bytes=int(in_bytes.value[-1]) if len(in_bytes) else None,
-        age_low=low,
-        age_high=high,
+        age_low_seconds=low,
+        age_high_seconds=high,
         is_growing=bool(waiting.value[-1] > np.interp(last - late_seconds, waiting.at, waiting.value))
         if len(waiting)
         else None,

@@ -161,13 +161,13 @@ class AuditRestartsDocument(Answered):
 class BreakerFindingDocument(Answered):
     """A fault of a breaker, with shares over its time: of records sent to failover, and of failures at each; null: not known.
 
-    `told`: by a gauge of the state. `changes`: between closed and open, at least.
+    `is_told`: by a gauge of the state. `changes`: between closed and open, at least.
     """
 
     fault: Literal["open", "flapping", "both open", "not diverted", "pinned"]
     since: str
     until: str
-    told: bool
+    is_told: bool
     failover_share: float | None
     failed: float | None
     failover_failed: float | None
@@ -179,7 +179,7 @@ class BreakerDocument(Answered):
 
     gateway: str
     state: Literal["closed", "open", "failing", "unknown"]
-    told: bool
+    is_told: bool
     until: str | None
     changes: int
     failover_share: float | None
@@ -197,10 +197,10 @@ class HeldBackDocument(Answered):
     refused: int | None
     refused_share: float | None
     records: int | None
-    bytes: int | None
+    size_bytes: int | None
     age_low_seconds: float | None
     age_high_seconds: float | None
-    growing: bool | None
+    is_growing: bool | None
 
 
 class UntoldUpstream(Answered):
