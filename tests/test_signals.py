@@ -15,17 +15,19 @@ from workbench.collect.selectors import to_promql
 from workbench.dispatcher_signals import OF_DISPATCHERS
 from workbench.errors import ConfigError
 from workbench.features.servers import OF_SERVERS
+from workbench.gateway_signals import OF_GATEWAYS
 from workbench.job_signals import OF_JOBS
 from workbench.profiles import Profile, Quality, load_profile, parse_profile, profile_names
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind
 from workbench.window import Window
 
-# What the coordinator, the broker or a job with checkpoints knows and a consumer does not, and what librdkafka does not measure.
+# What the coordinator, the broker, a job or a gateway knows and a consumer does not, and what librdkafka does not measure.
 NOT_IN_THE_RUNTIME = {
     *OF_SERVERS,
     *(name for name, *_ in OF_DISPATCHERS),
     *(name for name, *_ in OF_JOBS),
+    *(name for name, *_ in OF_GATEWAYS),
     "leader",
     "missing_replicas",
     "local_start_offset",

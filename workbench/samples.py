@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.signals import SENTINELS, SIGNALS, Grain
+from workbench.signals import OF_BROKERS, SENTINELS, SIGNALS, Grain
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -47,10 +47,12 @@ SAMPLES_SCHEMA = pa.schema(
     ]
 )
 
+# Signals of which each broker or process may have an exporter of another kind, by the label that names it.
+_OWN = {
+    label: [it.name for it in SIGNALS.values() if it.grain in grains]
+    for label, grains in (("broker", OF_BROKERS), ("member", {Grain.GATEWAY}))
+}
 # Columns by which the versions of an exporter give way to each other: two members may run two of them.
-_OF_SERVERS = [
-    it.name for it in SIGNALS.values() if it.grain in (Grain.SERVER, Grain.SERVER_TOPIC, Grain.SERVER_CLIENT)
-]
 OF_A_MEMBER = ("signal", "group", "topic", "member")
 LABEL_COLUMNS = ("group", "topic", "partition", "member", "broker", "processor", "queue")
 
@@ -357,7 +359,8 @@ def most_trusted(tables: Sequence[SeriesTable], *, by: Sequence[str] = ("signal"
 
     Args:
         tables: the most trusted first.
-        by: for each value of these columns, only the first table that has it counts; of brokers' own signals, for each broker.
+        by: for each value of these columns, only the first table that has it counts; of brokers' and gateways' own signals, for each
+            of them.
     """
     if len(tables) == 1:
         return tables[0]
@@ -365,10 +368,10 @@ def most_trusted(tables: Sequence[SeriesTable], *, by: Sequence[str] = ("signal"
     giver = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     # The first row of a code comes from its most trusted profile.
     codes = codes_of(every.names, by)
-    # Brokers of one cluster may have exporters of several kinds.
-    own = pc.is_in(every.names["signal"], pa.array(_OF_SERVERS)).to_numpy(zero_copy_only=False)
-    if own.any():
-        brokers = codes_of(every.names, ("broker",)) + 1
-        codes = codes * (int(brokers.max()) + 1) + np.where(own, brokers, 0)
+    for label, signals in _OWN.items():
+        own = pc.is_in(every.names["signal"], pa.array(signals)).to_numpy(zero_copy_only=False)
+        if own.any():
+            named = codes_of(every.names, (label,)) + 1
+            codes = codes * (int(named.max()) + 1) + np.where(own, named, 0)
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     return every.where(pa.array(giver[first][codes] == giver))

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from workbench.audit_settings import AuditSettings
+from workbench.breaker_settings import BreakerSettings
 from workbench.delivery import ServeSettings, Target
 from workbench.errors import ConfigError, UnknownClusterError, UsageError
 from workbench.expectations import GroupSettings, Patterns
@@ -105,6 +106,7 @@ class Cluster(Strict):
     )
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     records: RecordSettings = RecordSettings()
+    breaker: BreakerSettings = BreakerSettings()
     groups: Patterns = Field(
         default={},
         description="What is expected of groups, by name or pattern (`billing-*`); the most specific one wins.",
@@ -357,6 +359,7 @@ def _fields() -> list[str]:
         Settings,
         Cluster,
         PulsarSettings,
+        BreakerSettings,
         Thresholds,
         Windows,
         GroupSettings,

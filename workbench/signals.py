@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from workbench.dispatcher_signals import OF_DISPATCHERS
+from workbench.gateway_signals import OF_GATEWAYS
 from workbench.job_signals import OF_JOBS
 
 
@@ -37,6 +38,7 @@ class Grain(StrEnum):
     SERVER_TOPIC = "server_topic"  # of a topic, on one broker
     SERVER_CLIENT = "server_client"  # of a client id, on one broker
     DISPATCHER = "dispatcher"  # of a queue that sends entries: a server, a topic or a subscription there
+    GATEWAY = "gateway"  # a process before Kafka, for each destination
 
 
 OF_BROKERS = frozenset({Grain.SERVER, Grain.SERVER_TOPIC, Grain.SERVER_CLIENT})  # what brokers tell of themselves
@@ -53,6 +55,7 @@ GRAIN_LABELS: dict[Grain, tuple[str, ...]] = {
     Grain.SERVER_TOPIC: ("broker", "topic"),
     Grain.SERVER_CLIENT: ("broker", "member"),
     Grain.DISPATCHER: ("broker", "topic", "group"),
+    Grain.GATEWAY: ("member", "queue"),
 }
 
 
@@ -233,13 +236,7 @@ SIGNALS: dict[str, Signal] = dict(
             Grain.GROUP,
             "What the brokers' quotas let all members read together, by the mean size of a record on disk.",
         ),
-        _signal(
-            "rebalances",
-            "",
-            Kind.COUNTER,
-            Grain.MEMBER,
-            "Number of new assignments of this member.",
-        ),
+        _signal("rebalances", "", Kind.COUNTER, Grain.MEMBER, "Number of new assignments of this member."),
         _signal("heartbeat_age", "seconds", Kind.GAUGE, Grain.MEMBER, "Time since the last contact with the group."),
         _signal(
             "start_time",
@@ -445,6 +442,7 @@ SIGNALS: dict[str, Signal] = dict(
             grain=Grain.SERVER_CLIENT,
         ),
         *(_signal(name, unit, Kind(kind), Grain.DISPATCHER, text) for name, unit, kind, text in OF_DISPATCHERS),
+        *(_signal(it[0], it[1], Kind(it[2]), Grain.GATEWAY, it[3], sentinel=it[2] == "gauge") for it in OF_GATEWAYS),
         *(_signal(*it[:2], Kind.GAUGE, Grain(it[2]), it[3], sentinel=it[4]) for it in OF_JOBS),
     )
 )

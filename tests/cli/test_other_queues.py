@@ -25,6 +25,7 @@ WORDS = {
     "audit missing": "--stream s --topic rows --layers a,b --layer b",
     "audit publish": "--topic rows --layers a,b --out OUT",
     "audit restarts": "",
+    "audit upstream": "",
     "audit run": "--topic rows --layers a,b --output OUT",
     "audit show": "--topic rows --layers a,b",
     "audit trace": "order-17 --topic rows",
@@ -84,7 +85,7 @@ PULSAR = {
 ROCKETMQ = {
     **dict.fromkeys(("events add", "events import", "events list", "notebook", "export grafana", "export rules"), ""),
     **dict.fromkeys(
-        ("audit restarts", "capture", "impact", "profiles check", "profiles new", "triage"),
+        ("audit restarts", "audit upstream", "capture", "impact", "profiles check", "profiles new", "triage"),
         "Prometheus at 127.0.0.1:1 cannot be reached",
     ),
     **dict.fromkeys(("pulsar config-check", "pulsar split-plan", "pulsar subscriptions"), "is no Pulsar"),

@@ -303,6 +303,23 @@ flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOff
 flink_taskmanager_job_task_operator_KafkaSourceReader_KafkaConsumer_records_lag_max{job_name="pay-app"} 120
 flink_jobmanager_job_lastCheckpointRestoreTimestamp{job_name="pay-app"} 1.79e+12
 """,
+    # Names of resilience4j's documentation (micrometer); Micrometer's Prometheus registry makes them. Values are ours.
+    "resilience4j": """
+resilience4j_circuitbreaker_calls_seconds_count{instance="gw-1:8080",kind="successful",name="kafka-a"} 900
+resilience4j_circuitbreaker_calls_seconds_count{instance="gw-1:8080",kind="failed",name="kafka-a"} 100
+resilience4j_circuitbreaker_calls_seconds_count{instance="gw-1:8080",kind="ignored",name="kafka-a"} 3
+resilience4j_circuitbreaker_calls_seconds_sum{instance="gw-1:8080",kind="failed",name="kafka-a"} 12.5
+resilience4j_circuitbreaker_state{instance="gw-1:8080",name="kafka-a",state="open"} 1
+resilience4j_circuitbreaker_state{instance="gw-1:8080",name="kafka-a",state="half_open"} 0
+""",
+    # Names of Vector's documentation and of alert rules of its users. Values are ours.
+    "vector": """
+vector_buffer_size_bytes{host="a-0",component_id="gateway",component_kind="sink",buffer_type="disk"} 5e9
+vector_buffer_size_bytes{host="a-0",component_id="console",component_kind="sink",buffer_type="memory"} 100
+vector_buffer_size_events{host="a-0",component_id="gateway",component_kind="sink",buffer_type="disk"} 70000
+vector_component_sent_events_total{host="a-0",component_id="gateway",component_kind="sink",component_type="http"} 123456
+vector_component_sent_events_total{host="a-0",component_id="in",component_kind="source",component_type="file"} 193456
+""",
     "flink_positions": """
 flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset{job_name="pay-app",topic="orders",partition="3"} 880
 flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset{job_name="pay-app",topic="orders",partition="4"} -1
@@ -523,6 +540,16 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 4}, None),
         ("read_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 960.0),
         ("restore_time", {"member": "pay-app"}, 1.79e9),
+    ],
+    "resilience4j": [
+        ("gateway_sends", {"member": "gw-1:8080", "queue": "kafka-a", "stat": "ok"}, 900.0),
+        ("gateway_sends", {"member": "gw-1:8080", "queue": "kafka-a", "stat": "failed"}, 100.0),
+        ("breaker_state", {"member": "gw-1:8080", "queue": "kafka-a", "stat": "open"}, 1.0),
+    ],
+    "vector": [
+        ("disk_backlog_bytes", {"member": "a-0", "queue": "gateway"}, 5e9),
+        ("disk_backlog_records", {"member": "a-0", "queue": "gateway"}, 70000.0),
+        ("gateway_sends", {"member": "a-0", "queue": "gateway", "stat": "ok"}, 123456.0),
     ],
     "flink_positions": [
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),

@@ -117,6 +117,13 @@ def test_who_sees_the_group_from_outside_comes_first() -> None:
     assert [it.profile.name for it in recommended(fits)] == ["burrow", "micrometer"]
 
 
+def test_agents_and_breakers_are_named_by_hand() -> None:
+    """They may send elsewhere: what waits in them need not be before this Kafka."""
+    fits = fitting([load_profile(it) for it in profile_names()], examples("kafka_exporter", "vector", "resilience4j"))
+    assert {"vector", "resilience4j"} < {it.profile.name for it in fits}
+    assert [it.profile.name for it in recommended(fits)] == ["kafka_exporter"]
+
+
 def test_what_to_add_names_who_gives_it() -> None:
     """And says so where nobody does."""
     profiles = [load_profile(it) for it in profile_names()]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from workbench.api.audit_records import compare, trace
     from workbench.api.audit_states import audit_state
     from workbench.api.audits import AuditLedger, audit
+    from workbench.api.before_kafka import UpstreamResult, upstream
     from workbench.api.captures import CaptureResult, capture, capture_statistics
     from workbench.api.exclusions import exclude_partitions
     from workbench.api.impacts import ImpactResult, impact
@@ -52,6 +53,7 @@ _ROOMS = {
     "audit_records": ("compare", "trace"),
     "audit_states": ("audit_state",),
     "audits": ("AuditLedger", "audit"),
+    "before_kafka": ("UpstreamResult", "upstream"),
     "captures": ("CaptureResult", "capture", "capture_statistics"),
     "exclusions": ("exclude_partitions",),
     "impacts": ("ImpactResult", "impact"),
@@ -85,6 +87,7 @@ __all__ = [
     "RestartsResult",
     "SnapshotResult",
     "TriageResult",
+    "UpstreamResult",
     "apply_redrive",
     "apply_replay",
     "audit",
@@ -108,6 +111,7 @@ __all__ = [
     "snapshot",
     "trace",
     "triage",
+    "upstream",
     "verify_redrive",
     "verify_replay",
 ]

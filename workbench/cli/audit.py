@@ -13,6 +13,7 @@ from workbench.cli.audit_options import ledger_of, of_rows, since_option, span_o
 from workbench.cli.audit_publish import publish_command
 from workbench.cli.audit_records import compare_command, trace_command
 from workbench.cli.audit_restarts import restarts_command
+from workbench.cli.audit_upstream import upstream_command
 from workbench.cli.help import Group
 from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
@@ -229,6 +230,7 @@ command.add_command(compare_command)
 command.add_command(trace_command)
 command.add_command(publish_command)
 command.add_command(restarts_command)
+command.add_command(upstream_command)
 
 
 def _silence_document(found: Silence) -> dict[str, Any]:

@@ -61,6 +61,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "audit gate": (("audit gate orders --stream s --since '2h ago' --until '1h ago'", "before a job"),),
     "audit publish": (("audit publish orders --output audits", "by a timer, each 15 minutes"),),
     "audit restarts": (("audit restarts --cluster prod --since 1d", "the last day; numbers are bounds"),),
+    "audit upstream": (("audit upstream --cluster prod", "late data, and no consumer lags"),),
     "audit run": (("audit run orders --output ledger", "every window, as Parquet"),),
     "audit missing": (
         ("audit missing orders --stream orders --layer collector", "read again from Kafka"),

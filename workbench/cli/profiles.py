@@ -292,12 +292,12 @@ def _check_capture(folder: Path, *, as_json: bool) -> int:
 def _of_these_sources(found: Collection[str]) -> list[str]:
     """Signals that these sources have or could have.
 
-    Not what servers tell of themselves, where none of such servers tells anything: a lag exporter lacks nothing of a broker's.
+    Not what servers or gateways tell of themselves, where none of them tells anything: a lag exporter lacks nothing of a broker's.
     """
     from workbench.signals import OF_BROKERS, SIGNALS, Grain
 
     told = {SIGNALS[name].grain for name in found}
-    silent = (OF_BROKERS if not told & OF_BROKERS else frozenset()) | ({Grain.DISPATCHER} - told)
+    silent = (OF_BROKERS if not told & OF_BROKERS else frozenset()) | ({Grain.DISPATCHER, Grain.GATEWAY} - told)
     return [name for name, signal in SIGNALS.items() if signal.grain not in silent]
 
 

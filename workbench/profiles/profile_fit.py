@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from workbench.gateway_signals import OF_GATEWAYS
 from workbench.humanize import duration, listed
 from workbench.profiles import MappingRule, Profile, Quality, why_absent
 from workbench.signals import SIGNALS, Kind
@@ -146,10 +147,11 @@ def fitting(profiles: Sequence[Profile], examples: Examples, *, names: frozenset
 def recommended(fits: Sequence[Fit]) -> list[Fit]:
     """Recommend profiles without redundancy, in order of trust: first those with Kafka's view of the group, then any that add a signal.
 
-    A consumer's own metrics end with it: if they came first, the lag would disappear when it dies.
+    A consumer's own metrics end with it: if they came first, the lag would disappear when it dies. Agents and gateways are named by
+    hand: nothing in their metrics says that they send to this Kafka.
     """
     chosen: list[Fit] = []
-    covered: set[str] = set()
+    covered = {name for name, *_ in OF_GATEWAYS}
     for it in sorted(fits, key=lambda it: not _from_outside(it)):
         if set(it.found) - covered:
             chosen.append(it)

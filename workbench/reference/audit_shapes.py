@@ -156,3 +156,71 @@ class AuditRestartsDocument(Answered):
     restarts: list[JobRestartDocument]
     told: list[str]
     untold: list[str]
+
+
+class BreakerFindingDocument(Answered):
+    """A fault of a breaker, with shares over its time: of records sent to failover, and of failures at each; null: not known.
+
+    `is_told`: by a gauge of the state. `changes`: between closed and open, at least.
+    """
+
+    fault: Literal["open", "flapping", "both open", "not diverted", "pinned"]
+    since: str
+    until: str
+    is_told: bool
+    failover_share: float | None
+    failed: float | None
+    failover_failed: float | None
+    changes: int | None
+
+
+class BreakerDocument(Answered):
+    """A gateway's breaker at `until`; what lasts for twice `resolution_seconds` is surely seen. See `BreakerFindingDocument`."""
+
+    gateway: str
+    state: Literal["closed", "open", "failing", "unknown"]
+    is_told: bool
+    until: str | None
+    changes: int
+    failover_share: float | None
+    resolution_seconds: float | None
+    findings: list[BreakerFindingDocument]
+    missing: list[str]
+
+
+class HeldBackDocument(Answered):
+    """Records that wait before Kafka: requests answered by 429, or a backlog on disk; null: not told. Ages are of the oldest."""
+
+    process: str
+    destination: str | None
+    since: str
+    refused: int | None
+    refused_share: float | None
+    records: int | None
+    size_bytes: int | None
+    age_low_seconds: float | None
+    age_high_seconds: float | None
+    is_growing: bool | None
+
+
+class UntoldUpstream(Answered):
+    """A process before Kafka, and what it does not tell."""
+
+    process: str
+    missing: str
+
+
+class AuditUpstreamDocument(Answered):
+    """What stands before Kafka: breakers of gateways, and what is held back. `told`: processes that tell whether they do.
+
+    `consumer_lag_messages`: of all consumers, null: not measured; what is held back is not in it.
+    """
+
+    schema_: Literal["workbench.audit-upstream/1"] = Field(alias="schema")
+    cluster: str
+    recorded: bool
+    consumer_lag_messages: int | None
+    breakers: list[BreakerDocument]
+    held_back: list[HeldBackDocument]
+    told: list[str]
+    untold: list[UntoldUpstream]

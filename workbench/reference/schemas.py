@@ -93,6 +93,7 @@ DOCUMENTS = (
     Document(name="audit-compare", by="audit compare", kind=audit_shapes.AuditCompareDocument),
     Document(name="audit-trace", by="audit trace", kind=audit_shapes.AuditTraceDocument),
     Document(name="audit-restarts", by="audit restarts", kind=audit_shapes.AuditRestartsDocument),
+    Document(name="audit-upstream", by="audit upstream", kind=audit_shapes.AuditUpstreamDocument),
     Document(name="audit-state", by="audit publish; the file NAME.workbench_audit.json", kind=AuditState),
     Document(name="run", by="report run, list; the file run.json", kind=reports.PrintedRun),
     Document(name="health", by="the file result.json of a report", kind=reports.HealthDocument),

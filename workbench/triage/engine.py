@@ -11,6 +11,7 @@ import pyarrow as pa
 from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.expectations import NOTHING_EXPECTED, Expectations
+from workbench.history.held_back import words_of_lag_before
 from workbench.profiles import Profile, is_path, load_profile
 from workbench.queues.kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.thresholds import Thresholds
@@ -242,7 +243,15 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
         window=seen,
         source={"kind": capture.info.source, "cluster": capture.info.cluster, "profiles": capture.info.profiles},
         findings=tuple(findings),
-        incomplete=tuple(capture.info.incomplete),
+        incomplete=(
+            *capture.info.incomplete,
+            *words_of_lag_before(
+                capture.samples,
+                seen,
+                late_seconds=limits.time_lag_objective_seconds,
+                stale_seconds=limits.stale_after_seconds,
+            ),
+        ),
         not_judged=others,
         sources=tuple(capture.info.sources),
     )
