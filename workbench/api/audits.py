@@ -203,9 +203,8 @@ class AuditLedger:
         """
         from pyspark.sql import functions as f
 
-        told = f.when(f.col("emitted_ms") > 0, f.col("emitted_ms"))
-        both = (f.min(told).alias("first_ms"), f.max(told).alias("told_ms"))
-        return self._collected(self.source.groupBy("stream", "layer").agg(*both))
+        both = (f.min("first_ms").alias("first_ms"), f.max(f.expr("nullif(last_ms, 0)")).alias("told_ms"))
+        return self._collected(self.lines.groupBy("stream", "layer").agg(*both))
 
     def missing(
         self,

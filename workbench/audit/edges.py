@@ -120,7 +120,9 @@ def edges(rows: DataFrame, shape: StreamShape, of_lines: DataFrame | None = None
     sides, of_lines = shape.frame(rows.sparkSession), shape.lines_of(rows) if of_lines is None else of_lines
     by_edge = gaps(rows, of_lines).join(sides, ["layer", "point"]).groupBy("stream", "edge")
     holes = by_edge.agg(*columns("collect_list(struct(first_ms, last_ms, gap)) AS holes"))
-    late = amended(rows, window_ms=shape.window_ms, lateness_ms=shape.lateness_ms).join(sides, ["layer", "point"])
+    late = amended(rows, of_lines, window_ms=shape.window_ms, lateness_ms=shape.lateness_ms).join(
+        sides, ["layer", "point"]
+    )
     late = late.selectExpr("stream", "window_ms", "edge", "true AS is_amended").distinct()
     names: list[str] = []
     for side, is_mine in (("from", "is_from"), ("to", "NOT is_from")):

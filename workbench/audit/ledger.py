@@ -34,6 +34,11 @@ _LAST = "9223372036854775807L"
 _TOLD = "if(size(windows) = 0, if(start = stop, emitted_ms, NULL), least(emitted_ms, array_max(windows.start_ms)))"
 
 
+def _sent(few: DataFrame) -> DataFrame:
+    """Names of lines go to the rows: these, of which there may be millions, are not shuffled for them."""
+    return few.hint("broadcast")
+
+
 def _merged(spans: str) -> str:
     """SQL: spans in order, joined where they touch."""
     last = "element_at(found, -1)"
@@ -60,8 +65,9 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     Returns:
         One row per line: `begun`, array of (incarnation, spans), the positions that each covers; `is_plain`, whether there is one
         of them and its rows lie end to end; `begun_at`, `reached`, first and last position that anybody has told of; `gap`,
-        positions between that none covers; `told_ms`: its records created before then have passed, but for late ones (NULL: it has
-        told nothing).
+        positions between that none covers; `first_ms`, `last_ms`: when its first and last row were written (NULL, 0: it has only said
+        that it begins); `latest_ms`: how long after the begin of a window it told of it, at most; `told_ms`: its records created before
+        then have passed, but for late ones (NULL: it has told nothing).
     """
     hashed = "shiftright(xxhash64({0}), 24)"  # 40 bits, so that millions of them can be added
     ends = f"{hashed.format('stop')} - {hashed.format('start')}"
@@ -73,14 +79,16 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
             f"max({_TOLD}) AS told_ms",
             "min(start) AS begun_at",
             "max(stop) AS reached",
+            "min(emitted_ms) FILTER (WHERE emitted_ms > 0) AS first_ms",
             "max(emitted_ms) AS last_ms",
+            "max(emitted_ms - array_min(windows.start_ms)) AS latest_ms",
             "bool_or(of_process) AS of_process",
         )
     )
     # Rows from `begins` to `ends` end to end, and no others: then all but two of the hashes cancel out.
     whole = f"begins IS NULL OR chain = {hashed.format('ends')} - {hashed.format('begins')}"
-    known = each.selectExpr("*", f"{whole} AS is_whole")
-    broken = known.where("NOT is_whole").select(*LINE, "incarnation")
+    known = each.selectExpr("*", f"{whole} AS is_whole").cache()  # few, and asked twice
+    broken = _sent(known.where("NOT is_whole").select(*LINE, "incarnation"))
     order = f"PARTITION BY {_LINE}, incarnation ORDER BY start, stop ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     pieces = (
         rows.where("start < stop").select(*LINE, "incarnation", "start", "stop")
@@ -92,8 +100,8 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     )  # fmt: skip
     span = "array(named_struct('start', begins, 'stop', ends))"
     spans = known.join(pieces, [*LINE, "incarnation"], "left").selectExpr(
-        *LINE, "incarnation", "is_whole", "told_ms", "begun_at", "reached", "last_ms", "of_process",
-        f"CASE WHEN begins IS NULL THEN CAST(array() AS {_SPANS}) WHEN is_whole THEN {span} ELSE islands END AS spans",
+        *LINE, "incarnation", "is_whole", "told_ms", "begun_at", "reached", "first_ms", "last_ms", "latest_ms",
+        "of_process", f"CASE WHEN begins IS NULL THEN CAST(array() AS {_SPANS}) WHEN is_whole THEN {span} ELSE islands END AS spans",
     )  # fmt: skip
     by_line = spans.groupBy(*LINE).agg(
         *columns(
@@ -102,7 +110,9 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
             "max(told_ms) AS own_told_ms",
             "min(begun_at) AS begun_at",
             "max(reached) AS reached",
+            "min(first_ms) AS first_ms",
             "max(last_ms) AS last_ms",
+            "max(latest_ms) AS latest_ms",
             "bool_or(of_process) AS of_process",
         )
     )
@@ -121,8 +131,8 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     many = "size(array_distinct(transform(filter(begun, it -> size(it.spans) > 0), it -> it.incarnation))) > 1"
     return by_line.selectExpr(
         *LINE, f"if(adds <> '' AND point = 'in', concat(begun, {as_later}), begun) AS begun",
-        f"is_plain AND NOT ({is_sparse} AND {many}) AS is_plain", "begun_at", "reached",
-        f"if(adds <> '' OR {is_sparse}, 0L, {_gap(all_of)}) AS gap",
+        f"is_plain AND NOT ({is_sparse} AND {many}) AS is_plain", "begun_at", "reached", "first_ms",
+        "last_ms", "latest_ms", f"if(adds <> '' OR {is_sparse}, 0L, {_gap(all_of)}) AS gap",
         f"CASE WHEN of_process AND last_ms < max(last_ms) OVER (PARTITION BY stream, layer) - {silence_ms}L THEN {_LAST} "
         f"WHEN {is_sparse} OR reached >= max(reached) OVER ({together}) THEN max(own_told_ms) OVER ({together}) ELSE own_told_ms END "
         "AS told_ms",
@@ -155,7 +165,7 @@ def gaps(rows: DataFrame, of_lines: DataFrame) -> DataFrame:
         )
         for at in ("begun_at", "reached")
     ]
-    told = rows.join(broken, [*LINE], "left_semi").where("start < stop").selectExpr(
+    told = rows.join(_sent(broken.select(*LINE)), [*LINE], "left_semi").where("start < stop").selectExpr(
         *LINE, "start", "stop", "array_min(windows.start_ms) AS low_ms", "array_max(windows.start_ms) AS high_ms"
     )  # fmt: skip
     each = told.unionByName(ends[0]).unionByName(ends[1]).selectExpr(
@@ -180,9 +190,10 @@ def effective(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
         The rows with `kept`, number of their positions that no later incarnation covers; rows without any are left out.
     """
     odd = (lines(rows) if of_lines is None else of_lines).where("NOT is_plain").select(*LINE, "begun")
-    plain = rows.join(odd, [*LINE], "left_anti").selectExpr("*", "stop - start AS kept")
+    names = _sent(odd.select(*LINE))
+    plain = rows.join(names, [*LINE], "left_anti").selectExpr("*", "stop - start AS kept")
     later = _merged("flatten(transform(filter(begun, it -> it.incarnation > incarnation), it -> it.spans))")
-    once = rows.join(odd, [*LINE]).dropDuplicates([*LINE, "incarnation", "sequence"])
+    once = rows.join(names, [*LINE], "left_semi").dropDuplicates([*LINE, "incarnation", "sequence"]).join(odd, [*LINE])
     covered = (
         f"aggregate({later}, 0L, (sum, it) -> sum + greatest(0L, least(stop, it.stop) - greatest(start, it.start)))"
     )
@@ -259,20 +270,19 @@ def joined_halves(low: str, high: str) -> str:
     return f"shiftleft(({high} + shiftrightunsigned({low}, 32)) & {LOW_32}, 32) | ({low} & {LOW_32})"
 
 
-def amended(rows: DataFrame, *, window_ms: int, lateness_ms: int) -> DataFrame:
+def amended(rows: DataFrame, of_lines: DataFrame, *, window_ms: int, lateness_ms: int) -> DataFrame:
     """Windows about which a line told more when it had long told of later ones.
+
+    Args:
+        of_lines: as `lines`.
 
     Returns:
         (stream, layer, point, window_ms), once each.
     """
     due = f"{window_ms + lateness_ms}L"
-    late = (
-        rows.where(f"size(windows) > 0 AND emitted_ms >= array_min(windows.start_ms) + {due}")
-        .select(*_PLACE)
-        .distinct()
-    )
+    late = of_lines.where(f"latest_ms >= {due}").select(*_PLACE).distinct()
     before = f"PARTITION BY {', '.join(_PLACE)} ORDER BY emitted_ms ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    told = rows.join(late, [*_PLACE], "left_semi").selectExpr(
+    told = rows.join(_sent(late), [*_PLACE], "left_semi").selectExpr(
         "stream", "layer", "point", "transform(windows, it -> it.start_ms) AS starts", f"max({_TOLD}) OVER ({before}) AS told_ms"
     )  # fmt: skip
     each = told.selectExpr("stream", "layer", "point", "told_ms", "explode(starts) AS window_ms")
