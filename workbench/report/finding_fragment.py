@@ -77,6 +77,12 @@ _BY_THEME = """
 .wb-panel .wb-form-3 { --columns: 3; }
 .wb-panel .wb-form-4 { --columns: 4; }
 .wb-panel .wb-form > .jupyter-widgets { width: auto; min-width: 0; margin: 0; }
+.wb-panel .wb-form > .wb-time { grid-column: 1 / -1; display: flex; flex-flow: row wrap; gap: 0 8px; overflow: visible; }
+.wb-time > .jupyter-widgets { margin: 0; }
+.wb-time > .widget-text, .wb-time > .widget-combobox { flex: 1 1 19rem; min-width: min(100%%, 19rem); }
+.wb-time > .widget-datetimepicker { flex: none; width: auto; max-width: 100%%; }
+.wb-time > .widget-html { flex: 2 1 20rem; }
+.wb-time .wb p { margin: 0; padding-left: 8px; font-size: .82rem; line-height: 1.35; } .wb-time .wb .wrong { color: var(--bad); }
 .wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 260px; }
 @media (max-width: 600px) { .wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 420px; } }
 .wb-panel .widget-html { max-width: calc(100%% - 4px); min-width: 0; }
