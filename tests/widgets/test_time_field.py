@@ -91,6 +91,25 @@ def test_a_wrong_text_says_what_is_wrong_beside_the_field() -> None:
     assert it.picker.value == datetime(2, 11, 21)  # noqa: DTZ001
 
 
+def test_an_end_that_is_not_after_its_start_is_told_before_a_button_is_pressed() -> None:
+    """Whichever of the two was changed last; both are named in both zones. A start that cannot be read is said there alone."""
+    address = Address()
+    address.zone = "Asia/Shanghai"
+    start = TimeField("2026-11-21 03:00", "Since", "", "wb-since", address=address)
+    end = TimeField("2026-11-20T20:00:00Z", "Until", "", "wb-until", address=address, after=start)
+    assert 'role="status"' in end.told.value
+    start.value = "2026-11-21T03:00:00-05:00"
+    assert 'role="alert"' in end.told.value
+    assert "2026-11-20 20:00:00 UTC is not after the start" in end.told.value
+    assert "2026-11-21 08:00:00 UTC" in end.told.value
+    end.value = "now"
+    assert 'role="status"' in end.told.value
+    for typed in ("", "yesterday"):
+        start.value = typed
+        end.value = "2026-11-20T20:00:00Z"
+        assert 'role="status"' in end.told.value
+
+
 def test_every_time_of_a_panel_is_such_a_field() -> None:
     """Since and until of triage, replay and dead letters, filled in and handed on; no panel has a plain text for a time."""
     made = (

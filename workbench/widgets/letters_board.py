@@ -65,7 +65,7 @@ class LettersPanel(Panel):
         self.errors = text(wish.errors, "Errors", "all; or *Timeout*", "wb-errors")
         self.sources = text(wish.sources, "Sources", "all; or orders", "wb-sources")
         self.since = TimeField(wish.since, "Since", "the first; or 2h ago", "wb-since", address=self.address)
-        self.until = TimeField(wish.until, "Until", "the last", "wb-until", address=self.address)
+        self.until = TimeField(wish.until, "Until", "the last", "wb-until", address=self.address, after=self.since)
         self.to_topic = text(wish.to_topic, "To topic", "where each came from", "wb-to-topic")
         self.most = text(wish.most, "At most", "all; or a number", "wb-most")
         self.cap = text(wish.cap, "Records/s", "no cap", "wb-cap")

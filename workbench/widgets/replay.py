@@ -75,7 +75,9 @@ class ReplayPanel(Panel):
         self.topics = text(wish.topics, "Topics", "orders payments", "wb-topics")
         self.partitions = text(wish.partitions, "Partitions", "all; or 3 4, orders:3", "wb-partitions")
         self.since = TimeField(wish.since, "Since", "2026-11-21T03:00:00+08:00", "wb-since", address=self.address)
-        self.until = TimeField(wish.until, "Until", "the current log end", "wb-until", address=self.address)
+        self.until = TimeField(
+            wish.until, "Until", "the current log end", "wb-until", address=self.address, after=self.since
+        )
         self.after_end = hooked(
             w.Dropdown(options=_AFTER_END, value=wish.after_end, description="No record:"), "wb-after-end"
         )

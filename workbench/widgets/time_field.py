@@ -26,14 +26,25 @@ class TimeField(w.Box):  # type: ignore[misc]
     The picker shows the zone of the screen. It is the naive one, because the kernel reads what ipywidgets' zoned picker sends as if it
     were in the kernel's own zone (8.1). Until the browser has named its zone, only texts that need none are understood.
 
+    Args:
+        after: the field of the start, of one that is an end.
+
     Attributes:
         line, picker, told: the text input, the picker, and the words beside them.
     """
 
     def __init__(
-        self, value: str, description: str, placeholder: str, hook: str, *, address: Address, **options: Any
+        self,
+        value: str,
+        description: str,
+        placeholder: str,
+        hook: str,
+        *,
+        address: Address,
+        after: TimeField | None = None,
+        **options: Any,
     ) -> None:
-        self._address = address
+        self._address, self._after = address, after
         self.line = text(value, description, placeholder, f"{hook}-text", **options)
         self.line.continuous_update = True
         self.picker = hooked(w.NaiveDatetimePicker(description="or pick", max=_LAST), f"{hook}-picker")
@@ -45,6 +56,8 @@ class TimeField(w.Box):  # type: ignore[misc]
         self.line.observe(lambda _change: self._understand(), names="value")
         self.picker.observe(self._picked, names="value")
         address.observe(lambda _change: self._understand(), names="zone")
+        if after is not None:
+            after.line.observe(lambda _change: self._understand(), names="value")
 
     @property
     def value(self) -> str:
@@ -91,6 +104,7 @@ class TimeField(w.Box):  # type: ignore[misc]
             return
         try:
             at = parse_instant(typed, zone=zone)
+            self._check_order(at)
         except WindowError as error:
             words = escape(one_line(f"{error.message} {error.hint or ''}"))
             self.told.value = f'<div class="wb"><p class="wrong" role="alert">{words}</p></div>'
@@ -98,6 +112,18 @@ class TimeField(w.Box):  # type: ignore[misc]
         self.told.value = f'<div class="wb"><p class="soft" role="status">{escape(in_both(at, zone))}</p></div>'
         if zone is not None:
             self.picker.value = at.astimezone(zone).replace(tzinfo=None, microsecond=0)
+
+    def _check_order(self, end: datetime) -> None:
+        """Refuse an end that is not after its start, if that can be read."""
+        start = None
+        if self._after is not None and self._after.value.strip():
+            with suppress(WindowError):  # it says itself what is wrong with it
+                start = parse_instant(self._after.value, zone=self._zone)
+        if start is not None and end <= start:
+            raise WindowError(
+                f"{in_both(end, self._zone)} is not after the start, {in_both(start, self._zone)}.",
+                hint="Is the zone of each right?",
+            )
 
     def _picked(self, change: Any) -> None:
         """Fill in what was picked; what the text says already is not written in other words."""

@@ -62,7 +62,7 @@ class TriagePanel(Panel):
         self.group = text(inputs.group, "Group", "all", "wb-group", options=())
         self.topic = text(inputs.topic, "Topic", "all", "wb-topic", options=())
         self.since = TimeField(inputs.since, "Since", "", "wb-since", address=self.address, options=STARTS)
-        self.until = TimeField(inputs.until, "Until", "now", "wb-until", address=self.address)
+        self.until = TimeField(inputs.until, "Until", "now", "wb-until", address=self.address, after=self.since)
         self.source.observe(lambda _change: self._hint_at_window(), names="value")
         self._hint_at_window()
         self.find = self.starter("Find the cause", "wb-find", self.start, button_style="primary", icon="search")
