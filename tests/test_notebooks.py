@@ -33,6 +33,7 @@ def test_the_notebooks_are_there() -> None:
         "game_day",
         "explore",
         "audit",
+        "impact",
     }
 
 
@@ -98,7 +99,7 @@ def test_the_pictures_are_small_and_all_shown() -> None:
 
 
 @pytest.mark.jvm
-@pytest.mark.parametrize("name", ["explore", "lag_triage", "replay", "dead_letters", "game_day", "audit"])
+@pytest.mark.parametrize("name", ["explore", "lag_triage", "replay", "dead_letters", "game_day", "audit", "impact"])
 def test_a_notebook_runs_as_it_is(name: str) -> None:
     """With the parameters that stand in it, on what ships; the scheduled one has tests of its own."""
     ran = Supervision(300.0, say=lambda _text: None, changed=lambda _steps: None)
@@ -126,6 +127,22 @@ def test_the_audit_that_ships_shows_what_an_audit_finds(monkeypatch: pytest.Monk
     assert opened.ledger.frame.sparkSession.sql("SELECT count(*) AS n FROM windows").first().n == every
     with pytest.raises(UsageError, match="no stream 'order'"):
         opened.edges("order")
+
+
+def test_the_recording_of_brokers_that_ships_shows_who_slows_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backfill on broker 1, the three shops that wait there, and its cap; another recording has no brokers, and says so."""
+    from workbench.widgets.impact import impact
+
+    monkeypatch.chdir(FOLDER)
+    for name in ("CLUSTER", "CAPTURE", "SINCE", "UNTIL", "ALERT"):
+        monkeypatch.delenv(f"WORKBENCH_{name}", raising=False)
+    found = impact(cluster="", capture="", since="", until="", otherwise="captures/neighbours-1")
+    [cause] = found.found.causes
+    assert (cause.offender.name, cause.offender.brokers) == ("backfill", (1,))
+    assert {it.group for it in cause.victims} == {"orders", "payments", "returns"}
+    assert "consumer_byte_rate=" in (found.actions[0][0].command or "")
+    without = impact(capture="captures/incident-1", baseline="", observe="", otherwise="captures/neighbours-1")
+    assert str(without.found.answer) == "cannot_tell" and "broker_traffic" in without.found.sentence
 
 
 def test_a_copy_finds_what_its_parameters_name(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -15,14 +16,20 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("15m", 900), ("2h30m", 9000), ("7d", 604_800), ("500ms", 0.5), ("1.5h", 5400)]
+    ("text", "seconds"),
+    [
+        *(("90s", 90), ("15m", 900), ("2h30m", 9000), ("7d", 604_800), ("500ms", 0.5), ("1.5h", 5400)),
+        *(("1 hour", 3600), ("2 Hours 30 minutes", 9000), ("10 sec", 10), ("3 days", 259_200), ("1 week", 604_800)),
+    ],
 )
 def test_durations_are_read_with_their_units(text: str, seconds: float) -> None:
     """A number with a unit, or several of them in a row."""
     assert parse_duration(text).total_seconds() == seconds
 
 
-@pytest.mark.parametrize("text", ["", "5", "m", "5x", "-5m", "0s", "5m later", "1e3s", "9" * 30 + "w"])
+@pytest.mark.parametrize(
+    "text", ["", "5", "m", "5x", "1 month", "1 mo", "5 hous", "-5m", "0s", "5m later", "1e3s", "9" * 30 + "w"]
+)
 def test_what_is_no_duration_is_refused(text: str) -> None:
     """Nothing is guessed, and nothing overflows into a traceback."""
     with pytest.raises(WindowError):
@@ -36,6 +43,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("2026-11-20T19:00:00Z", datetime(2026, 11, 20, 19, 0, tzinfo=UTC)),
         ("now", NOW),
         ("15m ago", NOW - timedelta(minutes=15)),
+        ("1 hour ago", NOW - timedelta(hours=1)),
     ],
 )
 def test_instants_come_out_in_utc(text: str, expected: datetime) -> None:
@@ -51,6 +59,28 @@ def test_naive_and_unreadable_instants_are_refused(text: str) -> None:
     with pytest.raises(WindowError) as caught:
         parse_instant(text, now=NOW)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-21 03:00", datetime(2026, 11, 20, 19, 0, tzinfo=UTC)),
+        ("2026-11-21T03:00:00+09:00", datetime(2026, 11, 20, 18, 0, tzinfo=UTC)),
+        ("03:00", datetime(2026, 11, 20, 19, 0, tzinfo=UTC)),  # NOW is 20:00 there
+        ("20:00", NOW),
+        ("20:00:01", NOW + timedelta(seconds=1) - timedelta(days=1)),
+    ],
+)
+def test_a_screen_lends_its_zone_to_a_text_without_one(text: str, expected: datetime) -> None:
+    """A zone in the text is stronger; a time of the day is the last one of these."""
+    assert parse_instant(text, now=NOW, zone=ZoneInfo("Asia/Shanghai")) == expected
+
+
+@pytest.mark.parametrize("text", ["3:00", "0300", "03", "25:00", "03:00:00.5", "yesterday", ""])
+def test_a_zone_makes_no_time_of_other_texts(text: str) -> None:
+    """What could be a number of something else is no time of the day."""
+    with pytest.raises(WindowError):
+        parse_instant(text, now=NOW, zone=ZoneInfo("Asia/Shanghai"))
 
 
 # DTZ001: hypothesis takes its bounds without a zone.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 
 from workbench.errors import WindowError
 
@@ -12,8 +12,11 @@ from workbench.errors import WindowError
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _LONGEST_SECONDS = 100 * 365.25 * 86400  # threads can wait that long, and dates can represent it
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
+# "1h" as Prometheus and Kubernetes write it, and "1 hour" as people do; "1 month" is neither, and no minute.
+_UNIT = r"ms|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?"
+_PART = re.compile(rf"(\d+(?:\.\d+)?)({_UNIT})")
+_DURATION = re.compile(rf"(?:\d+(?:\.\d+)?(?:{_UNIT}))+")
+_CLOCK = re.compile(r"\d{2}:\d{2}(?::\d{2})?")
 _MOST_CHARACTERS = 100  # three times the longest timestamp; the search for units is quadratic in a run of digits
 _INSTANT_HINT = (
     'Write "15m ago", or a timestamp with a time zone: "2026-11-21T03:00:00+08:00", "2026-11-20T19:00:00Z", "now".'
@@ -21,7 +24,7 @@ _INSTANT_HINT = (
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parse "90s", "15m", "2h30m" or "7d" as a positive duration.
+    """Parse "90s", "15m", "2h30m", "7d" or "1 hour" as a positive duration.
 
     Raises:
         WindowError: if the text is anything else, zero or negative.
@@ -30,7 +33,7 @@ def parse_duration(text: str) -> timedelta:
     parts = _PART.findall(compact) if len(compact) <= _MOST_CHARACTERS else []
     if not parts or "".join(number + unit for number, unit in parts) != compact:
         raise WindowError(f"{text!r} is not a duration.", hint="Write it as 90s, 15m, 2h30m or 7d.")
-    seconds = sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
+    seconds = sum(float(number) * _UNIT_SECONDS[unit if unit == "ms" else unit[0]] for number, unit in parts)
     if seconds <= 0:
         raise WindowError(f"The duration {text!r} is not longer than zero.", hint="Write it as 90s, 15m, 2h30m or 7d.")
     if seconds > _LONGEST_SECONDS:
@@ -46,8 +49,12 @@ def _ago(text: str) -> str | None:
     return text if len(compact) <= _MOST_CHARACTERS and _DURATION.fullmatch(compact) else None
 
 
-def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
+def parse_instant(text: str, *, now: datetime | None = None, zone: tzinfo | None = None) -> datetime:
     """Parse a timestamp with an explicit time zone, "now", or "15m ago" ("15m" means the same); the result is in UTC.
+
+    Args:
+        zone: of a timestamp without one, and of "03:00", the last time that it was 03:00; only for a screen that shows, in this zone
+            and in UTC, what it has understood. None: both are refused.
 
     Raises:
         WindowError: if the text has no time zone, is invalid, or is outside the supported years.
@@ -62,15 +69,24 @@ def parse_instant(text: str, *, now: datetime | None = None) -> datetime:
         except OverflowError:
             raise _outside(text) from None
     try:
-        instant = datetime.fromisoformat(stripped)
+        instant = _last_time(stripped, now.astimezone(zone)) if zone and _CLOCK.fullmatch(stripped) else None
+        instant = instant or datetime.fromisoformat(stripped)
     except ValueError:
         raise WindowError(f"{text!r} is not a timestamp.", hint=_INSTANT_HINT) from None
+    if instant.tzinfo is None and zone is not None:
+        instant = instant.replace(tzinfo=zone)
     if instant.tzinfo is None:
         raise WindowError(f"The timestamp {text!r} has no time zone.", hint=_INSTANT_HINT)
     try:
         return _in_calendar(instant.astimezone(UTC), text)
     except OverflowError:
         raise _outside(text) from None
+
+
+def _last_time(clock: str, now: datetime) -> datetime:
+    """When it was last that time of the day, on the calendar of `now`."""
+    today = datetime.combine(now, time.fromisoformat(clock), now.tzinfo)
+    return today if today <= now else today - timedelta(days=1)
 
 
 def plausible(instant: datetime) -> datetime:

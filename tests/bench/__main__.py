@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import audit, lag, prometheus, redrive, replay, runtime, small_fleet, sweep, triage
+from tests.bench import audit, impact, lag, prometheus, redrive, replay, runtime, small_fleet, sweep, triage
 from tests.bench.harness import Result, keep
 from tests.bench.record import fallen, record, recorded
 
@@ -24,6 +24,8 @@ BENCHES: dict[str, Callable[[], Result]] = {
     "small_fleet": small_fleet.small_fleet,
     "sweep_25k": sweep.sweep_25k,
     "sweep_live": sweep.sweep_live,
+    "impact_1k": impact.impact_1k,
+    "impact_1k_prometheus": impact.impact_1k_prometheus,
     "kafka_records": replay.kafka_records,
     "replay_plan_10k": replay.replay_plan_10k,
     "redrive_plan_1m": redrive.redrive_plan_1m,

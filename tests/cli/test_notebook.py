@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from workbench.cli.notebook import _capture
 from workbench.extras import how_to_install
 
 # As JupyterLab: it asks nobody on SIGTERM, ends its kernels, which takes a while, and then itself. An interrupt ends it at once.
@@ -84,3 +85,17 @@ def test_its_own_end_is_ours() -> None:
     """With its exit status."""
     words = [sys.executable, "-c", "import sys; sys.exit(3)"]
     assert subprocess.run([sys.executable, "-c", OURS, *words], check=False, timeout=60).returncode == 3
+
+
+def test_without_a_cluster_each_notebook_opens_a_recording_that_it_has_something_to_say_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one about brokers opens brokers, also where a demo has left a capture of a group."""
+    monkeypatch.chdir(tmp_path)
+    assert [str(_capture(None, name)).rsplit("/", 1)[1] for name in ("lag_triage", "impact")] == [
+        "incident-1",
+        "neighbours-1",
+    ]
+    (tmp_path / "build" / "demo" / "capture").mkdir(parents=True)
+    assert _capture(None, "lag_triage") == tmp_path / "build" / "demo" / "capture"
+    assert str(_capture(None, "impact")).endswith("neighbours-1")

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from tests.cli.test_impact import kept, run
-from tests.triage.brokers import Made, at
+from tests.triage.brokers import Made, after, at
 from tests.triage.test_neighbours import BEGAN, HOSTILE_GROUP, cluster, hog
 from workbench.api import impact
 from workbench.report.impact_charts import charts_of_cause
+from workbench.widgets.impact import charts
 
 
 def incident() -> Made:
@@ -73,6 +74,58 @@ def test_without_a_cause_the_page_says_so(tmp_path: Path) -> None:
     page = tmp_path / "impact.html"
     run("--capture", kept(cluster(strain=False), tmp_path / "c"), "--html", page)
     assert figures(page.read_text()) == {}
+
+
+def test_a_notebook_has_the_same_words_as_the_page(tmp_path: Path) -> None:
+    """Who, since when, whom, the cap and its way back; then charts; then who is not accused. Markup only of our own."""
+    made = cluster()
+    hog(made, 1, name=HOSTILE_GROUP)
+    result = impact(capture=kept(made, tmp_path / "c"))
+    shown, others = result._repr_html_(), result.others._repr_html_()
+    [cause] = result.found.causes
+    for words in (
+        *(
+            "since 2026-11-26 02:5",
+            "reads 50 MB/s from broker 1",
+            "that share its brokers fell behind",
+            "does not prove",
+        ),
+        *("Cap ", "consumer_byte_rate=", "The way back"),
+    ):
+        assert words in shown, words
+    assert all(f"<td>{it.group}</td>" in shown for it in cause.victims)
+    assert "Busiest of those that are not accused" in others
+    assert "<img" not in shown + others
+    titles = [it.data["text/html"] for it in charts(result)[::3]]
+    assert len(titles) == 3 and "takes 50 MB/s of broker 1" in titles[0] and "&lt;img" in titles[0]
+    [_, figure, table] = charts(result)[6:]
+    assert figure.data["application/vnd.plotly.v1+json"]["config"]["showSendToCloud"] is False
+    assert result.charts[0].figure["config"]["showSendToCloud"] is False
+    for words in ("<th>Who</th>", "<td>g10</td>", "broker 1</td>", "takes more than before: 50 MB/s"):
+        assert words in table.data["text/html"], words
+    result.write_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert all(line in page for line in re.findall(r"<li>.*?</li>", shown))
+
+
+def test_a_notebook_says_what_cannot_be_told(tmp_path: Path) -> None:
+    """With the signals that are missing; a page has the same, and groups that wait for no known reason."""
+    made = Made()
+    made.group("g", 1, at(200), after(-6, 0.5, before=1.0))
+    result = impact(capture=kept(made, tmp_path / "c"))
+    assert "Cannot tell" in result._repr_html_()
+    others = result.others._repr_html_()
+    assert "Not measured: " in others and "broker_traffic" in others
+    assert "so it cannot be told: " in others and "slow_broker" in others
+    [none] = charts(result)
+    assert "no chart" in none.data["text/html"]
+
+    made = cluster()
+    result = impact(capture=kept(made, tmp_path / "held"))
+    assert result.found.held_up
+    assert "Held up, and no reader explains it" in result.others._repr_html_()
+    result.write_html(tmp_path / "page.html")
+    assert "Held up, and no reader explains it" in (tmp_path / "page.html").read_text()
 
 
 def test_hostile_names_are_text_in_page_and_charts(tmp_path: Path) -> None:

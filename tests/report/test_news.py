@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.test_handoff import document
 from workbench.report.budget import Budget
-from workbench.report.deliver_result import chat_text
+from workbench.report.deliver_result import alerts_of, chat_text
 from workbench.report.health import Health, HealthLine, assess
 from workbench.report.html import environment
 from workbench.triage.finding import Finding, Scope, TimeLag
@@ -154,3 +154,14 @@ def test_the_chat_counts_news() -> None:
 def test_a_line_without_a_run_before_has_no_news() -> None:
     """Nothing is new in a first report."""
     assert HealthLine(finding=found("a"), budget=None, trend=None).news is None
+
+
+def test_a_message_says_an_age_as_the_report_does() -> None:
+    """ "About" where it is a guess; a result of an older version has its seconds alone."""
+    guess = TimeLag(seconds=780.0, method="extrapolated_capped", low=180.0)
+    told = {**report(replace(found("a"), time_lag=guess)).to_json(), "cluster": "prod", "run_id": "r"}
+    assert "about 13 min behind, slow processor" in chat_text(told)
+    told["judged"] = {"start": END.isoformat(), "end": END.isoformat()}
+    assert alerts_of(told)[0]["annotations"]["time_lag"] == "about 13 min"
+    del told["lines"][0]["time_lag_words"]
+    assert "orders: 13 min behind" in chat_text(told)

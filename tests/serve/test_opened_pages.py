@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import requests
 
 from tests.serve.serving import HOSTILE, TOKEN, Office, Running, alert, judged, running
 from tests.serve.test_incidents import post
+from tests.triage.findings import finding
 from workbench.collect.capture import Capture, new_info
 from workbench.samples import GROUPS_SCHEMA, concat
 from workbench.serve import fleet
 from workbench.serve.group_detail import packed, unpacked
-from workbench.serve.kept_verdict import Judged
+from workbench.serve.kept_verdict import Judged, reduced
+from workbench.triage.finding import TimeLag
 
 
 @pytest.fixture
@@ -88,6 +91,38 @@ def test_incidents_are_named_by_whom_and_the_worst_is_first(office: Office, serv
     assert "<title>team-3, team-0 and 6 more: slow processor, prod" in one
     assert 'class="steps"' in one
     assert "workbench notebook --cluster prod --group team-3" in one
+
+
+def test_an_age_is_said_as_commands_and_reports_say_it(office: Office, server: Running) -> None:
+    """ "About" or "over" where it is that, on every page; kept rows of an older version have the seconds alone."""
+    guess = TimeLag(seconds=780.0, method="extrapolated_capped", low=180.0)
+    least = TimeLag(seconds=180.0, method="extrapolated_capped", low=180.0)
+    found = [reduced(finding(group=name, time_lag=lag)) for name, lag in (("guess", guess), ("least", least))]
+    assert [it.time_lag_words for it in found] == [guess.words, least.words] == ["about 13 min", "over 3 min"]
+    post(office, alert("guess"), alert("least"))
+    office.oracle.says = lambda _q: [replace(it, cause=it.group) for it in found]
+    office.worker.judge_alerts()
+    fleet.record(office.store, "prod", found, every_seconds=300)
+    person = Person(server.url)
+    assert {"about 13 min", "over 3 min"} <= set(re.findall(r"(?:about|over) \d+ min", told(person.see("/"))))
+    for name, words in (("guess", "about 13 min"), ("least", "over 3 min")):
+        page = person.see("/group", cluster="prod", group=name)
+        assert f"{words} behind" in told(page)
+        assert f"last {words}" in page  # the picture in words
+        assert re.search(rf'<td class="n">{words}</td>', page)  # the same as a table
+        [incident] = [it["incident"] for it in office.store.rows("SELECT incident FROM member WHERE grp = ?", (name,))]
+        assert f'data-label="Time lag">{words}<' in person.see(f"/incidents/{incident}")
+    # A later triage of one leaves the other's words, and a plain age is said plainly.
+    office.clock.now += 61
+    exact = TimeLag(seconds=900.0, method="exact_record")
+    office.oracle.says = lambda _q: [replace(reduced(finding(group="guess", time_lag=exact)), cause="guess")]
+    office.worker.look_again()
+    kept = {it["grp"]: it["time_lag_words"] for it in office.store.rows("SELECT grp, time_lag_words FROM member")}
+    assert kept["guess"] == "15 min"
+    with office.store.writing() as db:
+        for table in ("member", "fleet", "finding"):
+            db.execute(f"UPDATE {table} SET time_lag_words = NULL")
+    assert "13 min behind" in told(person.see("/group", cluster="prod", group="guess"))
 
 
 def detailed() -> bytes:

@@ -23,7 +23,13 @@ def row(hours: float, lag: float | None, verdict: str = "healthy") -> Any:
     """A finding that many hours after the picture begins."""
     states = {"healthy": State.HEALTHY, "cannot_tell": State.CANNOT_TELL, NOT_JUDGED: State.CANNOT_TELL}
     state = states.get(verdict, State.LAGGING)
-    return {"at": BEGUN + hours * 3600, "time_lag": lag, "verdict": verdict, "state": str(state)}
+    return {
+        "at": BEGUN + hours * 3600,
+        "time_lag": lag,
+        "time_lag_words": None,
+        "verdict": verdict,
+        "state": str(state),
+    }
 
 
 def drawn(*rows: Any, until: float = NOW, **values: Any) -> str:

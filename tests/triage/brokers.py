@@ -34,9 +34,9 @@ def after(begin: float, level: float, *, before: float = 0.0, until: float = 1.0
 class Made:
     """Collects a cluster; broker 1 is at "kafka-1:9404", and so on."""
 
-    def __init__(self, brokers: int = 3) -> None:
-        first = WINDOW.baseline_start.timestamp()
-        self.at = np.arange(first, END.timestamp() + 1, EVERY)
+    def __init__(self, brokers: int = 3, *, window: Window = WINDOW) -> None:
+        self.window = window
+        self.at = np.arange(window.baseline_start.timestamp(), END.timestamp() + 1, EVERY)
         self.minutes = (self.at - END.timestamp()) / 60
         self.batch = SampleBatch("c", "made")
         self.views: list[GroupView] = []
@@ -116,4 +116,4 @@ class Made:
 
     def seen(self) -> Neighbourhood:
         """On the grid."""
-        return neighbourhood(self.samples(), self.groups(), WINDOW)
+        return neighbourhood(self.samples(), self.groups(), self.window)

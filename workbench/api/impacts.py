@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A part of an answer that a notebook shows; its text is escaped."""
+
+    html: str = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImpactResult:
     """Who slows whom.
 
@@ -71,13 +81,17 @@ class ImpactResult:
     def charts(self) -> list[Drawn]:
         """For a notebook: of each cause what the offender moves, who waits since then, and who is on which broker."""
         from workbench.api.explore import Drawn
-        from workbench.report.charts import escape_plotly
+        from workbench.report.charts import PLOTLY_CONFIG, escape_plotly
         from workbench.report.impact_charts import charts_of_cause
 
         made = [chart for cause in self.found.causes for chart in charts_of_cause(self.seen, cause)]
         return [
             Drawn(
-                figure={**it.figure, "layout": {**it.figure["layout"], "title": {"text": escape_plotly(it.title)}}},
+                figure={
+                    **it.figure,
+                    "layout": {**it.figure["layout"], "title": {"text": escape_plotly(it.title)}},
+                    "config": PLOTLY_CONFIG,
+                },
                 note=it.title,
             )
             for it in made
@@ -97,20 +111,17 @@ class ImpactResult:
         )
         write_page(path, text)
 
-    def _repr_html_(self) -> str:
-        from workbench.api.html_table import table_html
+    @property
+    def others(self) -> Shown:
+        """For a notebook: brokers in trouble by themselves, who is not accused and why, and what is not measured."""
+        from workbench.report.impact_page import others_fragment
 
-        rows = [
-            {
-                "offender": it.offender.words,
-                "brokers": ", ".join(map(str, it.offender.brokers)),
-                "bytes/s": round(it.offender.bytes_per_second),
-                "bytes/s before": round(it.offender.bytes_per_second_before),
-                "victims": ", ".join(one.group for one in it.victims),
-            }
-            for it in self.found.causes
-        ]
-        return table_html(self.found.sentence, rows, notes=self.incomplete)
+        return Shown(html=others_fragment(self.found, self.brokers))
+
+    def _repr_html_(self) -> str:
+        from workbench.report.impact_page import answer_fragment
+
+        return answer_fragment(self.found, self.actions, incomplete=self.incomplete)
 
 
 def impact(

@@ -125,18 +125,11 @@ def _show(found: ImpactResult) -> None:
 
 def _show_cause(console: SafeConsole, found: ImpactResult, cause: BlamedCause, actions: Sequence[Action]) -> None:
     from workbench.console import FittingTable
-    from workbench.humanize import clock, duration, listed, percent, plural, printable
-    from workbench.triage.blamed import CORRELATION, moment_of, rate_of, strain_words
+    from workbench.humanize import duration, listed, plural, printable
+    from workbench.triage.blamed import CORRELATION, moment_of
 
-    it = cause.offender
     console.print(cause.headline)
-    facts = [f"since {clock(moment_of(it.since))}" + (f" until {clock(moment_of(it.until))}" if it.until else "")]
-    facts.append(f"{percent(it.share_of_rise)} of the rise in bytes on these brokers (measured by {it.measured_by})")
-    if it.behind_seconds is not None:
-        facts.append(f"it reads from {duration(it.behind_seconds)} behind the end of the log")
-    facts.append(cause.comparison)
-    facts += [strain_words(one) for one in cause.strains]
-    for fact in facts:
+    for fact in cause.facts:
         console.print(f"  {fact}")
     _show_timeline(console, found, cause)
     console.print(f"  {CORRELATION}")
@@ -159,15 +152,8 @@ def _show_cause(console: SafeConsole, found: ImpactResult, cause: BlamedCause, a
     console.print(table)
     if len(cause.victims) > _SHOWN:
         console.print(f"  and {plural(len(cause.victims) - _SHOWN, 'more group')}")
-    if cause.cap_bytes_per_second is not None:
-        done = (
-            f"; it then reaches the end of its logs in {duration(cause.done_seconds_at_cap)}"
-            if cause.done_seconds_at_cap
-            else ""
-        )
-        console.print(
-            f"A cap of {rate_of(cause.cap_bytes_per_second)} for each client id and broker leaves the others what they need{done}."
-        )
+    if cause.cap_words is not None:
+        console.print(cause.cap_words)
     _show_actions(console, actions)
 
 

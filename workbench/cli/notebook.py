@@ -23,7 +23,7 @@ from workbench.lab.process import free_port
 from workbench.screen import say, tell_address
 
 _DEMO = Path("build/demo/capture")
-_LIVE = ("lag_triage", "replay", "dead_letters", "explore")  # notebooks that read a cluster
+_LIVE = ("lag_triage", "replay", "dead_letters", "explore", "impact")  # notebooks that read a cluster
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_SECONDS = 0.2
 _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
@@ -75,6 +75,7 @@ def command(
     NAME is one of:
       lag_triage     why a group lags (default)
       replay         process records again
+      impact         who slows whom on the brokers
       dead_letters   produce dead letters again
       game_day       practise on recorded incidents
       explore        Spark SQL over the measurements
@@ -96,7 +97,7 @@ def command(
         cluster = default_cluster(config)
     if cluster is not None:
         settings.cluster(cluster)
-    chosen = None if cluster is not None else _capture(capture)
+    chosen = None if cluster is not None else _capture(capture, source.stem)
     prepare(folder, shipped("notebooks"))
     environment = lab_environment(
         folder,
@@ -211,14 +212,16 @@ def _ended(child: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
-def _capture(given: Path | None) -> Path | None:
+def _capture(given: Path | None, name: str) -> Path | None:
+    """The one that was given, or one that the notebook can say something about."""
     from workbench.assets import shipped
     from workbench.collect.capture_info import read_info
 
     if given is not None:
         read_info(given)
         return given.resolve()
-    for place in (_DEMO, shipped("notebooks") / "captures" / "incident-1"):
+    captures = shipped("notebooks") / "captures"
+    for place in (captures / "neighbours-1",) if name == "impact" else (_DEMO, captures / "incident-1"):
         if place.is_dir():
             return place.resolve()
     return None

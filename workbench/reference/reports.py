@@ -26,7 +26,7 @@ class ErrorBudget(Answered):
 
 
 class HealthLineDocument(Answered):
-    """A subscription in a health report; `news`: new, worse, still or fixed."""
+    """A subscription in a health report; `news`: new, worse, still or fixed; `time_lag_words` as screens say it: "about 13 min"."""
 
     group: str
     owner: str | None
@@ -38,6 +38,7 @@ class HealthLineDocument(Answered):
     verdict: AnyVerdict
     headline: str
     time_lag_seconds: float | None
+    time_lag_words: str
     lag_messages: int | None
     lag_entries: int | None
     trend: str | None

@@ -18,6 +18,14 @@ def summary_table(chart: Chart) -> Markup:
     """A row for each line: first, lowest, highest and last value; for marks, a row for each. Empty for a chart without data."""
     traces = chart.figure["data"]
     if traces and traces[0]["mode"] == "markers":
+        if chart.figure["layout"]["xaxis"].get("type") == "category":  # things in places, without a time
+            head = _row(["Who", "Where", "What"], "th")
+            marks = [
+                _row([unescape(str(who)), unescape(str(where)), f"{unescape(trace['name'])}: {unescape(str(text))}"])
+                for trace in traces
+                for who, where, text in zip(trace["y"], trace["x"], trace["text"], strict=True)
+            ]
+            return _table(head, marks[:_MOST_ROWS])
         head = _row(["Time (UTC)", "What", "Details"], "th")
         rows = [
             _row([str(x)[:23], unescape(trace["name"]), unescape(str(text))])

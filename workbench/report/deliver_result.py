@@ -71,7 +71,7 @@ def alerts_of(
                     # A path in the package leads nowhere from a chat: the command that prints the runbook does.
                     **({"runbook_url": runbook} if "://" in runbook else {"runbook": to_runbook(runbook)}),
                     "run_id": document["run_id"],
-                    "time_lag": duration(line["time_lag_seconds"]),
+                    "time_lag": for_chat(_age(line)),
                     **({"owner": for_chat(line["owner"])} if line.get("owner") else {}),
                 },
                 "endsAt": ends.isoformat(),
@@ -120,11 +120,16 @@ def _words(document: Document, shown: Callable[[str], str]) -> list[str]:
             lines.append(f"• {who}: {WAITING}")
             continue
         notes += [f"muted {shown(printable(line['muted']))}"] if line.get("muted") else []
-        behind = f"{duration(line['time_lag_seconds'])} behind, {line['verdict'].replace('_', ' ')}"
+        behind = f"{shown(_age(line))} behind, {line['verdict'].replace('_', ' ')}"
         lines.append(f"• {who}: {behind}" + (f" ({'; '.join(notes)})" if notes else ""))
     if len(sick) > _CHAT_LINES:
         lines.append(f"… and {len(sick) - _CHAT_LINES} more.")
     return lines
+
+
+def _age(line: Mapping[str, Any]) -> str:
+    """The time lag as the report says it; a result of an older version has its seconds alone."""
+    return line.get("time_lag_words") or duration(line["time_lag_seconds"])
 
 
 def _sick(document: Document) -> list[Any]:

@@ -59,10 +59,10 @@ _AGAINST_JUPYTER = """
 :scope dl.numbers dt, :scope dl.numbers dd { float: none; width: auto; display: block; padding: 0; margin: 0; }
 :scope dl.numbers dt { font-weight: 400; }
 :scope table { border-collapse: collapse; width: 100%; font-size: .88rem; border: none; table-layout: auto; }
-:scope th, :scope td { text-align: left; white-space: normal; max-width: none; vertical-align: top; word-break: normal;
+:scope:is(.wb) :is(th, td) { text-align: left; white-space: normal; max-width: none; vertical-align: top; word-break: normal;
   overflow-wrap: break-word; }
 :scope tr, :scope tbody tr:nth-child(even), :scope tbody tr:hover { background: none; }
-:scope th.n, :scope td.n { text-align: right; white-space: nowrap; }
+:scope:is(.wb) :is(th, td).n { text-align: right; white-space: nowrap; }
 """
 
 
@@ -71,13 +71,20 @@ _BY_THEME = """
 .wb-panel { min-width: 23rem; }  /* beside an open sidebar: scrolled, not broken letter by letter */
 .wb-panel .wb { padding-top: .2rem; padding-bottom: .2rem; }
 .wb-panel button.copy { display: inline-block; }
+.jp-RenderedHTMLCommon > .wb { margin: 0; padding: .2rem 0; }
 .wb-panel .wb-form { display: grid; gap: 4px 8px; overflow: visible;
   --part: calc((100%% - 8px * (var(--columns) - 1)) / var(--columns));
   grid-template-columns: repeat(auto-fill, minmax(min(100%%, max(15rem, var(--part))), 1fr)); }
 .wb-panel .wb-form-3 { --columns: 3; }
 .wb-panel .wb-form-4 { --columns: 4; }
 .wb-panel .wb-form > .jupyter-widgets { width: auto; min-width: 0; margin: 0; }
-.wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 260px; }
+.wb-panel .wb-form > .wb-time { grid-column: 1 / -1; display: flex; flex-flow: row wrap; gap: 0 8px; overflow: visible; }
+.wb-time > .jupyter-widgets { margin: 0; }
+.wb-time > .widget-text, .wb-time > .widget-combobox { flex: 1 1 19rem; min-width: min(100%%, 19rem); }
+.wb-time > .widget-datetimepicker { flex: none; width: auto; max-width: 100%%; }
+.wb-time > .widget-html { flex: 2 1 20rem; }
+.wb-time .wb p { margin: 0; padding-left: 8px; font-size: .82rem; line-height: 1.35; } .wb-time .wb .wrong { color: var(--bad); }
+.jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 260px; }
 @media (max-width: 600px) { .wb-panel .jp-RenderedPlotly, .wb-panel .js-plotly-plot { min-height: 420px; } }
 .wb-panel .widget-html { max-width: calc(100%% - 4px); min-width: 0; }
 .wb-panel .widget-html-content { min-width: 0; max-width: 100%%; overflow-x: auto; }

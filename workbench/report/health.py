@@ -269,6 +269,7 @@ def _line_json(line: HealthLine) -> dict[str, Any]:
         "verdict": str(it.verdict),
         "headline": it.headline,
         "time_lag_seconds": it.time_lag.seconds,
+        "time_lag_words": it.time_lag.words,
         "lag_messages": it.lag_messages,
         "lag_entries": it.lag_entries,
         "trend": line.trend,

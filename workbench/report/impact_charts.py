@@ -94,15 +94,16 @@ def _since(chart: Chart, it: Mover) -> Chart:
 
 
 def _on_brokers(all_of: Neighbourhood, cause: BlamedCause) -> Chart:
-    """Groups by brokers: who waits where, and how much each reads."""
+    """Groups by brokers: who waits where, and how much each reads while it lasts."""
     it = cause.offender
     held = {(one.group, broker) for one in cause.victims for broker in one.brokers}
     behind = {one.group: one.behind_seconds for one in cause.victims}
     offender = it.words
-    places = {(offender, broker): _mean(line) for broker, line in moves_of(all_of, it).items()}
+    then = (all_of.times >= it.since) & (all_of.times <= (it.until or np.inf))
+    places = {(offender, broker): _mean(line[then]) for broker, line in moves_of(all_of, it).items()}
     for (group, broker), one in all_of.groups.items():
         if not (it.kind == "group" and group == it.name):
-            places[printable(group), broker] = None if one.read_bytes is None else _mean(one.read_bytes)
+            places[printable(group), broker] = None if one.read_bytes is None else _mean(one.read_bytes[then])
     victims = [printable(one.group) for one in cause.victims]
     others = [name for name in dict.fromkeys(name for name, _ in places) if name not in {offender, *victims}]
     rows = [offender, *victims, *others][:_ROWS]
@@ -141,8 +142,8 @@ def _on_brokers(all_of: Neighbourhood, cause: BlamedCause) -> Chart:
             )
     more = f" (the first {_ROWS} of {len(victims) + len(others) + 1})" if len(victims) + len(others) >= _ROWS else ""
     layout = {
-        "height": 120 + 22 * len(rows),
-        "margin": {"l": 60, "r": 12, "t": 8, "b": 36},
+        "height": 150 + 22 * len(rows),
+        "margin": {"l": 60, "r": 12, "t": 40, "b": 36},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "xaxis": {
@@ -163,7 +164,7 @@ def _on_brokers(all_of: Neighbourhood, cause: BlamedCause) -> Chart:
         "annotations": [],
         "hovermode": "closest",
     }
-    title = f"Who is on which broker, and how much it reads there{more}"
+    title = f"Who is on which broker, and how much it reads there since then{more}"
     return Chart(id="on-brokers", title=title, figure={"data": traces, "layout": layout})
 
 

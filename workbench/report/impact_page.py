@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
 
 from workbench import __version__
 from workbench.features.servers import Neighbourhood
-from workbench.humanize import percent
+from workbench.humanize import one_line
+from workbench.report.finding_fragment import style
 from workbench.report.html import Packed, environment, parts_of_page
 from workbench.report.impact_charts import charts_of_cause
-from workbench.triage.blamed import CORRELATION, BlamedCause, Impact, moment_of, rate_of, strain_words
+from workbench.triage.blamed import CORRELATION, Impact, moment_of, rate_of, strain_words
 from workbench.triage.broker_findings import BrokerLook
 from workbench.triage.finding import Action
 
@@ -36,18 +40,48 @@ def render_impact(
     for number, (cause, advised) in enumerate(zip(found.causes, actions, strict=True)):
         charts = charts_of_cause(all_of, cause)
         packed = packed.with_charts(f"cause-{number}", charts)
-        causes.append((cause, advised, charts, _facts(cause)))
+        causes.append((cause, advised, charts))
     parts = parts_of_page(packed)
-    lacking = dict.fromkeys([*found.missing, *(it for names in brokers.unknown.values() for it in names)])
     return environment().get_template("impact.html.j2").render(
-        cluster=cluster, found=found, causes=causes, findings=brokers.findings, silence=brokers.silence, incomplete=incomplete,
-        start=moment_of(float(all_of.times[all_of.first])), end=moment_of(float(all_of.times[-1])),
-        lacking=list(lacking), open_ones=list(brokers.unknown), moment=moment_of, rate_of=rate_of, strain_words=strain_words,
+        cluster=cluster, found=found, causes=causes, brokers=brokers, incomplete=incomplete, lacking=_lacking(found, brokers),
+        start=moment_of(float(all_of.times[all_of.first])), end=moment_of(float(all_of.times[-1])), parts=_parts(),
         version=__version__, start_script=parts.pop("start"), **parts,
     )  # fmt: skip
 
 
-def _facts(cause: BlamedCause) -> list[str]:
-    it = cause.offender
-    share = f"{percent(it.share_of_rise)} of the rise in bytes on these brokers (measured by {it.measured_by})"
-    return [share, cause.comparison, *map(strain_words, cause.strains), CORRELATION]
+def answer_fragment(found: Impact, actions: Sequence[Sequence[Action]], *, incomplete: Sequence[str] = ()) -> str:
+    """For a notebook: the answer, and of each cause what speaks for it, what to do, and who waits. All text is escaped."""
+    parts = _parts()
+    notes = Markup().join(Markup('<p class="note">Incomplete: {}</p>').format(one_line(text)) for text in incomplete)
+    # Of one, its own headline says the same.
+    said = (
+        Markup('<p class="sentence">{}</p>').format(one_line(found.sentence)) if len(found.causes) != 1 else Markup("")
+    )
+    causes = Markup().join(
+        Markup('<section class="finding more">{}{}</section>').format(
+            parts.accused(cause, advised), parts.victims(cause)
+        )
+        for cause, advised in zip(found.causes, actions, strict=True)
+    )
+    return _in_notebook(said + notes + causes)
+
+
+def others_fragment(found: Impact, brokers: BrokerLook) -> str:
+    """For a notebook: brokers in trouble by themselves, who is not accused and why, and what is not measured. All text is escaped."""
+    body = _parts().others(found, brokers, _lacking(found, brokers)).strip()
+    return _in_notebook(body or Markup("<p>Nothing else is wrong with the brokers.</p>"))
+
+
+def _in_notebook(body: Markup) -> str:
+    return f'<style>{style()}</style><div class="wb">{body}</div>'
+
+
+def _parts() -> Any:
+    """The macros of the page's parts."""
+    words = {"correlation": CORRELATION, "moment": moment_of, "rate_of": rate_of, "strain_words": strain_words}
+    return environment().get_template("impact_parts.html.j2").make_module(words)
+
+
+def _lacking(found: Impact, brokers: BrokerLook) -> list[str]:
+    """Signals that are missing, each once."""
+    return list(dict.fromkeys([*found.missing, *(it for names in brokers.unknown.values() for it in names)]))

@@ -40,6 +40,7 @@ class _Line(_Part):
     verdict: AnyVerdict
     headline: str
     time_lag_seconds: float | None = Field(allow_inf_nan=False)
+    time_lag_words: str | None = None  # older results have the seconds alone
 
 
 class _Judged(_Part):

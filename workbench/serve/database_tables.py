@@ -129,7 +129,13 @@ ALTER TABLE member ADD COLUMN origin TEXT;
 ALTER TABLE fleet ADD COLUMN origin TEXT;
 ALTER TABLE fleet ADD COLUMN cause TEXT;
 """
-_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
+# time_lag_words: the age as screens say it ("about 13 min"), which its seconds alone do not tell.
+_SEVENTH = """
+ALTER TABLE member ADD COLUMN time_lag_words TEXT;
+ALTER TABLE finding ADD COLUMN time_lag_words TEXT;
+ALTER TABLE fleet ADD COLUMN time_lag_words TEXT;
+"""
+_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
 VERSION = len(_STEPS)
 
 

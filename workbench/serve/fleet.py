@@ -81,7 +81,7 @@ def _record(
     for rank, it in ranked:
         last = before.get((it.group, it.topic))
         same = last is not None and last["verdict"] == it.verdict
-        values = (it.verdict, it.state, it.headline, it.time_lag_seconds, it.lag_messages)
+        values = (it.verdict, it.state, it.headline, it.time_lag_seconds, it.time_lag_words, it.lag_messages)
         rows.append(
             (
                 cluster, it.group, it.topic, rank, *values, now, last["since"] if same and last is not None else now,
@@ -93,16 +93,17 @@ def _record(
             changes.append((cluster, it.group, it.topic, now, *values))
     with store.writing(lead=lead) as db:
         db.executemany(
-            "INSERT INTO fleet (cluster, grp, topic, rank, verdict, state, headline, time_lag, lag, at, since, detail, origin, cause) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (cluster, grp, topic) DO UPDATE SET rank = excluded.rank, "
+            "INSERT INTO fleet (cluster, grp, topic, rank, verdict, state, headline, time_lag, time_lag_words, lag, at, since, "
+            "detail, origin, cause) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (cluster, grp, topic) DO UPDATE SET rank = excluded.rank, "
             "verdict = excluded.verdict, state = excluded.state, headline = excluded.headline, time_lag = excluded.time_lag, "
-            "lag = excluded.lag, at = excluded.at, since = excluded.since, "
+            "time_lag_words = excluded.time_lag_words, lag = excluded.lag, at = excluded.at, since = excluded.since, "
             "detail = excluded.detail, origin = excluded.origin, cause = excluded.cause",
             rows,
         )
         db.executemany(
-            "INSERT INTO finding (cluster, grp, topic, at, verdict, state, headline, time_lag, lag) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO finding (cluster, grp, topic, at, verdict, state, headline, time_lag, time_lag_words, lag) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             changes,
         )
 

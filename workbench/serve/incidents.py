@@ -342,15 +342,16 @@ class _Book:
             if before is not None and before.muted is not None and muted is None:
                 joined = revision
             joins |= joined == revision
-            values = (it.verdict, it.state, it.headline, it.time_lag_seconds, it.lag_messages)
+            values = (it.verdict, it.state, it.headline, it.time_lag_seconds, it.time_lag_words, it.lag_messages)
             origin = None if it.origin is None else it.origin.to_json()
             advice = {"actions": it.actions, "runbook": it.runbook, "owner": it.owner, "trend": it.trend}
             self.db.execute(
-                "INSERT INTO member (incident, grp, topic, verdict, state, headline, time_lag, lag, at, muted, joined, advice, origin) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (incident, grp, topic) DO UPDATE SET "
+                "INSERT INTO member (incident, grp, topic, verdict, state, headline, time_lag, time_lag_words, lag, "
+                "at, muted, joined, advice, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (incident, grp, topic) DO UPDATE SET "
                 "verdict = excluded.verdict, state = excluded.state, headline = excluded.headline, time_lag = excluded.time_lag, "
-                "lag = excluded.lag, at = excluded.at, muted = excluded.muted, joined = excluded.joined, advice = excluded.advice, "
-                "origin = excluded.origin",
+                "time_lag_words = excluded.time_lag_words, lag = excluded.lag, at = excluded.at, muted = excluded.muted, "
+                "joined = excluded.joined, advice = excluded.advice, origin = excluded.origin",
                 (incident, it.group, it.topic, *values, self.now, muted, joined, json.dumps(advice), origin),
             )
             last = self.db.execute(
@@ -362,8 +363,8 @@ class _Book:
             remember(self.db, incident, cluster, opened, it)
             picture = zlib.compress(it.picture.encode(errors="backslashreplace")) if it.picture else None
             self.db.execute(
-                "INSERT INTO finding (incident, cluster, grp, topic, at, verdict, state, headline, time_lag, lag, picture) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO finding (incident, cluster, grp, topic, at, verdict, state, headline, time_lag, "
+                "time_lag_words, lag, picture) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (incident, cluster, it.group, it.topic, self.now, *values, picture),
             )
         if joins:

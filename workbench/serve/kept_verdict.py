@@ -38,7 +38,8 @@ class Judged:
 
     Attributes:
         cause: subscriptions of a cluster with the same cause belong to one incident.
-        time_lag_seconds: age of the oldest message that is not committed. lag_messages: behind the log's end.
+        time_lag_seconds: age of the oldest message that is not committed. time_lag_words: as screens say it; None: by the seconds.
+        lag_messages: behind the log's end.
         actions: what to do, a sentence each. picture: the finding as escaped HTML. trend: its lag as a line of text.
         detail: see `serve.group_detail`. origin: of a cause on brokers that stands for the groups that it hits; else None.
     """
@@ -50,6 +51,7 @@ class Judged:
     headline: str
     cause: str
     time_lag_seconds: float | None = None
+    time_lag_words: str | None = None
     lag_messages: int | None = None
     actions: tuple[str, ...] = ()
     runbook: str | None = None
@@ -132,8 +134,13 @@ def attributed(judged: Sequence[Judged], origins: Sequence[SharedCause]) -> list
     return found
 
 
+def _age(judged: Judged) -> float:
+    return judged.time_lag_seconds or 0.0
+
+
 def _member(origin: SharedCause, hit: Sequence[Judged]) -> Judged:
     muted = next((it.muted for it in hit), None) if all(it.muted for it in hit) else None
+    oldest = max((it for it in hit if it.time_lag_seconds is not None), key=_age, default=None)
     return Judged(
         group="",
         topic=origin.key,
@@ -141,7 +148,8 @@ def _member(origin: SharedCause, hit: Sequence[Judged]) -> Judged:
         state=str(State.LAGGING),
         headline=origin.headline,
         cause=origin.key,
-        time_lag_seconds=max((it.time_lag_seconds for it in hit if it.time_lag_seconds is not None), default=None),
+        time_lag_seconds=None if oldest is None else oldest.time_lag_seconds,
+        time_lag_words=None if oldest is None else oldest.time_lag_words,
         actions=tuple(title for title, _, _ in origin.actions[:3]),
         runbook=origin.runbook,
         muted=muted,
@@ -324,6 +332,7 @@ def reduced(finding: Finding) -> Judged:
         headline=finding.headline,
         cause=":".join((str(finding.verdict), *sorted(shared))),
         time_lag_seconds=finding.time_lag.seconds,
+        time_lag_words=finding.time_lag.words,
         lag_messages=finding.lag_messages,
         actions=tuple(
             it.title for it in finding.actions[:3]

@@ -103,7 +103,7 @@ class Reading:
         clause, order = " AND ".join(where), SORTS.get(sort, SORTS["worst"])
         number = int(self.store.number(f"SELECT count(*) FROM fleet WHERE {clause}", values))  # noqa: S608 - our own words
         rows = self.store.rows(
-            f"SELECT {_FLEET}, origin FROM fleet WHERE {clause} ORDER BY {order} LIMIT ? OFFSET ?",  # noqa: S608 - our own words
+            f"SELECT {_FLEET}, time_lag_words, origin FROM fleet WHERE {clause} ORDER BY {order} LIMIT ? OFFSET ?",  # noqa: S608 - our own words
             (*values, most, skip),
         )
         return number, rows
@@ -294,14 +294,14 @@ class Reading:
 
     def present(self, cluster: str, group: str) -> list[Row]:
         """The verdicts of now, with `detail` as it is kept."""
-        query = f"SELECT {_FLEET}, detail FROM fleet WHERE cluster = ? AND grp = ? ORDER BY {_WORST_FIRST}, topic"  # noqa: S608 - our own words
+        query = f"SELECT {_FLEET}, time_lag_words, detail FROM fleet WHERE cluster = ? AND grp = ? ORDER BY {_WORST_FIRST}, topic"  # noqa: S608 - our own words
         return self.store.rows(query, (cluster, group))
 
     def history(self, cluster: str, group: str, *, start: float, end: float) -> dict[str, list[Row]]:
         """Findings of a group by topic, oldest first, between two instants; with the one that held at the start."""
         rows = self.store.rows(
-            "SELECT topic, at, verdict, state, headline, time_lag, lag FROM finding AS it WHERE cluster = ? AND grp = ? "
-            "AND at <= ? AND at >= coalesce((SELECT max(at) FROM finding AS last WHERE last.cluster = it.cluster "
+            "SELECT topic, at, verdict, state, headline, time_lag, time_lag_words, lag FROM finding AS it WHERE cluster = ? "
+            "AND grp = ? AND at <= ? AND at >= coalesce((SELECT max(at) FROM finding AS last WHERE last.cluster = it.cluster "
             "AND last.grp = it.grp AND last.topic = it.topic AND last.at <= ?), 0) ORDER BY topic, at, id LIMIT 20000",
             (cluster, group, end, start),
         )

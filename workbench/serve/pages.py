@@ -31,7 +31,7 @@ from workbench.serve.group_detail import unpacked
 from workbench.serve.incident_actions import MUTES
 from workbench.serve.page_queries import SORTS, Found, Reading, Whom
 from workbench.serve.runbook_pages import rendered
-from workbench.serve.step_chart import RANGES, chosen_range, step_chart
+from workbench.serve.step_chart import RANGES, age_of, chosen_range, step_chart
 from workbench.serve.store import Row
 from workbench.triage.verdict import State
 
@@ -94,7 +94,7 @@ def _address(path: str, **values: object) -> str:
 @cache
 def _templates() -> Environment:
     found = environment("workbench.serve")
-    found.filters |= {"moment": _moment}
+    found.filters |= {"moment": _moment, "age": age_of}
     found.globals |= {
         "address": _address,
         "states": [str(it) for it in State],

@@ -51,6 +51,11 @@ def chosen_range(asked: str, first: float | None, *, now: float) -> str:
     return next((name for name, length in RANGES.items() if first is not None and now - first <= length), "30d")
 
 
+def age_of(row: Row) -> str:
+    """The time lag of a row, as it was said when it was judged ("about 13 min"); older rows have its seconds alone."""
+    return str(row["time_lag_words"] or duration(row["time_lag"]))
+
+
 def held(samples: Sequence[Row], *, start: float, until: float) -> list[Held]:
     """What held when, between two instants; samples oldest first. Nothing is known where a triage did not come."""
     found = []
@@ -73,8 +78,10 @@ def step_chart(
     """
     spans = list(_columns(held(samples, start=start, until=min(until, end)), (end - start) / _COLUMNS))
     last = next((it for it in samples[-1:] if start <= it["at"] <= end and it["time_lag"] is not None), None)
-    newest = [last["time_lag"]] if last is not None else []  # it has held for no time yet
-    lines = _scale(max([*(it.lag for it in spans if it.lag is not None), *newest, objective or 0.0]))
+    newest = [last] if last is not None else []  # it has held for no time yet
+    lines = _scale(
+        max([*(it.lag for it in spans if it.lag is not None), *(it["time_lag"] for it in newest), objective or 0.0])
+    )
     top = lines[-1]
 
     def x(at: float) -> str:
@@ -191,17 +198,15 @@ def _patterns(name: str) -> str:
     return f"<defs>{''.join(pattern.format(state, escape(name), state, inner) for state, inner in named)}</defs>"
 
 
-def _summary(spans: Sequence[Held], newest: Sequence[float], start: float, end: float) -> str:
+def _summary(spans: Sequence[Held], newest: Sequence[Row], start: float, end: float) -> str:
     """The picture in words; the values themselves are in the table below it."""
     length = next(
         (words for name, words in _WORDS.items() if abs(RANGES[name] - (end - start)) < 1), duration(end - start)
     )
-    known = [*(it.lag for it in spans if it.lag is not None), *newest]
+    known = [*(it.lag for it in spans if it.lag is not None), *(it["time_lag"] for it in newest)]
     if not spans and not newest:
         return f"Time lag, {length}: nothing is known."
-    lag = (
-        f"at most {duration(max(known))}, last {duration(newest[0]) if newest else 'unknown'}" if known else "not known"
-    )
+    lag = f"at most {duration(max(known))}, last {age_of(newest[0]) if newest else 'unknown'}" if known else "not known"
     late = sum(it.end - it.start for it in spans if it.state == State.LAGGING)
     blank = (end - start) - sum(it.end - it.start for it in spans)
     parts = [f"Time lag, {length}: {lag}", *([f"lagging for {duration(late)}"] if late else [])]

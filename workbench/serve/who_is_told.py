@@ -343,6 +343,7 @@ def members_of(db: Database, incident: str) -> list[tuple[Judged, int]]:
         judged = Judged(
             group=row["grp"], topic=row["topic"], verdict=row["verdict"], state=row["state"], cause="",
             headline=row["headline"], time_lag_seconds=row["time_lag"], lag_messages=row["lag"], muted=row["muted"],
+            time_lag_words=row["time_lag_words"],
             actions=tuple(advice.get("actions", ())), runbook=advice.get("runbook"), owner=advice.get("owner"),
             trend=advice.get("trend"), origin=origin_of(row["origin"]),
         )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from workbench.humanize import listed, numbered, plural, printable, quantity, shell_word, size
+from workbench.humanize import clock, duration, listed, numbered, percent, plural, printable, quantity, shell_word, size
 from workbench.numbers import SEVERAL
 from workbench.queues.tools import Tools
 from workbench.triage.finding import Action, Evidence
@@ -128,6 +128,27 @@ class BlamedCause:
         if not self.groups_elsewhere:
             return f"{of}; it moves data on every broker, so there is none to compare with: only before and after."
         return f"{of}; of {self.groups_elsewhere} on other brokers {self.held_up_elsewhere} did."
+
+    @property
+    def facts(self) -> list[str]:
+        """What speaks for it, a line each: since when, its share of the rise, whom it slows, what the brokers show."""
+        it = self.offender
+        found = [f"since {clock(moment_of(it.since))}" + (f" until {clock(moment_of(it.until))}" if it.until else "")]
+        found.append(
+            f"{percent(it.share_of_rise)} of the rise in bytes on these brokers (measured by {it.measured_by})"
+        )
+        if it.behind_seconds is not None:
+            found.append(f"it reads from {duration(it.behind_seconds)} behind the end of the log")
+        return [*found, self.comparison, *map(strain_words, self.strains)]
+
+    @property
+    def cap_words(self) -> str | None:
+        """What the cap would do; None if none can be computed."""
+        if self.cap_bytes_per_second is None:
+            return None
+        done = self.done_seconds_at_cap
+        then = f"; it then reaches the end of its logs in {duration(done)}" if done else ""
+        return f"A cap of {rate_of(self.cap_bytes_per_second)} for each client id and broker leaves the others what they need{then}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,5 @@
-"""Browser part of a panel: reports the page's query, makes Copy buttons work, and switches JupyterLab's shortcuts off in the panel.
+"""Browser part of a panel: reports the page's query and the screen's time zone, makes Copy buttons work, and switches JupyterLab's
+shortcuts off in the panel.
 
 In JupyterLab's command mode, an arrow key moves to another cell and "d d" deletes one, even while a list or a button of an output has
 the focus. JupyterLab has an attribute that switches this off.
@@ -23,7 +24,11 @@ function query() {
   return found.toString();
 }
 export default {
-  initialize({ model }) { model.set("query", query()); model.save_changes(); },
+  initialize({ model }) {
+    model.set("query", query());
+    model.set("zone", Intl.DateTimeFormat().resolvedOptions().timeZone || "");
+    model.save_changes();
+  },
   render({ el }) {
     let left = 100;
     function look() {
@@ -51,7 +56,11 @@ export default {
 
 
 class Address(anywidget.AnyWidget):
-    """Invisible widget; `query` is the query string of the page's URL, empty until a browser has answered."""
+    """Invisible widget; `query` is the query string of the page's URL, `zone` the time zone of the screen ("Asia/Shanghai").
+
+    Both are empty until a browser has answered.
+    """
 
     _esm = _SCRIPT
     query = traitlets.Unicode("").tag(sync=True)
+    zone = traitlets.Unicode("").tag(sync=True)

@@ -25,6 +25,7 @@ WRAPPED = {"flex_flow": "row wrap"}
 # plotly 7 shows an upload to a public cloud by default; an incident's chart must not leave this machine.
 # A chart in a notebook does not know the notebook's theme: these colours are readable on white and on black.
 _INK = "#6c7783"
+_USUAL_HEIGHT = 260  # pixels: of a chart in a notebook, see `finding_fragment.style`
 _AXIS = {"gridcolor": "rgba(127,127,127,0.25)", "linecolor": _INK, "zerolinecolor": "rgba(127,127,127,0.5)"}
 
 
@@ -180,11 +181,20 @@ def outputs(charts: Sequence[Chart]) -> tuple[dict[str, Any], ...]:
     found: list[dict[str, Any]] = []
     for chart in charts:
         figure = {**chart.figure, "layout": _themed(chart.figure["layout"]), "config": PLOTLY_CONFIG}
-        heading = f'<div class="wb"><div class="chart"><h4>{escape(chart.title)}</h4></div></div>'
+        height = figure["layout"].get("height", 0)
+        heading = f'<div class="wb"><div class="chart"><h4>{escape(chart.title)}</h4></div></div>{_room_for(height)}'
         found.append(_output("text/html", heading, chart.title))
         found.append(_output("application/vnd.plotly.v1+json", figure, chart.title))
         found.append(_output("text/html", f'<div class="wb">{chart_numbers(chart)}</div>', "The values as a table"))
     return tuple(found)
+
+
+def _room_for(height: float) -> str:
+    """A chart that is higher than most keeps its height: on a resize, plotly takes that of its place, which has none of its own."""
+    if height <= _USUAL_HEIGHT:
+        return ""
+    place = f'.jp-OutputArea-child:has([data-height="{height:g}"]) + .jp-OutputArea-child .jp-RenderedPlotly'
+    return f'<style data-height="{height:g}">{place} {{ min-height: {height:g}px; }}</style>'
 
 
 def _themed(layout: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from workbench.widgets import letters_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, shown, text
 from workbench.widgets.letters_actions import DOORS, Doors
 from workbench.widgets.prefill import LettersWish, letters_wish_of
+from workbench.widgets.time_field import TimeField
 from workbench.widgets.work import PanelWork
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ class LettersPanel(Panel):
         self._make_review()
         self.lay_out(
             form(
-                *(self.cluster, self.topic, self.errors, self.sources, self.since, self.until),
-                *(self.to_topic, self.most, self.cap, self.reason, self.file),
+                *(self.cluster, self.topic, self.errors, self.sources, self.to_topic, self.most, self.cap, self.reason),
+                *(self.file, self.since, self.until),
                 columns=4,
             ),
             w.HBox([self.look, self.make, self.cancel, self.bar, self.status], layout=WRAPPED),
@@ -63,8 +64,8 @@ class LettersPanel(Panel):
         self.topic = text(wish.topic, "DLQ topic", "such as orders.dlq", "wb-topic")
         self.errors = text(wish.errors, "Errors", "all; or *Timeout*", "wb-errors")
         self.sources = text(wish.sources, "Sources", "all; or orders", "wb-sources")
-        self.since = text(wish.since, "Since", "the first; or 2h ago", "wb-since")
-        self.until = text(wish.until, "Until", "the last", "wb-until")
+        self.since = TimeField(wish.since, "Since", "the first; or 2h ago", "wb-since", address=self.address)
+        self.until = TimeField(wish.until, "Until", "the last", "wb-until", address=self.address, after=self.since)
         self.to_topic = text(wish.to_topic, "To topic", "where each came from", "wb-to-topic")
         self.most = text(wish.most, "At most", "all; or a number", "wb-most")
         self.cap = text(wish.cap, "Records/s", "no cap", "wb-cap")
@@ -94,8 +95,9 @@ class LettersPanel(Panel):
     @property
     def wish(self) -> LettersWish:
         """Current values of the inputs."""
-        names = ("topic", "errors", "sources", "since", "until", "to_topic", "most", "cap", "reason", "file")
-        return LettersWish(cluster=self.cluster.value or "", **{it: getattr(self, it).value.strip() for it in names})
+        names = ("topic", "errors", "sources", "to_topic", "most", "cap", "reason", "file")
+        typed = {it: getattr(self, it).value.strip() for it in names}
+        return LettersWish(cluster=self.cluster.value or "", since=self.since.asked, until=self.until.asked, **typed)
 
     def fill_in(self, wish: LettersWish) -> None:
         """Fill the inputs that are still unchanged."""

@@ -19,6 +19,7 @@ from workbench.settings import load_settings
 from workbench.widgets import replay_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text
 from workbench.widgets.prefill import Wish, wish_of
+from workbench.widgets.time_field import TimeField
 from workbench.widgets.work import PanelWork
 
 _AFTER_END = (
@@ -49,8 +50,8 @@ class ReplayPanel(Panel):
         self._make_after()
         self.lay_out(
             form(
-                *(self.cluster, self.from_group, self.new_group, self.topics, self.partitions),
-                *(self.since, self.until, self.after_end, self.reason, self.file),
+                *(self.cluster, self.from_group, self.new_group, self.topics, self.partitions, self.after_end),
+                *(self.reason, self.file, self.since, self.until),
                 columns=4,
             ),
             w.HBox([self.make, self.open, self.cancel, self.bar, self.status], layout=WRAPPED),
@@ -73,8 +74,10 @@ class ReplayPanel(Panel):
         self.new_group = text(wish.new_group, "New group", "will process it again", "wb-new-group")
         self.topics = text(wish.topics, "Topics", "orders payments", "wb-topics")
         self.partitions = text(wish.partitions, "Partitions", "all; or 3 4, orders:3", "wb-partitions")
-        self.since = text(wish.since, "Since", "2026-11-21T03:00:00+08:00", "wb-since")
-        self.until = text(wish.until, "Until", "the current log end", "wb-until")
+        self.since = TimeField(wish.since, "Since", "2026-11-21T03:00:00+08:00", "wb-since", address=self.address)
+        self.until = TimeField(
+            wish.until, "Until", "the current log end", "wb-until", address=self.address, after=self.since
+        )
         self.after_end = hooked(
             w.Dropdown(options=_AFTER_END, value=wish.after_end, description="No record:"), "wb-after-end"
         )
@@ -129,8 +132,8 @@ class ReplayPanel(Panel):
             new_group=self.new_group.value,
             topics=self.topics.value,
             partitions=self.partitions.value,
-            since=self.since.value.strip(),
-            until=self.until.value.strip(),
+            since=self.since.asked,
+            until=self.until.asked,
             after_end=self.after_end.value,
             reason=self.reason.value,
             file=self.file.value,

@@ -19,6 +19,7 @@ from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
 from workbench.widgets.controls import STARTS, WRAPPED, Panel, clusters, form, hooked, outputs, shown, text, usual_start
 from workbench.widgets.prefill import Inputs, prefill
+from workbench.widgets.time_field import TimeField
 from workbench.widgets.triage_actions import STEPS, Looked, look
 from workbench.widgets.work import PanelWork
 from workbench.window import Window
@@ -40,7 +41,7 @@ class TriagePanel(Panel):
         self._make_inputs(inputs)
         self._make_outputs()
         self.lay_out(
-            form(self.source, self.folder, self.since, self.group, self.topic, self.until),
+            form(self.source, self.folder, self.group, self.topic, self.since, self.until, columns=4),
             w.HBox([self.find, self.cancel, self.bar, self.status], layout=WRAPPED),
             self.saving,  # at the top: what was found can be long
             self.trouble,
@@ -60,8 +61,8 @@ class TriagePanel(Panel):
         self.folder = text(inputs.capture, "Capture", "folder of a capture", "wb-capture")
         self.group = text(inputs.group, "Group", "all", "wb-group", options=())
         self.topic = text(inputs.topic, "Topic", "all", "wb-topic", options=())
-        self.since = text(inputs.since, "Since", "", "wb-since", options=STARTS)
-        self.until = text(inputs.until, "Until", "now", "wb-until")
+        self.since = TimeField(inputs.since, "Since", "", "wb-since", address=self.address, options=STARTS)
+        self.until = TimeField(inputs.until, "Until", "now", "wb-until", address=self.address, after=self.since)
         self.source.observe(lambda _change: self._hint_at_window(), names="value")
         self._hint_at_window()
         self.find = self.starter("Find the cause", "wb-find", self.start, button_style="primary", icon="search")
@@ -100,8 +101,8 @@ class TriagePanel(Panel):
             capture=self.folder.value.strip() if capture else "",
             group=self.group.value,
             topic=self.topic.value,
-            since=self.since.value.strip(),
-            until=self.until.value.strip(),
+            since=self.since.asked,
+            until=self.until.asked,
         )
 
     def fill_in(self, inputs: Inputs) -> None:
