@@ -1,4 +1,4 @@
-"""The sweep on a real standalone cluster: a master and two workers on loopback, from pyspark's own jars."""
+"""The sweep and the ledger on a real standalone cluster: a master and two workers on loopback, from pyspark's own jars."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from tests.audit.pipeline import run
 from tests.fleet import land_fleet
 from tests.waiting import wait_for
 from workbench.lab.process import free_port
@@ -23,6 +27,7 @@ from workbench.sweep.store import SUMMARIES, FleetStore
 pytestmark = [pytest.mark.jvm, pytest.mark.cluster]
 ROOT = Path(__file__).parent.parent.parent
 SUBSCRIPTIONS = 120
+ANY = '"stream":"s"'  # of a line as the pipeline writes it
 
 
 @dataclass
@@ -103,15 +108,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> FleetStore:
         module._FILE_ROWS = whole
 
 
-def started(store: FleetStore, master: str | None) -> subprocess.Popen[str]:
-    """`workbench triage --all` in a process of its own, on that master or in local mode."""
+def started(master: str | None, *words: str | Path) -> subprocess.Popen[str]:
+    """A command in a process of its own, on that master or in local mode."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
     env.pop("WORKBENCH_SPARK_MASTER", None)
     if master is not None:
         env["WORKBENCH_SPARK_MASTER"] = master
     program = Path(sys.executable).with_name("workbench")
-    words = [program, "triage", "--all", "--store", store.root, "--json"]
-    return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [program, *words, "--json"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -120,6 +126,11 @@ def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
     assert process.returncode == 3, words
     document: dict[str, Any] = json.loads(shown)
     return document
+
+
+def swept(store: FleetStore) -> tuple[str | Path, ...]:
+    """Words of `workbench triage --all`."""
+    return "triage", "--all", "--store", store.root
 
 
 def in_bytes(document: dict[str, Any]) -> bytes:
@@ -138,11 +149,11 @@ def forget(store: FleetStore) -> None:
 
 def test_a_cluster_finds_what_local_mode_finds(cluster: Cluster, store: FleetStore) -> None:
     """Byte for byte after sorting; also when an executor is killed while files are being condensed."""
-    local = ended(started(store, None))
+    local = ended(started(None, *swept(store)))
     assert local["states"]["lagging"] + local["states"]["cannot_tell"] == 3
     forget(store)
 
-    running = started(store, cluster.url)
+    running = started(cluster.url, *swept(store))
     folder = store.root / SUMMARIES
     wait_for(lambda: bool(cluster.executors()) or running.poll() is not None, 300)
     [victim, *_] = cluster.executors()  # found before, since the files are done within seconds
@@ -152,3 +163,43 @@ def test_a_cluster_finds_what_local_mode_finds(cluster: Cluster, store: FleetSto
     found = ended(running)
     assert killed_at < found["reading"]["files"], "it was killed before all was condensed"
     assert in_bytes(found) == in_bytes(local)
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A quarter of a million rows of 2,400 streams with crashes, losses and doubles, in 24 files."""
+    folder = tmp_path_factory.mktemp("shared") / "rows"
+    folder.mkdir()
+    made = [run(seed, lost=seed % 3, doubled=seed % 2, unaligned=seed % 5 == 0).rows for seed in range(20)]
+    for number in range(24):
+        with (folder / f"{number}.jsonl").open("w", encoding="utf-8") as file:
+            for seed, some in enumerate(made):
+                lines = [it.line() for it in some]
+                for copy in range(5):
+                    stream = f'"stream":"s{number}-{seed}-{copy}"'
+                    file.writelines(f"{line.replace(ANY, stream)}\n" for line in lines)
+    return folder
+
+
+def windows_of(folder: Path) -> bytes:
+    """All windows of a ledger, in order, byte for byte."""
+    table = pq.read_table(folder)
+    order = pc.sort_indices(table, sort_keys=[(it, "ascending") for it in ("stream", "window_ms", "edge")])
+    return json.dumps(table.take(order).to_pylist()).encode()
+
+
+def test_a_ledger_is_the_same_when_an_executor_is_lost(cluster: Cluster, rows: Path, tmp_path: Path) -> None:
+    """Every window of every stream, byte for byte."""
+    words = ("audit", "run", "--rows", rows, "--layers", "gateway,collector", "--output")
+    local = ended(started(None, *words, tmp_path / "local"))
+
+    running = started(cluster.url, *words, tmp_path / "cluster")
+    wait_for(lambda: bool(cluster.executors()) or running.poll() is not None, 300)
+    [victim, *_] = cluster.executors()
+    wait_for(lambda: sum(victim.cpu_times()[:2]) > 12 or running.poll() is not None, 300)
+    assert running.poll() is None, "it was over before an executor could be killed"
+    victim.kill()
+    found = ended(running)
+    assert found["windows"] == local["windows"]
+    assert found["windows"]["loss"] > 0
+    assert windows_of(tmp_path / "cluster") == windows_of(tmp_path / "local")
