@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from workbench.layers.rows import GONE
 from workbench.spark.columns import columns
@@ -87,7 +88,9 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     )
     # Rows from `begins` to `ends` end to end, and no others: then all but two of the hashes cancel out.
     whole = f"begins IS NULL OR chain = {hashed.format('ends')} - {hashed.format('begins')}"
-    known = each.selectExpr("*", f"{whole} AS is_whole").cache()  # few, and asked twice
+    # Few, and asked twice. Spark takes what it keeps for any equal plan, such as of the same files after more was written to them:
+    # this makes each plan one of its own.
+    known = each.selectExpr("*", f"{whole} AS is_whole").where(f"'{uuid4()}' IS NOT NULL").cache()
     broken = _sent(known.where("NOT is_whole").select(*LINE, "incarnation"))
     order = f"PARTITION BY {_LINE}, incarnation ORDER BY start, stop ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     pieces = (
