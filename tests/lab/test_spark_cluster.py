@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest

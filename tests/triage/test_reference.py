@@ -16,9 +16,10 @@ from workbench.cli import root
 from workbench.numbers import all_numbers
 from workbench.thresholds import Thresholds
 from workbench.triage.build import because
+from workbench.triage.facts.work import WORK_REASONS
 from workbench.triage.order import TREE
 from workbench.triage.reference import as_markdown, document
-from workbench.triage.rule_terms import TERMS, terms_in
+from workbench.triage.rule_terms import CAUSES_WITHIN, TERMS, terms_in
 from workbench.triage.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -91,23 +92,23 @@ def test_words_of_screens_and_causes_within_are_understood(name: str, questions:
         ("how long must a lag stand to be stuck?", "1 min 30 s, whichever is shorter"),
         ("when is a group recovered?", "Healthy now, and late in the window"),
         ("what is a quick step?", "50,000 messages/s or more in all partitions"),
-        ("what proves a throttle?", "throttle_seconds > 0.01 s (setting throttle_seconds)"),
+        ("what proves a throttle?", "throttle_seconds > 0.01 s (default of the setting throttle_seconds)"),
         (
             "what if nothing exports throttling?",
             "no client tells its throttle time, and it is not known to be at a quota",
         ),
-        ("how many rebalances are a storm?", "rebalances >= 4 in the window (setting rebalances)"),
+        ("how many rebalances are a storm?", "rebalances >= 4 in the window (default of the setting rebalances)"),
         ("when is data stale?", "2 min 15 s by default"),
         ("what is usual pace?", "At 0.95 × or more it is the usual pace"),
         ("when is a consumer stopped, and not only slow?", "the group has no members, and no commit moves"),
         ("how old may a message get before it counts?", "is older than the group's `time_lag_objective`"),
         ("when is it healthy although messages wait?", "Nothing is late, grows or stands still"),
-        ("what is a burst?", "arrival_ratio >= 2 × the baseline (setting burst_ratio)"),
+        ("what is a burst?", "arrival_ratio >= 2 × the baseline (default of the setting burst_ratio)"),
         ("when does it say that records were lost?", "retention deleted records before they were read"),
-        ("when is the network slow?", "rtt_seconds >= 3 × rtt_baseline_seconds s (setting rtt_ratio)"),
+        ("when is the network slow?", "rtt_seconds >= 3 × rtt_baseline_seconds (default of the setting rtt_ratio)"),
         ("why can it not tell?", "the look that would decide"),
         ("when does a member hang?", "has not polled for more than `poll_age_seconds`"),
-        ("when is a processor slow?", "slowest_slow_down >= 3 × its baseline (setting slow_ratio)"),
+        ("when is a processor slow?", "slowest_slow_down >= 3 × its baseline (default of the setting slow_ratio)"),
     ],
 )
 def test_a_question_in_a_persons_words_has_its_answer(asked: str, says: str) -> None:
@@ -118,9 +119,43 @@ def test_a_question_in_a_persons_words_has_its_answer(asked: str, says: str) -> 
 
 
 def test_a_cause_shows_the_ways_to_it() -> None:
-    """By the numbers of the questions."""
-    printed = CliRunner().invoke(root, ["tree", "throttled"]).output
-    assert "1 yes, 2 no, 3 no, 4 yes, 8 yes, 9 no, 10 no, 11 no, 17 yes" in printed
+    """By the names of the questions, as a finding has them."""
+    printed = " ".join(CliRunner().invoke(root, ["tree", "what", "proves", "throttling?"]).output.split())
+    way = "data_usable yes, lost no, reset no, lagging yes, consuming yes, rebalancing no, stuck no, queue_backed_up no, throttled yes"
+    assert way in printed
+
+
+@pytest.mark.parametrize(
+    ("asked", "questions"),
+    [
+        ("if a throttle and a slow handler are both there, which is named?", ["one_slow", "throttled"]),
+        ("why is my consumer slow", ["queue_backed_up"]),
+        ("when is the lag growing?", ["lagging"]),
+        ("poison message", ["stuck"]),
+        ("17", ["throttled"]),
+        ("poll_age_seconds", ["consuming"]),
+        ("burst_ratio", ["burst"]),
+    ],
+)
+def test_what_is_asked_finds_each_question(asked: str, questions: list[str]) -> None:
+    """Names, numbers of questions, settings and features; of two causes, both in their order."""
+    found = [it["id"] for it in document(asked)["questions"]]
+    assert set(questions) <= set(found)
+    assert [it for it in found if it in questions] == questions
+
+
+def test_a_cause_within_a_verdict_is_explained_where_it_is_asked_for() -> None:
+    """Each that a finding can name."""
+    for name in CAUSES_WITHIN:
+        [own, *_] = document(name)["words"]
+        assert own["name"] == name
+        assert len(own["means"]) > 40
+
+
+def test_the_rule_shows_the_facts_of_own_work_in_their_order() -> None:
+    """What the fact says is what the first rule that holds says."""
+    rules = [it.id for it in TREE["queue_backed_up"].rules]
+    assert rules[-len(WORK_REASONS) :] == [it.id for it in WORK_REASONS]
 
 
 def test_every_word_is_used_or_explains_the_page() -> None:

@@ -19,7 +19,9 @@ TRUTH: dict[str, Any] = json.loads((ROOT / "tests" / "truth.json").read_text())
 def test_every_capture_has_its_truth_elsewhere_and_is_small() -> None:
     """At most 300 KB each."""
     folders = sorted(path.name for path in CAPTURES.iterdir())
-    assert folders == sorted(TRUTH)
+    assert folders == sorted(
+        [*TRUTH, "neighbours-1"]
+    )  # of several groups: the test of the notebook `impact` has its truth
     for name in folders:
         assert sum(path.stat().st_size for path in (CAPTURES / name).iterdir()) <= 300_000
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
-from workbench.numbers import all_numbers
+from workbench.numbers import Number, all_numbers
 from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Node, Operand, Outcome, Rule
 from workbench.triage.order import TREE
@@ -20,10 +20,16 @@ SCHEMA = "workbench.tree/1"
 _WIDTH = 100
 _SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
 _BY = {
-    "gate": "if it cannot be answered: cannot_tell",
+    "gate": "needs an answer: if there is none, the verdict is cannot_tell, whatever is proven later",
     "proof": "if it cannot be answered: cannot_tell, unless a later cause is proven",
-    "elimination": "by elimination: every cause before it must be ruled out",
+    "elimination": "by elimination: needs an answer, as every question on the way to it does",
     "side": "a side question: if it cannot be answered, go on, but nothing is then called healthy",
+}
+
+
+_CAUSES = {
+    name: Term(name, f"A cause that question {TREE[of].number} finds. {means}")
+    for name, (of, means) in CAUSES_WITHIN.items()
 }
 
 
@@ -43,31 +49,41 @@ def _names() -> list[str]:
 
 
 def nodes_about(name: str | None) -> list[Node]:
-    """The questions that lead to a verdict or a cause within one, or are called so; of a word those that use it; all without a name.
+    """The questions that lead to a verdict or a cause within it, or are called so; of a word, feature or setting those that use it.
 
-    A name may be in a sentence: "when is a partition hot?".
+    A name may be in a sentence: "when is a partition hot?". Questions that a sentence names come before words in it; of two, each.
 
     Raises:
         UsageError: if nothing has this name.
     """
     if name is None:
         return list(TREE.values())
-    name = named_in(name, _names())
-    wanted = CAUSES_WITHIN.get(name, name)
-    found = [
-        node
-        for node in TREE.values()
-        if wanted in (node.id, node.short.rstrip("?"), *(str(verdict) for verdict in node.verdicts))
-    ]
-    own = term_of(name)
-    if not found and own is not None:
-        return [node for node in TREE.values() if own in terms_in(_sentences(node))]
-    if not found:
+    named = _named(name)
+    found = [node for node in TREE.values() if any(_is_about(node, it) for it in named)]
+    found = found or [node for node in TREE.values() if any(_uses(node, it) for it in named)]
+    if not found and not any(term_of(it) for it in named):
         raise UsageError(
             f"No question, verdict or word of the tree is named {name!r}.{did_you_mean(name, _names())}",
             hint="workbench tree lists all.",
         )
     return found
+
+
+def _named(text: str) -> list[str]:
+    """What a text names; words only if it names no question."""
+    found = named_in(text, _names())
+    return [it for it in found if any(_is_about(node, it) for node in TREE.values())] or found
+
+
+def _is_about(node: Node, name: str) -> bool:
+    wanted, _ = CAUSES_WITHIN.get(name, (name, ""))
+    return wanted in (node.id, str(node.number), node.short.rstrip("?"), *map(str, node.verdicts))
+
+
+def _uses(node: Node, name: str) -> bool:
+    compared = [it for rule in node.rules for it in rule.operands]
+    names = {word for it in compared for word in (it.fact, it.setting, it.of)} | {it.threshold for it in node.measures}
+    return name in names or term_of(name) in terms_in(_sentences(node))
 
 
 def document(name: str | None = None) -> dict[str, Any]:
@@ -76,7 +92,7 @@ def document(name: str | None = None) -> dict[str, Any]:
     Raises:
         UsageError: as `nodes_about`.
     """
-    nodes, name = nodes_about(name), name and named_in(name, _names())
+    nodes = nodes_about(name)
     return {
         "schema": SCHEMA,
         "questions": [_question(node) for node in nodes],
@@ -86,12 +102,18 @@ def document(name: str | None = None) -> dict[str, Any]:
 
 
 def _words_of(name: str | None, nodes: list[Node]) -> list[Term]:
-    """Words that these questions use, that of the name itself first."""
+    """Words that these questions use, those of the name itself first."""
     if name is None:
-        return list(TERMS)
-    own = term_of(name)
+        return [*TERMS, *_CAUSES.values()]
+    asked = _named(name)
+    own = [it for word in asked if (it := _CAUSES.get(word) or term_of(word)) is not None]
     used = terms_in([text for node in nodes for text in _sentences(node)])
-    return [*([own] if own is not None else []), *(it for it in used if it is not own)]
+    within = [_CAUSES[it] for it, (of, _) in CAUSES_WITHIN.items() if of in asked or set(asked) & _verdicts_of(of)]
+    return list(dict.fromkeys([*own, *within, *used]))
+
+
+def _verdicts_of(node: str) -> set[str]:
+    return {str(it) for it in TREE[node].verdicts}
 
 
 def _sentences(node: Node) -> list[str]:
@@ -103,7 +125,7 @@ def _before(name: str) -> list[str]:
     found = []
     for way, end in ways(dict.fromkeys(TREE, Answer.CANNOT_TELL)):
         if name in [str(it) for it in end.verdicts]:
-            found.append(", ".join(f"{node.number} {_SAID[answer]}" for node, answer in way))
+            found.append(", ".join(f"{node.id} {_SAID[answer]}" for node, answer in way))
     return found
 
 
@@ -138,8 +160,11 @@ def compared(it: Operand) -> str:
     """What an operand compares, in words: `throttle_seconds > 0.01 s (setting throttle_seconds)`."""
     default = getattr(Thresholds(), it.setting) if it.setting is not None else it.number
     limit = f"{default:g}" if it.of is None else (it.of if default == 1 else f"{default:g} × {it.of}")
-    origin = f"setting {it.setting}" if it.setting is not None else it.reason
-    unit = "" if it.of is not None and it.unit.startswith("×") else f" {it.unit}"
+    origin = f"default of the setting {it.setting}" if it.setting is not None else it.reason
+    if isinstance(it.number, Number) and origin is not None:
+        origin = f"{it.number.origin}: {origin}"
+    said = it.of is not None or it.fact.endswith(f"_{it.unit}")  # of a multiple, or as in `lag_samples`
+    unit = "" if said else f" {it.unit}"
     return f"{it.fact} {it.relation} {limit}{unit}" + (f" ({origin})" if origin is not None else "")
 
 
@@ -184,14 +209,17 @@ def as_text(name: str | None = None) -> str:
     Raises:
         UsageError: as `nodes_about`.
     """
-    nodes, name = nodes_about(name), name and named_in(name, _names())
-    lines = [line for node in nodes for line in _lines(node)]
-    if name is not None and (before := _before(name)):
-        lines += ["Ways to it, by the numbers of the questions (a proof needs none of those before it):"]
-        lines += [f"    {it}" for it in before] + [""]
-    if words := _words_of(name, nodes):
-        lines += ["Words", *(line for it in words for line in (f"    {it.name}", *_wrapped(it.means))), ""]
-    return "\n".join(lines).rstrip()
+    nodes, named = nodes_about(name), _named(name) if name is not None else []
+    words = _words_of(name, nodes)
+    means = ["Words", *(line for it in words for line in (f"    {it.name}", *_wrapped(it.means))), ""] if words else []
+    asked = [line for node in nodes for line in _lines(node)]
+    if len(nodes) > 1 and named:
+        asked += ["They are asked in this order: a yes of an earlier one comes before all later ones.", ""]
+    for verdict in dict.fromkeys(str(it) for node in nodes for it in node.verdicts if str(it) in named):
+        asked += [f"Ways to {verdict} (a proof stands over those on its way that say so, if they are open):"]
+        asked += [line for it in _before(verdict) for line in _wrapped(it, first=4)] + [""]
+    is_word = bool(named) and not any(_is_about(node, it) for node in nodes for it in named)
+    return "\n".join(means + asked if is_word else asked + means).rstrip()
 
 
 def _wrapped(text: str, *, first: int = 8) -> list[str]:
@@ -210,9 +238,10 @@ def _lines(node: Node) -> list[str]:
         lines += _wrapped(f"{_said(rule):<12}{rule.because}", first=4)
         joined = " or" if rule.either else " and"
         last = len(rule.operands) - 1
-        lines += [f"                {compared(it)}{joined if at < last else ''}" for at, it in enumerate(rule.operands)]
+        for at, it in enumerate(rule.operands):
+            lines += _wrapped(f"{compared(it)}{joined if at < last else ''}", first=16)
         if rule.look is not None:
-            lines.append(f"                to decide: {rule.look}")
+            lines += _wrapped(f"to decide: {rule.look}", first=16)
     return [*lines, ""]
 
 
@@ -227,9 +256,9 @@ def as_markdown() -> str:
         " what the"
         " words mean; `workbench tree --json` the document `workbench.tree/1`.",
         "",
-        "If a question cannot be answered, the verdict is `cannot_tell`, and later questions do not count. Exception: a *proof*"
-        " (evidence"
-        " that only one cause makes) stands all the same. The [words](#words) have their numbers at the end.",
+        "If a question cannot be answered, the verdict is `cannot_tell`, and later questions do not count. Exceptions: a *proof*"
+        " (evidence that only one cause makes) stands over earlier questions that say so, and a side question ends nothing. A yes"
+        " always comes before what is asked later. The [words](#words) have their numbers at the end.",
         "",
         "Names in code are fields of the features; `2 × x` is a multiple of another feature. A number that is a setting can be changed"
         " under `[thresholds]` in `workbench.toml`, for every group; what is expected of one group (`time_lag_objective`,"
@@ -246,7 +275,7 @@ def as_markdown() -> str:
             lines.append(f"| {_said(rule)} | {rule.because}.{look} | {compares} |")
     lines += pulsar_markdown()
     lines += ["", "## Words", "", "| word | means |", "|---|---|"]
-    lines += [f"| {it.name} | {it.means} |" for it in TERMS]
+    lines += [f"| {it.name} | {it.means} |" for it in _words_of(None, [])]
     lines += ["", "## Settings", "", "| name | default | why |", "|---|---|---|"]
     lines += [
         f"| `{it['name']}` | {it['value']:g} {it['unit']} | {it['why']} |" for it in _settings(list(TREE.values()))

@@ -66,8 +66,9 @@ TERMS = (
     ),
     Term(
         "grows",
-        f"The lag grows by more than {_percent(_DEFAULT.growth_ratio)} of what arrives (`growth_ratio`), and does not come down"
-        " between two commits.",
+        f"The lag grows by more than {_percent(_DEFAULT.growth_ratio)} of what arrives (`growth_ratio`), does not come down between two"
+        f" commits, and a message waits for longer than {_percent(_DEFAULT.growth_floor_ratio)} of the objective"
+        " (`growth_floor_ratio`) plus the usual time between two commits.",
     ),
     Term(
         "catches up in time",
@@ -97,8 +98,12 @@ TERMS = (
     ),
     Term(
         "stuck",
-        "A few partitions stand still while at least one other advances. The verdict `stuck_partition` is also given where all stand"
-        " still for none of the other reasons (question 19).",
+        f"A few partitions stand still while another one advances, and nothing in the consumer explains it: messages have waited, and"
+        f" no commit has moved, for {n.FREEZES:g} × the objective or {duration(n.PAUSE_SECONDS)}, whichever is shorter"
+        f" ({duration(n.FREEZES * n.PAUSE_SECONDS)} by default). Where it is known that its threads wait for records: for the objective"
+        f" plus its usual time between two commits. What was never seen to move: in {n.FEW_SAMPLES:g} samples, for half of the"
+        " objective or longer. The verdict `stuck_partition` is also given where all stand still for none of the other reasons"
+        " (question 19).",
     ),
     Term(
         "stale_seconds",
@@ -134,11 +139,9 @@ TERMS = (
     ),
     Term(
         "own work",
-        f"The consumer itself is the limit: a queue is {_percent(_DEFAULT.queue_fill_ratio)} full, entering one takes"
-        f" {duration(_DEFAULT.enqueue_seconds)} and {_DEFAULT.enqueue_ratio:g} × the baseline, {n.NEVER_EMPTY:g} fetched"
-        f" messages always wait, the polling thread waits for records at most {_percent(n.IDLE)} of the time, or handlers take"
-        f" {_percent(n.BUSY)} of a thread.",
-        ("handlers take the time", "queues are backed up", "queues of its own"),
+        "The consumer itself is the limit. The rules of question 11 say by what, in their order; where a consumer has no queues that"
+        " are measured, later questions ask for those of its threads and handlers again.",
+        ("queues of its own",),
     ),
     Term(
         "busy all the time",
@@ -156,7 +159,8 @@ TERMS = (
     Term(
         "at its quota",
         f"Kafka's quotas are read (setting `bootstrap`), no client tells its throttle time, and the group lately read at most"
-        f" {n.MORE:g} × what they allow, while {n.MORE:g} × as much arrives and it reads {_percent(n.NEAR_QUOTA)} of it or more.",
+        f" {n.MORE:g} × what they allow, while {n.MORE:g} × as much arrives and it reads {_percent(n.NEAR_QUOTA)} of what they allow or"
+        " more.",
         ("its quota allows",),
     ),
     Term(
@@ -202,14 +206,13 @@ TERMS = (
     ),
     Term(
         "proof",
-        "A yes by evidence that only this cause makes. It is the verdict even if an earlier question cannot be answered: that one"
-        " is listed"
-        " as `not_ruled_out`.",
-        ("proven",),
+        "A yes by evidence that only this cause makes. It is the verdict even if an earlier question that needs one cannot be answered"
+        " (each says so): that one is listed as `not_ruled_out`. An earlier yes comes before it.",
+        ("proven", "not_ruled_out"),
     ),
     Term(
         "by elimination",
-        "No evidence of its own: the verdict of what is left once every question before it was answered no (`stuck_partition` where all"
+        "No evidence of its own: the verdict of what is left once every question on the way was answered (`stuck_partition` where all"
         " stand still, `too_few_consumers`, `partition_ceiling`).",
         ("elimination", "ruled out"),
     ),
@@ -218,31 +221,74 @@ TERMS = (
         "If it cannot be answered, the walk goes on, and the finding says so (`also_seen`). But then nothing is called healthy,"
         " recovered"
         " or catching up: that is `cannot_tell`.",
-        ("side",),
+        ("also_seen",),
+    ),
+    Term(
+        "brokers",
+        "What slows a group down from the brokers' side (partitions short of replicas or without a leader, slow disks, full request"
+        " queues) is no question of this tree: triage judges the brokers' own signals beside it, and `workbench impact` names who slows"
+        " whom. See docs/impact.md.",
+        ("broker", "under replicated", "leaderless"),
     ),
 )  # fmt: skip
-# Causes within a verdict, and the question that finds them.
-CAUSES_WITHIN: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("poison_record", "handlers_fail", "open_transaction", "restoring", "commit_fails", "paused", "client_stalled"),
+# Causes within a verdict: the question that finds them, and how they show.
+CAUSES_WITHIN: Mapping[str, tuple[str, str]] = {
+    "poison_record": (
         "stuck",
+        f"A few partitions: their oldest record is in a handler for more than {_percent(n.MOST)} of the time that they wait; or their"
+        f" owners rebalance as often as in a storm while the others keep up; or records are tried again, {n.SEVERAL:g} times or more"
+        f" and {n.FAR:g} × as often as before.",
     ),
-    **dict.fromkeys(("poll_stall", "member_crash", "deploy", "metadata_change"), "rebalancing"),
+    "handlers_fail": (
+        "stuck",
+        f"No partition advances, and records are tried again: {n.SEVERAL:g} times or more, and {n.FAR:g} × as often as before.",
+    ),
+    "commit_fails": (
+        "stuck",
+        f"{_percent(n.LESS)} or more of what arrives in the partitions that stand still is read, and their commits do not move.",
+    ),
+    "client_stalled": (
+        "stuck",
+        f"Less than {_percent(n.LESS)} of what arrives there is read, and nobody has paused partitions (their number is measured).",
+    ),
+    "paused": ("stuck", f"A member has paused partitions, {_percent(n.MOST)} of the time or more."),
+    "open_transaction": ("stuck", "See the word."),
+    "restoring": ("stuck", "See the word: restores."),
+    "poll_stall": ("rebalancing", "No member starts anew, and some poll too rarely."),
+    "member_crash": ("rebalancing", "A member starts anew, again and again or alone: no deploy does that."),
+    "deploy": (
+        "rebalancing",
+        "Two members or more start anew, once each; or half of them or more, each at most"
+        f" {_DEFAULT.deploy_restarts:g} times (`deploy_restarts`).",
+    ),
+    "metadata_change": (
+        "rebalancing",
+        "No member starts anew or polls too rarely, and partitions appeared in the window.",
+    ),
 }
 
 # Other words that people ask with, and what of the tree they mean.
 ASKED: Mapping[str, str] = {
     "how old": "late", "objective": "late", "stale": "stale_seconds", "not tell": "cannot_tell", "throttle": "throttled",
     "throttling": "throttled", "quota": "throttled", "storm": "rebalance_storm", "rebalances": "rebalance_storm",
-    "processor": "slow_processor", "network": "slow_network", "deleted": "lost", "retention": "lost", "silent": "producer_silent",
+    "processor": "slow_processor", "handler": "slow_processor", "handlers": "slow_processor", "consumer slow": "queue_backed_up",
+    "growing": "grows", "poison": "poison_record", "poison message": "poison_record", "commit": "commit_fails",
+    "members": "consumer_stopped", "no members": "consumer_stopped", "empty": "consumer_stopped", "snapshot": "data_usable",
+    "samples": "data_usable", "consumers": "too_few_consumers", "too few": "too_few_consumers",
+    "network": "slow_network", "deleted": "lost", "retention": "lost", "silent": "producer_silent",
 }  # fmt: skip
 
 
-def named_in(text: str, names: Iterable[str]) -> str:
-    """What a question in a person's words is about: the longest name or other word in it; else the text itself."""
-    said = f" {' '.join(re.findall(r'[a-z]+', text.lower()))} "
+def named_in(text: str, names: Iterable[str]) -> list[str]:
+    """What a question in a person's words is about: the names and other words in it, each the longest at its place; else the text."""
     known = {**{it.replace("_", " ").lower(): it for it in names}, **ASKED}
-    return known[max(found, key=len)] if (found := [it for it in known if f" {it} " in said]) else text
+    said = f" {' '.join(re.findall('[a-z0-9]+', text.lower()))} "
+    found = []
+    for word in sorted(known, key=len, reverse=True):
+        if f" {word} " in said:
+            found.append(known[word])
+            said = said.replace(f" {word} ", " | ")
+    return list(dict.fromkeys(found)) or [text]
 
 
 def term_of(name: str) -> Term | None:
@@ -254,4 +300,4 @@ def term_of(name: str) -> Term | None:
 def terms_in(texts: Sequence[str]) -> list[Term]:
     """Words that these sentences use, in the order of the page."""
     said = " ".join(texts).lower()
-    return [it for it in TERMS if any(word.lower() in said for word in (it.name, *it.also))]
+    return [it for it in TERMS if any(re.search(rf"\b{re.escape(word)}\b", said) for word in (it.name, *it.also))]

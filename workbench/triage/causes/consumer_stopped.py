@@ -88,7 +88,7 @@ QUESTION = Node(
         yes("rejoining", "its members are rejoining", lambda row: row.rejoining is True),
         no(
             "hung",
-            "members do not poll, and what they own stands still",
+            "members do not poll (or their clients' statistics stand), and what they own stands still; it hardly rebalances",
             _hangs,
             Operand("poll_age_seconds", "s", ">", setting="poll_age_seconds"),
         ),
@@ -115,7 +115,12 @@ QUESTION = Node(
             "commits move, or members are there",
             lambda row: any(above(it, 0) for it in (row.committed_moved, row.group_members, row.live_members)),
         ),
-        leaves_open("nobody_known", "neither members nor commits are measured", always),
+        leaves_open(
+            "nobody_known",
+            "neither members nor commits are measured",
+            always,
+            look="whether the group has members, and what they commit (needs `bootstrap`)",
+        ),
     ),
     yes=Ask("rebalancing"),
     no=Conclude(Verdict.CONSUMER_STOPPED, unless=((lambda row: row.batch_missed, Verdict.BATCH_MISSED),)),

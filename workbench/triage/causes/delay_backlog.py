@@ -31,7 +31,12 @@ QUESTION = Node(
             Operand("delay_high", "of capacity at most", ">=", setting="delay_high_ratio"),
         ),
         no("none", "it has no delay queue, or one with room", lambda row: row.queueless or row.delay_full is False),
-        leaves_open("unknown", "the delay queue is not measured", always),
+        leaves_open(
+            "unknown",
+            "the delay queue is not measured",
+            always,
+            look="the length of the delay queue: docs/metrics.md has its name",
+        ),
     ),
     yes=Conclude(Verdict.DELAY_BACKLOG),
     no=Ask("one_slow"),

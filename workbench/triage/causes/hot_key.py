@@ -35,7 +35,12 @@ QUESTION = Node(
             Operand("hot_queue_count", "queues", ">", number=MOST, of="full_queue_count", why="most of them"),
         ),
         no("even", "no full queue stands beside idle ones", lambda row: row.hot_queue_count is not None),
-        leaves_open("unknown", "the queues' lengths are not measured", always),
+        leaves_open(
+            "unknown",
+            "the queues' lengths are not measured",
+            always,
+            look="the length of its queues: docs/metrics.md has the names",
+        ),
     ),
     yes=Conclude(Verdict.HOT_KEY),
     no=Ask("all_slow"),

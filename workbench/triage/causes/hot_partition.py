@@ -15,12 +15,6 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 
 
-def _gets_more(row: Row) -> bool:
-    # Without the log's end, who is behind is all that a lag exporter shows; without a baseline, some get more at all times.
-    more = MORE if row.hot_growth is not None else FAR
-    return at_least(row.hot_arrival_ratio, more) is not False and at_least(row.hot_growth, MORE) is not False
-
-
 def _words(row: Row) -> str:
     if row.hot_count:
         return (
@@ -45,15 +39,26 @@ QUESTION = Node(
         no("spread", "no few partitions hold the lag", lambda row: not 1 <= row.hot_count <= row.few_partitions),
         yes(
             "gets_more",
-            "a few partitions hold the lag, and as far as arrivals are known they get more than the others"
-            f" ({FAR:g} ×, if what they got before is not known), and more than before",
-            _gets_more,
-            Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE),
+            "a few partitions hold the lag, and what they get has grown more than the rest",
+            lambda row: at_least(row.hot_growth, MORE) is True and at_least(row.hot_arrival_ratio, MORE) is not False,
             Operand("hot_growth", "× the growth of the rest", ">=", number=MORE),
+            Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE),
+        ),
+        # Without a baseline: some partitions get more at all times.
+        yes(
+            "gets_far_more",
+            "a few partitions hold the lag, and get far more than the others; what they got before is not known",
+            lambda row: row.hot_growth is None and at_least(row.hot_arrival_ratio, FAR),
+            Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=FAR),
+        ),
+        yes(
+            "alone",
+            "a few partitions hold the lag, and what arrives is not measured: a lag exporter shows no more",
+            lambda row: row.hot_growth is None and row.hot_arrival_ratio is None,
         ),
         no(
             "others_too",
-            "others are behind too, and its own work is the limit",
+            "its own work is the limit, and those that are behind are not just a few",
             lambda row: row.own_work is True and not 1 <= len(row.behind_partitions) <= row.few_partitions,
         ),
         leaves_open(

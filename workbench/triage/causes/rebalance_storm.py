@@ -98,7 +98,7 @@ QUESTION = Node(
         ),
         proves(
             "often",
-            "one of its members rebalances again and again",
+            "one of its members rebalances as often as in a storm",
             lambda row: at_least(row.rebalances, row.limits.rebalances),
             Operand("rebalances", "in the window", ">=", setting="rebalances"),
         ),

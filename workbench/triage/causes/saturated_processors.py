@@ -32,7 +32,12 @@ QUESTION = Node(
             "it has queues of its own, and they are backed up at usual process times: too few threads",
             lambda row: row.has_queues,
         ),
-        leaves_open("unknown", "nothing shows how the consumer works", always),
+        leaves_open(
+            "unknown",
+            "nothing shows how the consumer works",
+            always,
+            look="a profile of the process: does it handle records, or wait for them?",
+        ),
     ),
     yes=Conclude(Verdict.SATURATED_PROCESSORS, unless=((is_burst, Verdict.BURST),)),
     # The room of a poll loop is members and partitions.

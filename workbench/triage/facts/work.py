@@ -6,6 +6,7 @@ process times against the baseline. A consumer without queues of its own is a sh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -34,6 +35,7 @@ from workbench.triage.facts.unknown import (
     Number,
     above,
     all_of,
+    any_of,
     at_least,
     at_most,
     below,
@@ -189,37 +191,20 @@ class WorkFacts(MeasuredSubscription):
     # Judged.
 
     @fact
-    def own_work(self) -> Known:
-        """Whether the consumer's work takes the time; False if it waits for what does not reach it, None if that is not known.
+    def busy_of_never_waiting(self) -> Number:
+        """Busy handler threads, for each member whose thread hardly ever waits for records. (A hot partition keeps one busy.)"""
+        never = sum(1 for it in self.members if it.live and at_most(it.poll_idle, IDLE))
+        return ratio(times(self.loop_busy, self.live_members), never)
 
-        A thread that neither waits for records nor handles them may wait for its commits, over a slow network, or do what nobody
-        measures.
-        """
-        busy, before, idle = self.loop_busy, self.loop_busy_baseline, self.poll_idle
-        less = at_most(busy, times(LESS, before))
-        if at_most(idle, IDLE):
-            # Of all the threads that never wait, the handlers take so little. (A hot partition keeps one member busy.)
-            never = sum(1 for it in self.members if it.live and at_most(it.poll_idle, IDLE))
-            return None if at_most(times(busy, self.live_members), PART * never) else True
-        # What one answer brought may wait in the client, but its handlers have little to do.
-        if all_of(at_most(busy, PART), less):
-            return False
-        if at_least(self.fetched_low, NEVER_EMPTY):
-            return True
-        # A thread for each partition takes what was read out of the client: its empty queue says nothing, unless what fills it is known
-        # to be short.
-        few = self.limits.fetch_queue_messages
-        waits = below(self.fetch_queue_mean, few)
-        if all_of(at_least(busy, BUSY), at_least(busy, times(MORE, before))):
-            return None if waits and self.held_from_outside else True
-        if at_least(idle, MOST) or waits or less:
-            return False
-        if all_of(at_least(busy, times(MORE, before)), at_least(busy, PART)):
-            return True
-        if at_least(busy, BUSY):
-            # It has been busier: its threads could do more than they do.
-            return None if below(busy, times(1 - NOISE, before)) else True
-        return False if at_most(busy, PART) else None
+    @fact
+    def own_work(self) -> Known:
+        """Whether the consumer's work takes the time; False if it waits for what does not reach it, None if that is not known."""
+        return self.own_work_reason.says
+
+    @property
+    def own_work_reason(self) -> WorkReason:
+        """The first one that holds."""
+        return next(it for it in WORK_REASONS if it.holds(self) is True)
 
     @fact
     def queueless(self) -> bool:
@@ -260,3 +245,56 @@ class WorkFacts(MeasuredSubscription):
         alive = any(it.live and it.stats_stand is False for it in self.members)
         works = any(above(p.attempts, 0) for p in self.processors)
         return True if self.poll_age_seconds is not None or alive or works else None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkReason:
+    """One reason for what `own_work` says; `status.own_work` has its words."""
+
+    id: str
+    says: Known
+    holds: Callable[[WorkFacts], Known]
+
+
+def _is_up(row: WorkFacts) -> Known:
+    return at_least(row.loop_busy, times(MORE, row.loop_busy_baseline))
+
+
+def _is_down(row: WorkFacts) -> Known:
+    return at_most(row.loop_busy, times(LESS, row.loop_busy_baseline))
+
+
+def _few_wait(row: WorkFacts) -> Known:
+    return below(row.fetch_queue_mean, row.limits.fetch_queue_messages)
+
+
+# A thread that neither waits for records nor handles them may wait for its commits, over a slow network, or do what nobody measures.
+# Of a thread for each partition, an empty queue in the client says nothing, unless what fills it is known to be short.
+WORK_REASONS = (
+    WorkReason(
+        "elsewhere", None, lambda row: all_of(at_most(row.poll_idle, IDLE), at_most(row.busy_of_never_waiting, PART))
+    ),
+    WorkReason("never_waits", True, lambda row: at_most(row.poll_idle, IDLE)),
+    # What one answer brought may wait in the client, but its handlers have little to do.
+    WorkReason("little_to_do", False, lambda row: all_of(at_most(row.loop_busy, PART), _is_down(row))),
+    WorkReason("fetched_wait", True, lambda row: at_least(row.fetched_low, NEVER_EMPTY)),
+    WorkReason(
+        "held_and_busy",
+        None,
+        lambda row: all_of(at_least(row.loop_busy, BUSY), _is_up(row), _few_wait(row), row.held_from_outside),
+    ),
+    WorkReason("busier", True, lambda row: all_of(at_least(row.loop_busy, BUSY), _is_up(row))),
+    WorkReason("waits", False, lambda row: any_of(at_least(row.poll_idle, MOST), _few_wait(row), _is_down(row))),
+    WorkReason("more_to_do", True, lambda row: all_of(_is_up(row), at_least(row.loop_busy, PART))),
+    # Its threads could do more than they do.
+    WorkReason(
+        "was_busier",
+        None,
+        lambda row: all_of(
+            at_least(row.loop_busy, BUSY), below(row.loop_busy, times(1 - NOISE, row.loop_busy_baseline))
+        ),
+    ),
+    WorkReason("busy", True, lambda row: at_least(row.loop_busy, BUSY)),
+    WorkReason("hardly_busy", False, lambda row: at_most(row.loop_busy, PART)),
+    WorkReason("not_measured", None, lambda _row: True),
+)

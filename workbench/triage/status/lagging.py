@@ -156,6 +156,7 @@ QUESTION = Node(
             "unknown",
             "how long messages wait, or whether the lag grows, is not known",
             lambda row: row.late is None or row.growing is None,
+            look="the log's end and the commit of each partition, from a lag exporter or Kafka itself",
         ),
         no(
             "keeps_up",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from workbench.humanize import counted, duration, percent, plural
-from workbench.numbers import LESS, MORE, MOST, NOISE
+from workbench.numbers import BUSY, IDLE, LESS, MORE, MOST, NEVER_EMPTY, NOISE, PART
 from workbench.triage.actions import DUMPS, LOAD_MORE
-from workbench.triage.cause import Ask, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Measure, Node, Operand, Rule, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, below, first_known
+from workbench.triage.facts.work import WORK_REASONS, WorkReason
 from workbench.triage.subscription import SubscriptionFeatures as Row
+from workbench.triage.verdict import Answer
 
 KEPT_PACE = 1 - NOISE  # times the pace before
 HAS_ROOM = Operand(
@@ -92,46 +96,102 @@ def _own_work(row: Row) -> str:
     return "no queues of its own; " + (", ".join(parts) or "nothing shows what takes its time")
 
 
+_IDLE = Operand("poll_idle", "of the time", "<=", number=IDLE)
+_IS_BUSY = Operand("loop_busy", "busy handler threads per consumer", ">=", number=BUSY)
+_IS_UP = Operand("loop_busy", "busy handler threads per consumer", ">=", number=MORE, of="loop_busy_baseline")
+_IS_DOWN = Operand("loop_busy", "busy handler threads per consumer", "<=", number=LESS, of="loop_busy_baseline")
+_HARDLY = Operand("loop_busy", "busy handler threads per consumer", "<=", number=PART)
+_FEW_WAIT = Operand("fetch_queue_mean", "messages", "<", setting="fetch_queue_messages")
+# By the id of a reason: what it says, and what it compares.
+_SAID: Mapping[str, tuple[str, tuple[Operand, ...]]] = {
+    "elsewhere": (
+        "a thread hardly ever waits for records, and its handlers take little of that time: what takes it is not measured",
+        (_IDLE, Operand("busy_of_never_waiting", "busy handler threads for each such member", "<=", number=PART)),
+    ),
+    "never_waits": ("a thread hardly ever waits for records", (_IDLE,)),
+    "little_to_do": ("its handlers have little to do, and less than before", (_HARDLY, _IS_DOWN)),
+    "fetched_wait": (
+        "fetched messages always wait for its handlers",
+        (Operand("fetched_low", "messages", ">=", number=NEVER_EMPTY),),
+    ),
+    "held_and_busy": (
+        "its handlers are busier than before, yet few fetched messages wait for them, and a throttle or a slow network is measured",
+        (_IS_BUSY, _IS_UP, _FEW_WAIT),
+    ),
+    "busier": ("its handlers take nearly all of a thread's time, and more than before", (_IS_BUSY, _IS_UP)),
+    "waits": (
+        "its threads wait for what does not reach them",
+        (Operand("poll_idle", "of the time", ">=", number=MOST), _FEW_WAIT, _IS_DOWN),
+    ),
+    "more_to_do": (
+        "its handlers take more of a thread's time than before",
+        (_IS_UP, Operand("loop_busy", "busy handler threads per consumer", ">=", number=PART)),
+    ),
+    "was_busier": (
+        "its handlers are busy, and were busier before: its threads could do more",
+        (
+            _IS_BUSY,
+            Operand(
+                "loop_busy",
+                "busy handler threads per consumer",
+                "<",
+                number=KEPT_PACE,
+                of="loop_busy_baseline",
+                why=NOISE.why,
+            ),
+        ),
+    ),
+    "busy": ("its handlers take nearly all of a thread's time", (_IS_BUSY,)),
+    "hardly_busy": ("its handlers have little to do", (_HARDLY,)),
+    "not_measured": ("nothing shows whether its threads work or wait", ()),
+}
+
+
+def _rule(reason: WorkReason) -> Rule:
+    because, operands = _SAID[reason.id]
+    return Rule(
+        reason.id,
+        Answer.CANNOT_TELL if reason.says is None else Answer.YES if reason.says else Answer.NO,
+        because,
+        reason.holds,
+        operands,
+        look="a profile of the process: does it handle records, or wait for them?" if reason.says is None else None,
+        either=reason.id == "waits",
+    )
+
+
 QUESTION = Node(
     id="queue_backed_up",
     question="Is the consumer's own work the limit (queue length, enqueue time; else fetched messages, idle time, process time)?",
     short="consumer too slow?",
     rules=(
-        # One of the two signals of queues is enough.
         yes(
-            "queues",
-            "its queues are backed up: one is full, or entering it takes long",
-            lambda row: row.has_queues and queues_are_full(row),
+            "full",
+            "one of its queues is full",
+            lambda row: row.has_queues and row.queue_long,
             Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio"),
+        ),
+        yes(
+            "slow_entry",
+            "entering its queues takes long, and longer than before",
+            lambda row: row.has_queues and row.entry_slow,
             Operand("enqueue_mean_seconds", "s", ">=", setting="enqueue_seconds"),
-            either=True,
+            Operand("enqueue_mean_seconds", "s", ">=", setting="enqueue_ratio", of="enqueue_baseline_seconds"),
         ),
         yes(
             "inside",
             "it has queues, and most of what is late has been read and waits inside",
             lambda row: _queues_say(row) and row.held_inside is True,
         ),
-        no(
-            "empty",
-            "its queues are not backed up",
-            _queues_say,
-            Operand("queue_fill", "of capacity", "<", setting="queue_fill_ratio"),
-            Operand("enqueue_mean_seconds", "s", "<", setting="enqueue_seconds"),
-        ),
+        no("empty", "its queues are not backed up", _queues_say),
         leaves_open(
             "no_queue",
             "it has queues, and neither their length nor the enqueue time is measured",
             lambda row: row.has_queues,
+            look="the length of its queues: docs/metrics.md has the names",
         ),
         # A consumer without queues is judged by its client and its handlers; a fact that explains the lag by itself needs neither.
-        yes("works", "its handlers take the time, or fetched messages wait for them", lambda row: row.own_work is True),
-        no("waits", "its threads wait for what does not reach them", lambda row: row.own_work is False),
-        leaves_open(
-            "not_measured",
-            "nothing shows whether its threads work or wait",
-            always,
-            look="a profile of the process: does it handle records, or wait for them?",
-        ),
+        *(_rule(it) for it in WORK_REASONS),
     ),
     yes=Ask("delay_full"),
     no=Ask("throttled"),
