@@ -78,6 +78,16 @@ def test_an_end_counts_behind_what_is_held_back() -> None:
     assert it.source.committed[PART] == 100
 
 
+def test_what_was_held_back_between_two_ranges_keeps_no_commit() -> None:
+    """A run that ended amid its ranges: the next one reads what lies between them while it waits for the topic id."""
+    with Restarted(ranges={"t": {0: [(0, 92), (96, 100)]}}) as it:
+        it.ids.answer = "c:one"
+        until(lambda: it.consumer.is_complete)
+        readings = it.task.metrics.sentinels.readings()
+    assert sorted(it.handled) == [90, 91, 96, 97, 98, 99]
+    assert (it.source.committed[PART], sum(readings.values())) == (100, 0)
+
+
 def test_what_is_held_back_counts_as_read_and_not_finished() -> None:
     """A drain is not over before it; a stop leaves it to the next owner."""
     with Restarted() as it:

@@ -232,8 +232,9 @@ class ConsumerThread:
                 state.held_back += run
                 continue
             if ranges is not None and not ranges.wants(state.partition, first.offset):
-                # Behind the last range, the partition ends; before it, the records count as finished.
+                # Behind the last range, the partition ends; before it, the records count as finished, also those that were held back.
                 state.taken_in_to(min(end, state.range_end or 0))
+                state.watch.completed(offsets)
                 continue
             timestamps = state.takes(run, offsets, sizes, placed_at)
             if state.audit is not None:
