@@ -135,6 +135,7 @@ def test_a_cause_shows_the_ways_to_it() -> None:
         ("17", ["throttled"]),
         ("poll_age_seconds", ["consuming"]),
         ("burst_ratio", ["burst"]),
+        ("does rebalancing beat a slow consumer?", ["rebalancing", "queue_backed_up"]),
     ],
 )
 def test_what_is_asked_finds_each_question(asked: str, questions: list[str]) -> None:
@@ -166,6 +167,7 @@ def test_every_word_is_used_or_explains_the_page() -> None:
 
 
 PAGES_OWN = {
+    "order",
     "healthy",
     "window",
     "recovered",

@@ -80,13 +80,15 @@ def walk(answers: dict[str, Answer], proven: Collection[str] = ()) -> set[Verdic
 
 
 def proofs(below: str, answers: dict[str, Answer], proven: Collection[str]) -> set[Verdict]:
-    """What questions that can still be reached below one prove."""
+    """What questions prove that can still be reached below one, over open ones of their kind."""
     todo, found = [below], set()
     while todo:
         node = TREE[todo.pop()]
         ends_here = answers[node.id] is Answer.YES and not isinstance(node.yes, Ask)
         if ends_here and node.id in proven:
             found |= set(node.yes.verdicts)
+        if answers[node.id] is Answer.CANNOT_TELL and node.by in ("gate", "elimination"):
+            continue  # these need an answer
         ways = [node.yes] * (answers[node.id] is not Answer.NO) + [node.no] * (answers[node.id] is not Answer.YES)
         todo += [way.node for way in ways if isinstance(way, Ask)]
     return found

@@ -12,7 +12,7 @@ from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Node, Operand, Outcome, Rule
 from workbench.triage.order import TREE
 from workbench.triage.pulsar.pulsar_reference import pulsar_markdown
-from workbench.triage.rule_terms import CAUSES_WITHIN, TERMS, Term, named_in, term_of, terms_in
+from workbench.triage.rule_terms import CAUSES_WITHIN, TERMS, Term, asked_names, named_in, term_of, terms_in
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.walk import ways
 
@@ -27,6 +27,8 @@ _BY = {
 }
 
 
+# What a question answers for is called.
+_ANSWERED = [*TREE, *(it.short.rstrip("?") for it in TREE.values()), *(str(it) for it in Verdict)]
 _CAUSES = {
     name: Term(name, f"A cause that question {TREE[of].number} finds. {means}")
     for name, (of, means) in CAUSES_WITHIN.items()
@@ -38,14 +40,7 @@ def _said(rule: Rule) -> str:
 
 
 def _names() -> list[str]:
-    words = [word for it in TERMS for word in (it.name, *it.also)]
-    return [
-        *TREE,
-        *(it.short.rstrip("?") for it in TREE.values()),
-        *(str(it) for it in Verdict),
-        *CAUSES_WITHIN,
-        *words,
-    ]
+    return [*_ANSWERED, *CAUSES_WITHIN, *asked_names()]
 
 
 def nodes_about(name: str | None) -> list[Node]:
@@ -63,8 +58,8 @@ def nodes_about(name: str | None) -> list[Node]:
     found = found or [node for node in TREE.values() if any(_uses(node, it) for it in named)]
     if not found and not any(term_of(it) for it in named):
         raise UsageError(
-            f"No question, verdict or word of the tree is named {name!r}.{did_you_mean(name, _names())}",
-            hint="workbench tree lists all.",
+            f"No question, verdict or word of the tree is named {name!r}.{did_you_mean(name, [*_ANSWERED, *CAUSES_WITHIN])}",
+            hint="Ask by a verdict (hot_partition), the number of a question (17), or a word; docs/tree.md has all.",
         )
     return found
 
@@ -107,6 +102,8 @@ def _words_of(name: str | None, nodes: list[Node]) -> list[Term]:
         return [*TERMS, *_CAUSES.values()]
     asked = _named(name)
     own = [it for word in asked if (it := _CAUSES.get(word) or term_of(word)) is not None]
+    if own and not any(_is_about(node, word) for node in nodes for word in asked):
+        return own
     used = terms_in([text for node in nodes for text in _sentences(node)])
     within = [_CAUSES[it] for it, (of, _) in CAUSES_WITHIN.items() if of in asked or set(asked) & _verdicts_of(of)]
     return list(dict.fromkeys([*own, *within, *used]))
@@ -212,14 +209,30 @@ def as_text(name: str | None = None) -> str:
     nodes, named = nodes_about(name), _named(name) if name is not None else []
     words = _words_of(name, nodes)
     means = ["Words", *(line for it in words for line in (f"    {it.name}", *_wrapped(it.means))), ""] if words else []
+    if named and not any(_is_about(node, it) for node in nodes for it in named):
+        return "\n".join([*means, *_users(named, nodes)]).rstrip()
     asked = [line for node in nodes for line in _lines(node)]
     if len(nodes) > 1 and named:
         asked += ["They are asked in this order: a yes of an earlier one comes before all later ones.", ""]
-    for verdict in dict.fromkeys(str(it) for node in nodes for it in node.verdicts if str(it) in named):
-        asked += [f"Ways to {verdict} (a proof stands over those on its way that say so, if they are open):"]
+    wanted = set(named) if len(nodes) > 1 else {str(it) for node in nodes for it in node.verdicts}
+    for verdict in dict.fromkeys(str(it) for node in nodes for it in node.verdicts if str(it) in wanted):
+        asked += [
+            f"Ways to {verdict} (a yes that leads elsewhere comes before it; a proof stands over what is open and says so):"
+        ]
         asked += [line for it in _before(verdict) for line in _wrapped(it, first=4)] + [""]
-    is_word = bool(named) and not any(_is_about(node, it) for node in nodes for it in named)
-    return "\n".join(means + asked if is_word else asked + means).rstrip()
+    return "\n".join(asked + means).rstrip()
+
+
+def _users(named: list[str], nodes: list[Node]) -> list[str]:
+    """The questions that use a word; of "cannot tell", what leaves each question open, and what would decide."""
+    if "cannot_tell" not in [it.name for word in named if (it := term_of(word)) is not None]:
+        return [f"Questions that use it: {', '.join(f'{it.number} {it.id}' for it in nodes)}" if nodes else ""]
+    lines = ["What leaves a question open", ""]
+    for node in TREE.values():
+        for rule in (it for it in node.rules if it.answer is Answer.CANNOT_TELL):
+            look = f" To decide: {rule.look}" if rule.look is not None else ""
+            lines += _wrapped(f"{node.number:>2} {node.id}: {rule.because}.{look}", first=4)
+    return lines
 
 
 def _wrapped(text: str, *, first: int = 8) -> list[str]:
@@ -233,6 +246,7 @@ def _lines(node: Node) -> list[str]:
         f"{node.number:>2}  {node.question}",
         f"    {node.id}: yes → {_outcome(node.yes)}; no → {_outcome(node.no)}",
         f"    {_BY[node.by]}",
+        *([f"    needs: {', '.join(node.needs)}"] if node.needs else []),
     ]
     for rule in node.rules:
         lines += _wrapped(f"{_said(rule):<12}{rule.because}", first=4)
@@ -270,7 +284,7 @@ def as_markdown() -> str:
         lines.append(f"`{node.id}` · yes → {_outcome(node.yes)} · no → {_outcome(node.no)} · {_BY[node.by]}")
         lines += ["", "| answer | because | compares |", "|---|---|---|"]
         for rule in node.rules:
-            look = f" To decide: {rule.look}." if rule.look is not None else ""
+            look = f" To decide: {rule.look.rstrip('?')}." if rule.look is not None else ""
             compares = (" **or**<br>" if rule.either else "<br>").join(f"`{compared(it)}`" for it in rule.operands)
             lines.append(f"| {_said(rule)} | {rule.because}.{look} | {compares} |")
     lines += pulsar_markdown()

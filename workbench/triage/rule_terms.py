@@ -49,7 +49,8 @@ TERMS = (
     Term(
         "late",
         f"The oldest message that is not committed is older than the group's `time_lag_objective`"
-        f" ({duration(_DEFAULT.time_lag_objective_seconds)} by default), plus the usual time between two of its commits.",
+        f" ({duration(_DEFAULT.time_lag_objective_seconds)} by default), plus the usual time between two of its commits. What stands"
+        " still is late, too.",
         ("is late",),
     ),
     Term(
@@ -67,13 +68,15 @@ TERMS = (
     Term(
         "grows",
         f"The lag grows by more than {_percent(_DEFAULT.growth_ratio)} of what arrives (`growth_ratio`), does not come down between two"
-        f" commits, and a message waits for longer than {_percent(_DEFAULT.growth_floor_ratio)} of the objective"
-        " (`growth_floor_ratio`) plus the usual time between two commits.",
+        f" commits, a message waits for longer than {_percent(_DEFAULT.growth_floor_ratio)} of the objective (`growth_floor_ratio`)"
+        f" plus the usual time between two commits, and its age is not known to grow by less than"
+        f" {_DEFAULT.growth_ratio / 2:.1%} of the time.",
     ),
     Term(
         "catches up in time",
         "No partition that is behind stands still, the lag shrinks in the last third of the window, and each is done within"
-        f" {duration(n.DRAIN_SECONDS)} or twice its present time lag, whichever is longer, and before retention deletes what waits.",
+        f" {duration(n.DRAIN_SECONDS)} or twice its present time lag, whichever is longer, and before retention deletes what waits. The"
+        " verdict is `producer_burst`, also where a standstill left what is caught up.",
         ("draining", "catching up"),
     ),
     Term(
@@ -83,10 +86,11 @@ TERMS = (
     ),
     Term(
         "hold the lag",
-        f"A few partitions are behind while others are not, each with {n.APART:g} × the typical lag or more. Or each has more than"
+        f"A few partitions are behind while others are not, each with {n.APART:g} × the typical lag or more. Where"
+        " not just a few are behind: each has more than"
         f" {_DEFAULT.hot_factor:g} × min(mean, median) of all (`hot_factor`), more than"
         f" {counted(_DEFAULT.hot_floor_messages, 'message')}"
-        f" (`hot_floor_messages`), and {n.TENTH:.0%} of the highest or more. What stands still is never counted.",
+        f" (`hot_floor_messages`), and {n.TENTH:.0%} of the highest or more. What stands still is not counted.",
         ("hot",),
     ),
     Term(
@@ -98,12 +102,12 @@ TERMS = (
     ),
     Term(
         "stuck",
-        f"A few partitions stand still while another one advances, and nothing in the consumer explains it: messages have waited, and"
-        f" no commit has moved, for {n.FREEZES:g} × the objective or {duration(n.PAUSE_SECONDS)}, whichever is shorter"
+        "A few partitions stand still while another one advances, and nothing in the consumer explains it: messages have waited, and no"
+        f" commit has moved, for {n.FREEZES:g} times the shorter of the objective and {duration(n.PAUSE_SECONDS)}"
         f" ({duration(n.FREEZES * n.PAUSE_SECONDS)} by default). Where it is known that its threads wait for records: for the objective"
-        f" plus its usual time between two commits. What was never seen to move: in {n.FEW_SAMPLES:g} samples, for half of the"
-        " objective or longer. The verdict `stuck_partition` is also given where all stand still for none of the other reasons"
-        " (question 19).",
+        f" plus its usual time between two commits. What was never seen to move: in {n.FEW_SAMPLES:g} samples, unless it is known to"
+        " have waited for less than half of the objective plus 2 × `commit_every`. `stuck_partition` is also the verdict where a"
+        " partition stands still for none of the other reasons (question 19), and then sooner.",
     ),
     Term(
         "stale_seconds",
@@ -212,9 +216,16 @@ TERMS = (
     ),
     Term(
         "by elimination",
-        "No evidence of its own: the verdict of what is left once every question on the way was answered (`stuck_partition` where all"
-        " stand still, `too_few_consumers`, `partition_ceiling`).",
+        "No evidence of its own: the verdict of what is left once every question on the way was answered (`stuck_partition` of"
+        " question 19, `too_few_consumers`, `partition_ceiling`).",
         ("elimination", "ruled out"),
+    ),
+    Term(
+        "order",
+        "Questions are asked by their numbers, and the answers lead from one to the next: a yes that ends at a verdict, or leads"
+        " elsewhere, comes before whatever is asked later. What else is true is named in the finding: beside the verdict (also true),"
+        " or as a second cause with its share. See also: proof.",
+        ("priority",),
     ),
     Term(
         "side question",
@@ -231,52 +242,69 @@ TERMS = (
         ("broker", "under replicated", "leaderless"),
     ),
 )  # fmt: skip
-# Causes within a verdict: the question that finds them, and how they show.
+# Causes within a verdict, in the order in which the first one that holds is named: the question that finds them, and how they show.
 CAUSES_WITHIN: Mapping[str, tuple[str, str]] = {
+    "restoring": ("stuck", "See the word: restores."),
     "poison_record": (
         "stuck",
         f"A few partitions: their oldest record is in a handler for more than {_percent(n.MOST)} of the time that they wait; or their"
         f" owners rebalance as often as in a storm while the others keep up; or records are tried again, {n.SEVERAL:g} times or more"
         f" and {n.FAR:g} × as often as before.",
     ),
-    "handlers_fail": (
-        "stuck",
-        f"No partition advances, and records are tried again: {n.SEVERAL:g} times or more, and {n.FAR:g} × as often as before.",
-    ),
+    "open_transaction": ("stuck", "See the word."),
     "commit_fails": (
         "stuck",
         f"{_percent(n.LESS)} or more of what arrives in the partitions that stand still is read, and their commits do not move.",
     ),
+    "handlers_fail": (
+        "stuck",
+        f"No partition advances, and records are tried again: {n.SEVERAL:g} times or more, and {n.FAR:g} × as often as before.",
+    ),
+    "paused": ("stuck", f"A member has paused partitions, {_percent(n.MOST)} of the time or more."),
     "client_stalled": (
         "stuck",
         f"Less than {_percent(n.LESS)} of what arrives there is read, and nobody has paused partitions (their number is measured).",
     ),
-    "paused": ("stuck", f"A member has paused partitions, {_percent(n.MOST)} of the time or more."),
-    "open_transaction": ("stuck", "See the word."),
-    "restoring": ("stuck", "See the word: restores."),
-    "poll_stall": ("rebalancing", "No member starts anew, and some poll too rarely."),
-    "member_crash": ("rebalancing", "A member starts anew, again and again or alone: no deploy does that."),
     "deploy": (
         "rebalancing",
-        "Two members or more start anew, once each; or half of them or more, each at most"
+        "Two members or more came, went or started anew: none of them twice, or half of all members and each at most"
         f" {_DEFAULT.deploy_restarts:g} times (`deploy_restarts`).",
     ),
-    "metadata_change": (
+    "member_crash": (
         "rebalancing",
-        "No member starts anew or polls too rarely, and partitions appeared in the window.",
+        "A member came, went or started anew, again and again or alone: no deploy does that.",
     ),
+    "poll_stall": (
+        "rebalancing",
+        f"No member came or went, and one has not polled for more than {duration(_DEFAULT.poll_age_seconds)} (`poll_age_seconds`).",
+    ),
+    "metadata_change": ("rebalancing", "None of these, and partitions appeared in the window."),
 }
 
 # Other words that people ask with, and what of the tree they mean.
 ASKED: Mapping[str, str] = {
-    "how old": "late", "objective": "late", "stale": "stale_seconds", "not tell": "cannot_tell", "throttle": "throttled",
-    "throttling": "throttled", "quota": "throttled", "storm": "rebalance_storm", "rebalances": "rebalance_storm",
-    "processor": "slow_processor", "handler": "slow_processor", "handlers": "slow_processor", "consumer slow": "queue_backed_up",
-    "growing": "grows", "poison": "poison_record", "poison message": "poison_record", "commit": "commit_fails",
-    "members": "consumer_stopped", "no members": "consumer_stopped", "empty": "consumer_stopped", "snapshot": "data_usable",
-    "samples": "data_usable", "consumers": "too_few_consumers", "too few": "too_few_consumers",
-    "network": "slow_network", "deleted": "lost", "retention": "lost", "silent": "producer_silent",
+    "how old": "late", "objective": "late", "how much lag": "late", "too much": "late", "threshold": "late", "stale": "stale_seconds",
+    "not tell": "cannot_tell", "missing": "cannot_tell", "unknown": "cannot_tell", "fine": "healthy", "ok": "healthy",
+    "throttle": "throttled", "throttling": "throttled", "quota": "throttled", "quotas": "throttled", "storm": "rebalance_storm",
+    "rebalances": "rebalance_storm", "rebalance": "rebalance_storm", "processor": "slow_processor", "handler": "slow_processor",
+    "handlers": "slow_processor", "consumer slow": "queue_backed_up", "slow consumer": "queue_backed_up", "growing": "grows",
+    "spike": "burst", "peak": "burst", "producer rate": "burst", "more traffic": "burst", "traffic spike": "burst",
+    "poison": "poison_record", "poison message": "poison_record", "commit": "commit_fails", "kicked out": "poll_stall",
+    "max poll interval": "poll_stall", "gc": "poll_stall", "members": "consumer_stopped", "no members": "consumer_stopped",
+    "empty": "consumer_stopped", "nobody": "consumer_stopped", "snapshot": "data_usable", "one sample": "data_usable",
+    "consumers": "too_few_consumers", "too few": "too_few_consumers", "network": "slow_network", "deleted": "lost",
+    "retention": "lost", "lose data": "lost", "data loss": "lost", "silent": "producer_silent", "wins": "order", "first": "order",
+    "priority": "order", "outranks": "order",
 }  # fmt: skip
+
+
+# Words of sentences, which ask for nothing.
+_EVERYDAY = frozenset({"before", "usual", "few", "stopped", "side"})
+
+
+def asked_names() -> list[str]:
+    """Words of the rules as people ask for them."""
+    return [word for it in TERMS for word in (it.name, *it.also) if word not in _EVERYDAY]
 
 
 def named_in(text: str, names: Iterable[str]) -> list[str]:

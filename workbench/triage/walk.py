@@ -131,10 +131,11 @@ def way_of(
 
 
 def _proof(answers: Mapping[str, Answer], proven: Collection[str], start: Ask) -> tuple[list[Node], Conclude] | None:
-    """The questions from an open one to the first proof, and its verdict."""
+    """The questions from an open one to the first proof, and its verdict; what needs an answer on the way has one."""
     for way, end in ways(answers, start):
         last, answer = way[-1]
-        if answer is answers[last.id] is Answer.YES and last.id in proven:
+        has_answers = all(node.by in ("proof", "side") or answers[node.id] is not Answer.CANNOT_TELL for node, _ in way)
+        if answer is answers[last.id] is Answer.YES and last.id in proven and has_answers:
             return [node for node, _ in way], end
     return None
 

@@ -39,7 +39,7 @@ QUESTION = Node(
             is_burst,
             Operand("arrival_ratio", "× the baseline", ">=", setting="burst_ratio"),
         ),
-        no("usual", "no more arrives than usual, or the baseline is too short to know what is usual", always),
+        no("usual", "not far more arrives than usual, or the baseline is too short to know what is usual", always),
     ),
     yes=Conclude(Verdict.BURST),
     no=Ask("too_few"),
