@@ -123,7 +123,9 @@ class Machine(RuleBasedStateMachine):
             for key in (0, 1, None, 2, 0, 1, 2):
                 world.produce(partition, key, draw(st.sampled_from(["ok", "ok", "slow", "retry"])))
         world.ids_asked_at = float("inf")
-        logs = {part: (world.broker.starts["t", part], world.broker.end(("t", part))) for part in range(PARTITIONS)}
+        logs = {part: [(world.broker.starts["t", part], world.broker.end(("t", part)))] for part in range(PARTITIONS)}
+        if draw(st.booleans()):
+            logs = {part: self._some_of(draw, *whole) for part, [whole] in logs.items()}
         world.stop(group=True, ranges=logs)
         for again in range(2):
             for partition in range(PARTITIONS):
@@ -144,13 +146,22 @@ class Machine(RuleBasedStateMachine):
                 self.world.produce(partition, number % 3, "big")
 
     def _a_switch_to_ranges(self, draw: Draw) -> None:
-        """Of what the logs hold; the last ends are those of the logs, or before."""
-        found = {}
-        for part, log in self.world.broker.logs.items():
-            if log and draw(st.booleans()):
-                start = draw(st.integers(log[0].offset, log[-1].offset))
-                found[part[1]] = (start, draw(st.integers(start, log[-1].offset)) + 1)
+        """Of what the logs hold, one or several; the last ends are those of the logs, or before."""
+        found = {
+            part[1]: self._some_of(draw, log[0].offset, log[-1].offset + 1)
+            for part, log in self.world.broker.logs.items()
+            if log and draw(st.booleans())
+        }
         self.world.stop(group=True, ranges=found or None)
+
+    def _some_of(self, draw: Draw, start: int, end: int) -> list[tuple[int, int]]:
+        """Ranges within [start, end), not empty, in order."""
+        found: list[tuple[int, int]] = []
+        while start < end and len(found) < 3 and (not found or draw(st.booleans())):
+            first = draw(st.integers(start, end - 1))
+            found.append((first, draw(st.integers(first, end - 1)) + 1))
+            start = found[-1][1]
+        return found
 
     def _drain_or_resume(self, draw: Draw) -> None:
         (self.world.task.drain if draw(st.booleans()) else self.world.task.resume)()

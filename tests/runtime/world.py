@@ -24,6 +24,7 @@ from workbench.runtime.task import Seams, Task
 
 PARTITIONS, CONSUMERS = 3, 2
 Place = tuple[int, int, int]  # partition, leader epoch, offset
+RangesByPartition = dict[int, list[tuple[int, int]]]
 BEHAVIOURS = (
     *("ok",) * 10,
     *("big",) * 3,
@@ -141,7 +142,7 @@ class World:
         self.letters = "ok"
         self.rows_mode = "ok"
         self.ids_asked_at: float | None = None
-        self.ranges: dict[int, tuple[int, int]] | None = None  # of the group, by partition
+        self.ranges: RangesByPartition | None = None  # of the group
         self.written: dict[tuple[int, int], list[Record]] = defaultdict(list)  # by partition and epoch, deleted or not
         self.behaviours: dict[Place, str] = {}
         self.gates: dict[Place, threading.Event] = {}
@@ -173,7 +174,7 @@ class World:
         made.world = self
         # A group without a commit knows where it is to begin; otherwise what retention takes before it reads was never promised.
         self.begin = {part: made.starts[part] for part in made.logs}
-        self.begin |= {("t", part): start for part, (start, _) in (self.ranges or {}).items()}
+        self.begin |= {("t", part): found[0][0] for part, found in (self.ranges or {}).items()}
         return made
 
     def _new_task(self) -> Task:
@@ -190,7 +191,7 @@ class World:
                 "shutdown_seconds": 0.2,
                 "max_poll_records": BATCH,
                 "max_held_bytes": HELD_BYTES,
-                "ranges": None if self.ranges is None else {"t": {part: [it] for part, it in self.ranges.items()}},
+                "ranges": None if self.ranges is None else {"t": self.ranges},
                 "max_uncommitted_per_partition": 8,
                 "carry_over_per_partition": 3,
                 "delay_capacity": 2,
@@ -306,8 +307,9 @@ class World:
 
     def is_wanted(self, where: Place) -> bool:
         """Whether a record is in the ranges of the group, if it has any."""
-        start, end = (self.ranges or {}).get(where[0], (0, 0))
-        return self.ranges is None or start <= where[2] < end
+        if self.ranges is None:
+            return True
+        return any(start <= where[2] < end for start, end in self.ranges.get(where[0], ()))
 
     def is_done(self, record: Record) -> bool:
         where = place(record)
@@ -439,7 +441,7 @@ class World:
             start, end = self.broker.starts[part], self.broker.end(part)
             self.broker.delete_before(part, start + round((end - start) * share))
 
-    def stop(self, *, group: bool = False, ranges: dict[int, tuple[int, int]] | None = None) -> None:
+    def stop(self, *, group: bool = False, ranges: RangesByPartition | None = None) -> None:
         """A graceful stop, or a switch to another group that begins at the start of the logs; with all that it waits for."""
         old = self.task
         for consumer in old.consumers:
@@ -448,9 +450,7 @@ class World:
             consumer._source.close()
         self._begin_a_process(old, group=group, ranges=ranges)
 
-    def _begin_a_process(
-        self, old: Task, *, group: bool = False, ranges: dict[int, tuple[int, int]] | None = None
-    ) -> None:
+    def _begin_a_process(self, old: Task, *, group: bool = False, ranges: RangesByPartition | None = None) -> None:
         self.process += 1
         self._release_all()
         for pool in old.processors:
@@ -585,7 +585,7 @@ class World:
         committed = self.broker.committed.get(part, 0)
         if self.ranges is None:
             return committed == self.broker.end(part)
-        return committed >= self.ranges.get(part[1], (0, 0))[1]
+        return part[1] not in self.ranges or committed >= self.ranges[part[1]][-1][1]
 
     def close(self) -> None:
         self.process += 1
