@@ -34,13 +34,12 @@ def _hangs(row: Row) -> bool:
 
 
 def _may_hang(row: Row) -> bool:
-    if row.polling is not None:
-        return False
-    # Fewer than one member owns are no lost member.
+    if row.moving_partitions == 0 and row.frozen_count > 0:
+        return row.polling is None
+    # Fewer than one member owns are no lost member; and where others go on, it is no proof that somebody polls.
     each = row.each_members_partitions
     fewer = each is not None and row.stuck_count < floor(each)
-    all_stand = row.moving_partitions == 0 and row.frozen_count > 0
-    return all_stand or (row.stuck_count > 0 and not fewer)
+    return row.stuck_count > 0 and not fewer and not (row.every_member_polls or row.rebalances_often)
 
 
 def _words(row: Row) -> str:

@@ -239,6 +239,12 @@ class WorkFacts(MeasuredSubscription):
         return sum(p.rate_per_second or 0.0 for p in self.processors)
 
     @fact
+    def every_member_polls(self) -> bool:
+        """Whether it is measured of each member, whatever it says."""
+        told = sum(1 for it in self.members if it.live and (it.poll_age_high is not None or it.stats_stand is not None))
+        return told >= (self.group_members or 1)
+
+    @fact
     def polling(self) -> Known:
         """True if something proves that somebody polls; None if nothing does."""
         # A client's statistics come with a poll: new ones prove it, as does work that ends.
