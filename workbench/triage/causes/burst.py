@@ -36,7 +36,6 @@ QUESTION = Node(
         yes(
             "burst",
             "far more arrives than usual",
-            is_burst,
             Operand("arrival_ratio", "× the baseline", ">=", setting="burst_ratio"),
         ),
         no("usual", "no more arrives than usual, or the baseline is too short to know what is usual", always),

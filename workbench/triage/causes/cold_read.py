@@ -33,7 +33,6 @@ QUESTION = Node(
         no(
             "local",
             "what it reads next is on the brokers' own disks",
-            lambda row: row.cold_messages == 0,
             Operand("cold_messages", "messages", "=", number=0.0, why="before the beginning of the brokers' own disks"),
         ),
         leaves_open(

@@ -26,7 +26,6 @@ QUESTION = Node(
         yes(
             "full",
             "the delay queue is full",
-            lambda row: row.delay_full is True,
             Operand("delay_fill", "of capacity", ">=", setting="delay_fill_ratio"),
             Operand("delay_high", "of capacity at most", ">=", setting="delay_high_ratio"),
         ),

@@ -99,7 +99,6 @@ QUESTION = Node(
         proves(
             "often",
             "one of its members rebalances again and again",
-            lambda row: at_least(row.rebalances, row.limits.rebalances),
             Operand("rebalances", "in the window", ">=", setting="rebalances"),
         ),
         no("rarely", "it hardly rebalances", always, Operand("rebalances", "in the window", "<", setting="rebalances")),

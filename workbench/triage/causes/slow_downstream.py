@@ -12,7 +12,7 @@ from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, leaves_open, no, yes
 from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import Known, all_of, at_least, at_most, below
+from workbench.triage.facts.unknown import all_of, at_least, at_most, below
 from workbench.triage.finding import Action, Scope
 from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, queues_are_full
 from workbench.triage.subject import Subject
@@ -30,12 +30,6 @@ def _threads_idle(row: Row) -> bool:
     """Full queues before idle threads are no want of threads: something holds them."""
     idle = below(row.busy_share, PART) is True or queues_are_full(row) is not True
     return not row.queueless and below(row.median_slow_down, row.limits.all_slow_ratio) is True and idle
-
-
-def _would_keep_up(row: Row) -> Known:
-    """Whether it would, at the process times of before: then handlers that are a little slower are as good a reason as their number."""
-    slower = row.median_slow_down
-    return all_of(at_least(slower, MORE), at_least(slower, row.arriving_per_read))
 
 
 def _names(row: Row) -> str:
@@ -81,13 +75,12 @@ QUESTION = Node(
         yes(
             "slower",
             "the typical processor takes longer than before",
-            lambda row: at_least(row.median_slow_down, row.limits.all_slow_ratio),
             Operand("median_slow_down", "× its baseline", ">=", setting="all_slow_ratio"),
         ),
+        # Then handlers that are a little slower are as good a reason as their number.
         leaves_open(
             "little_slower",
             "the typical processor takes clearly longer than before, and with the process times of before it would keep up",
-            _would_keep_up,
             Operand("median_slow_down", "× its baseline", ">=", number=MORE),
             Operand(
                 "median_slow_down",

@@ -10,7 +10,6 @@ from workbench.humanize import counted, duration, listed
 from workbench.humanize import times as multiple
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -52,7 +51,6 @@ QUESTION = Node(
         no(
             "delivers",
             "fetched messages wait in the client: the network delivers enough",
-            lambda row: at_least(row.fetch_queue_mean, row.limits.fetch_queue_messages),
             Operand("fetch_queue_mean", "messages", ">=", setting="fetch_queue_messages"),
         ),
         no(
@@ -69,7 +67,6 @@ QUESTION = Node(
         proves(
             "slow",
             "round trips take far longer than before",
-            lambda row: row.slow_round_trips,
             Operand("rtt_seconds", "s", ">=", setting="rtt_seconds"),
             Operand("rtt_seconds", "s", ">=", setting="rtt_ratio", of="rtt_baseline_seconds"),
         ),

@@ -8,7 +8,7 @@ from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above, at_least, at_most, below, times
+from workbench.triage.facts.unknown import above, at_least, at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.status.own_work import LOST_PACE
 from workbench.triage.subject import Subject
@@ -68,13 +68,11 @@ QUESTION = Node(
         yes(
             "fewer",
             "every cause before is ruled out (a burst only if what is usual is known), and there are fewer consumers than partitions",
-            lambda row: below(row.group_members, row.partition_count),
             Operand("group_members", "members", "<", number=1.0, of="partition_count"),
         ),
         no(
             "as_many",
             "every cause before is ruled out (a burst only if what is usual is known), and there are as many consumers as partitions",
-            lambda row: row.group_members is not None,
             Operand("group_members", "members", ">=", number=1.0, of="partition_count"),
         ),
         leaves_open("no_members", "the number of members is not known", always),

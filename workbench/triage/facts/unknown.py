@@ -24,6 +24,7 @@ at_least = _of_known(operator.ge)
 below = _of_known(operator.lt)
 at_most = _of_known(operator.le)
 equal = _of_known(operator.eq)
+RELATIONS = {">": above, ">=": at_least, "<": below, "<=": at_most, "=": equal}
 plus = _of_known(operator.add)
 minus = _of_known(operator.sub)
 times = _of_known(operator.mul)

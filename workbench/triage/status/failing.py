@@ -10,7 +10,7 @@ from workbench.numbers import FAR, PART
 from workbench.triage.actions import LOAD_MORE
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import all_of, at_least, times
+from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -19,11 +19,6 @@ from workbench.triage.verdict import Verdict
 if TYPE_CHECKING:
     from workbench.features.series import Series
     from workbench.triage.cause import Sign
-
-
-def _more_fail(row: Row) -> bool:
-    more = at_least(row.failing_share, times(FAR, row.failing_baseline_share))
-    return all_of(at_least(row.failing_share, row.limits.failing_ratio), more) is True
 
 
 def _words(row: Row) -> str:
@@ -42,7 +37,6 @@ QUESTION = Node(
         yes(
             "more_fail",
             "far more attempts fail than before",
-            _more_fail,
             Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
             Operand("failing_share", "of the attempts", ">=", number=FAR, of="failing_baseline_share"),
         ),

@@ -6,7 +6,7 @@ from workbench.humanize import counted, duration, percent, plural
 from workbench.numbers import LESS, MORE, MOST, NOISE
 from workbench.triage.actions import DUMPS, LOAD_MORE
 from workbench.triage.cause import Ask, Measure, Node, Operand, always, leaves_open, no, yes
-from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, below, first_known
+from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, first_known
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
 KEPT_PACE = 1 - NOISE  # times the pace before
@@ -39,7 +39,6 @@ def _not_slower(row: Row) -> bool:
 LOST_PACE = leaves_open(
     "lost_pace",
     "each member reads less than before: something slows them that was not found",
-    lambda row: below(row.pace_ratio, LESS),
     Operand("pace_ratio", "× the pace before", "<", number=LESS),
     look="what changed when it began",
 )
