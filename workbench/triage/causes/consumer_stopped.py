@@ -8,7 +8,7 @@ from math import floor
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.triage.actions import consume_again, hung_or_gone
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
-from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
+from workbench.triage.causes.stuck_partition import is_blocked
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
@@ -179,7 +179,7 @@ def _actions(it: Subject, row: Row) -> Sequence[Action]:
 
 
 def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
-    still = that_stand_still(row)
+    still = row.still
     if (
         still and len(still) == len(row.partitions) and not row.at_quota
     ):  # under a quota, partitions wait for their turn

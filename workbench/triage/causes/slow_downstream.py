@@ -150,7 +150,7 @@ def held_by_own_work(row: Row) -> list[PartitionFeatures]:
     if not row.queueless or row.own_work is not True or row.known_count or row.at_quota:
         return []
     still = {*row.frozen_partitions, *row.stuck_partitions, *row.standing_partitions}
-    late = [it for it in row.partitions if it.partition in set(row.behind_partitions) - still]
+    late = [it for it in row.behind if it.partition not in still]
     pace = row.pace_of(late)
     return late if pace is not None and pace < LESS else []
 

@@ -62,17 +62,11 @@ def _each(row: Row) -> str:
     return "; ".join(words)
 
 
-def that_stand_still(row: Row) -> list[PartitionFeatures]:
-    """Partitions whose commit has stopped."""
-    still = {*row.frozen_partitions, *row.stuck_partitions}
-    return [it for it in row.partitions if it.partition in still]
-
-
 def _frozen_words(row: Row) -> str:
-    still = sorted({*row.frozen_partitions, *row.stuck_partitions})
+    still = [it.partition for it in row.still]
     if not still:
         return "every partition with lag advances at its usual pace"
-    ages = [it.moved_ago_seconds for it in row.partitions if it.partition in still and it.moved_ago_seconds is not None]
+    ages = [it.moved_ago_seconds for it in row.still if it.moved_ago_seconds is not None]
     between = dict.fromkeys((duration(min(ages)), duration(max(ages)))) if ages else {}
     since = f", for {' to '.join(between)}" if between else ""
     return (
@@ -320,7 +314,7 @@ def _end_transaction(it: Subject, row: Row, act: Callable[..., Action]) -> list[
 
 
 def _share(row: Row, _arriving: float) -> Iterator[tuple[str, float]]:
-    still = that_stand_still(row)
+    still = row.still
     if 0 < len(still) < len(row.partitions) and not row.at_quota:  # under a quota, partitions wait for their turn
         words = f"{plural(len(still), 'partition')} ({listed([it.partition for it in still])}) not read"
         yield words, sum(it.arrival_per_second or 0.0 for it in still)

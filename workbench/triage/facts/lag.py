@@ -121,17 +121,10 @@ class Lag(Standing):
         return tuple(p.partition for p in self.late_or_soon if not is_idle(p) and _drains_in(p) is None)
 
     @cached_property
-    def _behind(self) -> frozenset[int]:
-        return frozenset(self.behind_partitions)
-
-    @cached_property
     def behind(self) -> tuple[PartitionFeatures, ...]:
         """The partitions of `behind_partitions`."""
-        return tuple(p for p in self.partitions if p.partition in self._behind)
-
-    def is_behind(self, p: PartitionFeatures) -> bool:
-        """Whether it is one of `behind_partitions`."""
-        return p.partition in self._behind
+        numbers = frozenset(self.behind_partitions)
+        return tuple(p for p in self.partitions if p.partition in numbers)
 
     @cached_property
     def few_are_behind(self) -> bool:

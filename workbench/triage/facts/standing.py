@@ -148,32 +148,17 @@ class Standing(WorkFacts):
         """How many."""
         return len(self.frozen_partitions)
 
-    def _may_have_stopped(self, p: PartitionFeatures) -> bool:
+    def _may_have_stopped(self, p: PartitionFeatures) -> Known:
         still = still_seconds(p)
         usual = APART * max(p.cadence_seconds or 0.0, told(p, "turn") or 0.0)
-        return (
-            all_of(
-                not self.is_frozen(p),
-                above(still, usual),
-                at_least(still, self.soon_seconds / 2),
-                above(told(p, "waiting"), times(LESS, still)),
-            )
-            is True
-        )
+        long = all_of(above(still, usual), at_least(still, self.soon_seconds / 2))
+        return all_of(not self.is_frozen(p), long, above(told(p, "waiting"), times(LESS, still)))
 
     @fact
     def standing_partitions(self) -> tuple[int, ...]:
         """Those that may have stopped: too lately to be sure, or nobody measures them any more."""
         dark = self.dark_partitions
         return tuple(p.partition for p in self.partitions if p.partition in dark or self._may_have_stopped(p))
-
-    @cached_property
-    def _standing(self) -> frozenset[int]:
-        return frozenset(self.standing_partitions)
-
-    def is_standing(self, p: PartitionFeatures) -> bool:
-        """Whether it is one of `standing_partitions`."""
-        return p.partition in self._standing
 
     @fact
     def moving_now(self) -> bool:
