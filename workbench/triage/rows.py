@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from workbench.errors import EvidenceError, WorkbenchError
 from workbench.features.measured import MeasuredSubscription
+from workbench.triage.finding import plain
 from workbench.triage.subscription import FACTS, SubscriptionFeatures
 
 _SCALARS: dict[type, Callable[[pa.DataType], bool]] = {
@@ -159,7 +160,7 @@ def with_facts(measured: pa.Table, rows: Sequence[SubscriptionFeatures]) -> pa.T
         rows: judged, of the same subscriptions in the same order.
     """
     for name, hint in FACTS.items():
-        values = [_plain(getattr(row, name)) for row in rows]
+        values = [plain(getattr(row, name)) for row in rows]
         measured = measured.append_column(name, pa.array(values, _type_of(hint)))
     return measured
 
@@ -169,9 +170,3 @@ def _type_of(hint: Any) -> pa.DataType:
     if get_origin(kind) is tuple:
         return pa.list_(_type_of(get_args(kind)[0]))
     return _TYPES.get(kind) or pa.struct([(name, _type_of(of)) for name, of in _declared(kind).items()])
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(it) for it in value]
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

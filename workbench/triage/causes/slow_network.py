@@ -16,9 +16,12 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 
 
+def _limit(row: Row) -> float:
+    return max(row.limits.rtt_seconds, (row.rtt_baseline_seconds or 0) * row.limits.rtt_ratio)
+
+
 def _slow_members(row: Row) -> list[MemberFeatures]:
-    limit = max(row.limits.rtt_seconds, (row.rtt_baseline_seconds or 0) * row.limits.rtt_ratio)
-    return [it for it in row.members if (it.rtt_seconds or 0) >= limit]
+    return [it for it in row.members if (it.rtt_seconds or 0) >= _limit(row)]
 
 
 def _some_keep_up(row: Row) -> bool:
@@ -108,8 +111,7 @@ def _scope(row: Row) -> Scope:
 
 
 def _actions(_it: Subject, row: Row) -> list[Action]:
-    slow = _slow_members(row)
-    limit = max(row.limits.rtt_seconds, (row.rtt_baseline_seconds or 0) * row.limits.rtt_ratio)
+    slow, limit = _slow_members(row), _limit(row)
     ways = sorted({f"{m.member} → broker {m.rtt_broker}" for m in slow})
     fast = (Check("rtt_seconds", "<", limit),)
     return [

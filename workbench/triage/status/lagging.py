@@ -88,12 +88,12 @@ QUESTION = Node(
         yes(
             "batch_late",
             "a batch: messages from before the run that was due still wait",
-            lambda row: _is_batch(row) and row.batch_late is True,
+            lambda row: row.batch_late is True,
         ),
         no(
             "batch_in_time",
             "a batch: the run that was due has read what was there",
-            lambda row: _is_batch(row) and row.batch_late is False,
+            lambda row: row.batch_late is False,
         ),
         leaves_open(
             "batch_unknown",
