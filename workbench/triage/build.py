@@ -161,9 +161,7 @@ def _eta_drain(row: SubscriptionFeatures) -> float | None:
         return None
     if row.eta_drain_seconds is not None:
         return row.eta_drain_seconds
-    return capacity.drain_seconds(
-        row.lag_messages, row.lag_slope, recent_slope=row.lag_recent_slope, draining=row.draining
-    )
+    return capacity.drain_seconds(row.lag_messages, row.lag_slope)
 
 
 def _step(node: Node, row: SubscriptionFeatures) -> PathStep:
