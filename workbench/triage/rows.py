@@ -31,19 +31,13 @@ def measured_of(table: pa.Table) -> list[MeasuredSubscription]:
         WorkbenchError: names every column that is missing, not declared or of another type.
         EvidenceError: names the fields that are null and must not be (such as a topic that a foreign capture does not name).
     """
-    declared = _declared(MeasuredSubscription)
-    given = {name: table.column(name) for name in table.column_names}
-    wrong = [f"{name} is missing" for name in declared if name not in given]
-    wrong += [f"{name} is not declared" for name in given if name not in declared]
-    for name, hint in declared.items():
-        if name in given:
-            wrong += _problems(given[name].type, hint, name)
-    if wrong:
+    if wrong := list(_problems(pa.struct(list(table.schema)), MeasuredSubscription, "")):
         raise WorkbenchError(
             f"Columns of the analysis and declared fields differ: {'; '.join(wrong)}.",
             hint="Spark's workers may have another version of this package, or a column is not declared in MeasuredSubscription.",
         )
-    if nulls := [text for name, hint in declared.items() for text in _nulls(given[name], hint, name)]:
+    declared = _declared(MeasuredSubscription)
+    if nulls := [text for name, hint in declared.items() for text in _nulls(table[name], hint, name)]:
         raise EvidenceError(
             f"Some measurements lack labels: no {', no '.join(nulls)}.",
             hint="Every series of the source needs the labels of its signal.",
@@ -128,11 +122,12 @@ def _problems(given: pa.DataType, hint: Any, name: str) -> Iterator[str]:
         yield f"{name} is {given} and no struct"
     else:
         declared, there = _declared(kind), {field.name: field.type for field in given}
-        yield from (f"{name}.{field} is missing" for field in declared if field not in there)
-        yield from (f"{name}.{field} is not declared" for field in there if field not in declared)
+        inside = f"{name}." if name else ""
+        yield from (f"{inside}{field} is missing" for field in declared if field not in there)
+        yield from (f"{inside}{field} is not declared" for field in there if field not in declared)
         for field, of in declared.items():
             if field in there:
-                yield from _problems(there[field], of, f"{name}.{field}")
+                yield from _problems(there[field], of, f"{inside}{field}")
 
 
 def _nulls(column: pa.ChunkedArray, hint: Any, name: str) -> Iterator[str]:
