@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import NOW, STORY, lower_median, of, quarters, ratio
+from workbench.features.summary import NOW, STORY, lasted, lower_median, of, quarters, ratio
 from workbench.numbers import FEW_SAMPLES
 
 _RTT, _REMOTE = "broker_rtt", "remote_reads"
@@ -10,12 +10,6 @@ _STANDS = (
     "bool_and(last = recent_lowest AND abs(recent_slope) < 1e-12)"
     f" FILTER (WHERE signal = '{_RTT}' AND period = {NOW} AND samples >= {FEW_SAMPLES})"
 )
-
-
-def _lasted(*, baseline: bool) -> str:
-    """SQL for the seconds between the first and the last sample of what brokers read from remote storage."""
-    ends = (of(kind, f"{end}_seconds", _REMOTE, baseline=baseline) for kind, end in (("max", "last"), ("min", "first")))
-    return " - ".join(ends)
 
 
 # From the coordinator: members (last, the higher of the last two, and the lowest in the window), state (see
@@ -29,8 +23,8 @@ GROUP_FEATURES = {
     "group_state": of("max", "last", "group_state"),
     "reassigning_low": of("min", "low", "reassigning_partitions"),
     "read_quota_per_second": of("max", "last", "read_quota"),
-    "remote_bytes_per_second": ratio(of("sum", "increase", _REMOTE), _lasted(baseline=False)),
-    "remote_bytes_before": ratio(of("sum", "increase", _REMOTE, baseline=True), _lasted(baseline=True)),
+    "remote_bytes_per_second": ratio(of("sum", "increase", _REMOTE), lasted(_REMOTE)),
+    "remote_bytes_before": ratio(of("sum", "increase", _REMOTE, baseline=True), lasted(_REMOTE, baseline=True)),
     "restoring_messages": of("max", "last", "restoring"),
     "restoring_per_second": of("max", "recent_slope", "restoring"),
     "group_state_mean": of("max", "mean", "group_state"),

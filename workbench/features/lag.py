@@ -5,7 +5,7 @@ A feature is a name and its SQL over the summary's rows; `features.entities` com
 
 from __future__ import annotations
 
-from workbench.features.summary import STORY, lower_median, of, quarters, ratio
+from workbench.features.summary import STORY, lasted, lower_median, of, quarters, ratio, spread
 from workbench.numbers import APART, STALE, USUAL_SECONDS
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
@@ -42,12 +42,9 @@ PARTITION_FEATURES = {
     ),
     "committed_last": of("max", "last", _COMMITTED),
     "committed_last_seconds": of("max", "last_seconds", _COMMITTED),
-    "committed_moved": f"{of('max', 'high', _COMMITTED)} - {of('min', 'low', _COMMITTED)}",
+    "committed_moved": spread(_COMMITTED),
     "committed_samples": of("sum", "samples", _COMMITTED),
-    "committed_interval_seconds": ratio(
-        f"{of('max', 'last_seconds', _COMMITTED)} - {of('min', 'first_seconds', _COMMITTED)}",
-        f"{of('sum', 'samples', _COMMITTED)} - 1",
-    ),
+    "committed_interval_seconds": ratio(lasted(_COMMITTED), f"{of('sum', 'samples', _COMMITTED)} - 1"),
     "committed_since_seconds": f"-{of('min', 'first_seconds', _COMMITTED, period=None)}",
     "moved_ago_seconds": f"-{of('max', 'moved_seconds', _COMMITTED, period=None)}",
     "gap_now": of("max", "longest_gap", _COMMITTED),
@@ -102,22 +99,15 @@ LOG_FEATURES = {
     "log_end_high": of("max", "high", _END, period=None),
     "log_end_last_seconds": of("max", "last_seconds", _END),
     "arrival_per_second": f"CASE WHEN {of('max', 'last', _END)} >= {of('max', 'high', _END)} THEN "
-    + ratio(
-        f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
-        f"{of('max', 'last_seconds', _END)} - {of('min', 'first_seconds', _END)}",
-    )
+    + ratio(spread(_END), lasted(_END))
     + f" WHEN {of('max', 'recent_slope', _END)} >= 0 THEN {of('max', 'recent_slope', _END)} END",
-    "arrived": f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
+    "arrived": spread(_END),
     "arrival_recent_per_second": of("max", "recent_slope", _END),
     # What is usual cannot be known from a few minutes.
-    "arrival_baseline_per_second": f"CASE WHEN {of('max', 'last_seconds', _END, baseline=True)}"
-    f" - {of('min', 'first_seconds', _END, baseline=True)} >= {USUAL_SECONDS} THEN "
+    "arrival_baseline_per_second": f"CASE WHEN {lasted(_END, baseline=True)} >= {USUAL_SECONDS} THEN "
     + lower_median(quarters("max", "slope", _END))
     + " END",
-    "log_start_per_second": ratio(
-        f"{of('max', 'high', _START, period=None)} - {of('min', 'low', _START, period=None)}",
-        f"{of('max', 'last_seconds', _START, period=None)} - {of('min', 'first_seconds', _START, period=None)}",
-    ),
+    "log_start_per_second": ratio(spread(_START, period=None), lasted(_START, period=None)),
     "history": f"flatten(collect_list(history) FILTER (WHERE signal = '{_END}'))",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import NOW, in_quarters, lower_median, of, ratio, sql_list
+from workbench.features.summary import NOW, in_quarters, lasted, lower_median, of, ratio, sql_list
 from workbench.signals import FAILURES
 
 _TOOK = "process_time"
@@ -41,14 +41,9 @@ PROCESSOR_FEATURES = {
     "process_seconds": _mean(NOW),
     "attempts": of("sum", "increase", _TOOK, stat="count"),
     "baseline_attempts": of("sum", "increase", _TOOK, stat="count", baseline=True),
-    "rate_per_second": ratio(
-        of("sum", "increase", _TOOK, stat="count"),
-        f"{of('max', 'last_seconds', _TOOK, stat='count')} - {of('min', 'first_seconds', _TOOK, stat='count')}",
-    ),
+    "rate_per_second": ratio(of("sum", "increase", _TOOK, stat="count"), lasted(_TOOK, stat="count")),
     "baseline_rate_per_second": ratio(
-        of("sum", "increase", _TOOK, stat="count", baseline=True),
-        f"{of('max', 'last_seconds', _TOOK, stat='count', baseline=True)}"
-        f" - {of('min', 'first_seconds', _TOOK, stat='count', baseline=True)}",
+        of("sum", "increase", _TOOK, stat="count", baseline=True), lasted(_TOOK, stat="count", baseline=True)
     ),
     "retries": of("sum", "increase", "processed", stat="retry"),
     "baseline_retries": of("sum", "increase", "processed", stat="retry", baseline=True),

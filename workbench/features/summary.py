@@ -7,6 +7,7 @@ lower median over the quarters, so an incident that has taken up to half of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from workbench.signals import SIGNALS, Grain, Kind
 
@@ -55,6 +56,16 @@ def of(
     elif period is not None:
         conditions.append(f"period = {period}")
     return f"{aggregate}({column}) FILTER (WHERE {' AND '.join(conditions)})"
+
+
+def lasted(signal: str, **where: Any) -> str:
+    """SQL for the seconds from the first to the last sample of one signal; `where` as in `of`."""
+    return f"{of('max', 'last_seconds', signal, **where)} - {of('min', 'first_seconds', signal, **where)}"
+
+
+def spread(signal: str, **where: Any) -> str:
+    """SQL for the way from the lowest to the highest value of one signal; `where` as in `of`."""
+    return f"{of('max', 'high', signal, **where)} - {of('min', 'low', signal, **where)}"
 
 
 def quarters(aggregate: str, column: str, signal: str) -> str:
