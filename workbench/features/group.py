@@ -35,7 +35,6 @@ GROUP_FEATURES = {
     "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),
     "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
 }
-GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", "read_quota", "restoring", _REMOTE, STORY)
 
 # From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), `seen_every`
 # (s between two of their samples), rebalances in the window, whether they were there
@@ -68,16 +67,4 @@ MEMBER_FEATURES = {
     "stats_stand": f"CASE WHEN NOT {_STANDS} THEN false"
     f" WHEN bool_or(low != high) FILTER (WHERE signal = '{_RTT}' AND period < {NOW}) THEN {_STANDS} END",
 }
-MEMBER_SIGNALS = (
-    "heartbeat_age",
-    "poll_age",
-    "rebalances",
-    "delayed_length",
-    "delayed_capacity",
-    _RTT,
-    "throttle_time",
-    "paused_partitions",
-    "poll_idle",
-    "start_time",
-)
 MEMBER_DERIVED = {"rtt_baseline_seconds": lower_median("rtt_quarters")}

@@ -110,18 +110,3 @@ LOG_FEATURES = {
     "log_start_per_second": ratio(spread(_START, period=None), lasted(_START, period=None)),
     "history": f"flatten(collect_list(history) FILTER (WHERE signal = '{_END}'))",
 }
-
-PARTITION_SIGNALS = (
-    _LAG,
-    _COMMITTED,
-    _TIME_LAG,
-    _ENQUEUE,
-    _END,
-    _START,
-    _STABLE,
-    _LOCAL,
-    "oldest_incomplete_age",
-    "assigned",
-    "fetch_queue_length",
-    STORY,
-)

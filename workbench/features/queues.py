@@ -33,7 +33,6 @@ QUEUE_FEATURES = {
     "capacity": of("max", "last", "queue_capacity"),
     "fill": ratio(of("max", "mean", "queue_length"), of("max", "last", "queue_capacity")),
 }
-QUEUE_SIGNALS = ("queue_length", "queue_capacity")
 
 # Processors (event types), over the window: `process_seconds` (mean of one attempt), `attempts`, `baseline_attempts`,
 # `rate_per_second`, `baseline_rate_per_second`, `retries`; and `quarters`, the means of the baseline's quarters.
@@ -52,7 +51,6 @@ PROCESSOR_FEATURES = {
     "failing_quarters": in_quarters(lambda at: ratio(f"coalesce({_outcomes(at, _FAILED)}, 0)", _outcomes(at))),
     "quarters": in_quarters(_mean),
 }
-PROCESSOR_SIGNALS = (_TOOK, "processed")
 # `baseline_seconds` is the lower median of the quarters; `slow_down` is the window's mean divided by it.
 # `failing_baseline` is the share of failures in the best quarter: it may have begun in the middle of the baseline.
 PROCESSOR_DERIVED = {

@@ -6,7 +6,8 @@ lower median over the quarters, so an incident that has taken up to half of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench.signals import SIGNALS, Grain, Kind
@@ -33,6 +34,11 @@ BAD_FLAGS = ("nan", "inf", "sentinel", "stale", "mixed")
 def sql_list(names: Sequence[str]) -> str:
     """Names as an SQL list of strings."""
     return "(" + ", ".join(f"'{name}'" for name in names) + ")"
+
+
+def signals_in(features: Mapping[str, str]) -> tuple[str, ...]:
+    """Signals that the SQL of these features reads."""
+    return tuple(dict.fromkeys(re.findall(r"signal = '(\w+)'", " ".join(features.values()))))
 
 
 def of(
