@@ -12,10 +12,7 @@ _STANDS = (
 )
 
 
-# From the coordinator: members (last, the higher of the last two, and the lowest in the window), state (see
-# `signals.GROUP_STATES`), and the lowest number of partitions that wait for their target member: above 0, the group has been
-# reconciling all the time. The messages/s that quotas let it read (last), and what Kafka Streams must still restore (last, and its
-# trend in messages/s, below 0 while it does).
+# Of the group, as `features.measured.MeasuredSubscription` says (the state: `signals.GROUP_STATES`).
 GROUP_FEATURES = {
     "group_members": of("max", "last", "group_members"),
     "group_members_recent": of("max", "last_two_high", "group_members"),
@@ -36,10 +33,7 @@ GROUP_FEATURES = {
     "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
 }
 
-# From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), `seen_every`
-# (s between two of their samples), rebalances in the window, whether they were there
-# in the baseline, restarts in the window, the longest time without a poll in it, the delay queue's fill (0 to 1, mean and highest),
-# and round trips and throttling (mean, of the worst broker).
+# As `features.measured.MemberFeatures` says; `seen_every` is the time between two samples of a member, in seconds.
 MEMBER_FEATURES = {
     "poll_age_seconds": of("max", "last", "poll_age"),
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",

@@ -12,15 +12,8 @@ _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "tim
 _END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offset"
 _LOCAL = "local_start_offset"
 
-# All over the window unless noted: `lag_last`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
-# `lag_recent_low` (its second lowest value in the last third), `lag_recent_slope`, `lag_bad_samples`, `lag_last_seconds` (≤ 0),
-# `committed_last`, `committed_last_seconds`, `committed_moved` (messages), `committed_samples`, `committed_per_second`,
-# `committed_interval_seconds` (between samples), `committed_since_seconds` (since its first sample), `moved_ago_seconds` (since its
-# last change, baseline included; null if it has not changed), `gap_quarters` (the longest time between two changes in each quarter),
-# `committed_recent_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`,
-# `assigned` (1: a member has it; 0: none has; null: not known),
-# `fetch_queue_mean` (messages), `fetch_queue_recent_low` (its lowest value in the last third), `enqueue_sum`, `enqueue_count` (and the
-# same of the baseline).
+# `features.measured.PartitionFeatures` and what it is made of, over the window unless noted; `gap_quarters` are the longest times
+# between two changes of the commit in each quarter of the baseline.
 PARTITION_FEATURES = {
     "lag_last": of("max", "last", _LAG),
     "lag_mean": of("avg", "mean", _LAG),

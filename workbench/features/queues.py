@@ -34,8 +34,7 @@ QUEUE_FEATURES = {
     "fill": ratio(of("max", "mean", "queue_length"), of("max", "last", "queue_capacity")),
 }
 
-# Processors (event types), over the window: `process_seconds` (mean of one attempt), `attempts`, `baseline_attempts`,
-# `rate_per_second`, `baseline_rate_per_second`, `retries`; and `quarters`, the means of the baseline's quarters.
+# As `features.measured.ProcessorFeatures` says; `quarters` and `failing_quarters` are of the baseline's.
 PROCESSOR_FEATURES = {
     "process_seconds": _mean(NOW),
     "attempts": of("sum", "increase", _TOOK, stat="count"),
