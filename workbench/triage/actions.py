@@ -33,17 +33,15 @@ def see_the_source(it: Subject) -> Action:
             command=f"workbench profiles check --capture {shell_word(str(it.recording.folder))}",
             verify="you know which signal is missing, and can record it the next time",
         )
-    if it.system != "kafka":
-        return Action(
-            title="Check whether the metrics target is up; meanwhile ask the queue with its own tool",
-            command=it.describe,
-            verify="it shows how far the group is, and question 1 is answered with yes again",
-            checks=(Check("lag_known_partitions", ">", 0),),
-        )
+    ask, shows = "the queue with its own tool", "it shows how far the group is"
+    command = it.describe
+    if it.system == "kafka":
+        ask, shows = "Kafka itself", "the snapshot shows commits"
+        command = f"workbench snapshot --cluster {shell_word(it.cluster)} --group {shell_word(it.group)}"
     return Action(
-        title="Check whether the metrics target is up; meanwhile ask Kafka itself",
-        command=f"workbench snapshot --cluster {shell_word(it.cluster)} --group {shell_word(it.group)}",
-        verify="the snapshot shows commits, and question 1 is answered with yes again",
+        title=f"Check whether the metrics target is up; meanwhile ask {ask}",
+        command=command,
+        verify=f"{shows}, and question 1 is answered with yes again",
         checks=(Check("lag_known_partitions", ">", 0),),
     )
 

@@ -30,7 +30,7 @@ from workbench.triage.finding import (
 from workbench.triage.leaves import leaf_of
 from workbench.triage.order import TREE
 from workbench.triage.ranking import likeliest_first
-from workbench.triage.second_faults import also_true
+from workbench.triage.second_faults import also_true, said_of
 from workbench.triage.shortfall import shortfall_of
 from workbench.triage.subject import Recording, Subject
 from workbench.triage.subscription import SubscriptionFeatures
@@ -85,7 +85,11 @@ def build_finding(
         candidates=tuple(likeliest_first(candidates(answers), row)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=also_true(row, path, leaf),
         missing=_missing(answers, verdict, row, profiles),
-        not_ruled_out=tuple(_not_ruled_out(TREE[name], row) for name in row.passed if TREE[name].by != "side"),
+        not_ruled_out=tuple(
+            said_of(TREE[name], TREE[name].rule(row.reasons[name]).because)
+            for name in row.passed
+            if TREE[name].by != "side"
+        ),
         also_seen=_also_seen(row),
         actions=tuple(offered(subject, (*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)))),
         runbook=leaf.runbook,
@@ -117,11 +121,6 @@ def of_kind(finding: Finding, kind: str | None) -> Finding:
         runbook=leaf_of(Verdict.CANNOT_TELL).runbook,
         features=it.features,
     )
-
-
-def _not_ruled_out(node: Node, row: SubscriptionFeatures) -> str:
-    """An open question that something proven stands over."""
-    return f"{node.short.rstrip('?').capitalize()}: {node.rule(row.reasons[node.id]).because}."
 
 
 def _also_seen(row: SubscriptionFeatures) -> tuple[str, ...]:

@@ -55,11 +55,6 @@ def is_unmoved(p: PartitionFeatures) -> bool:
     return at_least(told(p, "unmoved"), OLD_REST_SECONDS) is True and below(p.last_stable, p.log_end) is not True
 
 
-def ever_committed(p: PartitionFeatures) -> bool:
-    """Whether a commit or a lag was ever measured."""
-    return bool(p.lag_ever_samples) or p.committed_high is not None
-
-
 def is_idle(p: PartitionFeatures) -> bool:
     """Whether nothing can be late: empty, an old rest, or never committed with no arrivals."""
     never = not p.lag_ever_samples and equal(p.arrival_per_second, 0) is True
@@ -86,14 +81,13 @@ class Standing(WorkFacts):
         stands = {
             p.partition for p in self.partitions if at_least(still_seconds(p), self.soon_seconds / 2) is not False
         }
-        wait = (
-            p
-            for p in self.partitions
-            if equal(p.assigned, 0)
-            and (above(p.lag_messages, 0) if ever_committed(p) else above(p.log_end, p.log_start or 0))
-            and not is_idle(p)
-        )
-        return () if self.unsubscribed else tuple(p.partition for p in wait if p.partition in stands)
+
+        def waits(p: PartitionFeatures) -> Known:
+            ever_committed = p.lag_ever_samples or p.committed_high is not None
+            return above(p.lag_messages, 0) if ever_committed else above(p.log_end, p.log_start or 0)
+
+        mine = (p for p in self.partitions if equal(p.assigned, 0) and waits(p) and not is_idle(p))
+        return () if self.unsubscribed else tuple(p.partition for p in mine if p.partition in stands)
 
     # What has stopped.
 

@@ -10,11 +10,6 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import State, Verdict
 
 
-def has_recovered(row: Row) -> bool:
-    """Whether it was late in the window."""
-    return row.recovered_seconds is not None
-
-
 def _words(row: Row) -> str:
     if row.quiet_seconds is None:
         return "no arrival in the data"
@@ -37,7 +32,7 @@ QUESTION = Node(
         no("arrives", "records arrive as usual", always),
     ),
     yes=Conclude(Verdict.PRODUCER_SILENT),
-    no=Conclude(Verdict.HEALTHY, unless=((has_recovered, Verdict.RECOVERED),)),
+    no=Conclude(Verdict.HEALTHY, unless=((lambda row: row.recovered_seconds is not None, Verdict.RECOVERED),)),
     words=_words,
     needs=("log_end_offset",),
     measures=(
