@@ -55,7 +55,6 @@ QUESTION = Node(
         proves(
             "remote",
             "what it reads next is in remote storage alone, and brokers read its topic from there",
-            _reads_remote,
             Operand("cold_messages", "messages", ">", number=0.0, why="before the beginning of the brokers' own disks"),
             Operand(
                 "remote_bytes_per_second", "bytes/s", ">", number=0.0, why="no group on the tail makes a broker do that"
