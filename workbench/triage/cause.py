@@ -177,6 +177,7 @@ class Conclude:
 
 
 Outcome = Ask | Conclude
+NEXT = Ask("the next one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ class Node:
 
     Attributes:
         rules: the first one that holds answers it; the last one always holds.
-        yes, no: where these answers lead.
+        yes, no: where these answers lead; a no by default to the next question of `triage.order`.
         words: the reason for the answer, in half a line.
         needs: signals without which the answer is "cannot tell".
         contributes: whether a yes off the path is shown ("also true").
@@ -221,7 +222,7 @@ class Node:
     short: str
     rules: tuple[Rule, ...]
     yes: Outcome
-    no: Outcome
+    no: Outcome = NEXT
     words: Callable[[Row], str]
     needs: tuple[str, ...]
     measures: tuple[Measure, ...]

@@ -9,7 +9,7 @@ from workbench.humanize import times as multiple
 from workbench.numbers import MORE
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, no, yes
 from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
@@ -41,7 +41,6 @@ QUESTION = Node(
         no("usual", "no more arrives than usual, or the baseline is too short to know what is usual", always),
     ),
     yes=Conclude(Verdict.BURST),
-    no=Ask("too_few"),
     words=_words,
     needs=("log_end_offset",),
     measures=(

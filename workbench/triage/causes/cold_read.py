@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import counted, duration, shell_word, size
 from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
@@ -68,7 +68,6 @@ QUESTION = Node(
         ),
     ),
     yes=Conclude(Verdict.COLD_READ),
-    no=Ask("hot_partition"),
     words=_words,
     needs=("local_start_offset",),
     measures=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import count, percent
 from workbench.numbers import TENTH
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
@@ -33,7 +33,6 @@ QUESTION = Node(
         leaves_open("unknown", "the delay queue is not measured", always),
     ),
     yes=Conclude(Verdict.DELAY_BACKLOG),
-    no=Ask("one_slow"),
     words=_words,
     needs=("delayed_length", "delayed_capacity"),
     measures=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import plural, printable
 from workbench.numbers import MOST
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
@@ -34,7 +34,6 @@ QUESTION = Node(
         leaves_open("unknown", "the queues' lengths are not measured", always),
     ),
     yes=Conclude(Verdict.HOT_KEY),
-    no=Ask("all_slow"),
     words=_words,
     needs=("queue_length", "queue_capacity"),
     measures=(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from workbench.humanize import count, counted, listed, numbered, plural
 from workbench.numbers import APART, FAR, MORE
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
@@ -64,7 +64,6 @@ QUESTION = Node(
         ),
     ),
     yes=Conclude(Verdict.HOT_PARTITION),
-    no=Ask("burst"),
     words=_words,
     needs=("consumer_lag",),
     measures=(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from workbench.humanize import count, listed, percent, plural
 from workbench.numbers import SEVERAL
 from workbench.signals import GROUP_STATES
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
@@ -102,7 +102,6 @@ QUESTION = Node(
         no("rarely", "it hardly rebalances", always, Operand("rebalances", "in the window", "<", setting="rebalances")),
     ),
     yes=Conclude(Verdict.REBALANCE_STORM),
-    no=Ask("stuck"),
     words=_words,
     needs=("rebalances",),
     measures=(

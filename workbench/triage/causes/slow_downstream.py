@@ -9,7 +9,7 @@ from workbench.humanize import listed, plural, printable
 from workbench.humanize import times as multiple
 from workbench.numbers import LESS, MORE, MOST, PART
 from workbench.triage.actions import DUMPS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, leaves_open, no, yes
 from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import all_of, at_least, at_most, below
@@ -100,7 +100,6 @@ QUESTION = Node(
         NO_BASELINE,
     ),
     yes=Conclude(Verdict.SLOW_DOWNSTREAM),
-    no=Ask("threads"),
     words=_words,
     needs=("process_time",),
     measures=(Measure("process_time", "median_slow_down", "× their baseline", threshold="all_slow_ratio"),),

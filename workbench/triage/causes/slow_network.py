@@ -8,7 +8,7 @@ from math import floor
 from workbench.features.measured import MemberFeatures
 from workbench.humanize import counted, duration, listed
 from workbench.humanize import times as multiple
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
@@ -87,7 +87,6 @@ QUESTION = Node(
         ),
     ),
     yes=Conclude(Verdict.SLOW_NETWORK),
-    no=Ask("frozen"),
     words=_words,
     needs=("broker_rtt", "fetch_queue_length"),
     measures=(

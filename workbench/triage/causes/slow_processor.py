@@ -11,7 +11,7 @@ from workbench.humanize import times as multiple
 from workbench.numbers import MORE, MOST
 from workbench.triage import capacity
 from workbench.triage.actions import DUMPS, more_threads
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, no, proves, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_most
 from workbench.triage.finding import Action, Scope
@@ -72,7 +72,6 @@ QUESTION = Node(
         NO_BASELINE,
     ),
     yes=Conclude(Verdict.SLOW_PROCESSOR),
-    no=Ask("one_queue"),
     words=_words,
     needs=("process_time",),
     measures=(

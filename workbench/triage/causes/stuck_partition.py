@@ -9,7 +9,7 @@ from typing import Any
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import count, counted, duration, listed, plural, shell_word
 from workbench.triage.actions import DUMPS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
@@ -110,7 +110,6 @@ STUCK = Node(
         no("advance", "partitions advance, or all stand still", always),
     ),
     yes=Conclude(Verdict.STUCK_PARTITION),
-    no=Ask("queue_backed_up"),
     words=_words,
     needs=("committed_offset",),
     measures=(
@@ -144,7 +143,6 @@ FROZEN = Node(
         no("none", "what is behind moves", always),
     ),
     yes=Conclude(Verdict.STUCK_PARTITION),
-    no=Ask("cold_read"),
     words=_frozen_words,
     needs=("committed_offset",),
     measures=(Measure("committed_offset", "frozen_count", "partitions whose commits have stopped"),),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from workbench.humanize import count, duration, listed, percent, rate, shell_word
 from workbench.numbers import FETCH_SECONDS, NOISE
 from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
@@ -55,7 +55,6 @@ QUESTION = Node(
         ),
     ),
     yes=Conclude(Verdict.THROTTLED),
-    no=Ask("slow_network"),
     words=_words,
     needs=("throttle_time",),
     measures=(

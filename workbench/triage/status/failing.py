@@ -8,7 +8,7 @@ from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.numbers import FAR, PART
 from workbench.triage.actions import LOAD_MORE
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
@@ -52,7 +52,6 @@ QUESTION = Node(
         no("as_before", "no more attempts fail than before, or nobody counts them", always),
     ),
     yes=Conclude(Verdict.FAILING_RECORDS),
-    no=Ask("silent"),
     words=_words,
     needs=("processed",),
     measures=(

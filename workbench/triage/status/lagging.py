@@ -164,7 +164,6 @@ QUESTION = Node(
         ),
     ),
     yes=Ask("consuming"),
-    no=Ask("draining"),
     words=words,
     needs=("time_lag", "log_end_offset"),
     measures=(

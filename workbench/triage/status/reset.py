@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, numbered
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
@@ -38,7 +38,6 @@ QUESTION = Node(
         no("forward", "commits only went forward, up to the log's end", always),
     ),
     yes=Conclude(Verdict.OFFSETS_RESET),
-    no=Ask("lagging"),
     words=_words,
     needs=("committed_offset", "log_end_offset"),
     measures=(
