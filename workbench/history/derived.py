@@ -44,11 +44,10 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
     for (cluster, group, topic, partition), own in lines.items():
         if group is None or (group, topic) in measured:
             continue
-        log = lines.get((cluster, None, topic, partition), {}).get("log_end", Track())
-        end, _ = newest_log(log.once())
-        committed = own.get("committed", Track()).once()
+        end, _ = newest_log(lines.get((cluster, None, topic, partition), {}).get("log_end", Track()))
+        committed = own.get("committed", Track())
         if not len(committed):
-            committed = from_lag(own.get("lag", Track()).once(), end)
+            committed = from_lag(own.get("lag", Track()), end)
         if not len(committed) or not len(end):
             continue
         step = float(np.median(np.diff(committed.at))) if len(committed) > 2 else 0.0

@@ -17,13 +17,6 @@ from workbench.numbers import MISSED, RECENT
 def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     """Tell the story of one partition from its series."""
     found = PartitionHistory()
-    it = MeasuredPartition(
-        committed=it.committed.once(),
-        log_end=it.log_end.once(),
-        log_start=it.log_start.once(),
-        lag=it.lag.once(),
-        time_lag=it.time_lag.once(),
-    )
     end, recreated = newest_log(it.log_end)
     if recreated is not None:
         found.recreated_ago = -recreated

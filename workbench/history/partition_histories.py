@@ -240,7 +240,9 @@ def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Tr
             continue
         if signal in ("log_end_offset", "consumer_lag") and label["source"] not in clients:
             outside.add(key)
-        found.setdefault(key, {})[_SIGNALS[signal]] = line.without_outliers() if signal.endswith("_offset") else line
+        found.setdefault(key, {})[_SIGNALS[signal]] = (
+            line.without_outliers() if signal.endswith("_offset") else line
+        ).once()
     return found, outside
 
 
