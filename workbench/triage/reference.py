@@ -224,17 +224,14 @@ def as_markdown() -> str:
         "Printed from the code (`workbench tree --markdown`); a test compares. Each question is answered by the **first of its rules"
         " that holds**, and a finding shows that rule and the numbers that it compared (`because` in JSON). All comparisons of a rule"
         " hold, unless it says *or*. `workbench tree NAME` prints one verdict, question or word: its rules, the ways to it, and"
-        " what the"
-        " words mean; `workbench tree --json` the document `workbench.tree/1`.",
+        " what the words mean; `workbench tree --json` the document `workbench.tree/1`.",
         "",
         "If a question cannot be answered, the verdict is `cannot_tell`, and later questions do not count. Exception: a *proof*"
-        " (evidence"
-        " that only one cause makes) stands all the same. The [words](#words) have their numbers at the end.",
+        " (evidence that only one cause makes) stands all the same. The [words](#words) have their numbers at the end.",
         "",
         "Names in code are fields of the features; `2 × x` is a multiple of another feature. A number that is a setting can be changed"
         " under `[thresholds]` in `workbench.toml`, for every group; what is expected of one group (`time_lag_objective`,"
-        " `commit_every`,"
-        " `batch`) stands under [its name](clusters.md).",
+        " `commit_every`, `batch`) stands under [its name](clusters.md).",
     ]
     for node in TREE.values():
         lines += ["", f"## {node.number}. {node.question}", ""]

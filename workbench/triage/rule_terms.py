@@ -149,8 +149,7 @@ TERMS = (
         "slow-down",
         "The time of one attempt of a processor (the handler of an event type), as a multiple of its own baseline. A processor whose"
         " queue is measured and not backed up delays nothing, and is not called slow; where more than half of them are slow, the"
-        " question"
-        " about all of them covers it.",
+        " question about all of them covers it.",
         ("slow against",),
     ),
     Term(
@@ -170,8 +169,7 @@ TERMS = (
     Term(
         "has a member",
         "As the coordinator says (setting `bootstrap`), for a triage of now or a recording: who has which partition. Without it,"
-        " partitions"
-        " and topics without a member are not recognised.",
+        " partitions and topics without a member are not recognised.",
         ("no member has", "have the other partitions", "read other topics"),
     ),
     Term(
@@ -184,8 +182,7 @@ TERMS = (
     Term(
         "restores",
         "A Kafka Streams application reads its changelogs before it handles records: the lag of its restoring clients (a profile"
-        " of Java"
-        " clients). Cause `restoring` of `stuck_partition`: wait, do not restart.",
+        " of Java clients). Cause `restoring` of `stuck_partition`: wait, do not restart.",
         ("restoring", "state stores"),
     ),
     Term(
@@ -196,15 +193,13 @@ TERMS = (
     Term(
         "cannot_tell",
         "The verdict if a question cannot be answered and nothing after it is proven. It names the question, the candidates that"
-        " are left,"
-        " and the look that would decide.",
+        " are left, and the look that would decide.",
         ("cannot tell",),
     ),
     Term(
         "proof",
         "A yes by evidence that only this cause makes. It is the verdict even if an earlier question cannot be answered: that one"
-        " is listed"
-        " as `not_ruled_out`.",
+        " is listed as `not_ruled_out`.",
         ("proven",),
     ),
     Term(
@@ -216,8 +211,7 @@ TERMS = (
     Term(
         "side question",
         "If it cannot be answered, the walk goes on, and the finding says so (`also_seen`). But then nothing is called healthy,"
-        " recovered"
-        " or catching up: that is `cannot_tell`.",
+        " recovered or catching up: that is `cannot_tell`.",
         ("side",),
     ),
 )  # fmt: skip
