@@ -148,10 +148,9 @@ def _outcome(outcome: Outcome) -> str:
 
 
 def _settings(nodes: list[Node]) -> list[dict[str, Any]]:
-    used = {it.setting for node in nodes for rule in node.rules for it in rule.operands if it.setting is not None}
-    used |= {it.threshold for node in nodes for it in node.measures if it.threshold is not None}
     compared = [it for node in nodes for rule in node.rules for it in rule.operands if it.setting is not None]
-    units = {it.setting: "×" if it.of is not None else it.unit for it in compared}
+    units = {str(it.setting): "×" if it.of is not None else it.unit for it in compared}
+    used = {*units, *(it.threshold for node in nodes for it in node.measures if it.threshold is not None)}
     wanted = Thresholds.model_fields if len(nodes) == len(TREE) else sorted(used)
     return [
         {

@@ -47,26 +47,14 @@ def measured_of(table: pa.Table) -> list[MeasuredSubscription]:
 
 def measured_from(known: Mapping[str, Any]) -> MeasuredSubscription:
     """A subscription from its fields by name; what is left out is not known, or empty."""
-    found: MeasuredSubscription = _made(MeasuredSubscription, _filled(MeasuredSubscription, known))
+    found: MeasuredSubscription = _made(MeasuredSubscription, known)
     return found
 
 
-def _filled(cls: type, known: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _filled_value(hint, known.get(name)) for name, hint in _declared(cls).items()}
-
-
-def _filled_value(hint: Any, value: Any) -> Any:
-    kind, _ = _known(hint)
-    if value is None or kind in _SCALARS or get_origin(kind) is Mapping:
-        return value
-    if get_origin(kind) is tuple:
-        return [_filled_value(get_args(kind)[0], it) for it in value]
-    return _filled(kind, value)
-
-
-def _made(cls: Any, row: dict[str, Any]) -> Any:
+def _made(cls: Any, row: Mapping[str, Any]) -> Any:
     """Build one of the declared classes; plain values become fields unchanged."""
-    return cls(**{**row, **{name: make(row[name]) for name, make in _makers(cls).items()}})
+    made = {name: make(row.get(name)) for name, make in _makers(cls).items()}
+    return cls(**{**dict.fromkeys(_declared(cls)), **row, **made})
 
 
 @cache
