@@ -54,7 +54,7 @@ def _compare(name: str, used: int, pairs: Sequence[tuple[Case, SubscriptionFeatu
 
 def _without(case: Case, row: SubscriptionFeatures, node: str, gone: Rule) -> SubscriptionFeatures:
     left = [it for it in TREE[node].rules if it is not gone]
-    rule = next((it for it in left if it.when(row) is True), None)
+    rule = next((it for it in left if it.when(row)), None)
     answers: dict[str, Answer] = {**row.answers, node: rule.answer if rule is not None else Answer.CANNOT_TELL}
     proven = proven_by({name: it for name, it in row.reasons.items() if name != node})
     if rule is not None and rule.proof:

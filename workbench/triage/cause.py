@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     # A line of the series (None if there is none), and the limit that it exceeds while the verdict holds.
     Sign = tuple[npt.NDArray[np.float64] | None, float]
 
-# Of a subscription, which knows the limits of its group; what is not known (None) does not hold.
-Test = Callable[[Row], bool | None]
+# Of a subscription, which knows the limits of its group; what is not known (None), nothing or empty does not hold.
+Test = Callable[[Row], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def always(_row: Row) -> bool:
 
 def deciding(rules: Sequence[Rule], row: Row) -> Rule:
     """The first rule that holds; the last rule of every question always does."""
-    return next(rule for rule in rules if rule.when(row) is True)
+    return next(rule for rule in rules if rule.when(row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Conclude:
 
     def verdict_of(self, row: Row) -> Verdict:
         """The one that a subscription gets."""
-        return next((verdict for holds, verdict in self.unless if holds(row) is True), self.verdict)
+        return next((verdict for holds, verdict in self.unless if holds(row)), self.verdict)
 
 
 Outcome = Ask | Conclude

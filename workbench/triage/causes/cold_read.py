@@ -46,7 +46,7 @@ QUESTION = Node(
             "no source tells of records in remote storage",
             lambda row: row.cold_messages is None,
         ),
-        no("own_work", "its own work is the limit, wherever the records are", lambda row: row.own_work is True),
+        no("own_work", "its own work is the limit, wherever the records are", lambda row: row.own_work),
         no(
             "nobody_reads",
             "what it reads next is in remote storage, and brokers read nothing of its topic from there",

@@ -75,7 +75,7 @@ QUESTION = Node(
         yes(
             "unowned",
             "members have the other partitions, and nobody has those that wait",
-            lambda row: bool(row.unowned_partitions),
+            lambda row: row.unowned_partitions,
         ),
         yes("restoring", "its state stores are restored first", lambda row: row.stall_cause == "restoring"),
         leaves_open(
@@ -85,7 +85,7 @@ QUESTION = Node(
             look="whether the job runs, and whether its checkpoints or commits succeed: its own log or console",
         ),
         # In a storm, members leave because they did not poll, and rejoin: the next question covers that.
-        yes("rejoining", "its members are rejoining", lambda row: row.rejoining is True),
+        yes("rejoining", "its members are rejoining", lambda row: row.rejoining),
         no(
             "hung",
             "members do not poll, and what they own stands still",
@@ -101,7 +101,7 @@ QUESTION = Node(
         leaves_open(
             "idle_member",
             "the handlers of a member finish nothing while as many partitions as it may own wait: hung, paused or not served",
-            lambda row: bool(row.idle_members) and not row.at_quota,
+            lambda row: row.idle_members and not row.at_quota,
             look="whether that member polls: its logs, or a thread dump",
         ),
         leaves_open(

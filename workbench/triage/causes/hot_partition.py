@@ -39,7 +39,7 @@ QUESTION = Node(
             "surely",
             f"a few partitions are behind, no other stands still, and they get more than the others and than before ({FAR:g} × a"
             " typical one, if before is not known): a quota or a slow network would hold up all",
-            lambda row: row.surely_hot is True,
+            lambda row: row.surely_hot,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
         ),
         no("spread", "no few partitions hold the lag", lambda row: not 1 <= row.hot_count <= row.few_partitions),
@@ -54,7 +54,7 @@ QUESTION = Node(
         no(
             "others_too",
             "others are behind too, and its own work is the limit",
-            lambda row: row.own_work is True and not 1 <= len(row.behind_partitions) <= row.few_partitions,
+            lambda row: row.own_work and not 1 <= len(row.behind_partitions) <= row.few_partitions,
         ),
         leaves_open(
             "room_elsewhere",

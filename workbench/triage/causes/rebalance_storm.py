@@ -70,7 +70,7 @@ QUESTION = Node(
             "a few partitions stand still and the others keep up: a record there ends each owner in turn; a storm holds up all",
             lambda row: row.fells_its_owners,
         ),
-        proves("rejoining", "its members are rejoining, now and most of the time", lambda row: row.rejoining is True),
+        proves("rejoining", "its members are rejoining, now and most of the time", lambda row: row.rejoining),
         no(
             "works_on",
             "nobody counts rebalances, but its handlers are busy all the time, and what they handle is committed",

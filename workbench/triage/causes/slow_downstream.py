@@ -53,7 +53,7 @@ QUESTION = Node(
         yes(
             "member",
             "the handlers of one member take longer than those of its peers, for records of the same processors",
-            lambda row: bool(row.slow_members),
+            lambda row: row.slow_members,
             Operand("slowest_member_ratio", "× its peers' time", ">=", setting="slow_peers_ratio"),
         ),
         no(

@@ -53,16 +53,16 @@ QUESTION = Node(
             HAS_ROOM,
         ),
         NOT_SLOWER,
-        no("member", "one member is slow at whatever it handles (question 15)", lambda row: bool(row.slow_members)),
+        no("member", "one member is slow at whatever it handles (question 15)", lambda row: row.slow_members),
         proves(
             "towers",
             "one processor takes ten times as long as its peers, and most of all the time; no good time is known to compare with",
-            lambda row: bool(row.slow_by_peers),
+            lambda row: row.slow_by_peers,
         ),
         yes(
             "slow",
             "one processor's slow-down is large, also against the median slow-down of its peers",
-            lambda row: row.one_slow is True,
+            lambda row: row.one_slow,
             Operand("slowest_slow_down", "× its baseline", ">=", setting="slow_ratio"),
             Operand(
                 "slowest_slow_down", "× its peers' slow-down", ">=", setting="slow_peers_ratio", of="peers_slow_down"

@@ -79,7 +79,7 @@ STUCK = Node(
     question="Are some partitions stuck while others advance?",
     short="partitions stuck?",
     rules=(
-        proves("unowned", "no member has the partitions that wait", lambda row: bool(row.unowned_partitions)),
+        proves("unowned", "no member has the partitions that wait", lambda row: row.unowned_partitions),
         proves("blocked", "an open transaction holds up everything behind it", is_blocked),
         proves(
             "commit_fails",
@@ -137,7 +137,7 @@ FROZEN = Node(
         leaves_open(
             "standing",
             "all that are behind may have stopped: too lately to be sure, or nobody measures them any more",
-            lambda row: bool(row.standing_partitions) and not set(row.behind_partitions) - set(row.standing_partitions),
+            lambda row: row.standing_partitions and not set(row.behind_partitions) - set(row.standing_partitions),
             look="look again in a minute",
         ),
         no("none", "what is behind moves", always),

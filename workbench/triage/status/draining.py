@@ -25,7 +25,7 @@ QUESTION = Node(
     question="Is it catching up?",
     short="catching up?",
     rules=(
-        yes("drains", "each partition that is behind catches up in time", lambda row: row.draining is True),
+        yes("drains", "each partition that is behind catches up in time", lambda row: row.draining),
         no("not_behind", "nothing has to be caught up, or it would take too long", always),
     ),
     yes=Conclude(Verdict.PRODUCER_BURST),

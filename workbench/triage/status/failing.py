@@ -43,9 +43,7 @@ QUESTION = Node(
         leaves_open(
             "no_baseline",
             "attempts fail, and the data show no good time to tell whether as many do usually",
-            lambda row: (
-                row.failing_baseline_share is None and at_least(row.failing_share, row.limits.failing_ratio) is True
-            ),
+            lambda row: row.failing_baseline_share is None and at_least(row.failing_share, row.limits.failing_ratio),
             Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
             look=LOAD_MORE,
         ),

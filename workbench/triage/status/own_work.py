@@ -108,7 +108,7 @@ QUESTION = Node(
         yes(
             "inside",
             "it has queues, and most of what is late has been read and waits inside",
-            lambda row: _queues_say(row) and row.held_inside is True,
+            lambda row: _queues_say(row) and row.held_inside,
         ),
         no(
             "empty",
@@ -123,7 +123,7 @@ QUESTION = Node(
             lambda row: row.has_queues,
         ),
         # A consumer without queues is judged by its client and its handlers; a fact that explains the lag by itself needs neither.
-        yes("works", "its handlers take the time, or fetched messages wait for them", lambda row: row.own_work is True),
+        yes("works", "its handlers take the time, or fetched messages wait for them", lambda row: row.own_work),
         no("waits", "its threads wait for what does not reach them", lambda row: row.own_work is False),
         leaves_open(
             "not_measured",
