@@ -233,18 +233,15 @@ def _missing(
     """Signals that the open questions need and that have no data."""
     if verdict is not Verdict.CANNOT_TELL:
         return ()
-    found: dict[str, str | None] = {}  # why it does not decide; None if it is not there
+    found: dict[str, Missing] = {}
     # By all questions: one that compares it with before knows nothing of it where there is no good time to compare with.
     known = {it.signal for node in TREE.values() for it in node.measures if getattr(row, it.column) is not None}
     for node in open_questions(answers):
         absent = [name for name in node.needs if name not in known]
-        why = _why_open(node, row)
-        for name in absent or node.needs:
-            found[name] = why if not absent else None
-    return tuple(
-        Missing(signal=name, how_to_get_it=why) if why is not None else _how_to_get(name, profiles)
-        for name, why in found.items()
-    )
+        found |= {name: _how_to_get(name, profiles) for name in absent}
+        if not absent:
+            found |= {name: Missing(signal=name, how_to_get_it=_why_open(node, row)) for name in node.needs}
+    return tuple(found.values())
 
 
 def _why_open(node: Node, row: SubscriptionFeatures) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench import numbers as n
-from workbench.humanize import counted, duration
+from workbench.humanize import counted, duration, percent
 from workbench.thresholds import Thresholds
 
 _DEFAULT = Thresholds()
@@ -29,10 +29,6 @@ class Term:
     name: str
     means: str
     also: tuple[str, ...] = ()
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}"
 
 
 TERMS = (
@@ -54,7 +50,7 @@ TERMS = (
     ),
     Term(
         "behind",
-        f"Late, or on the way to it (older than {_percent(_DEFAULT.growth_floor_ratio)} of the objective), and not catching up.",
+        f"Late, or on the way to it (older than {percent(_DEFAULT.growth_floor_ratio)} of the objective), and not catching up.",
     ),
     Term(
         "healthy",
@@ -66,7 +62,7 @@ TERMS = (
     ),
     Term(
         "grows",
-        f"The lag grows by more than {_percent(_DEFAULT.growth_ratio)} of what arrives (`growth_ratio`), and does not come down"
+        f"The lag grows by more than {percent(_DEFAULT.growth_ratio)} of what arrives (`growth_ratio`), and does not come down"
         " between two commits.",
     ),
     Term(
@@ -77,7 +73,7 @@ TERMS = (
     ),
     Term(
         "a few",
-        f"1 to {_percent(_DEFAULT.few_partitions_ratio)} of the topic's partitions, at least 1 (`few_partitions_ratio`).",
+        f"1 to {percent(_DEFAULT.few_partitions_ratio)} of the topic's partitions, at least 1 (`few_partitions_ratio`).",
         ("few",),
     ),
     Term(
@@ -85,7 +81,7 @@ TERMS = (
         f"A few partitions are behind while others are not, each with {n.APART:g} × the typical lag or more. Or each has more than"
         f" {_DEFAULT.hot_factor:g} × min(mean, median) of all (`hot_factor`), more than"
         f" {counted(_DEFAULT.hot_floor_messages, 'message')}"
-        f" (`hot_floor_messages`), and {n.TENTH:.0%} of the highest or more. What stands still is never counted.",
+        f" (`hot_floor_messages`), and {percent(n.TENTH)} of the highest or more. What stands still is never counted.",
         ("hot",),
     ),
     Term(
@@ -108,14 +104,14 @@ TERMS = (
     ),
     Term(
         "skipped",
-        f"In one step, commits passed messages of which the handlers counted less than {_percent(n.PART)}. Where nobody counts them: at"
+        f"In one step, commits passed messages of which the handlers counted less than {percent(n.PART)}. Where nobody counts them: at"
         f" {_DEFAULT.skip_pace_ratio:g} × the usual pace (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all"
         " partitions.",
         ("that nobody read", "quick step"),
     ),
     Term(
         "doubtful",
-        f"{n.COUNTED:g} messages or more were passed in one step, and the handlers counted {_percent(n.PART)} to {_percent(n.MOST)} of"
+        f"{n.COUNTED:g} messages or more were passed in one step, and the handlers counted {percent(n.PART)} to {percent(n.MOST)} of"
         f" them. Where nobody counts them: they had waited for more than {duration(n.DEPLOY_SECONDS)} and were passed {n.FAR:g} × as"
         f" fast as anything before or since; or they are the first records of a new partition.",
         ("so fast that",),
@@ -134,15 +130,15 @@ TERMS = (
     ),
     Term(
         "own work",
-        f"The consumer itself is the limit: a queue is {_percent(_DEFAULT.queue_fill_ratio)} full, entering one takes"
+        f"The consumer itself is the limit: a queue is {percent(_DEFAULT.queue_fill_ratio)} full, entering one takes"
         f" {duration(_DEFAULT.enqueue_seconds)} and {_DEFAULT.enqueue_ratio:g} × the baseline, {n.NEVER_EMPTY:g} fetched"
-        f" messages always wait, the polling thread waits for records at most {_percent(n.IDLE)} of the time, or handlers take"
-        f" {_percent(n.BUSY)} of a thread.",
+        f" messages always wait, the polling thread waits for records at most {percent(n.IDLE)} of the time, or handlers take"
+        f" {percent(n.BUSY)} of a thread.",
         ("handlers take the time", "queues are backed up", "queues of its own"),
     ),
     Term(
         "busy all the time",
-        f"Handlers take {_percent(n.BUSY)} of a thread or more, and {_percent(n.LESS)} of what they handle is committed.",
+        f"Handlers take {percent(n.BUSY)} of a thread or more, and {percent(n.LESS)} of what they handle is committed.",
         ("works all the time",),
     ),
     Term(
@@ -155,12 +151,12 @@ TERMS = (
     Term(
         "at its quota",
         f"Kafka's quotas are read (setting `bootstrap`), no client tells its throttle time, and the group lately read at most"
-        f" {n.MORE:g} × what they allow, while {n.MORE:g} × as much arrives and it reads {_percent(n.NEAR_QUOTA)} of it or more.",
+        f" {n.MORE:g} × what they allow, while {n.MORE:g} × as much arrives and it reads {percent(n.NEAR_QUOTA)} of it or more.",
         ("its quota allows",),
     ),
     Term(
         "no more than before",
-        f"Within {_percent(n.NOISE)} of the baseline: two samples of the same differ by as much.",
+        f"Within {percent(n.NOISE)} of the baseline: two samples of the same differ by as much.",
     ),
     Term(
         "again and again",
