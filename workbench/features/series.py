@@ -73,14 +73,17 @@ def series_of(samples: pa.Table, window: Window, *, group: str, topic: str) -> S
         process_time=rows.process_time(),
         arrivals=SeriesLine(name="arriving", values=rows.growth("log_end_offset")),
         commits=SeriesLine(name="committed", values=rows.growth("committed_offset")),
-        members=_total(rows.by("group_members", "group"), "members", count),
+        members=total(rows.by("group_members", "group"), "members") or SeriesLine(name="members", values=rows.empty()),
         failing=SeriesLine(name="failing", values=rows.share_failing()),
     )
 
 
 def total(lines: Sequence[SeriesLine], name: str) -> SeriesLine | None:
     """Sum of lines; NaN only where all are."""
-    return _total(lines, name, len(lines[0].values)) if lines else None
+    if not lines:
+        return None
+    stacked = np.stack([line.values for line in lines])
+    return SeriesLine(name=name, values=np.where(np.isnan(stacked).all(axis=0), np.nan, np.nansum(stacked, axis=0)))
 
 
 def highest(lines: Sequence[SeriesLine], name: str) -> SeriesLine | None:
@@ -88,13 +91,6 @@ def highest(lines: Sequence[SeriesLine], name: str) -> SeriesLine | None:
     if not lines:
         return None
     return SeriesLine(name=name, values=np.fmax.reduce([line.values for line in lines]))
-
-
-def _total(lines: Sequence[SeriesLine], name: str, count: int) -> SeriesLine:
-    if not lines:
-        return SeriesLine(name=name, values=np.full(count, np.nan))
-    stacked = np.stack([line.values for line in lines])
-    return SeriesLine(name=name, values=np.where(np.isnan(stacked).all(axis=0), np.nan, np.nansum(stacked, axis=0)))
 
 
 def spacing(own: pa.Table, signal: str = "consumer_lag") -> float:
@@ -137,14 +133,15 @@ class _Rows:
         found = np.searchsorted(self._edges, times, side="left") - 1
         return np.clip(found, 0, self._bins - 1).astype(np.int64)
 
-    def _empty(self) -> FloatArray:
+    def empty(self) -> FloatArray:
+        """A line without a value."""
         return np.full(self._bins, np.nan)
 
     def by(self, signal: str, label: str) -> tuple[SeriesLine, ...]:
         """Last value of each bin, by one label; of several members the highest."""
         found: dict[Any, FloatArray] = {}
         for (key, _member), times, values in self._each(signal, "value", (label, "member")):
-            line = self._empty()
+            line = self.empty()
             line[self._bin(times)] = values  # later samples overwrite earlier ones of the same bin
             found[key] = np.fmax(found[key], line) if key in found else line
         return tuple(SeriesLine(name=str(key), values=values) for key, values in found.items())
@@ -215,7 +212,7 @@ class _Rows:
         found: dict[str, list[SeriesLine]] = {}
         for key, times, values in self._each("queue_length", "value", ("processor", "member", "queue")):
             if capacity.get(key):
-                line = self._empty()
+                line = self.empty()
                 line[self._bin(times)] = values / capacity[key]
                 found.setdefault(str(key[0]), []).append(SeriesLine(name="", values=line))
         merged = ((name, highest(lines, name)) for name, lines in found.items())

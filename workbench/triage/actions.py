@@ -95,10 +95,6 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             ),
             _restart(f"Restart the hanging members{names}", "every member polls again", who, *checks),
         ]
-    moves = (
-        Check("group_members", ">", 0),
-        Check("committed_moved", ">", 0),
-    )
     return [
         Action(
             title=f"Check whether the consumers run, and why they stopped{names}",
@@ -109,7 +105,8 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             "Start them again; they resume at their committed offsets",
             "members > 0, and the committed offsets advance within 1 min",
             who,
-            *moves,
+            Check("group_members", ">", 0),
+            Check("committed_moved", ">", 0),
         ),
     ]
 

@@ -42,8 +42,10 @@ def _names() -> list[str]:
     ]
 
 
-def nodes_about(name: str | None) -> list[Node]:
+def nodes_about(name: str | None) -> tuple[list[Node], str | None]:
     """The questions that lead to a verdict or a cause within one, or are called so; of a word those that use it; all without a name.
+
+    And the name itself, as the tree has it.
 
     A name may be in a sentence: "when is a partition hot?".
 
@@ -51,7 +53,7 @@ def nodes_about(name: str | None) -> list[Node]:
         UsageError: if nothing has this name.
     """
     if name is None:
-        return list(TREE.values())
+        return list(TREE.values()), None
     name = named_in(name, _names())
     wanted = CAUSES_WITHIN.get(name, name)
     found = [
@@ -61,13 +63,13 @@ def nodes_about(name: str | None) -> list[Node]:
     ]
     own = term_of(name)
     if not found and own is not None:
-        return [node for node in TREE.values() if own in terms_in(_sentences(node))]
+        return [node for node in TREE.values() if own in terms_in(_sentences(node))], name
     if not found:
         raise UsageError(
             f"No question, verdict or word of the tree is named {name!r}.{did_you_mean(name, _names())}",
             hint="workbench tree lists all.",
         )
-    return found
+    return found, name
 
 
 def document(name: str | None = None) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def document(name: str | None = None) -> dict[str, Any]:
     Raises:
         UsageError: as `nodes_about`.
     """
-    nodes, name = nodes_about(name), name and named_in(name, _names())
+    nodes, name = nodes_about(name)
     return {
         "schema": SCHEMA,
         "questions": [_question(node) for node in nodes],
@@ -183,7 +185,7 @@ def as_text(name: str | None = None) -> str:
     Raises:
         UsageError: as `nodes_about`.
     """
-    nodes, name = nodes_about(name), name and named_in(name, _names())
+    nodes, name = nodes_about(name)
     lines = [line for node in nodes for line in _lines(node)]
     if name is not None and (before := _before(name)):
         lines += ["Ways to it, by the numbers of the questions (a proof needs none of those before it):"]
