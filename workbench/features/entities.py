@@ -51,14 +51,8 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
         _KEY,
         {**_OF_PARTITIONS, **_OF_OTHERS, "story": STORY_OF_PARTITION},
     )
-    known = rows.select(
-        *columns(
-            "*",
-            f"{_KIND} AS kind",
-            *(f"{sql} AS {name}" for name, sql in _of_partitions(stale_after_seconds).items()),
-            *_derived(stale_after_seconds, heard=_HEARD),
-        )
-    )
+    derived = {**_of_partitions(stale_after_seconds), **_derived(stale_after_seconds, heard=_HEARD)}
+    known = extend(rows, {"kind": _KIND, **derived})
     return with_time_lag(known, stale_after_seconds=stale_after_seconds)
 
 
@@ -79,15 +73,14 @@ def _of_partitions(stale_after_seconds: float) -> dict[str, str]:
     }
 
 
-def _derived(stale_after_seconds: float, *, heard: str = "0D") -> list[str]:
+def _derived(stale_after_seconds: float, *, heard: str = "0D") -> dict[str, str]:
     """Columns of members and processors computed from their other features; members are judged as of `heard` (seconds, ≤ 0)."""
-    derived = {
+    return {
         **MEMBER_DERIVED,
         **PROCESSOR_DERIVED,
         "live": f"({_KIND}) = 'member' AND coalesce(last_seconds >= {heard} - greatest({stale_after_seconds},"
         f" {MISSED} * coalesce(seen_every, 0)), false)",
     }
-    return [f"{sql} AS {name}" for name, sql in derived.items()]
 
 
 def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
@@ -110,5 +103,6 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
         summary.where(*columns(f"partition IS NULL AND `group` IS NOT NULL AND signal IN {_SIGNALS}")),
         _KEY,
         _OF_OTHERS,
-    ).select(*columns("*", f"{_KIND} AS kind", *_derived(stale_after_seconds)))
+    )
+    others = extend(others, {"kind": _KIND, **_derived(stale_after_seconds)})
     return partitions.unionByName(others, allowMissingColumns=True)
