@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import listed, plural, printable
 from workbench.humanize import times as multiple
-from workbench.numbers import LESS, MORE, MOST, PART
+from workbench.numbers import LESS, MORE, PART
 from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, leaves_open, no, yes
 from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import all_of, at_least, at_most, below
+from workbench.triage.facts.unknown import Known, all_of, at_least, below
 from workbench.triage.finding import Action, Scope
 from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, queues_are_full
 from workbench.triage.subject import Subject
@@ -20,10 +20,10 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def _handlers_have_room(row: Row) -> bool:
+def _handlers_have_room(row: Row) -> Known:
     # Unless their threads never wait: then more of the time is theirs than is measured.
-    never_waits = all_of(row.own_work, at_least(row.median_slow_down, row.limits.all_slow_ratio)) is True
-    return row.queueless and at_most(row.loop_busy, MOST) is True and not never_waits
+    never_waits = all_of(row.own_work, at_least(row.median_slow_down, row.limits.all_slow_ratio))
+    return row.queueless and not never_waits and HAS_ROOM.holds(row)
 
 
 def _threads_idle(row: Row) -> bool:

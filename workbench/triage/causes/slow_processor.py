@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import count, duration, listed, plural, printable
 from workbench.humanize import times as multiple
-from workbench.numbers import MORE, MOST
+from workbench.numbers import MORE
 from workbench.triage import capacity
 from workbench.triage.actions import DUMPS, more_threads
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, no, proves, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import at_most
 from workbench.triage.finding import Action, Scope
 from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER
 from workbench.triage.subject import Subject
@@ -49,7 +48,7 @@ QUESTION = Node(
         no(
             "room",
             "handlers that take less than half of a loop's time cannot hold it up",
-            lambda row: row.queueless and at_most(row.loop_busy, MOST) is True,
+            lambda row: row.queueless and HAS_ROOM.holds(row),
             HAS_ROOM,
         ),
         NOT_SLOWER,
