@@ -25,7 +25,7 @@ GROUP_FEATURES = {
     "restoring_messages": of("max", "last", "restoring"),
     "restoring_per_second": of("max", "recent_slope", "restoring"),
     "group_state_mean": of("max", "mean", "group_state"),
-    "usual_members": lower_median(quarters("max", "mean", "group_members")),
+    "usual_members": lower_median(quarters("mean", "group_members")),
     # How the subscription is judged (`features.features_by_subscription`).
     "onset_seconds": of("min", "last", STORY, stat="group_onset"),
     "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
@@ -40,7 +40,7 @@ MEMBER_FEATURES = {
     "seen_every": f"min((last_seconds - first_seconds) / (samples - 1)) FILTER (WHERE period = {NOW} AND samples > 2)",
     "poll_age_high": of("max", "high", "poll_age"),
     "poll_age_low": of("min", "low", "poll_age"),
-    "poll_age_usual": lower_median(quarters("max", "high", "poll_age")),
+    "poll_age_usual": lower_median(quarters("high", "poll_age")),
     "rebalances": of("max", "increase", "rebalances"),
     "rebalances_since": f"sum(increase) FILTER (WHERE signal = 'rebalances' AND period >= {NOW})",  # the onset
     # By the start times of its process if they are known, else by counter resets.
@@ -51,7 +51,7 @@ MEMBER_FEATURES = {
     "delay_high": ratio(of("max", "high", "delayed_length"), of("max", "last", "delayed_capacity")),
     "rtt_seconds": of("max", "mean", _RTT),
     "rtt_broker": f"max_by(broker, mean) FILTER (WHERE signal = '{_RTT}' AND period = {NOW})",
-    "rtt_quarters": quarters("max", "mean", _RTT),
+    "rtt_quarters": quarters("mean", _RTT),
     "throttle_seconds": of("max", "mean", "throttle_time"),
     "paused_mean": of("max", "mean", "paused_partitions"),
     "poll_idle": of("max", "mean", "poll_idle"),

@@ -41,7 +41,7 @@ PARTITION_FEATURES = {
     "committed_since_seconds": f"-{of('min', 'first_seconds', _COMMITTED, period=None)}",
     "moved_ago_seconds": f"-{of('max', 'moved_seconds', _COMMITTED, period=None)}",
     "gap_now": of("max", "longest_gap", _COMMITTED),
-    "gap_quarters": quarters("max", "longest_gap", _COMMITTED),
+    "gap_quarters": quarters("longest_gap", _COMMITTED),
     "loss_told": of("max", "last", STORY, stat="loss_in"),
     "cadence_told": of("max", "last", STORY, stat="cadence"),
     "committed_per_second": of("max", "slope", _COMMITTED),
@@ -98,7 +98,7 @@ LOG_FEATURES = {
     "arrival_recent_per_second": of("max", "recent_slope", _END),
     # What is usual cannot be known from a few minutes.
     "arrival_baseline_per_second": f"CASE WHEN {lasted(_END, baseline=True)} >= {USUAL_SECONDS} THEN "
-    + lower_median(quarters("max", "slope", _END))
+    + lower_median(quarters("slope", _END))
     + " END",
     "log_start_per_second": ratio(spread(_START, period=None), lasted(_START, period=None)),
     "history": f"flatten(collect_list(history) FILTER (WHERE signal = '{_END}'))",

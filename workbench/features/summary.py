@@ -74,9 +74,9 @@ def spread(signal: str, **where: Any) -> str:
     return f"{of('max', 'high', signal, **where)} - {of('min', 'low', signal, **where)}"
 
 
-def quarters(aggregate: str, column: str, signal: str) -> str:
-    """SQL for an array with the same of each quarter of the baseline."""
-    return in_quarters(lambda period: of(aggregate, column, signal, period=period))
+def quarters(column: str, signal: str) -> str:
+    """SQL for an array with the highest of one signal in each quarter of the baseline."""
+    return in_quarters(lambda period: of("max", column, signal, period=period))
 
 
 def in_quarters(one: Callable[[int], str]) -> str:
