@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from evaluation.corpus import Case, harm_of, load
@@ -53,7 +54,7 @@ def _compare(name: str, used: int, pairs: Sequence[tuple[Case, SubscriptionFeatu
 
 def _without(case: Case, row: SubscriptionFeatures, node: str, gone: Rule) -> SubscriptionFeatures:
     left = [it for it in TREE[node].rules if it is not gone]
-    rule = next((it for it in left if it.when(row) is True), None)
+    rule = next((it for it in left if it.when(row)), None)
     answers: dict[str, Answer] = {**row.answers, node: rule.answer if rule is not None else Answer.CANNOT_TELL}
     proven = proven_by({name: it for name, it in row.reasons.items() if name != node})
     if rule is not None and rule.proof:
@@ -71,12 +72,17 @@ def of_rules(cases: Sequence[Case], rows: Sequence[SubscriptionFeatures]) -> Ite
 
 
 def _set(name: str, value: float) -> Iterator[tuple[Any, str, Any]]:
-    """Put another value where modules of the judgement have a number; yields what was there."""
+    """Put another value where modules and rules of the judgement have a number; yields what was there."""
     old = all_numbers()[name]
+    new = Number(value, old.unit, old.why, old.origin)
     for module in [it for key, it in sys.modules.items() if key.startswith("workbench.triage")]:
         if module.__dict__.get(name) is old:
             yield module, name, old
-            setattr(module, name, Number(value, old.unit, old.why, old.origin))
+            setattr(module, name, new)
+    for operand in [it for node in TREE.values() for rule in node.rules for it in rule.operands]:
+        if operand.number is old:
+            yield operand, "number", old
+            object.__setattr__(operand, "number", new)  # it is frozen
 
 
 def of_numbers(cases: Sequence[Case], rows: Sequence[SubscriptionFeatures]) -> Iterator[Line]:
@@ -89,8 +95,8 @@ def of_numbers(cases: Sequence[Case], rows: Sequence[SubscriptionFeatures]) -> I
             try:
                 changed = [case.judged() for case in cases]
             finally:
-                for module, key, old in kept:
-                    setattr(module, key, old)
+                for owner, key, old in kept:
+                    (setattr if isinstance(owner, ModuleType) else object.__setattr__)(owner, key, old)
             yield _compare(f"{name} × {factor:g}", len(cases), list(zip(cases, rows, changed, strict=True)))
 
 

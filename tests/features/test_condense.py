@@ -165,14 +165,6 @@ def rows_by_key(table: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
     return found
 
 
-def test_the_lists_of_columns_agree() -> None:
-    """What is written to Parquet is what Spark is told to read."""
-    from workbench.features.slots import SLOT_COLUMNS
-
-    names = [part.split()[0].strip("`") for part in SLOT_COLUMNS.replace("us: bigint, value", "").split(",")]
-    assert names == SUMMARY_SCHEMA.names
-
-
 def test_what_each_client_lists_of_a_partition_is_not_mixed() -> None:
     """librdkafka names every partition of the topic, with an empty fetch queue for those of other members."""
     times = np.arange(-50.0, 0.0, 10.0)

@@ -159,8 +159,9 @@ def test_loss_is_the_time_until_the_next_segment_goes() -> None:
     assert told(one(follows, at, log_start=Track(at, follows - 5)), LIMITS).loss_in is None
 
 
-LINE = st.lists(st.tuples(st.floats(-5000, 0), st.floats(-10, 1e12)), max_size=40).map(
-    lambda rows: Track(*(np.array(column) for column in zip(*sorted(rows), strict=True))) if rows else Track()
+# Instants are of milliseconds, and each is there once, as where series are read.
+LINE = st.lists(st.tuples(st.integers(-5_000_000, 0), st.floats(-10, 1e12)), max_size=40).map(
+    lambda rows: Track(np.array([at / 1000 for at, _ in sorted(rows)]), np.array([it for _, it in sorted(rows)])).once()
 )
 
 

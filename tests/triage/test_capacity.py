@@ -151,18 +151,9 @@ def test_only_a_lack_of_capacity_has_a_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lag", "slope", "recent", "draining", "seconds"),
-    [
-        (0, 40.0, 40.0, False, 0.0),
-        (9000, 40.0, 40.0, False, None),
-        (9000, -30.0, -30.0, False, 300.0),
-        (9000, 5.0, -90.0, True, 100.0),  # the burst has just ended
-        (9000, None, 40.0, False, None),
-        (None, 40.0, 40.0, False, None),
-    ],
+    ("lag", "slope", "seconds"),
+    [(0, 40.0, 0.0), (9000, 40.0, None), (9000, -30.0, 300.0), (9000, None, None), (None, 40.0, None)],
 )
-def test_time_to_drain(
-    lag: float | None, slope: float | None, recent: float, draining: bool, seconds: float | None
-) -> None:
+def test_time_to_drain(lag: float | None, slope: float | None, seconds: float | None) -> None:
     """Lag over the pace at which it shrinks; never for what does not shrink."""
-    assert capacity.drain_seconds(lag, slope, recent_slope=recent, draining=draining) == seconds
+    assert capacity.drain_seconds(lag, slope) == seconds

@@ -242,19 +242,20 @@ class _Runs:
         self.starts = np.flatnonzero(change)
         self.present = of_row[self.starts]
 
-    def _spread(self, reduced: FloatArray) -> FloatArray:
+    def _reduced(self, values: FloatArray, by: np.ufunc) -> FloatArray:
         result = np.full(self.runs, np.nan)
-        result[self.present] = reduced
+        if len(values):
+            result[self.present] = by.reduceat(values, self.starts)
         return result
 
     def low(self, values: FloatArray) -> FloatArray:
-        return self._spread(np.minimum.reduceat(values, self.starts)) if len(values) else np.full(self.runs, np.nan)
+        return self._reduced(values, np.minimum)
 
     def sum(self, values: FloatArray) -> FloatArray:
-        return self._spread(np.add.reduceat(values, self.starts)) if len(values) else np.full(self.runs, np.nan)
+        return self._reduced(values, np.add)
 
     def mean(self, values: FloatArray) -> FloatArray:
-        return self.sum(values) / self._spread(np.diff(np.append(self.starts, len(values))).astype(np.float64))
+        return self.sum(values) / self.sum(np.ones(len(values)))
 
     def slope(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Least-squares slope, centred on the means: offsets are large compared with their changes."""

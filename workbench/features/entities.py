@@ -7,23 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.features.group import GROUP_FEATURES, GROUP_SIGNALS, MEMBER_DERIVED, MEMBER_FEATURES, MEMBER_SIGNALS
+from workbench.features.group import GROUP_FEATURES, MEMBER_DERIVED, MEMBER_FEATURES
 from workbench.features.lag import (
     LOG_FEATURES,
     NO_STORY,
     PARTITION_DERIVED,
     PARTITION_FEATURES,
-    PARTITION_SIGNALS,
     STORY_OF_PARTITION,
     stale_seconds,
 )
-from workbench.features.queues import (
-    PROCESSOR_DERIVED,
-    PROCESSOR_FEATURES,
-    PROCESSOR_SIGNALS,
-    QUEUE_FEATURES,
-    QUEUE_SIGNALS,
-)
+from workbench.features.queues import PROCESSOR_DERIVED, PROCESSOR_FEATURES, QUEUE_FEATURES
+from workbench.features.summary import signals_in
 from workbench.features.timelag import bracketed_by_search, with_search, with_time_lag
 from workbench.numbers import MISSED
 from workbench.spark.columns import aggregate, columns, extend
@@ -32,7 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _KEY = ("cluster", "`group`", "topic", "partition", "member", "processor", "queue")
-_SIGNALS = (*PARTITION_SIGNALS, *GROUP_SIGNALS, *MEMBER_SIGNALS, *QUEUE_SIGNALS, *PROCESSOR_SIGNALS)
+_OF_PARTITIONS = {**PARTITION_FEATURES, **LOG_FEATURES}
+_OF_OTHERS = {**GROUP_FEATURES, **MEMBER_FEATURES, **QUEUE_FEATURES, **PROCESSOR_FEATURES}
+# A heartbeat says no more than that its member is there.
+_SIGNALS = (*signals_in({**_OF_PARTITIONS, **_OF_OTHERS}), "heartbeat_age")
 _KIND = """CASE WHEN partition IS NOT NULL THEN 'partition' WHEN queue IS NOT NULL THEN 'queue'
                 WHEN processor IS NOT NULL THEN 'processor' WHEN member IS NOT NULL THEN 'member' ELSE 'group' END"""
 
@@ -52,24 +49,10 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     rows = aggregate(
         summary.where(*columns(f"signal IN {_SIGNALS} AND `group` IS NOT NULL")),
         _KEY,
-        {
-            **PARTITION_FEATURES,
-            **LOG_FEATURES,
-            **GROUP_FEATURES,
-            **MEMBER_FEATURES,
-            **QUEUE_FEATURES,
-            **PROCESSOR_FEATURES,
-            "story": STORY_OF_PARTITION,
-        },
+        {**_OF_PARTITIONS, **_OF_OTHERS, "story": STORY_OF_PARTITION},
     )
-    known = rows.select(
-        *columns(
-            "*",
-            f"{_KIND} AS kind",
-            *(f"{sql} AS {name}" for name, sql in _of_partitions(stale_after_seconds).items()),
-            *_derived(stale_after_seconds, heard=_HEARD),
-        )
-    )
+    derived = {**_of_partitions(stale_after_seconds), **_derived(stale_after_seconds, heard=_HEARD)}
+    known = extend(rows, {"kind": _KIND, **derived})
     return with_time_lag(known, stale_after_seconds=stale_after_seconds)
 
 
@@ -90,15 +73,14 @@ def _of_partitions(stale_after_seconds: float) -> dict[str, str]:
     }
 
 
-def _derived(stale_after_seconds: float, *, heard: str = "0D") -> list[str]:
+def _derived(stale_after_seconds: float, *, heard: str = "0D") -> dict[str, str]:
     """Columns of members and processors computed from their other features; members are judged as of `heard` (seconds, ≤ 0)."""
-    derived = {
+    return {
         **MEMBER_DERIVED,
         **PROCESSOR_DERIVED,
         "live": f"({_KIND}) = 'member' AND coalesce(last_seconds >= {heard} - greatest({stale_after_seconds},"
         f" {MISSED} * coalesce(seen_every, 0)), false)",
     }
-    return [f"{sql} AS {name}" for name, sql in derived.items()]
 
 
 def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
@@ -107,9 +89,9 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
     Partitions have a separate pass: only numbers, which Spark sums without an object per row, and a join with the logs, searched by
     bisection. For a single triage one pass for all is faster; a fleet of 25,000 subscriptions took several times longer that way.
     """
-    log = "signal IN ('log_end_offset', 'log_start_offset', 'last_stable_offset', 'local_start_offset')"
+    log = f"signal IN {signals_in(LOG_FEATURES)}"
     key = ("cluster", "topic", "partition")
-    parts = summary.where(*columns(f"partition IS NOT NULL AND signal IN {PARTITION_SIGNALS}"))
+    parts = summary.where(*columns(f"partition IS NOT NULL AND signal IN {signals_in(_OF_PARTITIONS)}"))
     # Both partitioned by the log's key: neither the join nor the aggregation of its groups then needs another shuffle.
     own = parts.where(*columns(f"NOT {log} AND `group` IS NOT NULL")).repartition(*key)
     counted = aggregate(own, ("cluster", "`group`", "topic", "partition"), PARTITION_FEATURES)
@@ -120,6 +102,7 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
     others = aggregate(
         summary.where(*columns(f"partition IS NULL AND `group` IS NOT NULL AND signal IN {_SIGNALS}")),
         _KEY,
-        {**GROUP_FEATURES, **MEMBER_FEATURES, **QUEUE_FEATURES, **PROCESSOR_FEATURES},
-    ).select(*columns("*", f"{_KIND} AS kind", *_derived(stale_after_seconds)))
+        _OF_OTHERS,
+    )
+    others = extend(others, {"kind": _KIND, **_derived(stale_after_seconds)})
     return partitions.unionByName(others, allowMissingColumns=True)

@@ -157,21 +157,13 @@ class _Places:
     def _serves(self, ordered: pa.Table, own: pa.Table) -> None:
         """What of a group with several topics belongs to one of them."""
         many = pa.array([group for group, topics in self.topics.items() if len(topics) > 1], pa.string())
-        self.by_member: dict[tuple[str, str], set[str]] = {}
-        self.by_processor: dict[tuple[str, str], set[str]] = {}
-        if not len(many):
-            return
-        named = own.filter(pc.and_(pc.is_valid(own["member"]), pc.is_in(own["group"], many)))
-        for it in named.group_by(["group", "topic", "member"]).aggregate([]).to_pylist():
-            self.by_member.setdefault((it["group"], it["member"]), set()).add(it["topic"])
-        rows = ordered.filter(
-            pc.and_(
-                pc.is_in(ordered["group"], many),
-                pc.and_(pc.is_valid(ordered["topic"]), pc.is_valid(ordered["processor"])),
-            )
-        )
-        for it in rows.group_by(["group", "topic", "processor"]).aggregate([]).to_pylist():
-            self.by_processor.setdefault((it["group"], it["processor"]), set()).add(it["topic"])
+        # By what serves it, "member" or "processor", with its group and name.
+        self.served: dict[tuple[str, str, str], set[str]] = {}
+        for name, rows in (("member", own), ("processor", ordered)) if len(many) else ():
+            known = pc.and_(pc.is_valid(rows["topic"]), pc.is_valid(rows[name]))
+            rows = rows.filter(pc.and_(pc.is_in(rows["group"], many), known))
+            for it in rows.group_by(["group", "topic", name]).aggregate([]).to_pylist():
+                self.served.setdefault((name, it["group"], it[name]), set()).add(it["topic"])
 
     def of(self, wanted: Iterable[Subscription]) -> pa.Table:
         """Rows of some subscriptions, with those of their groups and logs, in order."""
@@ -221,11 +213,9 @@ def _topics_of(label: dict[str, str | None], places: _Places) -> Iterable[str]:
     topics = places.topics.get(group, [])
     if len(topics) < 2:
         return topics
-    processor, member = label["processor"], label["member"]
-    if processor is not None and (served := places.by_processor.get((group, processor))):
-        return [it for it in topics if it in served]
-    if member is not None and (served := places.by_member.get((group, member))):
-        return [it for it in topics if it in served]
+    for name in ("processor", "member"):
+        if served := places.served.get((name, group, label[name] or "")):
+            return [it for it in topics if it in served]
     return topics
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import NOW, STORY, lower_median, of, quarters, ratio
+from workbench.features.summary import NOW, STORY, lasted, lower_median, of, quarters, ratio
 from workbench.numbers import FEW_SAMPLES
 
 _RTT, _REMOTE = "broker_rtt", "remote_reads"
@@ -12,16 +12,7 @@ _STANDS = (
 )
 
 
-def _lasted(*, baseline: bool) -> str:
-    """SQL for the seconds between the first and the last sample of what brokers read from remote storage."""
-    ends = (of(kind, f"{end}_seconds", _REMOTE, baseline=baseline) for kind, end in (("max", "last"), ("min", "first")))
-    return " - ".join(ends)
-
-
-# From the coordinator: members (last, the higher of the last two, and the lowest in the window), state (see
-# `signals.GROUP_STATES`), and the lowest number of partitions that wait for their target member: above 0, the group has been
-# reconciling all the time. The messages/s that quotas let it read (last), and what Kafka Streams must still restore (last, and its
-# trend in messages/s, below 0 while it does).
+# Of the group, as `features.measured.MeasuredSubscription` says (the state: `signals.GROUP_STATES`).
 GROUP_FEATURES = {
     "group_members": of("max", "last", "group_members"),
     "group_members_recent": of("max", "last_two_high", "group_members"),
@@ -29,31 +20,27 @@ GROUP_FEATURES = {
     "group_state": of("max", "last", "group_state"),
     "reassigning_low": of("min", "low", "reassigning_partitions"),
     "read_quota_per_second": of("max", "last", "read_quota"),
-    "remote_bytes_per_second": ratio(of("sum", "increase", _REMOTE), _lasted(baseline=False)),
-    "remote_bytes_before": ratio(of("sum", "increase", _REMOTE, baseline=True), _lasted(baseline=True)),
+    "remote_bytes_per_second": ratio(of("sum", "increase", _REMOTE), lasted(_REMOTE)),
+    "remote_bytes_before": ratio(of("sum", "increase", _REMOTE, baseline=True), lasted(_REMOTE, baseline=True)),
     "restoring_messages": of("max", "last", "restoring"),
     "restoring_per_second": of("max", "recent_slope", "restoring"),
     "group_state_mean": of("max", "mean", "group_state"),
-    "usual_members": lower_median(quarters("max", "mean", "group_members")),
+    "usual_members": lower_median(quarters("mean", "group_members")),
     # How the subscription is judged (`features.features_by_subscription`).
     "onset_seconds": of("min", "last", STORY, stat="group_onset"),
     "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
     "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),
     "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
 }
-GROUP_SIGNALS = ("group_members", "group_state", "reassigning_partitions", "read_quota", "restoring", _REMOTE, STORY)
 
-# From the members: ages (last), `last_seconds` (of any of their signals, ≤ 0), `seen_every`
-# (s between two of their samples), rebalances in the window, whether they were there
-# in the baseline, restarts in the window, the longest time without a poll in it, the delay queue's fill (0 to 1, mean and highest),
-# and round trips and throttling (mean, of the worst broker).
+# As `features.measured.MemberFeatures` says; `seen_every` is the time between two samples of a member, in seconds.
 MEMBER_FEATURES = {
     "poll_age_seconds": of("max", "last", "poll_age"),
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
     "seen_every": f"min((last_seconds - first_seconds) / (samples - 1)) FILTER (WHERE period = {NOW} AND samples > 2)",
     "poll_age_high": of("max", "high", "poll_age"),
     "poll_age_low": of("min", "low", "poll_age"),
-    "poll_age_usual": lower_median(quarters("max", "high", "poll_age")),
+    "poll_age_usual": lower_median(quarters("high", "poll_age")),
     "rebalances": of("max", "increase", "rebalances"),
     "rebalances_since": f"sum(increase) FILTER (WHERE signal = 'rebalances' AND period >= {NOW})",  # the onset
     # By the start times of its process if they are known, else by counter resets.
@@ -64,7 +51,7 @@ MEMBER_FEATURES = {
     "delay_high": ratio(of("max", "high", "delayed_length"), of("max", "last", "delayed_capacity")),
     "rtt_seconds": of("max", "mean", _RTT),
     "rtt_broker": f"max_by(broker, mean) FILTER (WHERE signal = '{_RTT}' AND period = {NOW})",
-    "rtt_quarters": quarters("max", "mean", _RTT),
+    "rtt_quarters": quarters("mean", _RTT),
     "throttle_seconds": of("max", "mean", "throttle_time"),
     "paused_mean": of("max", "mean", "paused_partitions"),
     "poll_idle": of("max", "mean", "poll_idle"),
@@ -74,16 +61,4 @@ MEMBER_FEATURES = {
     "stats_stand": f"CASE WHEN NOT {_STANDS} THEN false"
     f" WHEN bool_or(low != high) FILTER (WHERE signal = '{_RTT}' AND period < {NOW}) THEN {_STANDS} END",
 }
-MEMBER_SIGNALS = (
-    "heartbeat_age",
-    "poll_age",
-    "rebalances",
-    "delayed_length",
-    "delayed_capacity",
-    _RTT,
-    "throttle_time",
-    "paused_partitions",
-    "poll_idle",
-    "start_time",
-)
 MEMBER_DERIVED = {"rtt_baseline_seconds": lower_median("rtt_quarters")}

@@ -5,22 +5,15 @@ A feature is a name and its SQL over the summary's rows; `features.entities` com
 
 from __future__ import annotations
 
-from workbench.features.summary import STORY, lower_median, of, quarters, ratio
+from workbench.features.summary import STORY, lasted, lower_median, of, quarters, ratio, spread
 from workbench.numbers import APART, STALE, USUAL_SECONDS
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
 _END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offset"
 _LOCAL = "local_start_offset"
 
-# All over the window unless noted: `lag_last`, `lag_mean` (messages), `lag_slope` (messages/s), `lag_samples`,
-# `lag_recent_low` (its second lowest value in the last third), `lag_recent_slope`, `lag_bad_samples`, `lag_last_seconds` (≤ 0),
-# `committed_last`, `committed_last_seconds`, `committed_moved` (messages), `committed_samples`, `committed_per_second`,
-# `committed_interval_seconds` (between samples), `committed_since_seconds` (since its first sample), `moved_ago_seconds` (since its
-# last change, baseline included; null if it has not changed), `gap_quarters` (the longest time between two changes in each quarter),
-# `committed_recent_per_second`, `time_lag_exact_seconds`, `time_lag_age_seconds` (age of that reading), `oldest_incomplete_seconds`,
-# `assigned` (1: a member has it; 0: none has; null: not known),
-# `fetch_queue_mean` (messages), `fetch_queue_recent_low` (its lowest value in the last third), `enqueue_sum`, `enqueue_count` (and the
-# same of the baseline).
+# `features.measured.PartitionFeatures` and what it is made of, over the window unless noted; `gap_quarters` are the longest times
+# between two changes of the commit in each quarter of the baseline.
 PARTITION_FEATURES = {
     "lag_last": of("max", "last", _LAG),
     "lag_mean": of("avg", "mean", _LAG),
@@ -42,16 +35,13 @@ PARTITION_FEATURES = {
     ),
     "committed_last": of("max", "last", _COMMITTED),
     "committed_last_seconds": of("max", "last_seconds", _COMMITTED),
-    "committed_moved": f"{of('max', 'high', _COMMITTED)} - {of('min', 'low', _COMMITTED)}",
+    "committed_moved": spread(_COMMITTED),
     "committed_samples": of("sum", "samples", _COMMITTED),
-    "committed_interval_seconds": ratio(
-        f"{of('max', 'last_seconds', _COMMITTED)} - {of('min', 'first_seconds', _COMMITTED)}",
-        f"{of('sum', 'samples', _COMMITTED)} - 1",
-    ),
+    "committed_interval_seconds": ratio(lasted(_COMMITTED), f"{of('sum', 'samples', _COMMITTED)} - 1"),
     "committed_since_seconds": f"-{of('min', 'first_seconds', _COMMITTED, period=None)}",
     "moved_ago_seconds": f"-{of('max', 'moved_seconds', _COMMITTED, period=None)}",
     "gap_now": of("max", "longest_gap", _COMMITTED),
-    "gap_quarters": quarters("max", "longest_gap", _COMMITTED),
+    "gap_quarters": quarters("longest_gap", _COMMITTED),
     "loss_told": of("max", "last", STORY, stat="loss_in"),
     "cadence_told": of("max", "last", STORY, stat="cadence"),
     "committed_per_second": of("max", "slope", _COMMITTED),
@@ -102,36 +92,14 @@ LOG_FEATURES = {
     "log_end_high": of("max", "high", _END, period=None),
     "log_end_last_seconds": of("max", "last_seconds", _END),
     "arrival_per_second": f"CASE WHEN {of('max', 'last', _END)} >= {of('max', 'high', _END)} THEN "
-    + ratio(
-        f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
-        f"{of('max', 'last_seconds', _END)} - {of('min', 'first_seconds', _END)}",
-    )
+    + ratio(spread(_END), lasted(_END))
     + f" WHEN {of('max', 'recent_slope', _END)} >= 0 THEN {of('max', 'recent_slope', _END)} END",
-    "arrived": f"{of('max', 'high', _END)} - {of('min', 'low', _END)}",
+    "arrived": spread(_END),
     "arrival_recent_per_second": of("max", "recent_slope", _END),
     # What is usual cannot be known from a few minutes.
-    "arrival_baseline_per_second": f"CASE WHEN {of('max', 'last_seconds', _END, baseline=True)}"
-    f" - {of('min', 'first_seconds', _END, baseline=True)} >= {USUAL_SECONDS} THEN "
-    + lower_median(quarters("max", "slope", _END))
+    "arrival_baseline_per_second": f"CASE WHEN {lasted(_END, baseline=True)} >= {USUAL_SECONDS} THEN "
+    + lower_median(quarters("slope", _END))
     + " END",
-    "log_start_per_second": ratio(
-        f"{of('max', 'high', _START, period=None)} - {of('min', 'low', _START, period=None)}",
-        f"{of('max', 'last_seconds', _START, period=None)} - {of('min', 'first_seconds', _START, period=None)}",
-    ),
+    "log_start_per_second": ratio(spread(_START, period=None), lasted(_START, period=None)),
     "history": f"flatten(collect_list(history) FILTER (WHERE signal = '{_END}'))",
 }
-
-PARTITION_SIGNALS = (
-    _LAG,
-    _COMMITTED,
-    _TIME_LAG,
-    _ENQUEUE,
-    _END,
-    _START,
-    _STABLE,
-    _LOCAL,
-    "oldest_incomplete_age",
-    "assigned",
-    "fetch_queue_length",
-    STORY,
-)

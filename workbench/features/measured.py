@@ -172,7 +172,8 @@ class MeasuredSubscription:
     Attributes:
         oldest: the partition with the longest time lag.
         sample_interval_seconds: between two samples of the lag.
-        loss_seconds: until retention deletes messages that are not committed.
+        loss_seconds: until retention deletes messages that are not committed, of the partition that it reaches first; None while it
+            deletes nothing.
         reassigning_low: lowest number of partitions in the window whose owner is not the target one (KIP-848).
         read_quota_per_second: messages/s that quotas let all members read together; None without a quota, or if it is not known.
         remote_bytes_per_second, remote_bytes_before: what brokers read of the topic from remote storage, in the window and before.

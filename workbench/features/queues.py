@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import NOW, in_quarters, lower_median, of, ratio, sql_list
+from workbench.features.summary import NOW, in_quarters, lasted, lower_median, of, ratio, sql_list
 from workbench.signals import FAILURES
 
 _TOOK = "process_time"
@@ -33,22 +33,15 @@ QUEUE_FEATURES = {
     "capacity": of("max", "last", "queue_capacity"),
     "fill": ratio(of("max", "mean", "queue_length"), of("max", "last", "queue_capacity")),
 }
-QUEUE_SIGNALS = ("queue_length", "queue_capacity")
 
-# Processors (event types), over the window: `process_seconds` (mean of one attempt), `attempts`, `baseline_attempts`,
-# `rate_per_second`, `baseline_rate_per_second`, `retries`; and `quarters`, the means of the baseline's quarters.
+# As `features.measured.ProcessorFeatures` says; `quarters` and `failing_quarters` are of the baseline's.
 PROCESSOR_FEATURES = {
     "process_seconds": _mean(NOW),
     "attempts": of("sum", "increase", _TOOK, stat="count"),
     "baseline_attempts": of("sum", "increase", _TOOK, stat="count", baseline=True),
-    "rate_per_second": ratio(
-        of("sum", "increase", _TOOK, stat="count"),
-        f"{of('max', 'last_seconds', _TOOK, stat='count')} - {of('min', 'first_seconds', _TOOK, stat='count')}",
-    ),
+    "rate_per_second": ratio(of("sum", "increase", _TOOK, stat="count"), lasted(_TOOK, stat="count")),
     "baseline_rate_per_second": ratio(
-        of("sum", "increase", _TOOK, stat="count", baseline=True),
-        f"{of('max', 'last_seconds', _TOOK, stat='count', baseline=True)}"
-        f" - {of('min', 'first_seconds', _TOOK, stat='count', baseline=True)}",
+        of("sum", "increase", _TOOK, stat="count", baseline=True), lasted(_TOOK, stat="count", baseline=True)
     ),
     "retries": of("sum", "increase", "processed", stat="retry"),
     "baseline_retries": of("sum", "increase", "processed", stat="retry", baseline=True),
@@ -57,7 +50,6 @@ PROCESSOR_FEATURES = {
     "failing_quarters": in_quarters(lambda at: ratio(f"coalesce({_outcomes(at, _FAILED)}, 0)", _outcomes(at))),
     "quarters": in_quarters(_mean),
 }
-PROCESSOR_SIGNALS = (_TOOK, "processed")
 # `baseline_seconds` is the lower median of the quarters; `slow_down` is the window's mean divided by it.
 # `failing_baseline` is the share of failures in the best quarter: it may have begun in the middle of the baseline.
 PROCESSOR_DERIVED = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,7 @@ class Series:
     failing: SeriesLine
 
 
-def series_of(samples: pa.Table, window: Window, *, group: str, topic: str, bins: int = BINS) -> Series:
+def series_of(samples: pa.Table, window: Window, *, group: str, topic: str) -> Series:
     """Compute the series of one subscription, over baseline and window.
 
     A bin is at least twice as wide as the sampling interval: so no bin is empty by chance, and a rate does not jump because two samples
@@ -62,43 +62,35 @@ def series_of(samples: pa.Table, window: Window, *, group: str, topic: str, bins
     )
     own = own.filter(pc.and_(pc.is_valid(own["value"]), pc.not_equal(own["stat"], "bucket")))
     first, last = window.baseline_start.timestamp(), window.end.timestamp()
-    count = int(max(2, min(bins, (last - first) / (2 * spacing(own)))))
+    count = int(max(2, min(BINS, (last - first) / (2 * spacing(own)))))
     edges = np.linspace(first, last, count + 1)
     rows = _Rows(own, edges)
-    arrivals = rows.growth("log_end_offset", "value")
-    commits = rows.growth("committed_offset", "value")
     return Series(
         times=edges[1:],
-        lag=rows.by("consumer_lag", "partition", np.nanmax),
-        time_lag=rows.by("time_lag", "partition", np.nanmax),
+        lag=rows.by("consumer_lag", "partition"),
+        time_lag=rows.by("time_lag", "partition"),
         fill=rows.fill(),
-        process_time=rows.means("process_time", "processor"),
-        arrivals=SeriesLine(name="arriving", values=arrivals),
-        commits=SeriesLine(name="committed", values=commits),
-        members=_total(rows.by("group_members", "group", np.nanmax), "members", count),
+        process_time=rows.process_time(),
+        arrivals=SeriesLine(name="arriving", values=rows.growth("log_end_offset")),
+        commits=SeriesLine(name="committed", values=rows.growth("committed_offset")),
+        members=total(rows.by("group_members", "group"), "members") or SeriesLine(name="members", values=rows.empty()),
         failing=SeriesLine(name="failing", values=rows.share_failing()),
     )
 
 
 def total(lines: Sequence[SeriesLine], name: str) -> SeriesLine | None:
     """Sum of lines; NaN only where all are."""
-    return _total(lines, name, len(lines[0].values)) if lines else None
+    if not lines:
+        return None
+    stacked = np.stack([line.values for line in lines])
+    return SeriesLine(name=name, values=np.where(np.isnan(stacked).all(axis=0), np.nan, np.nansum(stacked, axis=0)))
 
 
 def highest(lines: Sequence[SeriesLine], name: str) -> SeriesLine | None:
     """Maximum of lines; NaN only where all are."""
     if not lines:
         return None
-    stacked = np.stack([line.values for line in lines])
-    values = np.where(np.isnan(stacked).all(axis=0), np.nan, np.nan_to_num(stacked, nan=-np.inf).max(axis=0))
-    return SeriesLine(name=name, values=values)
-
-
-def _total(lines: Sequence[SeriesLine], name: str, count: int) -> SeriesLine:
-    if not lines:
-        return SeriesLine(name=name, values=np.full(count, np.nan))
-    stacked = np.stack([line.values for line in lines])
-    return SeriesLine(name=name, values=np.where(np.isnan(stacked).all(axis=0), np.nan, np.nansum(stacked, axis=0)))
+    return SeriesLine(name=name, values=np.fmax.reduce([line.values for line in lines]))
 
 
 def spacing(own: pa.Table, signal: str = "consumer_lag") -> float:
@@ -141,37 +133,35 @@ class _Rows:
         found = np.searchsorted(self._edges, times, side="left") - 1
         return np.clip(found, 0, self._bins - 1).astype(np.int64)
 
-    def _empty(self) -> FloatArray:
+    def empty(self) -> FloatArray:
+        """A line without a value."""
         return np.full(self._bins, np.nan)
 
-    def by(self, signal: str, label: str, merge: Callable[..., Any]) -> tuple[SeriesLine, ...]:
-        """Last value of each bin, by one label."""
+    def by(self, signal: str, label: str) -> tuple[SeriesLine, ...]:
+        """Last value of each bin, by one label; of several members the highest."""
         found: dict[Any, FloatArray] = {}
         for (key, _member), times, values in self._each(signal, "value", (label, "member")):
-            line = self._empty()
+            line = self.empty()
             line[self._bin(times)] = values  # later samples overwrite earlier ones of the same bin
-            if key in found:
-                both = np.stack([found[key], line])
-                line = np.where(np.isnan(both).all(axis=0), np.nan, merge(np.nan_to_num(both, nan=-np.inf), axis=0))
-            found[key] = line
+            found[key] = np.fmax(found[key], line) if key in found else line
         return tuple(SeriesLine(name=str(key), values=values) for key, values in found.items())
 
-    def growth(self, signal: str, stat: str) -> FloatArray:
+    def growth(self, signal: str) -> FloatArray:
         """Growth per second of the sum of a signal that only grows, (bins,)."""
         grown = np.zeros(self._bins)
         seen = np.zeros(self._bins, dtype=bool)
-        for _, times, values in self._each(signal, stat, ("partition",)):
+        for _, times, values in self._each(signal, "value", ("partition",)):
             if len(times) > 1:
                 at = self._bin(times[1:])
                 np.add.at(grown, at, np.maximum(np.diff(values), 0))
                 seen[at] = True
         return np.where(seen, grown / self._width, np.nan)
 
-    def means(self, signal: str, label: str) -> tuple[SeriesLine, ...]:
-        """Mean of a histogram in each bin, by one label."""
-        sums = self._increases(signal, "sum", label)
-        counts = self._increases(signal, "count", label)
-        told = self._told(signal, label)
+    def process_time(self) -> tuple[SeriesLine, ...]:
+        """Mean time of an attempt in each bin, by processor."""
+        sums = self._increases("process_time", "sum")
+        counts = self._increases("process_time", "count")
+        told = self._told()
         lines = [SeriesLine(name=str(key), values=values) for key, values in told.items()]
         for key, counted in counts.items():
             if key in told:
@@ -181,17 +171,14 @@ class _Rows:
                 lines.append(SeriesLine(name=str(key), values=np.where(counted > 0, summed / counted, np.nan)))
         return tuple(lines)
 
-    def _told(self, signal: str, label: str) -> Mapping[Any, FloatArray]:
-        """Means that clients tell themselves, of a call with a batch of records: mean of the members in each bin, by one label."""
-        batches = self._averages(signal, "batch", label)
-        return {
-            key: mean / batches[key] if key in batches else mean
-            for key, mean in self._averages(signal, "mean", label).items()
-        }
+    def _told(self) -> Mapping[Any, FloatArray]:
+        """Means that clients tell themselves, of a call with a batch of records: mean of the members in each bin, by processor."""
+        batches = self._averages("batch")
+        return {key: mean / batches.get(key, 1.0) for key, mean in self._averages("mean").items()}
 
-    def _averages(self, signal: str, stat: str, label: str) -> Mapping[Any, FloatArray]:
+    def _averages(self, stat: str) -> Mapping[Any, FloatArray]:
         found: dict[Any, tuple[FloatArray, FloatArray]] = {}
-        for (key, *_), times, values in self._each(signal, stat, (label, "member", "topic")):
+        for (key, *_), times, values in self._each("process_time", stat, ("processor", "member", "topic")):
             total, count = found.setdefault(key, (np.zeros(self._bins), np.zeros(self._bins)))
             at = self._bin(times)
             np.add.at(total, at, values)
@@ -201,16 +188,18 @@ class _Rows:
 
     def share_failing(self) -> FloatArray:
         """Share of the attempts of all processors that failed, timed out or went to dead letters, (bins,)."""
-        ended = {it: self._increases("processed", it, "processor") for it in ProcessingOutcome}
+        ended = {it: self._increases("processed", it) for it in ProcessingOutcome}
         total = {it: np.sum([*lines.values(), np.zeros(self._bins)], axis=0) for it, lines in ended.items()}
         every = np.sum(list(total.values()), axis=0)
         bad = np.sum([total[it] for it in FAILURES], axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(every > 0, bad / every, np.nan)
 
-    def _increases(self, signal: str, stat: str, label: str) -> Mapping[Any, FloatArray]:
+    def _increases(self, signal: str, stat: str) -> Mapping[Any, FloatArray]:
         found: dict[Any, FloatArray] = {}
-        for (key, *_), times, values in self._each(signal, stat, (label, "member", "topic", "queue", "partition")):
+        for (key, *_), times, values in self._each(
+            signal, stat, ("processor", "member", "topic", "queue", "partition")
+        ):
             np.add.at(found.setdefault(key, np.zeros(self._bins)), self._bin(times[1:]), rises(values))
         return found
 
@@ -223,7 +212,7 @@ class _Rows:
         found: dict[str, list[SeriesLine]] = {}
         for key, times, values in self._each("queue_length", "value", ("processor", "member", "queue")):
             if capacity.get(key):
-                line = self._empty()
+                line = self.empty()
                 line[self._bin(times)] = values / capacity[key]
                 found.setdefault(str(key[0]), []).append(SeriesLine(name="", values=line))
         merged = ((name, highest(lines, name)) for name, lines in found.items())

@@ -6,30 +6,29 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from workbench.features.summary import CUMULATIVE, LABELS, sql_list
+from workbench.features.condense import SUMMARY_SCHEMA
+from workbench.features.summary import CUMULATIVE, LABELS, MEMBERLESS, sql_list
 from workbench.spark.columns import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
-# Spark's version of `condense.SUMMARY_SCHEMA`.
-SLOT_COLUMNS = (
-    "cluster string, `group` string, topic string, signal string, stat string, partition int, processor string, queue string,"
-    " broker string, member string, source string, slot_us bigint, samples bigint, bad_samples bigint, first double, last double,"
-    " low double, high double, mean double, first_us bigint, last_us bigint, increase double, resets bigint, slope double,"
-    " recent_slope double, recent_low double, recent_lowest double, last_two_high double, starts int,"
-    " moved_us bigint, longest_gap double,"
-    " history array<struct<us: bigint, value: double>>"
-)
 _LABELS = ", ".join(f"`{name}`" for name in LABELS)
-_ONLY_GAUGES = ("slope", "recent_slope", "recent_low", "recent_lowest", "last_two_high")
+
+
+def slot_schema() -> StructType:
+    """Spark's version of `condense.SUMMARY_SCHEMA`."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(SUMMARY_SCHEMA)
 
 
 def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = True) -> DataFrame:
     """Combine slots to a summary.
 
     Args:
-        slots: in `SLOT_COLUMNS`.
+        slots: of `slot_schema`.
         ends: of the slots, oldest first: the quarters of the baseline and the window. A slot that has not landed has no rows.
         counters: whether there may be counters; a lag exporter has none, which saves two shuffles.
 
@@ -45,7 +44,7 @@ def of_periods(timed: DataFrame, end: float, *, counters: bool = True) -> DataFr
     """Do the same for slots with their `period`.
 
     Args:
-        timed: in `SLOT_COLUMNS`, and `period`.
+        timed: of `slot_schema`, and `period`.
         end: of the window, seconds since the epoch.
         counters: as in `of_slots`.
 
@@ -67,13 +66,13 @@ def of_periods(timed: DataFrame, end: float, *, counters: bool = True) -> DataFr
             f"last_us / 1e6D - {end!r}D AS last_seconds",
             "cast(NULL AS double) AS increase",
             "cast(NULL AS bigint) AS resets",
-            *(*_ONLY_GAUGES, "starts"),
+            *("slope", "recent_slope", "recent_low", "recent_lowest", "last_two_high", "starts"),
             f"moved_us / 1e6D - {end!r}D AS moved_seconds",
             "longest_gap",
             f"transform(history, h -> struct(h.us / 1e6D - {end!r}D AS seconds, h.value AS value)) AS history",
         )
     )
-    return gauges.unionByName(_counters(timed, end)) if counters else gauges
+    return gauges.unionByName(_counters(timed, end), allowMissingColumns=True) if counters else gauges
 
 
 def _counters(timed: DataFrame, end: float) -> DataFrame:
@@ -87,11 +86,9 @@ def _counters(timed: DataFrame, end: float) -> DataFrame:
             "CASE WHEN first < before THEN 1 ELSE 0 END AS reset_between",
         )
     )
-    from workbench.features.summary import MEMBERLESS
-
     member = f"CASE WHEN signal NOT IN {sql_list(MEMBERLESS)} THEN member END AS member"
     keys = [f"`{name}`" if name != "member" else member for name in LABELS]
-    merged = aggregate(
+    return aggregate(
         joined,
         (*keys, "signal", "stat", "period"),
         {
@@ -109,14 +106,4 @@ def _counters(timed: DataFrame, end: float) -> DataFrame:
             " THEN coalesce(increase, 0D) + coalesce(between, 0D) END)",
             "resets": "sum(coalesce(resets, 0) + reset_between)",
         },
-    )
-    return merged.select(
-        *columns(
-            "*",
-            *(f"cast(NULL AS double) AS {name}" for name in _ONLY_GAUGES),
-            "0 AS starts",
-            "cast(NULL AS double) AS moved_seconds",
-            "cast(NULL AS double) AS longest_gap",
-            "cast(array() AS array<struct<seconds: double, value: double>>) AS history",
-        )
     )

@@ -89,9 +89,7 @@ _DETAILS = {
 _ENTRY = ratio("enqueue_sum", "enqueue_count")
 _closing = "(log_start_per_second - coalesce(committed_per_second, 0))"
 
-# Of the partitions: `lag_messages` (sum of the known ones), `lag_slope`, `arrival_per_second`, `committed_moved`, `fetch_queue_mean`
-# (sums; of equal ones only one), `oldest` (the partition with the longest time lag), `loss_seconds` (until retention deletes what is
-# not committed, of the partition that it reaches first, at the current rates; null while retention deletes nothing).
+# Of the partitions, as `features.measured.MeasuredSubscription` says; sums are of the known ones.
 OVERVIEW = {
     "partition_count": "count(partition)",
     "lag_messages": "sum(lag_messages)",
@@ -125,9 +123,7 @@ OVERVIEW = {
     "loss_seconds": "min(CASE WHEN lag_messages > 0 THEN CASE WHEN story IS NOT NULL THEN loss_told"
     f" WHEN {_closing} > 0 THEN greatest(committed - log_start, 0) / {_closing} END END)",
 }
-# Of the group: the coordinator's values; `live_members` and `baseline_members` by their own signals, `poll_age_seconds` of the most
-# active one, `rebalances` of the most disturbed one (`rebalances_since`: since the onset), `delay_fill` of the fullest, `worst_rtt` of
-# the slowest round trips.
+# Of the group, likewise; `worst_rtt` are the slowest round trips.
 GROUP_COLUMNS = {
     **{name: f"max({name})" for name in GROUP_FEATURES if name in names_of(MeasuredSubscription)},
     "live_members": "count_if(live)",

@@ -6,7 +6,9 @@ lower median over the quarters, so an incident that has taken up to half of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from workbench.signals import SIGNALS, Grain, Kind
 
@@ -34,6 +36,11 @@ def sql_list(names: Sequence[str]) -> str:
     return "(" + ", ".join(f"'{name}'" for name in names) + ")"
 
 
+def signals_in(features: Mapping[str, str]) -> tuple[str, ...]:
+    """Signals that the SQL of these features reads."""
+    return tuple(dict.fromkeys(re.findall(r"signal = '(\w+)'", " ".join(features.values()))))
+
+
 def of(
     aggregate: str,
     column: str,
@@ -57,9 +64,19 @@ def of(
     return f"{aggregate}({column}) FILTER (WHERE {' AND '.join(conditions)})"
 
 
-def quarters(aggregate: str, column: str, signal: str) -> str:
-    """SQL for an array with the same of each quarter of the baseline."""
-    return in_quarters(lambda period: of(aggregate, column, signal, period=period))
+def lasted(signal: str, **where: Any) -> str:
+    """SQL for the seconds from the first to the last sample of one signal; `where` as in `of`."""
+    return f"{of('max', 'last_seconds', signal, **where)} - {of('min', 'first_seconds', signal, **where)}"
+
+
+def spread(signal: str, **where: Any) -> str:
+    """SQL for the way from the lowest to the highest value of one signal; `where` as in `of`."""
+    return f"{of('max', 'high', signal, **where)} - {of('min', 'low', signal, **where)}"
+
+
+def quarters(column: str, signal: str) -> str:
+    """SQL for an array with the highest of one signal in each quarter of the baseline."""
+    return in_quarters(lambda period: of("max", column, signal, period=period))
 
 
 def in_quarters(one: Callable[[int], str]) -> str:

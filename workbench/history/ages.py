@@ -90,8 +90,3 @@ def newest_log(end: Track) -> tuple[Track, float | None]:
     if not len(anew):
         return end, None
     return Track(end.at[anew[-1] :], end.value[anew[-1] :]), float(end.at[anew[-1]])
-
-
-def lag_at(at: FloatArray, offset: FloatArray, lag: Track | None, end: Track) -> FloatArray:
-    """Messages that wait: as exported, or else by the two offsets, which may be read at different moments."""
-    return np.interp(at, lag.at, lag.value) if lag is not None else np.interp(at, end.at, end.value) - offset

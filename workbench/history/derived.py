@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,11 +42,10 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
     for (cluster, group, topic, partition), own in lines.items():
         if group is None or (group, topic) in measured:
             continue
-        log = lines.get((cluster, None, topic, partition), {}).get("log_end", Track())
-        end, _ = newest_log(log.once())
-        committed = own.get("committed", Track()).once()
+        end, _ = newest_log(lines.get((cluster, None, topic, partition), {}).get("log_end", Track()))
+        committed = own.get("committed", Track())
         if not len(committed):
-            committed = from_lag(own.get("lag", Track()).once(), end)
+            committed = from_lag(own.get("lag", Track()), end)
         if not len(committed) or not len(end):
             continue
         step = float(np.median(np.diff(committed.at))) if len(committed) > 2 else 0.0
@@ -56,19 +53,12 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
         if age is None:
             continue
         age = np.zeros(len(age)) if is_idle(committed, end) else without_glitches(committed.at, age)
-        parts.append(_rows(committed.at, end_us, group, topic, age, known | (age == 0)))
+        columns = {
+            "ts": np.round(committed.at * 1e6).astype(np.int64) + end_us,
+            "group": [group] * len(age),
+            "topic": [topic] * len(age),
+            "value": age,
+            "sure": known | (age == 0),
+        }
+        parts.append(pa.Table.from_pydict(columns, schema=DERIVED))
     return pa.concat_tables(parts) if parts else DERIVED.empty_table()
-
-
-def _rows(at: Any, end_us: int, group: str, topic: str, age: Any, sure: Any) -> pa.Table:
-    stamps = np.round(at * 1e6).astype(np.int64) + end_us
-    return pa.table(
-        [
-            pa.array(stamps, pa.timestamp("us", tz="UTC")),
-            pa.repeat(pa.scalar(group, pa.string()), len(at)),
-            pa.repeat(pa.scalar(topic, pa.string()), len(at)),
-            pa.array(age, pa.float64()),
-            pa.array(sure, pa.bool_()),
-        ],
-        schema=DERIVED,
-    )

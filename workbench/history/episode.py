@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.history.ages import lag_at
 from workbench.history.series import (
     FEW_MOVES,
+    Aged,
     BoolArray,
     Bounds,
     FloatArray,
     IntArray,
     PartitionHistory,
-    Track,
     slope,
     stretches,
 )
@@ -22,19 +21,10 @@ _HINGE_BEFORE, _HINGE_AFTER = 24, 12
 _TURNS = 48
 
 
-def episode(
-    found: PartitionHistory,
-    committed: Track,
-    age: FloatArray,
-    known: BoolArray,
-    changed: IntArray,
-    limits: Bounds,
-    step: float,
-    lag: Track | None,
-    end: Track,
-) -> None:
-    """Cadence, onset, and the stretches in which it was late; an age that is not `known` is a lower bound."""
-    at, offset = committed.at, committed.value
+def episode(found: PartitionHistory, it: Aged) -> None:
+    """Cadence, onset, and the stretches in which it was late."""
+    at, offset, age, known, changed = it.committed.at, it.committed.value, it.age, it.known, it.changed
+    limits, step = it.limits, it.step
     bound = limits.objective
     noise = 2 * step + NOISE * limits.objective
     cadence = _cadence(age, changed, len(age))
@@ -92,7 +82,7 @@ def episode(
         and age[-1] - age[changed[-1]] > LESS * (at[-1] - at[changed[-1]]) > 2 * step
     ):
         since = slice(int(np.searchsorted(at, found.onset)), int(changed[-1]) + 1)
-        waits = lag_at(at[since], offset[since], lag, end)
+        waits = it.waits(at[since], offset[since])
         if len(waits) and waits[-1] < LESS * np.max(waits):
             found.onset = float(at[changed[-1]])
 
@@ -163,13 +153,14 @@ def _outages(at: FloatArray, late: BoolArray, changed: IntArray, stops: IntArray
     return len(first)
 
 
-def drain(found: PartitionHistory, committed: Track, lag: Track | None, end: Track, changed: IntArray) -> None:
+def drain(found: PartitionHistory, it: Aged) -> None:
     """The lag right after each commit, from where it was highest: a line that reaches 0 at some time."""
-    if (lag is None and not len(end)) or (found.onset is None and not found.sick_from_start):
+    committed, changed = it.committed, it.changed
+    if (it.lag is None and not len(it.end)) or (found.onset is None and not found.sick_from_start):
         return
     from_at = found.onset if found.onset is not None else committed.at[0]
     at = committed.at[changed]
-    whole = lag_at(np.append(at, committed.at[-1]), np.append(committed.value[changed], committed.value[-1]), lag, end)
+    whole = it.waits(np.append(at, committed.at[-1]), np.append(committed.value[changed], committed.value[-1]))
     last = float(whole[-1])
     seen = at >= from_at
     at, waits = at[seen], whole[:-1][seen]

@@ -53,13 +53,7 @@ class Handled:
 def handled_by(
     samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
 ) -> Mapping[tuple[str, str, str | None], Handled]:
-    """Counters of these groups, by cluster, group and the topic that they name (None: none).
-
-    Args:
-        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
-        window: baseline and window.
-        groups: cluster and group of those that are asked for.
-    """
+    """Counters of `counters_of`, by cluster, group and the topic that they name (None: none)."""
     found: dict[tuple[str, str, str | None], Handled] = {}
     parts = [
         ((label["cluster"], label["group"], label["topic"]), line.at, line.value)

@@ -47,11 +47,7 @@ def members_of(
     """Members whose handlers are counted, by cluster, group and the topic of the counter (None: it names none).
 
     If anything else is measured of a group's members, only those with the same name count: a process with several clients is no member.
-
-    Args:
-        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
-        window: baseline and window.
-        groups: cluster and group of those that are asked for.
+    Arguments are those of `counters_of`.
     """
     found: dict[tuple[str, str, str | None], dict[str, MemberStory]] = {}
     counters = [it for it in counters_of(samples, window, groups) if it[0]["member"] is not None]

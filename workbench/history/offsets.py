@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.history.series import (
-    FEW_MOVES,
-    Bounds,
-    FloatArray,
-    IntArray,
-    MeasuredPartition,
-    PartitionHistory,
-    Track,
-    pace_of,
-)
-from workbench.history.skips import skip
+from workbench.history.series import FEW_MOVES, Aged, Bounds, FloatArray, PartitionHistory, Track, pace_of
 from workbench.numbers import NOISE, SLACK
 
 
@@ -37,56 +27,43 @@ def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits
             found.above_end = float(over[-1])
 
 
-def losses(
-    found: PartitionHistory,
-    it: MeasuredPartition,
-    committed: Track,
-    end: Track,
-    age: FloatArray | None,
-    changed: IntArray,
-    limits: Bounds,
-) -> None:
-    """Add what retention deleted before it was read, what a commit skipped, and when retention reaches what waits."""
+def deleted(found: PartitionHistory, start: Track, committed: Track, end: Track) -> FloatArray | None:
+    """Add what retention deleted before it was read, and when it reaches what waits.
+
+    Returns:
+        The log's start as of each sample of the commit, -inf before its own first one; None if it is not measured.
+    """
+    if not len(start):
+        return None
     at, offset = committed.at, committed.value
-    start = it.log_start
-    if len(start):
-        # The log's start as of each sample of the commit; before its first sample it is not known.
-        begin = np.maximum.accumulate(start.value)
-        index = np.searchsorted(start.at, at, side="right") - 1
-        low = np.where(index >= 0, begin[np.maximum(index, 0)], -np.inf)
-        # What was read once is not lost when it is read again.
-        gone = low - np.maximum.accumulate(offset)
-        # Deleted while the commit stands before it. What was so all the time is a leftover, of a group or of a log that ended.
-        over = np.flatnonzero(gone > 0)
-        if len(over) and len(over) < len(at) and (not len(end) or end.value[-1] > offset[over[-1]]):
-            found.lost, found.lost_from = float(gone[over[-1]]), float(offset[over[-1]])
-            found.lost_ago = float(at[-1] - at[over[0]])
-        elif len(over) == len(at) and begin[-1] > begin[0] and len(end) and end.value[-1] > end.value[0]:
-            found.lost, found.lost_from = float(gone[-1]), float(offset[-1])
-            found.lost_ago = float(at[-1] - at[0])
-        if found.lost is None and age is not None:
-            _passed(found, committed, low, age, changed, limits)
-        _loss_in(found, committed, start)
-    skip(found, committed, end, age, changed, limits)
+    begin = np.maximum.accumulate(start.value)
+    index = np.searchsorted(start.at, at, side="right") - 1
+    low = np.where(index >= 0, begin[np.maximum(index, 0)], -np.inf)
+    # What was read once is not lost when it is read again.
+    gone = low - np.maximum.accumulate(offset)
+    # Deleted while the commit stands before it. What was so all the time is a leftover, of a group or of a log that ended.
+    over = np.flatnonzero(gone > 0)
+    if len(over) and len(over) < len(at) and (not len(end) or end.value[-1] > offset[over[-1]]):
+        found.lost, found.lost_from = float(gone[over[-1]]), float(offset[over[-1]])
+        found.lost_ago = float(at[-1] - at[over[0]])
+    elif len(over) == len(at) and begin[-1] > begin[0] and len(end) and end.value[-1] > end.value[0]:
+        found.lost, found.lost_from = float(gone[-1]), float(offset[-1])
+        found.lost_ago = float(at[-1] - at[0])
+    _loss_in(found, committed, start)
+    return low
 
 
-def _passed(
-    found: PartitionHistory,
-    committed: Track,
-    low: FloatArray,
-    age: FloatArray,
-    changed: IntArray,
-    limits: Bounds,
-) -> None:
+def passed(found: PartitionHistory, it: Aged, low: FloatArray) -> None:
     """A commit that was late jumped, within one sample, over what had been deleted: more than the group reads in that time."""
-    at, offset = committed.at, committed.value
+    at, offset, changed = it.committed.at, it.committed.value, it.changed
     forward = changed[np.diff(offset)[changed - 1] > 0]
     if len(forward) < FEW_MOVES:
         return
     took = np.diff(at)[forward - 1]
     usual = float(np.median((offset[forward] - offset[forward - 1]) / took))
     reached = np.minimum(low[forward], offset[forward]) - np.maximum.accumulate(offset)[forward - 1]
-    hit = (age[forward - 1] > limits.objective + limits.commit_every) & (reached > 2 * usual * took)
+    late = it.age[forward - 1] > it.limits.objective + it.limits.commit_every
+    hit = late & (reached > 2 * usual * took)
     if hit.any():
         found.lost = float(reached[hit].sum())
         first = int(forward[hit][0])

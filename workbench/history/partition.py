@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from workbench.history.ages import ages, from_lag, newest_log, oldest_at_most, without_glitches
 from workbench.history.episode import drain, episode
-from workbench.history.offsets import back_and_above, losses
-from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
+from workbench.history.offsets import back_and_above, deleted, passed
+from workbench.history.series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
+from workbench.history.skips import skip
 from workbench.numbers import MISSED, RECENT
 
 
 def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     """Tell the story of one partition from its series."""
     found = PartitionHistory()
-    it = MeasuredPartition(
-        committed=it.committed.once(),
-        log_end=it.log_end.once(),
-        log_start=it.log_start.once(),
-        lag=it.lag.once(),
-        time_lag=it.time_lag.once(),
-    )
     end, recreated = newest_log(it.log_end)
     if recreated is not None:
         found.recreated_ago = -recreated
@@ -35,11 +31,16 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     changed = np.flatnonzero(np.diff(offset) != 0) + 1
     found.moved_ago = float(at[-1] - at[changed[-1]]) if len(changed) else None
     back_and_above(found, committed, end, limits)
+    low = deleted(found, it.log_start, committed, end)
     age, known = ages(committed, end, it.time_lag, step)
-    age = None if age is None else without_glitches(at, age)
-    losses(found, it, committed, end, age, changed, limits)
     if age is None:
         return found
+    age = without_glitches(at, age)
+    lag = it.lag if len(it.lag) else None
+    aged = Aged(committed=committed, changed=changed, step=step, end=end, lag=lag, age=age, known=known, limits=limits)
+    if found.lost is None and low is not None:
+        passed(found, aged, low)
+    skip(found, aged)
     slack = MISSED * step + 1.0
     if len(age) > 1 and abs(float(age[-1]) - float(age[-2])) > slack:
         # One odd sample at the end changes nothing, unless the offsets say the same: an age grows by a second in a second.
@@ -50,9 +51,9 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     if len(changed) and age[changed[0] - 1] > 0 and not known[changed[0] - 1]:
         found.silent_before = float(at[changed[0]] - at[0])
     found.idle, found.unmoved = is_idle(committed, end), unmoved(committed, end)
-    lag = it.lag if len(it.lag) else None
-    episode(found, committed, age, known, changed, limits, step, lag, end)
-    drain(found, committed, lag, end, changed)
+    aged = replace(aged, age=age)
+    episode(found, aged)
+    drain(found, aged)
     return found
 
 

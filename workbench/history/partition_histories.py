@@ -82,16 +82,16 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     stories: dict[Subscription, dict[int, PartitionHistory]] = {}
     measured: dict[Subscription, dict[int, dict[str, Track]]] = {}
     expected = {group: limits_of(group) for group in {key[1] for key in lines} if group is not None}
+    bounds = {group: _bounds(limits, window) for group, limits in expected.items()}
     for (cluster, group, topic, partition), own in lines.items():
         if group is None:
             continue
-        limits = _limits(expected[group], window)
         log = lines.get((cluster, None, topic, partition), {})
         both = measured.setdefault((cluster, group, topic), {})[partition] = {**log, **own}
-        story = told(MeasuredPartition(**both), limits)
+        story = told(MeasuredPartition(**both), bounds[group])
         story.by_client = not ({(cluster, None, topic, partition), (cluster, group, topic, partition)} & outside)
         stories.setdefault((cluster, group, topic), {})[partition] = story
-    _explain_skips(samples, window, stories, measured, expected)
+    _explain_skips(samples, window, stories, measured, bounds)
     counts = counts_of(samples, window)
     wrong_counts = disproved(counts, measured)
     for key, parts in stories.items():
@@ -125,7 +125,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     )
 
 
-def _limits(expected: Thresholds, window: Window) -> Bounds:
+def _bounds(expected: Thresholds, window: Window) -> Bounds:
     return Bounds(
         objective=expected.time_lag_objective_seconds,
         commit_every=expected.commit_every_seconds,
@@ -138,11 +138,11 @@ def _explain_skips(
     window: Window,
     stories: Mapping[Subscription, Mapping[int, PartitionHistory]],
     lines: Mapping[Subscription, Mapping[int, dict[str, Track]]],
-    expected: Mapping[str, Thresholds],
+    bounds: Mapping[str, Bounds],
 ) -> None:
     """Say of each commit that passed what waited in one step whether it was read; the counters are only looked at if there is one."""
     for key, parts in stories.items():
-        unread_beginnings(parts, lines[key], _limits(expected[key[1]], window))
+        unread_beginnings(parts, lines[key], bounds[key[1]])
     passed = [key for key, parts in stories.items() if any(it.skipped is not None for it in parts.values())]
     if not passed:
         return
@@ -240,7 +240,9 @@ def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Tr
             continue
         if signal in ("log_end_offset", "consumer_lag") and label["source"] not in clients:
             outside.add(key)
-        found.setdefault(key, {})[_SIGNALS[signal]] = line.without_outliers() if signal.endswith("_offset") else line
+        found.setdefault(key, {})[_SIGNALS[signal]] = (
+            line.without_outliers() if signal.endswith("_offset") else line
+        ).once()
     return found, outside
 
 

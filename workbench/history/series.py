@@ -82,6 +82,30 @@ class Bounds:
     window_start: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aged:
+    """Commits of a partition, `step` seconds apart, and the age of the oldest waiting message at each of them.
+
+    `changed` are the places of commits that differ from the one before. An age that is not `known` is a lower bound. `end` is the log
+    since it last began anew, `lag` None if it is not exported.
+    """
+
+    committed: Track
+    changed: IntArray
+    step: float
+    end: Track
+    lag: Track | None
+    age: FloatArray
+    known: BoolArray
+    limits: Bounds
+
+    def waits(self, at: FloatArray, offset: FloatArray) -> FloatArray:
+        """Messages that wait: as exported, or else by the two offsets, which may be read at different moments."""
+        if self.lag is not None:
+            return np.interp(at, self.lag.at, self.lag.value)
+        return np.interp(at, self.end.at, self.end.value) - offset
+
+
 @dataclass(slots=True, kw_only=True)
 class PartitionHistory:
     """Facts about one partition; None: not known. Times in seconds before the window's end.

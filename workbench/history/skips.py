@@ -10,29 +10,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from workbench.history.handled_counts import Handled
-from workbench.history.series import (
-    FEW_MOVES,
-    Bounds,
-    FloatArray,
-    IntArray,
-    PartitionHistory,
-    Track,
-    pace_of,
-)
+from workbench.history.series import FEW_MOVES, Aged, Bounds, FloatArray, IntArray, PartitionHistory, Track, pace_of
 from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK
 
 
-def skip(
-    found: PartitionHistory,
-    committed: Track,
-    end: Track,
-    age: FloatArray | None,
-    changed: IntArray,
-    limits: Bounds,
-) -> None:
+def skip(found: PartitionHistory, it: Aged) -> None:
     """Add the largest step of a commit that was late, if it was faster than the others, before or since."""
-    at, offset = committed.at, committed.value
-    if age is None or not len(end) or not len(changed):
+    at, offset, end, age, changed, limits = it.committed.at, it.committed.value, it.end, it.age, it.changed, it.limits
+    if not len(end) or not len(changed):
         return
     step = np.diff(offset)
     forward = changed[step[changed - 1] > 0]

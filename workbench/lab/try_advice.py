@@ -153,7 +153,7 @@ def _eta(lags: Sequence[tuple[float, int]], usual: float) -> float | None:
     ):
         return None
     slope = float(np.polyfit([at for at, _ in recent], [lag for _, lag in recent], 1)[0])
-    return capacity.drain_seconds(recent[-1][1] - usual, slope, recent_slope=slope, draining=True)
+    return capacity.drain_seconds(recent[-1][1] - usual, slope)
 
 
 # How each kind of action is done here.

@@ -363,9 +363,9 @@ def _without_samples(screen: pa.Table, names: Set[tuple[str, str]]) -> pa.Table:
 
 
 def _summary(spark: SparkSession, reading: StoreReading, window: Window, store: FleetStore) -> DataFrame:
-    from workbench.features.slots import SLOT_COLUMNS, of_slots
+    from workbench.features.slots import of_slots, slot_schema
 
-    slots = spark.read.schema(SLOT_COLUMNS).parquet(*reading.summaries)
+    slots = spark.read.schema(slot_schema()).parquet(*reading.summaries)
     return of_slots(slots, store.slots_of(window), counters=reading.counters)
 
 

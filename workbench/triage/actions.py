@@ -33,17 +33,15 @@ def see_the_source(it: Subject) -> Action:
             command=f"workbench profiles check --capture {shell_word(str(it.recording.folder))}",
             verify="you know which signal is missing, and can record it the next time",
         )
-    if it.system != "kafka":
-        return Action(
-            title="Check whether the metrics target is up; meanwhile ask the queue with its own tool",
-            command=it.describe,
-            verify="it shows how far the group is, and question 1 is answered with yes again",
-            checks=(Check("lag_known_partitions", ">", 0),),
-        )
+    ask, shows = "the queue with its own tool", "it shows how far the group is"
+    command = it.describe
+    if it.system == "kafka":
+        ask, shows = "Kafka itself", "the snapshot shows commits"
+        command = f"workbench snapshot --cluster {shell_word(it.cluster)} --group {shell_word(it.group)}"
     return Action(
-        title="Check whether the metrics target is up; meanwhile ask Kafka itself",
-        command=f"workbench snapshot --cluster {shell_word(it.cluster)} --group {shell_word(it.group)}",
-        verify="the snapshot shows commits, and question 1 is answered with yes again",
+        title=f"Check whether the metrics target is up; meanwhile ask {ask}",
+        command=command,
+        verify=f"{shows}, and question 1 is answered with yes again",
         checks=(Check("lag_known_partitions", ">", 0),),
     )
 
@@ -97,10 +95,6 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             ),
             _restart(f"Restart the hanging members{names}", "every member polls again", who, *checks),
         ]
-    moves = (
-        Check("group_members", ">", 0),
-        Check("committed_moved", ">", 0),
-    )
     return [
         Action(
             title=f"Check whether the consumers run, and why they stopped{names}",
@@ -111,7 +105,8 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
             "Start them again; they resume at their committed offsets",
             "members > 0, and the committed offsets advance within 1 min",
             who,
-            *moves,
+            Check("group_members", ">", 0),
+            Check("committed_moved", ">", 0),
         ),
     ]
 

@@ -30,7 +30,7 @@ from workbench.triage.finding import (
 from workbench.triage.leaves import leaf_of
 from workbench.triage.order import TREE
 from workbench.triage.ranking import likeliest_first
-from workbench.triage.second_faults import also_true
+from workbench.triage.second_faults import also_true, said_of
 from workbench.triage.shortfall import shortfall_of
 from workbench.triage.subject import Recording, Subject
 from workbench.triage.subscription import SubscriptionFeatures
@@ -85,7 +85,11 @@ def build_finding(
         candidates=tuple(likeliest_first(candidates(answers), row)) if verdict is Verdict.CANNOT_TELL else (),
         contributing=also_true(row, path, leaf),
         missing=_missing(answers, verdict, row, profiles),
-        not_ruled_out=tuple(_not_ruled_out(TREE[name], row) for name in row.passed if TREE[name].by != "side"),
+        not_ruled_out=tuple(
+            said_of(TREE[name], TREE[name].rule(row.reasons[name]).because)
+            for name in row.passed
+            if TREE[name].by != "side"
+        ),
         also_seen=_also_seen(row),
         actions=tuple(offered(subject, (*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)))),
         runbook=leaf.runbook,
@@ -117,11 +121,6 @@ def of_kind(finding: Finding, kind: str | None) -> Finding:
         runbook=leaf_of(Verdict.CANNOT_TELL).runbook,
         features=it.features,
     )
-
-
-def _not_ruled_out(node: Node, row: SubscriptionFeatures) -> str:
-    """An open question that something proven stands over."""
-    return f"{node.short.rstrip('?').capitalize()}: {node.rule(row.reasons[node.id]).because}."
 
 
 def _also_seen(row: SubscriptionFeatures) -> tuple[str, ...]:
@@ -161,9 +160,7 @@ def _eta_drain(row: SubscriptionFeatures) -> float | None:
         return None
     if row.eta_drain_seconds is not None:
         return row.eta_drain_seconds
-    return capacity.drain_seconds(
-        row.lag_messages, row.lag_slope, recent_slope=row.lag_recent_slope, draining=row.draining
-    )
+    return capacity.drain_seconds(row.lag_messages, row.lag_slope)
 
 
 def _step(node: Node, row: SubscriptionFeatures) -> PathStep:
@@ -236,18 +233,15 @@ def _missing(
     """Signals that the open questions need and that have no data."""
     if verdict is not Verdict.CANNOT_TELL:
         return ()
-    found: dict[str, str | None] = {}  # why it does not decide; None if it is not there
+    found: dict[str, Missing] = {}
     # By all questions: one that compares it with before knows nothing of it where there is no good time to compare with.
     known = {it.signal for node in TREE.values() for it in node.measures if getattr(row, it.column) is not None}
     for node in open_questions(answers):
         absent = [name for name in node.needs if name not in known]
-        why = _why_open(node, row)
-        for name in absent or node.needs:
-            found[name] = why if not absent else None
-    return tuple(
-        Missing(signal=name, how_to_get_it=why) if why is not None else _how_to_get(name, profiles)
-        for name, why in found.items()
-    )
+        found |= {name: _how_to_get(name, profiles) for name in absent}
+        if not absent:
+            found |= {name: Missing(signal=name, how_to_get_it=_why_open(node, row)) for name in node.needs}
+    return tuple(found.values())
 
 
 def _why_open(node: Node, row: SubscriptionFeatures) -> str:

@@ -10,9 +10,6 @@ from workbench.humanize import count, duration, percent, plural, rate
 from workbench.numbers import CATCH_UP, UTILISATION
 from workbench.triage.subscription import SubscriptionFeatures
 
-# Plan for 80 % utilisation: at 100 %, any jitter makes a queue that never drains.
-# The backlog should drain within this many times the objective: 30 min for an objective of 2 min.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
@@ -144,22 +141,10 @@ def _whole_partitions(needed: int, partitions: int | None) -> int:
     return -(-partitions // most)
 
 
-def drain_seconds(
-    lag: float | None, slope: float | None, *, recent_slope: float | None, draining: bool | None
-) -> float | None:
-    """Seconds until the lag is 0 at the rate of the window; None if it does not drain.
-
-    While the lag drains, the rate of the last third of the window counts; the time before the turn says nothing about the rest.
-
-    Args:
-        lag: in messages.
-        slope, recent_slope: of the lag in the window and in its last third, in messages/s.
-        draining: whether the lag is draining.
-    """
+def drain_seconds(lag: float | None, slope: float | None) -> float | None:
+    """Seconds until a lag of so many messages is 0 if it changes by `slope` messages/s; None if it does not shrink."""
     if lag == 0:
         return 0.0
-    if recent_slope is not None and recent_slope < 0 and draining:
-        slope = recent_slope
     if lag is None or slope is None or slope >= -1e-9:
         return None
     return float(lag / -slope)

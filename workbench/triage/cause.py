@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.numbers import Number
 from workbench.triage.capacity import Sizing
+from workbench.triage.facts.unknown import RELATIONS, all_of, any_of
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     # A line of the series (None if there is none), and the limit that it exceeds while the verdict holds.
     Sign = tuple[npt.NDArray[np.float64] | None, float]
 
-# Of a subscription, which knows the limits of its group; what is not known (None) does not hold.
-Test = Callable[[Row], bool | None]
+# Of a subscription, which knows the limits of its group; what is not known (None), nothing or empty does not hold.
+Test = Callable[[Row], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,10 @@ class Operand:
         of: float | None = getattr(row, self.of)
         return None if of is None else limit * of
 
+    def holds(self, row: Row) -> bool | None:
+        """Whether value and limit stand in this relation; None if one of them is not known."""
+        return RELATIONS[self.relation](getattr(row, self.fact), self.limit(row))
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -98,24 +103,33 @@ class Rule:
     either: bool = False
 
 
-def yes(rule: str, because: str, when: Test, *operands: Operand, either: bool = False) -> Rule:
-    """A rule that answers yes."""
-    return Rule(rule, Answer.YES, because, when, operands, either=either)
+def _rule(
+    rule: str, answer: Answer, because: str, when: Test | Operand, operands: tuple[Operand, ...], **more: Any
+) -> Rule:
+    if isinstance(when, Operand):
+        compared, operator = (when, *operands), any_of if more.get("either") else all_of
+        return Rule(rule, answer, because, lambda row: operator(*(it.holds(row) for it in compared)), compared, **more)
+    return Rule(rule, answer, because, when, operands, **more)
 
 
-def proves(rule: str, because: str, when: Test, *operands: Operand) -> Rule:
+def yes(rule: str, because: str, when: Test | Operand, *operands: Operand, either: bool = False) -> Rule:
+    """A rule that answers yes: if its test holds, or without one, if all that it compares does."""
+    return _rule(rule, Answer.YES, because, when, operands, either=either)
+
+
+def proves(rule: str, because: str, when: Test | Operand, *operands: Operand) -> Rule:
     """A rule that answers yes, and stands whatever earlier question is open."""
-    return Rule(rule, Answer.YES, because, when, operands, proof=True)
+    return _rule(rule, Answer.YES, because, when, operands, proof=True)
 
 
-def no(rule: str, because: str, when: Test, *operands: Operand) -> Rule:
+def no(rule: str, because: str, when: Test | Operand, *operands: Operand) -> Rule:
     """A rule that answers no."""
-    return Rule(rule, Answer.NO, because, when, operands)
+    return _rule(rule, Answer.NO, because, when, operands)
 
 
-def leaves_open(rule: str, because: str, when: Test, *operands: Operand, look: str | None = None) -> Rule:
+def leaves_open(rule: str, because: str, when: Test | Operand, *operands: Operand, look: str | None = None) -> Rule:
     """A rule that says why the question cannot be answered."""
-    return Rule(rule, Answer.CANNOT_TELL, because, when, operands, look)
+    return _rule(rule, Answer.CANNOT_TELL, because, when, operands, look=look)
 
 
 def always(_row: Row) -> bool:
@@ -125,7 +139,7 @@ def always(_row: Row) -> bool:
 
 def deciding(rules: Sequence[Rule], row: Row) -> Rule:
     """The first rule that holds; the last rule of every question always does."""
-    return next(rule for rule in rules if rule.when(row) is True)
+    return next(rule for rule in rules if rule.when(row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +173,11 @@ class Conclude:
 
     def verdict_of(self, row: Row) -> Verdict:
         """The one that a subscription gets."""
-        return next((verdict for holds, verdict in self.unless if holds(row) is True), self.verdict)
+        return next((verdict for holds, verdict in self.unless if holds(row)), self.verdict)
 
 
 Outcome = Ask | Conclude
+NEXT = Ask("the next one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +207,7 @@ class Node:
 
     Attributes:
         rules: the first one that holds answers it; the last one always holds.
-        yes, no: where these answers lead.
+        yes, no: where these answers lead; a no by default to the next question of `triage.order`.
         words: the reason for the answer, in half a line.
         needs: signals without which the answer is "cannot tell".
         contributes: whether a yes off the path is shown ("also true").
@@ -207,7 +222,7 @@ class Node:
     short: str
     rules: tuple[Rule, ...]
     yes: Outcome
-    no: Outcome
+    no: Outcome = NEXT
     words: Callable[[Row], str]
     needs: tuple[str, ...]
     measures: tuple[Measure, ...]

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from workbench.triage.facts.unknown import RELATIONS
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
 
-_RELATIONS: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "=": operator.eq,
-}
 # The field that identifies an element of an array of features.
 _NAMES = {"partitions": "partition", "members": "member", "processors": "processor", "queues": "processor"}
 
@@ -42,10 +35,9 @@ class Check:
     def holds(self, row: SubscriptionFeatures) -> Answer:
         """Whether later features pass; "cannot tell" if the feature is no longer known."""
         values = self._values(row)
-        if not values or any(value is None for value in values):
+        if not values or None in values:
             return Answer.CANNOT_TELL
-        passed = all(_RELATIONS[self.relation](float(value), self.value) for value in values)
-        return Answer.YES if passed else Answer.NO
+        return Answer.YES if all(RELATIONS[self.relation](value, self.value) for value in values) else Answer.NO
 
     def _values(self, row: SubscriptionFeatures) -> list[Any]:
         if self.field is None:

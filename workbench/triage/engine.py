@@ -74,7 +74,7 @@ def answered(
 ) -> list[SubscriptionFeatures]:
     """Samples to one judged row per subscription."""
     rows = condensed(samples, window, thresholds, expectations)
-    return _judged(spark, rows, window, thresholds, expectations)
+    return _judged(measured(spark, rows, window, thresholds).toArrow(), window, thresholds, expectations)
 
 
 def condensed(samples: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations) -> pa.Table:
@@ -97,17 +97,13 @@ def facts(
 ) -> DataFrame:
     """Rows of `condensed` to one row per subscription: measured features, and the facts that the questions test."""
     table = measured(spark, rows, window, thresholds).toArrow()
-    judged_rows = [judged(row, thresholds, expectations, at=window.end) for row in measured_of(table)]
-    return spark.createDataFrame(with_facts(table, judged_rows))
+    return spark.createDataFrame(with_facts(table, _judged(table, window, thresholds, expectations)))
 
 
 def _judged(
-    spark: SparkSession, rows: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations
+    table: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations
 ) -> list[SubscriptionFeatures]:
-    return [
-        judged(row, thresholds, expectations, at=window.end)
-        for row in measured_of(measured(spark, rows, window, thresholds).toArrow())
-    ]
+    return [judged(row, thresholds, expectations, at=window.end) for row in measured_of(table)]
 
 
 def load() -> None:
@@ -208,7 +204,7 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
     groups, topics, expected = asked.groups, asked.topics, asked.expected
     rows: Sequence[SubscriptionFeatures] = ()
     if asked.rows is not None:
-        rows = _judged(spark, asked.rows, seen, limits, asked.expected)
+        rows = _judged(measured(spark, asked.rows, seen, limits).toArrow(), seen, limits, expected)
     others = tuple(
         replace(it, muted=expected.of(it.group).muted(seen.end))
         for it in unjudged_in(capture.groups, without={row.group for row in rows}, only=groups, topics=topics)

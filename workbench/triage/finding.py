@@ -346,7 +346,7 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """The finding under the contract `workbench.triage/1`."""
-        values = {it.name: _plain(getattr(self, it.name)) for it in fields(self) if it.name != "features"}
+        values = {it.name: plain(getattr(self, it.name)) for it in fields(self) if it.name != "features"}
         for name in ("record", "lag_entries"):
             if values[name] is None:
                 del values[name]
@@ -361,9 +361,10 @@ class Finding:
         }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Dataclasses, also in tuples, as plain values."""
     if isinstance(value, tuple):
-        return tuple(_plain(item) for item in value)
+        return tuple(plain(item) for item in value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 

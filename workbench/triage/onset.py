@@ -19,8 +19,6 @@ from workbench.window import Window
 if TYPE_CHECKING:
     from workbench.triage.cause import Sign
 
-# Share of the bins from the onset to the end that must exceed the threshold: one good bin does not end an incident.
-
 
 def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures) -> datetime | None:
     """Find the onset; None if it is not visible (the incident is older than the data, or no series shows it).

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from workbench.triage.cause import NEXT, Ask
 from workbench.triage.causes import (
     burst,
     cold_read,
@@ -27,6 +28,7 @@ from workbench.triage.causes import (
 )
 from workbench.triage.status import data_usable, draining, failing, lagging, lost, own_work, reset, silent
 
+# A no leads to the next one, unless the question says otherwise.
 _ORDER = (
     # Is there data, was something lost, does it lag?
     data_usable.QUESTION,
@@ -57,5 +59,8 @@ _ORDER = (
     burst.QUESTION,
     too_few_consumers.QUESTION,
 )
-TREE = {it.id: replace(it, number=number) for number, it in enumerate(_ORDER, 1)}
+TREE = {
+    it.id: replace(it, number=number, no=Ask(_ORDER[number].id) if it.no is NEXT else it.no)
+    for number, it in enumerate(_ORDER, 1)
+}
 ROOT = _ORDER[0].id

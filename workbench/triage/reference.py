@@ -170,10 +170,9 @@ def _outcome(outcome: Outcome) -> str:
 
 
 def _settings(nodes: list[Node]) -> list[dict[str, Any]]:
-    used = {it.setting for node in nodes for rule in node.rules for it in rule.operands if it.setting is not None}
-    used |= {it.threshold for node in nodes for it in node.measures if it.threshold is not None}
     compared = [it for node in nodes for rule in node.rules for it in rule.operands if it.setting is not None]
-    units = {it.setting: "×" if it.of is not None else it.unit for it in compared}
+    units = {str(it.setting): "×" if it.of is not None else it.unit for it in compared}
+    used = {*units, *(it.threshold for node in nodes for it in node.measures if it.threshold is not None)}
     wanted = Thresholds.model_fields if len(nodes) == len(TREE) else sorted(used)
     return [
         {
@@ -267,8 +266,7 @@ def as_markdown() -> str:
         "Printed from the code (`workbench tree --markdown`); a test compares. Each question is answered by the **first of its rules"
         " that holds**, and a finding shows that rule and the numbers that it compared (`because` in JSON). All comparisons of a rule"
         " hold, unless it says *or*. `workbench tree NAME` prints one verdict, question or word: its rules, the ways to it, and"
-        " what the"
-        " words mean; `workbench tree --json` the document `workbench.tree/1`.",
+        " what the words mean; `workbench tree --json` the document `workbench.tree/1`.",
         "",
         "If a question cannot be answered, the verdict is `cannot_tell`, and later questions do not count. Exceptions: a *proof*"
         " (evidence that only one cause makes) stands over earlier questions that say so, and a side question ends nothing. A yes"
@@ -276,8 +274,7 @@ def as_markdown() -> str:
         "",
         "Names in code are fields of the features; `2 × x` is a multiple of another feature. A number that is a setting can be changed"
         " under `[thresholds]` in `workbench.toml`, for every group; what is expected of one group (`time_lag_objective`,"
-        " `commit_every`,"
-        " `batch`) stands under [its name](clusters.md).",
+        " `commit_every`, `batch`) stands under [its name](clusters.md).",
     ]
     for node in TREE.values():
         lines += ["", f"## {node.number}. {node.question}", ""]

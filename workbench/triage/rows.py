@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from workbench.errors import EvidenceError, WorkbenchError
 from workbench.features.measured import MeasuredSubscription
+from workbench.triage.finding import plain
 from workbench.triage.subscription import FACTS, SubscriptionFeatures
 
 _SCALARS: dict[type, Callable[[pa.DataType], bool]] = {
@@ -30,19 +31,13 @@ def measured_of(table: pa.Table) -> list[MeasuredSubscription]:
         WorkbenchError: names every column that is missing, not declared or of another type.
         EvidenceError: names the fields that are null and must not be (such as a topic that a foreign capture does not name).
     """
-    declared = _declared(MeasuredSubscription)
-    given = {name: table.column(name) for name in table.column_names}
-    wrong = [f"{name} is missing" for name in declared if name not in given]
-    wrong += [f"{name} is not declared" for name in given if name not in declared]
-    for name, hint in declared.items():
-        if name in given:
-            wrong += _problems(given[name].type, hint, name)
-    if wrong:
+    if wrong := list(_problems(pa.struct(list(table.schema)), MeasuredSubscription, "")):
         raise WorkbenchError(
             f"Columns of the analysis and declared fields differ: {'; '.join(wrong)}.",
             hint="Spark's workers may have another version of this package, or a column is not declared in MeasuredSubscription.",
         )
-    if nulls := [text for name, hint in declared.items() for text in _nulls(given[name], hint, name)]:
+    declared = _declared(MeasuredSubscription)
+    if nulls := [text for name, hint in declared.items() for text in _nulls(table[name], hint, name)]:
         raise EvidenceError(
             f"Some measurements lack labels: no {', no '.join(nulls)}.",
             hint="Every series of the source needs the labels of its signal.",
@@ -52,26 +47,14 @@ def measured_of(table: pa.Table) -> list[MeasuredSubscription]:
 
 def measured_from(known: Mapping[str, Any]) -> MeasuredSubscription:
     """A subscription from its fields by name; what is left out is not known, or empty."""
-    found: MeasuredSubscription = _made(MeasuredSubscription, _filled(MeasuredSubscription, known))
+    found: MeasuredSubscription = _made(MeasuredSubscription, known)
     return found
 
 
-def _filled(cls: type, known: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _filled_value(hint, known.get(name)) for name, hint in _declared(cls).items()}
-
-
-def _filled_value(hint: Any, value: Any) -> Any:
-    kind, _ = _known(hint)
-    if value is None or kind in _SCALARS or get_origin(kind) is Mapping:
-        return value
-    if get_origin(kind) is tuple:
-        return [_filled_value(get_args(kind)[0], it) for it in value]
-    return _filled(kind, value)
-
-
-def _made(cls: Any, row: dict[str, Any]) -> Any:
+def _made(cls: Any, row: Mapping[str, Any]) -> Any:
     """Build one of the declared classes; plain values become fields unchanged."""
-    return cls(**{**row, **{name: make(row[name]) for name, make in _makers(cls).items()}})
+    made = {name: make(row.get(name)) for name, make in _makers(cls).items()}
+    return cls(**{**dict.fromkeys(_declared(cls)), **row, **made})
 
 
 @cache
@@ -127,11 +110,12 @@ def _problems(given: pa.DataType, hint: Any, name: str) -> Iterator[str]:
         yield f"{name} is {given} and no struct"
     else:
         declared, there = _declared(kind), {field.name: field.type for field in given}
-        yield from (f"{name}.{field} is missing" for field in declared if field not in there)
-        yield from (f"{name}.{field} is not declared" for field in there if field not in declared)
+        inside = f"{name}." if name else ""
+        yield from (f"{inside}{field} is missing" for field in declared if field not in there)
+        yield from (f"{inside}{field} is not declared" for field in there if field not in declared)
         for field, of in declared.items():
             if field in there:
-                yield from _problems(there[field], of, f"{name}.{field}")
+                yield from _problems(there[field], of, f"{inside}{field}")
 
 
 def _nulls(column: pa.ChunkedArray, hint: Any, name: str) -> Iterator[str]:
@@ -159,7 +143,7 @@ def with_facts(measured: pa.Table, rows: Sequence[SubscriptionFeatures]) -> pa.T
         rows: judged, of the same subscriptions in the same order.
     """
     for name, hint in FACTS.items():
-        values = [_plain(getattr(row, name)) for row in rows]
+        values = [plain(getattr(row, name)) for row in rows]
         measured = measured.append_column(name, pa.array(values, _type_of(hint)))
     return measured
 
@@ -169,9 +153,3 @@ def _type_of(hint: Any) -> pa.DataType:
     if get_origin(kind) is tuple:
         return pa.list_(_type_of(get_args(kind)[0]))
     return _TYPES.get(kind) or pa.struct([(name, _type_of(of)) for name, of in _declared(kind).items()])
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(it) for it in value]
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

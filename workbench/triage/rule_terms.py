@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench import numbers as n
-from workbench.humanize import counted, duration
+from workbench.humanize import counted, duration, percent
 from workbench.thresholds import Thresholds
 
 _DEFAULT = Thresholds()
@@ -29,10 +29,6 @@ class Term:
     name: str
     means: str
     also: tuple[str, ...] = ()
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}"
 
 
 TERMS = (
@@ -55,7 +51,7 @@ TERMS = (
     ),
     Term(
         "behind",
-        f"Late, or on the way to it (older than {_percent(_DEFAULT.growth_floor_ratio)} of the objective), and not catching up.",
+        f"Late, or on the way to it (older than {percent(_DEFAULT.growth_floor_ratio)} of the objective), and not catching up.",
     ),
     Term(
         "healthy",
@@ -67,8 +63,8 @@ TERMS = (
     ),
     Term(
         "grows",
-        f"The lag grows by more than {_percent(_DEFAULT.growth_ratio)} of what arrives (`growth_ratio`), does not come down between two"
-        f" commits, a message waits for longer than {_percent(_DEFAULT.growth_floor_ratio)} of the objective (`growth_floor_ratio`)"
+        f"The lag grows by more than {percent(_DEFAULT.growth_ratio)} of what arrives (`growth_ratio`), does not come down between two"
+        f" commits, a message waits for longer than {percent(_DEFAULT.growth_floor_ratio)} of the objective (`growth_floor_ratio`)"
         f" plus the usual time between two commits, and its age is not known to grow by less than"
         f" {_DEFAULT.growth_ratio / 2:.1%} of the time.",
     ),
@@ -81,7 +77,7 @@ TERMS = (
     ),
     Term(
         "a few",
-        f"1 to {_percent(_DEFAULT.few_partitions_ratio)} of the topic's partitions, at least 1 (`few_partitions_ratio`).",
+        f"1 to {percent(_DEFAULT.few_partitions_ratio)} of the topic's partitions, at least 1 (`few_partitions_ratio`).",
         ("few",),
     ),
     Term(
@@ -117,14 +113,14 @@ TERMS = (
     ),
     Term(
         "skipped",
-        f"In one step, commits passed messages of which the handlers counted less than {_percent(n.PART)}. Where nobody counts them: at"
+        f"In one step, commits passed messages of which the handlers counted less than {percent(n.PART)}. Where nobody counts them: at"
         f" {_DEFAULT.skip_pace_ratio:g} × the usual pace (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all"
         " partitions.",
         ("that nobody read", "quick step"),
     ),
     Term(
         "doubtful",
-        f"{n.COUNTED:g} messages or more were passed in one step, and the handlers counted {_percent(n.PART)} to {_percent(n.MOST)} of"
+        f"{n.COUNTED:g} messages or more were passed in one step, and the handlers counted {percent(n.PART)} to {percent(n.MOST)} of"
         f" them. Where nobody counts them: they had waited for more than {duration(n.DEPLOY_SECONDS)} and were passed {n.FAR:g} × as"
         f" fast as anything before or since; or they are the first records of a new partition.",
         ("so fast that",),
@@ -149,27 +145,26 @@ TERMS = (
     ),
     Term(
         "busy all the time",
-        f"Handlers take {_percent(n.BUSY)} of a thread or more, and {_percent(n.LESS)} of what they handle is committed.",
+        f"Handlers take {percent(n.BUSY)} of a thread or more, and {percent(n.LESS)} of what they handle is committed.",
         ("works all the time",),
     ),
     Term(
         "slow-down",
         "The time of one attempt of a processor (the handler of an event type), as a multiple of its own baseline. A processor whose"
         " queue is measured and not backed up delays nothing, and is not called slow; where more than half of them are slow, the"
-        " question"
-        " about all of them covers it.",
+        " question about all of them covers it.",
         ("slow against",),
     ),
     Term(
         "at its quota",
         f"Kafka's quotas are read (setting `bootstrap`), no client tells its throttle time, and the group lately read at most"
-        f" {n.MORE:g} × what they allow, while {n.MORE:g} × as much arrives and it reads {_percent(n.NEAR_QUOTA)} of what they allow or"
+        f" {n.MORE:g} × what they allow, while {n.MORE:g} × as much arrives and it reads {percent(n.NEAR_QUOTA)} of what they allow or"
         " more.",
         ("its quota allows",),
     ),
     Term(
         "no more than before",
-        f"Within {_percent(n.NOISE)} of the baseline: two samples of the same differ by as much.",
+        f"Within {percent(n.NOISE)} of the baseline: two samples of the same differ by as much.",
     ),
     Term(
         "again and again",
@@ -178,8 +173,7 @@ TERMS = (
     Term(
         "has a member",
         "As the coordinator says (setting `bootstrap`), for a triage of now or a recording: who has which partition. Without it,"
-        " partitions"
-        " and topics without a member are not recognised.",
+        " partitions and topics without a member are not recognised.",
         ("no member has", "have the other partitions", "read other topics"),
     ),
     Term(
@@ -192,8 +186,7 @@ TERMS = (
     Term(
         "restores",
         "A Kafka Streams application reads its changelogs before it handles records: the lag of its restoring clients (a profile"
-        " of Java"
-        " clients). Cause `restoring` of `stuck_partition`: wait, do not restart.",
+        " of Java clients). Cause `restoring` of `stuck_partition`: wait, do not restart.",
         ("restoring", "state stores"),
     ),
     Term(
@@ -204,8 +197,7 @@ TERMS = (
     Term(
         "cannot_tell",
         "The verdict if a question cannot be answered and nothing after it is proven. It names the question, the candidates that"
-        " are left,"
-        " and the look that would decide.",
+        " are left, and the look that would decide.",
         ("cannot tell",),
     ),
     Term(
@@ -247,23 +239,23 @@ CAUSES_WITHIN: Mapping[str, tuple[str, str]] = {
     "restoring": ("stuck", "See the word: restores."),
     "poison_record": (
         "stuck",
-        f"A few partitions: their oldest record is in a handler for more than {_percent(n.MOST)} of the time that they wait; or their"
+        f"A few partitions: their oldest record is in a handler for more than {percent(n.MOST)} of the time that they wait; or their"
         f" owners rebalance as often as in a storm while the others keep up; or records are tried again, {n.SEVERAL:g} times or more"
         f" and {n.FAR:g} × as often as before.",
     ),
     "open_transaction": ("stuck", "See the word."),
     "commit_fails": (
         "stuck",
-        f"{_percent(n.LESS)} or more of what arrives in the partitions that stand still is read, and their commits do not move.",
+        f"{percent(n.LESS)} or more of what arrives in the partitions that stand still is read, and their commits do not move.",
     ),
     "handlers_fail": (
         "stuck",
         f"No partition advances, and records are tried again: {n.SEVERAL:g} times or more, and {n.FAR:g} × as often as before.",
     ),
-    "paused": ("stuck", f"A member has paused partitions, {_percent(n.MOST)} of the time or more."),
+    "paused": ("stuck", f"A member has paused partitions, {percent(n.MOST)} of the time or more."),
     "client_stalled": (
         "stuck",
-        f"Less than {_percent(n.LESS)} of what arrives there is read, and nobody has paused partitions (their number is measured).",
+        f"Less than {percent(n.LESS)} of what arrives there is read, and nobody has paused partitions (their number is measured).",
     ),
     "deploy": (
         "rebalancing",

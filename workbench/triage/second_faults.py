@@ -60,7 +60,7 @@ def _changed_members(row: SubscriptionFeatures) -> list[str]:
 def _answered(row: SubscriptionFeatures, asked: set[str], questions: Sequence[str]) -> list[str]:
     """Those of the questions, off the path, that the data answer with yes."""
     return [
-        _sentence(node, node.words(row))
+        said_of(node, node.words(row))
         for node in TREE.values()
         if node.id in questions
         and node.id not in asked
@@ -71,7 +71,7 @@ def _answered(row: SubscriptionFeatures, asked: set[str], questions: Sequence[st
 
 def _network(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
     node = TREE["slow_network"]
-    return [_sentence(node, node.words(row))] if node.id not in asked and is_slow(row) else []
+    return [said_of(node, node.words(row))] if node.id not in asked and is_slow(row) else []
 
 
 def _idle_and_slower(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
@@ -80,10 +80,10 @@ def _idle_and_slower(row: SubscriptionFeatures, asked: set[str]) -> list[str]:
         return []
     one, every = TREE["one_slow"], TREE["all_slow"]
     if one.id not in asked and row.answers[one.id] is Answer.NO and row.one_slow:
-        return [_sentence(one, one.words(row))]
+        return [said_of(one, one.words(row))]
     slower = (row.median_slow_down or 0.0) >= row.limits.all_slow_ratio and (row.known_count or 0) > 1
     unasked = every.id not in asked and row.answers[every.id] is Answer.NO
-    return [_sentence(every, every.words(row))] if slower and unasked else []
+    return [said_of(every, every.words(row))] if slower and unasked else []
 
 
 def _others_slower(row: SubscriptionFeatures, verdict: Verdict) -> list[str]:
@@ -97,5 +97,6 @@ def _others_slower(row: SubscriptionFeatures, verdict: Verdict) -> list[str]:
     ]
 
 
-def _sentence(node: Node, words: str) -> str:
+def said_of(node: Node, words: str) -> str:
+    """What a question has found, in a sentence."""
     return f"{node.short.rstrip('?').capitalize()}: {words}."

@@ -9,17 +9,13 @@ from workbench.humanize import times as multiple
 from workbench.numbers import MORE
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, no, yes
-from workbench.triage.facts.unknown import at_least
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, no, yes
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
-
-def is_burst(row: Row) -> bool:
-    """Whether far more arrives than usual."""
-    return at_least(row.arrival_ratio, row.limits.burst_ratio) is True
+FAR_MORE = Operand("arrival_ratio", "× the baseline", ">=", setting="burst_ratio")
 
 
 def _words(row: Row) -> str:
@@ -33,16 +29,10 @@ QUESTION = Node(
     question="Do far more records arrive than usual?",
     short="a burst?",
     rules=(
-        yes(
-            "burst",
-            "far more arrives than usual",
-            is_burst,
-            Operand("arrival_ratio", "× the baseline", ">=", setting="burst_ratio"),
-        ),
+        yes("burst", "far more arrives than usual", FAR_MORE),
         no("usual", "not far more arrives than usual, or the baseline is too short to know what is usual", always),
     ),
     yes=Conclude(Verdict.BURST),
-    no=Ask("too_few"),
     words=_words,
     needs=("log_end_offset",),
     measures=(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from workbench.humanize import counted, duration, shell_word, size
 from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
-
-def _reads_remote(row: Row) -> bool:
-    return above(row.remote_bytes_per_second, 0) is True
+_COLD = Operand("cold_messages", "messages", ">", number=0.0, why="before the beginning of the brokers' own disks")
+_READS_REMOTE = Operand(
+    "remote_bytes_per_second", "bytes/s", ">", number=0.0, why="no group on the tail makes a broker do that"
+)
 
 
 def _words(row: Row) -> str:
@@ -33,13 +33,12 @@ QUESTION = Node(
         no(
             "local",
             "what it reads next is on the brokers' own disks",
-            lambda row: row.cold_messages == 0,
             Operand("cold_messages", "messages", "=", number=0.0, why="before the beginning of the brokers' own disks"),
         ),
         leaves_open(
             "start_unknown",
             "brokers read its topic from remote storage, and where their own disks begin is not known of each partition",
-            lambda row: row.cold_messages is None and _reads_remote(row),
+            lambda row: row.cold_messages is None and _READS_REMOTE.holds(row),
             look="the earliest local offset of its partitions (needs `bootstrap`, and Kafka 3.6)",
         ),
         no(
@@ -47,7 +46,7 @@ QUESTION = Node(
             "no source tells of records in remote storage",
             lambda row: row.cold_messages is None,
         ),
-        no("own_work", "its own work is the limit, wherever the records are", lambda row: row.own_work is True),
+        no("own_work", "its own work is the limit, wherever the records are", lambda row: row.own_work),
         no(
             "nobody_reads",
             "what it reads next is in remote storage, and brokers read nothing of its topic from there",
@@ -56,21 +55,17 @@ QUESTION = Node(
         proves(
             "remote",
             "what it reads next is in remote storage alone, and brokers read its topic from there",
-            _reads_remote,
-            Operand("cold_messages", "messages", ">", number=0.0, why="before the beginning of the brokers' own disks"),
-            Operand(
-                "remote_bytes_per_second", "bytes/s", ">", number=0.0, why="no group on the tail makes a broker do that"
-            ),
+            _COLD,
+            _READS_REMOTE,
         ),
         yes(
             "cold",
             "what it reads next is in remote storage alone; what brokers read from there is not measured",
             always,
-            Operand("cold_messages", "messages", ">", number=0.0, why="before the beginning of the brokers' own disks"),
+            _COLD,
         ),
     ),
     yes=Conclude(Verdict.COLD_READ),
-    no=Ask("hot_partition"),
     words=_words,
     needs=("local_start_offset",),
     measures=(

@@ -8,7 +8,7 @@ from math import floor
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.triage.actions import consume_again, hung_or_gone
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
-from workbench.triage.causes.stuck_partition import is_blocked, that_stand_still
+from workbench.triage.causes.stuck_partition import is_blocked
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
@@ -74,7 +74,7 @@ QUESTION = Node(
         yes(
             "unowned",
             "members have the other partitions, and nobody has those that wait",
-            lambda row: bool(row.unowned_partitions),
+            lambda row: row.unowned_partitions,
         ),
         yes("restoring", "its state stores are restored first", lambda row: row.stall_cause == "restoring"),
         leaves_open(
@@ -84,7 +84,7 @@ QUESTION = Node(
             look="whether the job runs, and whether its checkpoints or commits succeed: its own log or console",
         ),
         # In a storm, members leave because they did not poll, and rejoin: the next question covers that.
-        yes("rejoining", "its members are rejoining", lambda row: row.rejoining is True),
+        yes("rejoining", "its members are rejoining", lambda row: row.rejoining),
         no(
             "hung",
             "members do not poll (or their clients' statistics stand), and what they own stands still; it hardly rebalances",
@@ -100,7 +100,7 @@ QUESTION = Node(
         leaves_open(
             "idle_member",
             "the handlers of a member finish nothing while as many partitions as it may own wait: hung, paused or not served",
-            lambda row: bool(row.idle_members) and not row.at_quota,
+            lambda row: row.idle_members and not row.at_quota,
             look="whether that member polls: its logs, or a thread dump",
         ),
         leaves_open(
@@ -183,7 +183,7 @@ def _actions(it: Subject, row: Row) -> Sequence[Action]:
 
 
 def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
-    still = that_stand_still(row)
+    still = row.still
     if (
         still and len(still) == len(row.partitions) and not row.at_quota
     ):  # under a quota, partitions wait for their turn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import count, percent
 from workbench.numbers import TENTH
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
@@ -26,7 +26,6 @@ QUESTION = Node(
         yes(
             "full",
             "the delay queue is full",
-            lambda row: row.delay_full is True,
             Operand("delay_fill", "of capacity", ">=", setting="delay_fill_ratio"),
             Operand("delay_high", "of capacity at most", ">=", setting="delay_high_ratio"),
         ),
@@ -39,7 +38,6 @@ QUESTION = Node(
         ),
     ),
     yes=Conclude(Verdict.DELAY_BACKLOG),
-    no=Ask("one_slow"),
     words=_words,
     needs=("delayed_length", "delayed_capacity"),
     measures=(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from workbench.humanize import plural, printable
 from workbench.numbers import MOST
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -29,9 +28,6 @@ QUESTION = Node(
         yes(
             "hot",
             "most full queues stand beside idle ones",
-            lambda row: (
-                above(row.hot_queue_count, 0) is True and 2 * (row.hot_queue_count or 0) > (row.full_queue_count or 0)
-            ),
             Operand("hot_queue_count", "queues", ">", number=MOST, of="full_queue_count", why="most of them"),
         ),
         no("even", "no full queue stands beside idle ones", lambda row: row.hot_queue_count is not None),
@@ -43,7 +39,6 @@ QUESTION = Node(
         ),
     ),
     yes=Conclude(Verdict.HOT_KEY),
-    no=Ask("all_slow"),
     words=_words,
     needs=("queue_length", "queue_capacity"),
     measures=(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from workbench.humanize import count, counted, listed, numbered, plural
 from workbench.numbers import APART, FAR, MORE
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
@@ -33,7 +33,7 @@ QUESTION = Node(
             "surely",
             f"a few partitions are behind, no other stands still, and they get more than the others and than before ({FAR:g} × a"
             " typical one, if before is not known): a quota or a slow network would hold up all",
-            lambda row: row.surely_hot is True,
+            lambda row: row.surely_hot,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
         ),
         no("spread", "no few partitions hold the lag", lambda row: not 1 <= row.hot_count <= row.few_partitions),
@@ -59,7 +59,7 @@ QUESTION = Node(
         no(
             "others_too",
             "its own work is the limit, and those that are behind are not just a few",
-            lambda row: row.own_work is True and not 1 <= len(row.behind_partitions) <= row.few_partitions,
+            lambda row: row.own_work and not 1 <= len(row.behind_partitions) <= row.few_partitions,
         ),
         leaves_open(
             "room_elsewhere",
@@ -69,7 +69,6 @@ QUESTION = Node(
         ),
     ),
     yes=Conclude(Verdict.HOT_PARTITION),
-    no=Ask("burst"),
     words=_words,
     needs=("consumer_lag",),
     measures=(

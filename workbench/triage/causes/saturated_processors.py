@@ -6,7 +6,7 @@ from workbench.humanize import listed, plural, rate
 from workbench.triage import capacity
 from workbench.triage.actions import more_threads
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
-from workbench.triage.causes.burst import is_burst
+from workbench.triage.causes.burst import FAR_MORE
 from workbench.triage.finding import Action, Scope
 from workbench.triage.status.own_work import LOST_PACE
 from workbench.triage.subject import Subject
@@ -39,7 +39,7 @@ QUESTION = Node(
             look="a profile of the process: does it handle records, or wait for them?",
         ),
     ),
-    yes=Conclude(Verdict.SATURATED_PROCESSORS, unless=((is_burst, Verdict.BURST),)),
+    yes=Conclude(Verdict.SATURATED_PROCESSORS, unless=((FAR_MORE.holds, Verdict.BURST),)),
     # The room of a poll loop is members and partitions.
     no=Ask("frozen"),
     words=_words,

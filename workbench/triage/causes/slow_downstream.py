@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import listed, plural, printable
 from workbench.humanize import times as multiple
-from workbench.numbers import LESS, MORE, MOST, PART
+from workbench.numbers import LESS, MORE, PART
 from workbench.triage.actions import DUMPS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, leaves_open, no, yes
 from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import Known, all_of, at_least, at_most, below
+from workbench.triage.facts.unknown import Known, all_of, at_least, below
 from workbench.triage.finding import Action, Scope
 from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, queues_are_full
 from workbench.triage.subject import Subject
@@ -20,22 +20,16 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 
-def _handlers_have_room(row: Row) -> bool:
+def _handlers_have_room(row: Row) -> Known:
     # Unless their threads never wait: then more of the time is theirs than is measured.
-    never_waits = all_of(row.own_work, at_least(row.median_slow_down, row.limits.all_slow_ratio)) is True
-    return row.queueless and at_most(row.loop_busy, MOST) is True and not never_waits
+    never_waits = all_of(row.own_work, at_least(row.median_slow_down, row.limits.all_slow_ratio))
+    return row.queueless and not never_waits and HAS_ROOM.holds(row)
 
 
 def _threads_idle(row: Row) -> bool:
     """Full queues before idle threads are no want of threads: something holds them."""
     idle = below(row.busy_share, PART) is True or queues_are_full(row) is not True
     return not row.queueless and below(row.median_slow_down, row.limits.all_slow_ratio) is True and idle
-
-
-def _would_keep_up(row: Row) -> Known:
-    """Whether it would, at the process times of before: then handlers that are a little slower are as good a reason as their number."""
-    slower = row.median_slow_down
-    return all_of(at_least(slower, MORE), at_least(slower, row.arriving_per_read))
 
 
 def _names(row: Row) -> str:
@@ -59,7 +53,7 @@ QUESTION = Node(
         yes(
             "member",
             "the handlers of one member take longer than those of its peers, for records of the same processors",
-            lambda row: bool(row.slow_members),
+            lambda row: row.slow_members,
             Operand("slowest_member_ratio", "× its peers' time", ">=", setting="slow_peers_ratio"),
         ),
         no(
@@ -81,13 +75,12 @@ QUESTION = Node(
         yes(
             "slower",
             "the typical processor takes longer than before",
-            lambda row: at_least(row.median_slow_down, row.limits.all_slow_ratio),
             Operand("median_slow_down", "× its baseline", ">=", setting="all_slow_ratio"),
         ),
+        # Then handlers that are a little slower are as good a reason as their number.
         leaves_open(
             "little_slower",
             "the typical processor takes clearly longer than before, and with the process times of before it would keep up",
-            _would_keep_up,
             Operand("median_slow_down", "× its baseline", ">=", number=MORE),
             Operand(
                 "median_slow_down",
@@ -107,7 +100,6 @@ QUESTION = Node(
         NO_BASELINE,
     ),
     yes=Conclude(Verdict.SLOW_DOWNSTREAM),
-    no=Ask("threads"),
     words=_words,
     needs=("process_time",),
     measures=(Measure("process_time", "median_slow_down", "× their baseline", threshold="all_slow_ratio"),),
@@ -157,7 +149,7 @@ def held_by_own_work(row: Row) -> list[PartitionFeatures]:
     if not row.queueless or row.own_work is not True or row.known_count or row.at_quota:
         return []
     still = {*row.frozen_partitions, *row.stuck_partitions, *row.standing_partitions}
-    late = [it for it in row.partitions if it.partition in set(row.behind_partitions) - still]
+    late = [it for it in row.behind if it.partition not in still]
     pace = row.pace_of(late)
     return late if pace is not None and pace < LESS else []
 

@@ -8,18 +8,20 @@ from math import floor
 from workbench.features.measured import MemberFeatures
 from workbench.humanize import counted, duration, listed
 from workbench.humanize import times as multiple
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 
 
+def _limit(row: Row) -> float:
+    return max(row.limits.rtt_seconds, (row.rtt_baseline_seconds or 0) * row.limits.rtt_ratio)
+
+
 def _slow_members(row: Row) -> list[MemberFeatures]:
-    limit = max(row.limits.rtt_seconds, (row.rtt_baseline_seconds or 0) * row.limits.rtt_ratio)
-    return [it for it in row.members if (it.rtt_seconds or 0) >= limit]
+    return [it for it in row.members if (it.rtt_seconds or 0) >= _limit(row)]
 
 
 def _some_keep_up(row: Row) -> bool:
@@ -52,7 +54,6 @@ QUESTION = Node(
         no(
             "delivers",
             "fetched messages wait in the client: the network delivers enough",
-            lambda row: at_least(row.fetch_queue_mean, row.limits.fetch_queue_messages),
             Operand("fetch_queue_mean", "messages", ">=", setting="fetch_queue_messages"),
         ),
         no(
@@ -69,7 +70,6 @@ QUESTION = Node(
         proves(
             "slow",
             "round trips take far longer than before",
-            lambda row: row.slow_round_trips,
             Operand("rtt_seconds", "s", ">=", setting="rtt_seconds"),
             Operand("rtt_seconds", "s", ">=", setting="rtt_ratio", of="rtt_baseline_seconds"),
         ),
@@ -87,7 +87,6 @@ QUESTION = Node(
         ),
     ),
     yes=Conclude(Verdict.SLOW_NETWORK),
-    no=Ask("frozen"),
     words=_words,
     needs=("broker_rtt", "fetch_queue_length"),
     measures=(
@@ -111,8 +110,7 @@ def _scope(row: Row) -> Scope:
 
 
 def _actions(_it: Subject, row: Row) -> list[Action]:
-    slow = _slow_members(row)
-    limit = max(row.limits.rtt_seconds, (row.rtt_baseline_seconds or 0) * row.limits.rtt_ratio)
+    slow, limit = _slow_members(row), _limit(row)
     ways = sorted({f"{m.member} → broker {m.rtt_broker}" for m in slow})
     fast = (Check("rtt_seconds", "<", limit),)
     return [

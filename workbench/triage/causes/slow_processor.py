@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import count, duration, listed, plural, printable
 from workbench.humanize import times as multiple
-from workbench.numbers import MORE, MOST
+from workbench.numbers import MORE
 from workbench.triage import capacity
 from workbench.triage.actions import DUMPS, more_threads
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, no, proves, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, no, proves, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import at_most
 from workbench.triage.finding import Action, Scope
 from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER
 from workbench.triage.subject import Subject
@@ -49,20 +48,20 @@ QUESTION = Node(
         no(
             "room",
             "handlers that take less than half of a loop's time cannot hold it up",
-            lambda row: row.queueless and at_most(row.loop_busy, MOST) is True,
+            lambda row: row.queueless and HAS_ROOM.holds(row),
             HAS_ROOM,
         ),
         NOT_SLOWER,
-        no("member", "one member is slow at whatever it handles (question 15)", lambda row: bool(row.slow_members)),
+        no("member", "one member is slow at whatever it handles (question 15)", lambda row: row.slow_members),
         proves(
             "towers",
             "one processor takes ten times as long as its peers, and most of all the time; no good time is known to compare with",
-            lambda row: bool(row.slow_by_peers),
+            lambda row: row.slow_by_peers,
         ),
         yes(
             "slow",
             "one processor's slow-down is large, also against the median slow-down of its peers",
-            lambda row: row.one_slow is True,
+            lambda row: row.one_slow,
             Operand("slowest_slow_down", "× its baseline", ">=", setting="slow_ratio"),
             Operand(
                 "slowest_slow_down", "× its peers' slow-down", ">=", setting="slow_peers_ratio", of="peers_slow_down"
@@ -72,7 +71,6 @@ QUESTION = Node(
         NO_BASELINE,
     ),
     yes=Conclude(Verdict.SLOW_PROCESSOR),
-    no=Ask("one_queue"),
     words=_words,
     needs=("process_time",),
     measures=(

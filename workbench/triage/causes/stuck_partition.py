@@ -9,7 +9,7 @@ from typing import Any
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import count, counted, duration, listed, plural, shell_word
 from workbench.triage.actions import DUMPS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
@@ -62,17 +62,11 @@ def _each(row: Row) -> str:
     return "; ".join(words)
 
 
-def that_stand_still(row: Row) -> list[PartitionFeatures]:
-    """Partitions whose commit has stopped."""
-    still = {*row.frozen_partitions, *row.stuck_partitions}
-    return [it for it in row.partitions if it.partition in still]
-
-
 def _frozen_words(row: Row) -> str:
-    still = sorted({*row.frozen_partitions, *row.stuck_partitions})
+    still = [it.partition for it in row.still]
     if not still:
         return "every partition with lag advances at its usual pace"
-    ages = [it.moved_ago_seconds for it in row.partitions if it.partition in still and it.moved_ago_seconds is not None]
+    ages = [it.moved_ago_seconds for it in row.still if it.moved_ago_seconds is not None]
     between = dict.fromkeys((duration(min(ages)), duration(max(ages)))) if ages else {}
     since = f", for {' to '.join(between)}" if between else ""
     return (
@@ -85,7 +79,7 @@ STUCK = Node(
     question="Are some partitions stuck while others advance?",
     short="partitions stuck?",
     rules=(
-        proves("unowned", "no member has the partitions that wait", lambda row: bool(row.unowned_partitions)),
+        proves("unowned", "no member has the partitions that wait", lambda row: row.unowned_partitions),
         proves("blocked", "an open transaction holds up everything behind it", is_blocked),
         proves(
             "commit_fails",
@@ -116,7 +110,6 @@ STUCK = Node(
         no("advance", "partitions advance, or all stand still", always),
     ),
     yes=Conclude(Verdict.STUCK_PARTITION),
-    no=Ask("queue_backed_up"),
     words=_words,
     needs=("committed_offset",),
     measures=(
@@ -144,13 +137,12 @@ FROZEN = Node(
         leaves_open(
             "standing",
             "all that are behind may have stopped: too lately to be sure, or nobody measures them any more",
-            lambda row: bool(row.standing_partitions) and not set(row.behind_partitions) - set(row.standing_partitions),
+            lambda row: row.standing_partitions and not set(row.behind_partitions) - set(row.standing_partitions),
             look="look again in a minute",
         ),
         no("none", "what is behind moves", always),
     ),
     yes=Conclude(Verdict.STUCK_PARTITION),
-    no=Ask("cold_read"),
     words=_frozen_words,
     needs=("committed_offset",),
     measures=(Measure("committed_offset", "frozen_count", "partitions whose commits have stopped"),),
@@ -320,7 +312,7 @@ def _end_transaction(it: Subject, row: Row, act: Callable[..., Action]) -> list[
 
 
 def _share(row: Row, _arriving: float) -> Iterator[tuple[str, float]]:
-    still = that_stand_still(row)
+    still = row.still
     if 0 < len(still) < len(row.partitions) and not row.at_quota:  # under a quota, partitions wait for their turn
         words = f"{plural(len(still), 'partition')} ({listed([it.partition for it in still])}) not read"
         yield words, sum(it.arrival_per_second or 0.0 for it in still)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from workbench.humanize import count, duration, listed, percent, rate, shell_word
 from workbench.numbers import FETCH_SECONDS, NOISE
 from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, proves
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -36,7 +35,6 @@ QUESTION = Node(
         proves(
             "told",
             "the client says that the broker makes it wait",
-            lambda row: above(row.throttle_seconds, row.limits.throttle_seconds),
             Operand("throttle_seconds", "s", ">", setting="throttle_seconds"),
         ),
         proves(
@@ -57,7 +55,6 @@ QUESTION = Node(
         ),
     ),
     yes=Conclude(Verdict.THROTTLED),
-    no=Ask("slow_network"),
     words=_words,
     needs=("throttle_time",),
     measures=(

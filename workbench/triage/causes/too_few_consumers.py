@@ -8,17 +8,12 @@ from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above, at_least, at_most, below, times
+from workbench.triage.facts.unknown import at_least, at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.status.own_work import LOST_PACE
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
-
-
-def _reads_more(row: Row) -> bool:
-    lately = above(row.committed_recent_per_second, times(MORE, row.arrival_per_second))
-    return lately is True and above(row.read_per_second, row.arrival_per_second) is True
 
 
 def _threads_hide_something(row: Row) -> bool:
@@ -42,7 +37,6 @@ QUESTION = Node(
         leaves_open(
             "reads_more",
             "it reads faster than records arrive: more consumers are not needed",
-            _reads_more,
             Operand("committed_recent_per_second", "messages/s", ">", number=MORE, of="arrival_per_second"),
             Operand("read_per_second", "messages/s", ">", number=1.0, of="arrival_per_second"),
             look="look again in a minute: it may catch up",
@@ -69,7 +63,6 @@ QUESTION = Node(
         yes(
             "fewer",
             "every cause on the way is ruled out (or no burst is known), and there are fewer consumers than partitions",
-            lambda row: below(row.group_members, row.partition_count),
             Operand("group_members", "members", "<", number=1.0, of="partition_count"),
         ),
         no(

@@ -101,11 +101,6 @@ class Lag(Standing):
     # Which partitions are behind, and which of them catch up.
 
     @cached_property
-    def late_partitions(self) -> tuple[PartitionFeatures, ...]:
-        """Those that are late by their history."""
-        return tuple(p for p in self.partitions if equal(told(p, "late"), 1) and not is_tail(p))
-
-    @cached_property
     def late_or_soon(self) -> tuple[PartitionFeatures, ...]:
         """Those that are late, or on the way to it."""
 
@@ -121,17 +116,10 @@ class Lag(Standing):
         return tuple(p.partition for p in self.late_or_soon if not is_idle(p) and _drains_in(p) is None)
 
     @cached_property
-    def _behind(self) -> frozenset[int]:
-        return frozenset(self.behind_partitions)
-
-    @cached_property
     def behind(self) -> tuple[PartitionFeatures, ...]:
         """The partitions of `behind_partitions`."""
-        return tuple(p for p in self.partitions if p.partition in self._behind)
-
-    def is_behind(self, p: PartitionFeatures) -> bool:
-        """Whether it is one of `behind_partitions`."""
-        return p.partition in self._behind
+        numbers = frozenset(self.behind_partitions)
+        return tuple(p for p in self.partitions if p.partition in numbers)
 
     @cached_property
     def few_are_behind(self) -> bool:
@@ -203,7 +191,7 @@ class Lag(Standing):
     @fact
     def steady(self) -> bool:
         """Late all the time, and no more or less so: on purpose, or for longer than the data show."""
-        late = self.late_partitions
+        late = [p for p in self.partitions if equal(told(p, "late"), 1) and not is_tail(p)]
         others = sum(1 for p in self.partitions if not is_idle(p))
         same = all(equal(told(p, "steady"), 1) is True for p in late)
         return bool(late) and not self.frozen_partitions and len(late) == others and same

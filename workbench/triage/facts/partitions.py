@@ -92,32 +92,23 @@ class Partitions(Events):
         """Of the partition with most."""
         return most(*self.lags)
 
-    def _is_apart(self, p: PartitionFeatures) -> bool:
-        """What has about as much as the others is not apart from them, and what has stopped is not hot."""
-        return (
-            self.is_behind(p)
-            and not self.is_frozen(p)
-            and above(p.lag_messages, times(APART, self.typical_lag)) is not False
-        )
-
-    def _is_hot(self, p: PartitionFeatures) -> bool:
-        """What has stopped, or may have, is not hot."""
-        stopped = self.is_standing(p) or self.is_frozen(p) or p.partition in self.stuck_partitions
-        return (
-            not stopped
-            and all_of(
-                above(p.lag_messages, times(self.limits.hot_factor, self.typical_lag)),
-                above(p.lag_messages, self.limits.hot_floor_messages),
-                at_least(p.lag_messages, times(TENTH, self.highest_lag)),
-            )
-            is True
-        )
+    def _is_hot(self, p: PartitionFeatures) -> Known:
+        floor = max(self.limits.hot_factor * (self.typical_lag or 0.0), self.limits.hot_floor_messages)
+        return all_of(above(p.lag_messages, floor), at_least(p.lag_messages, times(TENTH, self.highest_lag)))
 
     @fact
     def hot_partitions(self) -> tuple[int, ...]:
-        """A few that fall behind while the others keep up or catch up; or far more lag than is typical."""
-        test = self._is_apart if self.few_are_behind else self._is_hot
-        return tuple(p.partition for p in self.partitions if test(p))
+        """A few that fall behind while the others keep up or catch up; or far more lag than is typical.
+
+        What has about as much as the others is not apart from them, and what has stopped, or may have, is not hot.
+        """
+        if self.few_are_behind:
+            apart = times(APART, self.typical_lag)
+            found = [p for p in self.behind if not self.is_frozen(p) and above(p.lag_messages, apart) is not False]
+        else:
+            stopped = {*self.standing_partitions, *self.frozen_partitions, *self.stuck_partitions}
+            found = [p for p in self.partitions if p.partition not in stopped and self._is_hot(p)]
+        return tuple(p.partition for p in found)
 
     @fact
     def hot_count(self) -> int:
@@ -129,7 +120,7 @@ class Partitions(Events):
     @cached_property
     def _read_share(self) -> Number:
         """What those that stand still go on to read, of what arrives in them."""
-        still = self._that_stand_still
+        still = self.still
         entered, arrived = total(p.enqueue_count for p in still), total(p.arrived for p in still)
         theirs = ratio(entered, arrived)
         if theirs is not None or self.moving_partitions or not self.processors:
@@ -139,7 +130,8 @@ class Partitions(Events):
         return ratio(attempts, sum(p.arrived or 0.0 for p in self.partitions))
 
     @cached_property
-    def _that_stand_still(self) -> list[PartitionFeatures]:
+    def still(self) -> list[PartitionFeatures]:
+        """Partitions whose commit has stopped."""
         return [p for p in self.partitions if self.is_frozen(p) or p.partition in self.stuck_partitions]
 
     @cached_property
@@ -170,7 +162,7 @@ class Partitions(Events):
     @fact
     def stall_cause(self) -> str | None:
         """One of `terms.CAUSES_WITHIN`; None if it is not visible."""
-        still = self._that_stand_still
+        still = self.still
         if not still:
             return None
         # Standbys read changelogs too; but while nothing of the input is handled, nothing is written to them.
@@ -246,13 +238,7 @@ class Partitions(Events):
         return self.few_are_behind and not stands and all(gets_more(p) for p in self.behind)
 
 
-def _is_blocked(p: PartitionFeatures) -> bool:
+def _is_blocked(p: PartitionFeatures) -> Known:
     """Everything that may be read has been read."""
-    return (
-        all_of(
-            below(p.last_stable, p.log_end),
-            at_least(p.committed, minus(p.last_stable, 2)),
-            at_most(p.committed, p.last_stable),
-        )
-        is True
-    )
+    read = all_of(at_least(p.committed, minus(p.last_stable, 2)), at_most(p.committed, p.last_stable))
+    return all_of(below(p.last_stable, p.log_end), read)

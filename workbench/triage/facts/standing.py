@@ -55,11 +55,6 @@ def is_unmoved(p: PartitionFeatures) -> bool:
     return at_least(told(p, "unmoved"), OLD_REST_SECONDS) is True and below(p.last_stable, p.log_end) is not True
 
 
-def ever_committed(p: PartitionFeatures) -> bool:
-    """Whether a commit or a lag was ever measured."""
-    return bool(p.lag_ever_samples) or p.committed_high is not None
-
-
 def is_idle(p: PartitionFeatures) -> bool:
     """Whether nothing can be late: empty, an old rest, or never committed with no arrivals."""
     never = not p.lag_ever_samples and equal(p.arrival_per_second, 0) is True
@@ -86,14 +81,13 @@ class Standing(WorkFacts):
         stands = {
             p.partition for p in self.partitions if at_least(still_seconds(p), self.soon_seconds / 2) is not False
         }
-        wait = (
-            p
-            for p in self.partitions
-            if equal(p.assigned, 0)
-            and (above(p.lag_messages, 0) if ever_committed(p) else above(p.log_end, p.log_start or 0))
-            and not is_idle(p)
-        )
-        return () if self.unsubscribed else tuple(p.partition for p in wait if p.partition in stands)
+
+        def waits(p: PartitionFeatures) -> Known:
+            ever_committed = p.lag_ever_samples or p.committed_high is not None
+            return above(p.lag_messages, 0) if ever_committed else above(p.log_end, p.log_start or 0)
+
+        mine = (p for p in self.partitions if equal(p.assigned, 0) and waits(p) and not is_idle(p))
+        return () if self.unsubscribed else tuple(p.partition for p in mine if p.partition in stands)
 
     # What has stopped.
 
@@ -148,32 +142,17 @@ class Standing(WorkFacts):
         """How many."""
         return len(self.frozen_partitions)
 
-    def _may_have_stopped(self, p: PartitionFeatures) -> bool:
+    def _may_have_stopped(self, p: PartitionFeatures) -> Known:
         still = still_seconds(p)
         usual = APART * max(p.cadence_seconds or 0.0, told(p, "turn") or 0.0)
-        return (
-            all_of(
-                not self.is_frozen(p),
-                above(still, usual),
-                at_least(still, self.soon_seconds / 2),
-                above(told(p, "waiting"), times(LESS, still)),
-            )
-            is True
-        )
+        long = all_of(above(still, usual), at_least(still, self.soon_seconds / 2))
+        return all_of(not self.is_frozen(p), long, above(told(p, "waiting"), times(LESS, still)))
 
     @fact
     def standing_partitions(self) -> tuple[int, ...]:
         """Those that may have stopped: too lately to be sure, or nobody measures them any more."""
         dark = self.dark_partitions
         return tuple(p.partition for p in self.partitions if p.partition in dark or self._may_have_stopped(p))
-
-    @cached_property
-    def _standing(self) -> frozenset[int]:
-        return frozenset(self.standing_partitions)
-
-    def is_standing(self, p: PartitionFeatures) -> bool:
-        """Whether it is one of `standing_partitions`."""
-        return p.partition in self._standing
 
     @fact
     def moving_now(self) -> bool:

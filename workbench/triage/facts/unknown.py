@@ -5,35 +5,29 @@ An unknown operand leaves the answer open, unless the others decide it: `all_of(
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
+T = TypeVar("T")
 Known = bool | None
 Number = float | None
 
 
-def above(a: Number, b: Number) -> Known:
-    """Whether a > b."""
-    return None if a is None or b is None else a > b
+def _of_known(function: Callable[[float, float], T]) -> Callable[[Number, Number], T | None]:
+    """The same of numbers that may be unknown."""
+    return lambda a, b: None if a is None or b is None else function(a, b)
 
 
-def at_least(a: Number, b: Number) -> Known:
-    """Whether a >= b."""
-    return None if a is None or b is None else a >= b
-
-
-def below(a: Number, b: Number) -> Known:
-    """Whether a < b."""
-    return None if a is None or b is None else a < b
-
-
-def at_most(a: Number, b: Number) -> Known:
-    """Whether a <= b."""
-    return None if a is None or b is None else a <= b
-
-
-def equal(a: Number, b: Number) -> Known:
-    """Whether a == b."""
-    return None if a is None or b is None else a == b
+above = _of_known(operator.gt)
+at_least = _of_known(operator.ge)
+below = _of_known(operator.lt)
+at_most = _of_known(operator.le)
+equal = _of_known(operator.eq)
+RELATIONS = {">": above, ">=": at_least, "<": below, "<=": at_most, "=": equal}
+plus = _of_known(operator.add)
+minus = _of_known(operator.sub)
+times = _of_known(operator.mul)
 
 
 def all_of(*them: Known) -> Known:
@@ -49,21 +43,6 @@ def any_of(*them: Known) -> Known:
 def first_known(*them: Known) -> Known:
     """The first that is not open."""
     return next((it for it in them if it is not None), None)
-
-
-def plus(a: Number, b: Number) -> Number:
-    """a + b."""
-    return None if a is None or b is None else a + b
-
-
-def minus(a: Number, b: Number) -> Number:
-    """a - b."""
-    return None if a is None or b is None else a - b
-
-
-def times(a: Number, b: Number) -> Number:
-    """a × b."""
-    return None if a is None or b is None else a * b
 
 
 def ratio(a: Number, b: Number) -> Number:

@@ -67,7 +67,6 @@ QUESTION = Node(
         no(
             "bad",
             "more samples are unusable than usable",
-            lambda row: row.lag_bad_samples > row.lag_samples,
             Operand("lag_bad_samples", "samples", ">", number=1.0, of="lag_samples"),
         ),
         yes(

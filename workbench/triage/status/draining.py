@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.humanize import duration, rate
 from workbench.numbers import MORE
 from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, no, yes
 from workbench.triage.finding import Action
 from workbench.triage.status import lagging
 from workbench.triage.subject import Subject
@@ -25,11 +25,10 @@ QUESTION = Node(
     question="Is it catching up?",
     short="catching up?",
     rules=(
-        yes("drains", "each partition that is behind catches up in time", lambda row: row.draining is True),
+        yes("drains", "each partition that is behind catches up in time", lambda row: row.draining),
         no("not_behind", "nothing has to be caught up, or it would take too long", always),
     ),
     yes=Conclude(Verdict.PRODUCER_BURST),
-    no=Ask("failing"),
     words=_words,
     needs=("consumer_lag",),
     measures=(Measure("consumer_lag", "eta_drain_seconds", "s until nothing waits"),),

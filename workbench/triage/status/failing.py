@@ -8,9 +8,9 @@ from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.numbers import FAR, PART
 from workbench.triage.actions import LOAD_MORE
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import all_of, at_least, times
+from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -19,11 +19,6 @@ from workbench.triage.verdict import Verdict
 if TYPE_CHECKING:
     from workbench.features.series import Series
     from workbench.triage.cause import Sign
-
-
-def _more_fail(row: Row) -> bool:
-    more = at_least(row.failing_share, times(FAR, row.failing_baseline_share))
-    return all_of(at_least(row.failing_share, row.limits.failing_ratio), more) is True
 
 
 def _words(row: Row) -> str:
@@ -42,23 +37,19 @@ QUESTION = Node(
         yes(
             "more_fail",
             "far more attempts fail than before",
-            _more_fail,
             Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
             Operand("failing_share", "of the attempts", ">=", number=FAR, of="failing_baseline_share"),
         ),
         leaves_open(
             "no_baseline",
             "attempts fail, and the data show no good time to tell whether as many do usually",
-            lambda row: (
-                row.failing_baseline_share is None and at_least(row.failing_share, row.limits.failing_ratio) is True
-            ),
+            lambda row: row.failing_baseline_share is None and at_least(row.failing_share, row.limits.failing_ratio),
             Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
             look=LOAD_MORE,
         ),
         no("as_before", "no more attempts fail than before, or nobody counts them", always),
     ),
     yes=Conclude(Verdict.FAILING_RECORDS),
-    no=Ask("silent"),
     words=_words,
     needs=("processed",),
     measures=(

@@ -84,16 +84,16 @@ QUESTION = Node(
     short="lagging?",
     rules=(
         # A batch is silent between two runs; what matters is whether the one that was due has read what was there.
-        no("batch_drains", "a batch: it is reading", lambda row: _is_batch(row) and row.draining is True),
+        no("batch_drains", "a batch: it is reading", lambda row: _is_batch(row) and row.draining),
         yes(
             "batch_late",
             "a batch: messages from before the run that was due still wait",
-            lambda row: _is_batch(row) and row.batch_late is True,
+            lambda row: row.batch_late,
         ),
         no(
             "batch_in_time",
             "a batch: the run that was due has read what was there",
-            lambda row: _is_batch(row) and row.batch_late is False,
+            lambda row: row.batch_late is False,
         ),
         leaves_open(
             "batch_unknown",
@@ -119,25 +119,25 @@ QUESTION = Node(
             lambda row: any_of(row.late, row.growing) is True and row.draining is not True,
         ),
         # What comes and goes is not over because it ends once more.
-        yes("again", "it is late again and again", lambda row: row.comes_and_goes is True),
+        yes("again", "it is late again and again", lambda row: row.comes_and_goes),
         # However few they still are.
-        yes("abandoned", "no member will read what waits", lambda row: row.abandoned is True),
+        yes("abandoned", "no member will read what waits", lambda row: row.abandoned),
         yes(
             "client_hangs",
             "a member does not poll, and partitions fall behind, or only their own client measures their lag",
-            lambda row: bool(row.hung_members) and (row.by_client is True or bool(row.behind_partitions)),
+            lambda row: row.hung_members and (row.by_client or bool(row.behind_partitions)),
         ),
         # An all-clear needs its proof.
         leaves_open(
             "dark",
             "the lag of some partitions was known and is not any more",
-            lambda row: bool(row.dark_partitions),
+            lambda row: row.dark_partitions,
             look="ask Kafka: the partitions' leader, and who owns them",
         ),
         leaves_open(
             "unmoved",
             "records at the end of a partition have waited as long as the data show, and nothing arrives there",
-            lambda row: bool(row.unmoved_partitions),
+            lambda row: row.unmoved_partitions,
             look="read the record at the commit",
         ),
         leaves_open(
@@ -165,7 +165,6 @@ QUESTION = Node(
         ),
     ),
     yes=Ask("consuming"),
-    no=Ask("draining"),
     words=words,
     needs=("time_lag", "log_end_offset"),
     measures=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed, percent, plural
 from workbench.triage.actions import consume_again, keep_longer
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
@@ -50,7 +50,6 @@ QUESTION = Node(
         no("none", "the offsets show no record that was passed unread", always),
     ),
     yes=Conclude(Verdict.RECORDS_LOST),
-    no=Ask("reset"),
     words=words,
     needs=("log_start_offset", "committed_offset"),
     measures=(

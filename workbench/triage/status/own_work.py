@@ -8,7 +8,7 @@ from workbench.humanize import counted, duration, percent, plural
 from workbench.numbers import BUSY, IDLE, LESS, MORE, MOST, NEVER_EMPTY, NOISE, PART
 from workbench.triage.actions import DUMPS, LOAD_MORE
 from workbench.triage.cause import Ask, Measure, Node, Operand, Rule, always, leaves_open, no, yes
-from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, below, first_known
+from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, first_known
 from workbench.triage.facts.work import WORK_REASONS, WorkReason
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer
@@ -43,7 +43,6 @@ def _not_slower(row: Row) -> bool:
 LOST_PACE = leaves_open(
     "lost_pace",
     "each member reads less than before: something slows them that was not found",
-    lambda row: below(row.pace_ratio, LESS),
     Operand("pace_ratio", "× the pace before", "<", number=LESS),
     look="what changed when it began",
 )
@@ -181,7 +180,7 @@ QUESTION = Node(
         yes(
             "inside",
             "it has queues, and most of what is late has been read and waits inside",
-            lambda row: _queues_say(row) and row.held_inside is True,
+            lambda row: _queues_say(row) and row.held_inside,
         ),
         no("empty", "its queues are not backed up", _queues_say),
         leaves_open(

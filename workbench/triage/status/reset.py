@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, numbered
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
@@ -38,7 +38,6 @@ QUESTION = Node(
         no("forward", "commits only went forward, up to the log's end", always),
     ),
     yes=Conclude(Verdict.OFFSETS_RESET),
-    no=Ask("lagging"),
     words=_words,
     needs=("committed_offset", "log_end_offset"),
     measures=(
@@ -85,33 +84,22 @@ def _headline(row: Row) -> str:
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
+    fact, command = "back_messages", it.describe
     if row.above_end_messages:
-        return [
-            Action(
-                title="Find out whether the topic was created anew, and what auto.offset.reset will do to the records in it",
-                command=it.describe,
-                verify="you know from where the group goes on: latest loses what is in the log now",
-                checks=(Check("above_end_messages", "=", 0.0),),
-            )
-        ]
-    if _by_member(row):
-        return [
-            Action(
-                title="Find why a member lost its partitions and came back: a pause of its process, or a poll that came too late; a"
-                " client that seeks back itself looks the same",
-                command=it.members,
-                verify="members keep their partitions, and a later triage sees no commit go back",
-                checks=(Check("back_messages", "=", 0.0),),
-            )
-        ]
-    return [
-        Action(
-            title="Ask who reset the offsets; a replay on purpose belongs into a new group",
-            command=it.describe,
-            verify="you know whether records may be processed twice, and a later triage sees no commit go back",
-            checks=(Check("back_messages", "=", 0.0),),
+        fact = "above_end_messages"
+        title = "Find out whether the topic was created anew, and what auto.offset.reset will do to the records in it"
+        verify = "you know from where the group goes on: latest loses what is in the log now"
+    elif _by_member(row):
+        command = it.members
+        title = (
+            "Find why a member lost its partitions and came back: a pause of its process, or a poll that came too late; a"
+            " client that seeks back itself looks the same"
         )
-    ]
+        verify = "members keep their partitions, and a later triage sees no commit go back"
+    else:
+        title = "Ask who reset the offsets; a replay on purpose belongs into a new group"
+        verify = "you know whether records may be processed twice, and a later triage sees no commit go back"
+    return [Action(title=title, command=command, verify=verify, checks=(Check(fact, "=", 0.0),))]
 
 
 LEAF = Leaf(

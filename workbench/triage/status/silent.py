@@ -5,20 +5,9 @@ from __future__ import annotations
 from workbench.humanize import duration
 from workbench.numbers import FAR
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, no, yes
-from workbench.triage.facts.unknown import all_of, at_least, times
 from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import State, Verdict
-
-
-def _is_silent(row: Row) -> bool:
-    longer = at_least(row.quiet_seconds, times(FAR, row.usual_gap_seconds))
-    return all_of(at_least(row.quiet_seconds, row.limits.silent_seconds), longer) is True
-
-
-def has_recovered(row: Row) -> bool:
-    """Whether it was late in the window."""
-    return row.recovered_seconds is not None
 
 
 def _words(row: Row) -> str:
@@ -37,14 +26,13 @@ QUESTION = Node(
         yes(
             "silent",
             "nothing has arrived for far longer than ever before",
-            _is_silent,
             Operand("quiet_seconds", "s", ">=", setting="silent_seconds"),
             Operand("quiet_seconds", "s", ">=", number=FAR, of="usual_gap_seconds", why="longer than any gap so far"),
         ),
         no("arrives", "records arrive as usual", always),
     ),
     yes=Conclude(Verdict.PRODUCER_SILENT),
-    no=Conclude(Verdict.HEALTHY, unless=((has_recovered, Verdict.RECOVERED),)),
+    no=Conclude(Verdict.HEALTHY, unless=((lambda row: row.recovered_seconds is not None, Verdict.RECOVERED),)),
     words=_words,
     needs=("log_end_offset",),
     measures=(
