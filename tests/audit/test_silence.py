@@ -31,13 +31,13 @@ def test_who_lived_twice_as_long_as_it_is_silent_is_seen_by_few_looks(
     length: int, oldest: int, more: int, data: st.DataObject
 ) -> None:
     """Whoever wrote a row in each time of that length is in a look, if it lived from the oldest row on, or for as long as it has been
-    silent since."""
+    silent since and two such lengths."""
     before = oldest + more
     found = looks(before, oldest, length)
     assert len(found) <= 2 + (more // length).bit_length()
     assert all(oldest <= start < stop <= before and stop - start <= length for start, stop in found)
     end = data.draw(st.integers(min(oldest + length, before), before))
-    begin = data.draw(st.sampled_from([oldest, max(oldest, end - max(before - end, length) - length)]))
+    begin = data.draw(st.sampled_from([oldest, max(oldest, end - max(before - end, length) - 2 * length)]))
     assert any(begin <= start and stop <= end for start, stop in found) or end - begin < length
     assert looks(before, before, length) == []
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench import numbers as n
-from workbench.humanize import counted, duration, percent
+from workbench.humanize import counted, duration, percent, plural
 from workbench.thresholds import Thresholds
 
 _DEFAULT = Thresholds()
@@ -260,7 +260,7 @@ CAUSES_WITHIN: Mapping[str, tuple[str, str]] = {
     "deploy": (
         "rebalancing",
         "Two members or more came, went or started anew: none of them twice, or half of all members and each at most"
-        f" {_DEFAULT.deploy_restarts:g} times (`deploy_restarts`).",
+        f" {plural(_DEFAULT.deploy_restarts, 'time')} (`deploy_restarts`).",
     ),
     "member_crash": (
         "rebalancing",
