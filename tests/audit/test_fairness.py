@@ -11,6 +11,7 @@ from tests.cli.running import run_here
 from tests.reference.valid import valid
 from workbench.audit.fairness import bursts, delayed, times_beside_bursts
 from workbench.audit.frames import frame_of_rows
+from workbench.audit.ledger import lines
 from workbench.layers.rows import LATENCY_MS, AuditRow, Point, WindowCount
 
 LAYERS = ("gateway", "collector")
@@ -43,8 +44,9 @@ def pipeline(*, burst: int, victim_ms: int, victims: int = 500, layer: str = "ga
 def judged(spark: Any, rows: list[AuditRow]) -> list[tuple[str, str, str, bool | None]]:
     """Victim, burst, layer, whether delayed."""
     frame = frame_of_rows(spark, rows)
-    found = {it.window_ms: it.burst for it in bursts(frame).collect()}
-    times = times_beside_bursts(frame, found).collect() if found else []
+    told = lines(frame).cache()
+    found = {it.window_ms: it.burst for it in bursts(frame, told).collect()}
+    times = times_beside_bursts(frame, found, told).collect() if found else []
     return [(it.stream, it.burst, it.layer, it.is_delayed) for it in delayed([it.asDict() for it in times], LAYERS)]
 
 

@@ -94,14 +94,14 @@ class AuditLedger:
 
         rows = self.source if stream is None else self.source.where(f.col("stream") == f.lit(stream))
         order = (f.col("p99_ms").desc_nulls_first(), "stream", "layer", "point", "since")
-        return self._collected(latencies(rows).orderBy(*order))
+        return self._collected(latencies(rows, of_lines=self.lines).orderBy(*order))
 
     def delayed(self) -> list[DelayedStream]:
         """Streams whose records took longer while another one had a burst, and those of which it cannot be told."""
         from workbench.audit.fairness import bursts, delayed, times_beside_bursts
 
-        found = {row["window_ms"]: row["burst"] for row in self._collected(bursts(self.source))}
-        rows = self._collected(times_beside_bursts(self.source, found)) if found else []
+        found = {row["window_ms"]: row["burst"] for row in self._collected(bursts(self.source, self.lines))}
+        rows = self._collected(times_beside_bursts(self.source, found, self.lines)) if found else []
         return delayed([row.asDict() for row in rows], self.settings.layers)
 
     def gate(self, stream: str, *, since_ms: int, until_ms: int, grade: str | None = None) -> Gate:
@@ -181,7 +181,7 @@ class AuditLedger:
         mine = self.source.where(f.col("layer") == f.lit(self.settings.layers[-1]))
         mine = mine if stream is None else mine.where(f.col("stream") == f.lit(stream))
         within = mine.where(f"exists(windows, it -> it.start_ms >= {since_ms} AND it.start_ms < {until_ms})")
-        found = self._collected(latencies(within.where("point = 'in'")).where("since = 'created'"))
+        found = self._collected(latencies(within.where("point = 'in'"), of_lines=self.lines).where("since = 'created'"))
         return {row["stream"]: replace(untold, p99_ms=row["p99_ms"], records=row["records"]) for row in found}
 
     def within(self, *, since_ms: int, until_ms: int) -> AuditLedger:

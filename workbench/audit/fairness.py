@@ -46,13 +46,16 @@ class DelayedStream:
     is_delayed: bool | None
 
 
-def bursts(rows: DataFrame) -> DataFrame:
+def bursts(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
     """Windows with a burst.
+
+    Args:
+        of_lines: as `ledger.lines`, if it is at hand.
 
     Returns:
         One row per window: `window_ms`, `burst` (the stream; of several the one with most), `records`, `usual` (its median window).
     """
-    at_points = counted(rows).groupBy("stream", "layer", "point", "window_ms").agg({"low": "sum"})
+    at_points = counted(rows, of_lines).groupBy("stream", "layer", "point", "window_ms").agg({"low": "sum"})
     each = at_points.groupBy("stream", "window_ms").agg(*columns("max(`sum(low)`) AS records"))
     known = each.selectExpr(
         "*",
@@ -67,13 +70,14 @@ def bursts(rows: DataFrame) -> DataFrame:
     return most.selectExpr("window_ms", "it.stream AS burst", "it.records AS records", "it.usual AS usual")
 
 
-def times_beside_bursts(rows: DataFrame, found: Mapping[int, str]) -> DataFrame:
+def times_beside_bursts(rows: DataFrame, found: Mapping[int, str], of_lines: DataFrame | None = None) -> DataFrame:
     """Times from creation, of each stream beside each other one's bursts (`burst`), and without any (`burst` NULL).
 
     A row tells of a burst if one of its windows has it; the stream's own bursts are left out.
 
     Args:
         rows: in `frames.DDL`.
+        of_lines: as `ledger.lines`, if it is at hand.
         found: window_ms to burst, of `bursts`. Collected, because their plan would be optimised again at each place that uses them.
     """
     from pyspark.sql import functions as f
@@ -83,7 +87,8 @@ def times_beside_bursts(rows: DataFrame, found: Mapping[int, str]) -> DataFrame:
         *rows.columns, "array_compact(array_distinct(transform(windows, it -> all_bursts[it.start_ms]))) AS beside"
     )
     mine = beside.where("NOT array_contains(beside, stream) AND size(beside) <= 1")
-    return latencies(mine.selectExpr("*", "get(beside, 0) AS burst").drop("beside"), "burst").where("since = 'created'")
+    told = mine.selectExpr("*", "get(beside, 0) AS burst").drop("beside")
+    return latencies(told, "burst", of_lines=of_lines).where("since = 'created'")
 
 
 def delayed(times: Iterable[Mapping[str, Any]], layers: Sequence[str]) -> list[DelayedStream]:

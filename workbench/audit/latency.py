@@ -20,18 +20,19 @@ def bucket_floor(upper_ms: int | None) -> int:
     return LATENCY_MS[-1] if upper_ms is None else max((it for it in LATENCY_MS if it < upper_ms), default=0)
 
 
-def latencies(rows: DataFrame, *also: str) -> DataFrame:
+def latencies(rows: DataFrame, *also: str, of_lines: DataFrame | None = None) -> DataFrame:
     """Percentiles of the time from the creation of records, and from the layer before, to each point.
 
     Args:
         also: columns of the rows beside those of `frames.DDL`, to tell rows apart by.
+        of_lines: as `ledger.lines`, of these rows and others, if it is at hand.
         rows: in `frames.DDL`. A row that straddles a restart counts whole: a percentile changes little by that.
 
     Returns:
         One row per (stream, layer, point, since) and `also`: since is `created` or `updated`; `records`, number with a known time;
         `p50_ms`, `p95_ms`, `p99_ms`, upper bounds by bucket (NULL: longer than the last one, or no record).
     """
-    whole, names = effective(rows), ("stream", "layer", "point", *also, "since")
+    whole, names = effective(rows, of_lines), ("stream", "layer", "point", *also, "since")
     # One pass for both: the plan of `whole` is large.
     both = ", ".join(f"'{since}', {since}_ms" for since in SINCES)
     each = whole.selectExpr(*names[:-1], f"stack({len(SINCES)}, {both}) AS (since, counts)")
