@@ -200,7 +200,8 @@ def test_a_large_audit_leaves_later_work_its_session(
     before = session()
     with for_little_data(before):  # as it starts: commands of other tests in this process may have set it up for much
         ledger = audit(tmp_path / "rows.jsonl", layers=("gateway", "collector"))
-        assert ledger.source.sparkSession.conf.get("spark.sql.shuffle.partitions") == "64"
+        conf = ledger.source.sparkSession.conf
+        assert (conf.get("spark.sql.shuffle.partitions"), conf.get("spark.sql.broadcastTimeout")) == ("64", "86400")
         assert ledger.rows() and ledger.latencies() is not None
         assert session() is before
         assert session().conf.get("spark.sql.shuffle.partitions") == "2"

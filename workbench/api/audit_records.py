@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_FOUND = 1_000
 _MUCH_ROWS = 200_000
+_BROADCAST_SECONDS = "86400"
 _PARTS = "64"  # tasks of a shuffle: 35 million rows of a day's windows pass in pieces that fit into memory
 
 
@@ -36,7 +37,13 @@ def session_for_audits(rows: int | None = None) -> SparkSession:
     if rows is not None and rows <= _MUCH_ROWS:
         return session()
     spark = session_for_much_data()
-    for key, value in {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": _PARTS}.items():
+    settings = {
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.shuffle.partitions": _PARTS,
+        # Which lines are odd, and goes to all rows, is known only after a pass over them: the default gives up after 5 minutes.
+        "spark.sql.broadcastTimeout": _BROADCAST_SECONDS,
+    }
+    for key, value in settings.items():
         spark.conf.set(key, value)
     return spark
 
