@@ -30,7 +30,7 @@ def write_letters(
     bootstrap: str, topic: str, some: Iterable[Letter], properties: Mapping[str, str] | None = None
 ) -> None:
     """Produce letters, each into its partition."""
-    own = {"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True}
+    own = {"bootstrap.servers": bootstrap, "linger.ms": 200, "enable.idempotence": True}
     producer = Producer({**own, **(properties or {})})
     for letter in some:
         while True:
