@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.numbers import Number
 from workbench.triage.capacity import Sizing
-from workbench.triage.facts.unknown import RELATIONS, all_of, any_of
+from workbench.triage.facts.unknown import all_of
 from workbench.triage.finding import Action, Scope
+from workbench.triage.operand import Operand
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, State, Verdict
@@ -29,53 +29,6 @@ if TYPE_CHECKING:
 
 # Of a subscription, which knows the limits of its group; what is not known (None), nothing or empty does not hold.
 Test = Callable[[Row], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A number that a rule compares.
-
-    Attributes:
-        fact: field of `SubscriptionFeatures` with the value.
-        unit: of value and limit.
-        relation: what has to hold between value and limit for the rule: ">", ">=", "<", "<=" or "=".
-        setting: the threshold that is the limit; or None.
-        number: a limit of its own, or a multiple of `of`.
-        of: fact that the setting or number multiplies: "its baseline"; or None.
-        why: reason for a number that is no setting; default: that of `workbench.numbers`.
-    """
-
-    fact: str
-    unit: str
-    relation: str
-    setting: str | None = None
-    number: float | None = None
-    of: str | None = None
-    why: str | None = None
-
-    @property
-    def origin(self) -> str:
-        """Where the limit comes from, in words."""
-        factor = f"setting {self.setting}" if self.setting is not None else f"{self.number:g}"
-        words = factor if self.of is None else self.of if self.number == 1 else f"{factor} × {self.of}"
-        return words if self.reason is None else f"{words}: {self.reason}"
-
-    @property
-    def reason(self) -> str | None:
-        """Why a number is that number; None for a setting, which says so itself."""
-        return self.number.why if self.why is None and isinstance(self.number, Number) else self.why
-
-    def limit(self, row: Row) -> float | None:
-        """The limit for a subscription, in `unit`; None if what it multiplies is not known."""
-        limit: float | None = getattr(row.limits, self.setting) if self.setting is not None else self.number
-        if self.of is None or limit is None:
-            return limit
-        of: float | None = getattr(row, self.of)
-        return None if of is None else limit * of
-
-    def holds(self, row: Row) -> bool | None:
-        """Whether value and limit stand in this relation; None if one of them is not known."""
-        return RELATIONS[self.relation](getattr(row, self.fact), self.limit(row))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +60,14 @@ def _rule(
     rule: str, answer: Answer, because: str, when: Test | Operand, operands: tuple[Operand, ...], **more: Any
 ) -> Rule:
     if isinstance(when, Operand):
-        compared, operator = (when, *operands), any_of if more.get("either") else all_of
-        return Rule(rule, answer, because, lambda row: operator(*(it.holds(row) for it in compared)), compared, **more)
+        compared = (when, *operands)
+        return Rule(rule, answer, because, lambda row: all_of(*(it.holds(row) for it in compared)), compared, **more)
     return Rule(rule, answer, because, when, operands, **more)
 
 
-def yes(rule: str, because: str, when: Test | Operand, *operands: Operand, either: bool = False) -> Rule:
+def yes(rule: str, because: str, when: Test | Operand, *operands: Operand) -> Rule:
     """A rule that answers yes: if its test holds, or without one, if all that it compares does."""
-    return _rule(rule, Answer.YES, because, when, operands, either=either)
+    return _rule(rule, Answer.YES, because, when, operands)
 
 
 def proves(rule: str, because: str, when: Test | Operand, *operands: Operand) -> Rule:

@@ -9,7 +9,8 @@ from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.numbers import Number, all_numbers
 from workbench.thresholds import Thresholds
-from workbench.triage.cause import Ask, Node, Operand, Outcome, Rule
+from workbench.triage.cause import Ask, Node, Outcome, Rule
+from workbench.triage.operand import Operand
 from workbench.triage.order import TREE
 from workbench.triage.pulsar.pulsar_reference import pulsar_markdown
 from workbench.triage.rule_terms import CAUSES_WITHIN, TERMS, Term, asked_names, named_in, term_of, terms_in

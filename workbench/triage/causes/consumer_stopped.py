@@ -7,11 +7,12 @@ from math import floor
 
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.triage.actions import consume_again, hung_or_gone
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.stuck_partition import is_blocked
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import above
 from workbench.triage.finding import Action, Scope
+from workbench.triage.operand import Operand
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict

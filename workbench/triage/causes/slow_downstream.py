@@ -9,11 +9,12 @@ from workbench.humanize import listed, plural, printable
 from workbench.humanize import times as multiple
 from workbench.numbers import LESS, MORE, PART
 from workbench.triage.actions import DUMPS
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, leaves_open, no, yes
 from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import Known, all_of, at_least, below
 from workbench.triage.finding import Action, Scope
+from workbench.triage.operand import Operand
 from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, queues_are_full
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row

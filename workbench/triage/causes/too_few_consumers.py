@@ -6,10 +6,11 @@ from workbench.humanize import plural
 from workbench.numbers import BUSY, MORE, MOST, NOISE
 from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_least, at_most, times
 from workbench.triage.finding import Action
+from workbench.triage.operand import Operand
 from workbench.triage.status.own_work import LOST_PACE
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row

@@ -38,13 +38,13 @@ from workbench.triage.facts.unknown import (
     any_of,
     at_least,
     at_most,
-    below,
     known,
     lower_median,
     most,
     ratio,
     times,
 )
+from workbench.triage.operand import Operand
 
 _MOST_RUNS = 300  # of one schedule: more are not looked through
 
@@ -255,52 +255,52 @@ class WorkFacts(MeasuredSubscription):
 
 @dataclass(frozen=True, slots=True)
 class WorkReason:
-    """One reason for what `own_work` says; `status.own_work` has its words."""
+    """One reason for what `own_work` says, where all that it compares holds; `status.own_work` has its words.
+
+    Attributes:
+        either: whether one of the operands is enough.
+        besides: what has to hold, too.
+    """
 
     id: str
     says: Known
-    holds: Callable[[WorkFacts], Known]
+    operands: tuple[Operand, ...] = ()
+    either: bool = False
+    besides: Callable[[WorkFacts], Known] = lambda _row: True
+
+    def holds(self, row: WorkFacts) -> Known:
+        """Whether it does; None if that is not known."""
+        compared = (any_of if self.either else all_of)(*(it.holds(row) for it in self.operands))
+        return all_of(compared, self.besides(row))
 
 
-def _is_up(row: WorkFacts) -> Known:
-    return at_least(row.loop_busy, times(MORE, row.loop_busy_baseline))
+def _busy(relation: str, number: float, **more: str) -> Operand:
+    return Operand("loop_busy", "busy handler threads per consumer", relation, number=number, **more)
 
 
-def _is_down(row: WorkFacts) -> Known:
-    return at_most(row.loop_busy, times(LESS, row.loop_busy_baseline))
-
-
-def _few_wait(row: WorkFacts) -> Known:
-    return below(row.fetch_queue_mean, row.limits.fetch_queue_messages)
-
+_NEVER_WAITS = Operand("poll_idle", "of the time", "<=", number=IDLE)
+_IS_BUSY, _HARDLY = _busy(">=", BUSY), _busy("<=", PART)
+_IS_UP, _IS_DOWN = (_busy(*it, of="loop_busy_baseline") for it in ((">=", MORE), ("<=", LESS)))
+_FEW_WAIT = Operand("fetch_queue_mean", "messages", "<", setting="fetch_queue_messages")
+_OF_NEVER_WAITING = Operand("busy_of_never_waiting", "busy handler threads for each such member", "<=", number=PART)
 
 # A thread that neither waits for records nor handles them may wait for its commits, over a slow network, or do what nobody measures.
 # Of a thread for each partition, an empty queue in the client says nothing, unless what fills it is known to be short.
 WORK_REASONS = (
-    WorkReason(
-        "elsewhere", None, lambda row: all_of(at_most(row.poll_idle, IDLE), at_most(row.busy_of_never_waiting, PART))
-    ),
-    WorkReason("never_waits", True, lambda row: at_most(row.poll_idle, IDLE)),
+    WorkReason("elsewhere", None, (_NEVER_WAITS, _OF_NEVER_WAITING)),
+    WorkReason("never_waits", True, (_NEVER_WAITS,)),
     # What one answer brought may wait in the client, but its handlers have little to do.
-    WorkReason("little_to_do", False, lambda row: all_of(at_most(row.loop_busy, PART), _is_down(row))),
-    WorkReason("fetched_wait", True, lambda row: at_least(row.fetched_low, NEVER_EMPTY)),
+    WorkReason("little_to_do", False, (_HARDLY, _IS_DOWN)),
+    WorkReason("fetched_wait", True, (Operand("fetched_low", "messages", ">=", number=NEVER_EMPTY),)),
+    WorkReason("held_and_busy", None, (_IS_BUSY, _IS_UP, _FEW_WAIT), besides=lambda row: row.held_from_outside),
+    WorkReason("busier", True, (_IS_BUSY, _IS_UP)),
     WorkReason(
-        "held_and_busy",
-        None,
-        lambda row: all_of(at_least(row.loop_busy, BUSY), _is_up(row), _few_wait(row), row.held_from_outside),
+        "waits", False, (Operand("poll_idle", "of the time", ">=", number=MOST), _FEW_WAIT, _IS_DOWN), either=True
     ),
-    WorkReason("busier", True, lambda row: all_of(at_least(row.loop_busy, BUSY), _is_up(row))),
-    WorkReason("waits", False, lambda row: any_of(at_least(row.poll_idle, MOST), _few_wait(row), _is_down(row))),
-    WorkReason("more_to_do", True, lambda row: all_of(_is_up(row), at_least(row.loop_busy, PART))),
+    WorkReason("more_to_do", True, (_IS_UP, _busy(">=", PART))),
     # Its threads could do more than they do.
-    WorkReason(
-        "was_busier",
-        None,
-        lambda row: all_of(
-            at_least(row.loop_busy, BUSY), below(row.loop_busy, times(1 - NOISE, row.loop_busy_baseline))
-        ),
-    ),
-    WorkReason("busy", True, lambda row: at_least(row.loop_busy, BUSY)),
-    WorkReason("hardly_busy", False, lambda row: at_most(row.loop_busy, PART)),
-    WorkReason("not_measured", None, lambda _row: True),
+    WorkReason("was_busier", None, (_IS_BUSY, _busy("<", 1 - NOISE, of="loop_busy_baseline", why=NOISE.why))),
+    WorkReason("busy", True, (_IS_BUSY,)),
+    WorkReason("hardly_busy", False, (_HARDLY,)),
+    WorkReason("not_measured", None),
 )

@@ -8,10 +8,11 @@ from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.numbers import FAR, PART
 from workbench.triage.actions import LOAD_MORE
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, leaves_open, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
 from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
+from workbench.triage.operand import Operand
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from workbench.humanize import counted, duration, percent, plural
-from workbench.numbers import BUSY, IDLE, LESS, MORE, MOST, NEVER_EMPTY, NOISE, PART
+from workbench.numbers import LESS, MORE, MOST, NOISE
 from workbench.triage.actions import DUMPS, LOAD_MORE
-from workbench.triage.cause import Ask, Measure, Node, Operand, Rule, always, leaves_open, no, yes
+from workbench.triage.cause import Ask, Measure, Node, Rule, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, first_known
 from workbench.triage.facts.work import WORK_REASONS, WorkReason
+from workbench.triage.operand import Operand
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer
 
@@ -95,67 +94,33 @@ def _own_work(row: Row) -> str:
     return "no queues of its own; " + (", ".join(parts) or "nothing shows what takes its time")
 
 
-_IDLE = Operand("poll_idle", "of the time", "<=", number=IDLE)
-_IS_BUSY = Operand("loop_busy", "busy handler threads per consumer", ">=", number=BUSY)
-_IS_UP = Operand("loop_busy", "busy handler threads per consumer", ">=", number=MORE, of="loop_busy_baseline")
-_IS_DOWN = Operand("loop_busy", "busy handler threads per consumer", "<=", number=LESS, of="loop_busy_baseline")
-_HARDLY = Operand("loop_busy", "busy handler threads per consumer", "<=", number=PART)
-_FEW_WAIT = Operand("fetch_queue_mean", "messages", "<", setting="fetch_queue_messages")
-# By the id of a reason: what it says, and what it compares.
-_SAID: Mapping[str, tuple[str, tuple[Operand, ...]]] = {
-    "elsewhere": (
-        "a thread hardly ever waits for records, and its handlers take little of that time: what takes it is not measured",
-        (_IDLE, Operand("busy_of_never_waiting", "busy handler threads for each such member", "<=", number=PART)),
-    ),
-    "never_waits": ("a thread hardly ever waits for records", (_IDLE,)),
-    "little_to_do": ("its handlers have little to do, and less than before", (_HARDLY, _IS_DOWN)),
-    "fetched_wait": (
-        "fetched messages always wait for its handlers",
-        (Operand("fetched_low", "messages", ">=", number=NEVER_EMPTY),),
-    ),
-    "held_and_busy": (
-        "its handlers are busier than before, yet few fetched messages wait for them, and a throttle or a slow network is measured",
-        (_IS_BUSY, _IS_UP, _FEW_WAIT),
-    ),
-    "busier": ("its handlers take nearly all of a thread's time, and more than before", (_IS_BUSY, _IS_UP)),
-    "waits": (
-        "its threads wait for what does not reach them",
-        (Operand("poll_idle", "of the time", ">=", number=MOST), _FEW_WAIT, _IS_DOWN),
-    ),
-    "more_to_do": (
-        "its handlers take more of a thread's time than before",
-        (_IS_UP, Operand("loop_busy", "busy handler threads per consumer", ">=", number=PART)),
-    ),
-    "was_busier": (
-        "its handlers are busy, and were busier before: its threads could do more",
-        (
-            _IS_BUSY,
-            Operand(
-                "loop_busy",
-                "busy handler threads per consumer",
-                "<",
-                number=KEPT_PACE,
-                of="loop_busy_baseline",
-                why=NOISE.why,
-            ),
-        ),
-    ),
-    "busy": ("its handlers take nearly all of a thread's time", (_IS_BUSY,)),
-    "hardly_busy": ("its handlers have little to do", (_HARDLY,)),
-    "not_measured": ("nothing shows whether its threads work or wait", ()),
+# By the id of a reason.
+_SAID = {
+    "elsewhere": "a thread hardly ever waits for records, and its handlers take little of that time: what takes it is not measured",
+    "never_waits": "a thread hardly ever waits for records",
+    "little_to_do": "its handlers have little to do, and less than before",
+    "fetched_wait": "fetched messages always wait for its handlers",
+    "held_and_busy": "its handlers are busier than before, yet few fetched messages wait for them, and a throttle or a slow network is"
+    " measured",
+    "busier": "its handlers take nearly all of a thread's time, and more than before",
+    "waits": "its threads wait for what does not reach them",
+    "more_to_do": "its handlers take more of a thread's time than before",
+    "was_busier": "its handlers are busy, and were busier before: its threads could do more",
+    "busy": "its handlers take nearly all of a thread's time",
+    "hardly_busy": "its handlers have little to do",
+    "not_measured": "nothing shows whether its threads work or wait",
 }
 
 
 def _rule(reason: WorkReason) -> Rule:
-    because, operands = _SAID[reason.id]
     return Rule(
         reason.id,
         Answer.CANNOT_TELL if reason.says is None else Answer.YES if reason.says else Answer.NO,
-        because,
+        _SAID[reason.id],
         reason.holds,
-        operands,
+        reason.operands,
         look="a profile of the process: does it handle records, or wait for them?" if reason.says is None else None,
-        either=reason.id == "waits",
+        either=reason.either,
     )
 
 

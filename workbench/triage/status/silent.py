@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from workbench.humanize import duration
 from workbench.numbers import FAR
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, Operand, always, no, yes
+from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, no, yes
+from workbench.triage.operand import Operand
 from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import State, Verdict
