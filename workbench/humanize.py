@@ -191,9 +191,10 @@ def moment(timestamp_ms: int | None) -> str:
         return f"{timestamp_ms} ms"
 
 
-def clock(at: datetime, *, now: datetime | None = None) -> str:
-    """A time in UTC, with its date unless that is today's: "13:17:50 UTC", "2026-11-21 13:17:50 UTC"."""
-    at, today = at.astimezone(UTC), (now or datetime.now(UTC)).astimezone(UTC).date()
+def clock(at: datetime | float, *, now: datetime | None = None) -> str:
+    """A time, or seconds since the epoch, in UTC, with its date unless that is today's: "13:17:50 UTC", "2026-11-21 13:17:50 UTC"."""
+    at = at.astimezone(UTC) if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
+    today = (now or datetime.now(UTC)).astimezone(UTC).date()
     return f"{at:%H:%M:%S} UTC" if at.date() == today else f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 

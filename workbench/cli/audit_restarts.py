@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,4 +87,4 @@ def _lacking(it: JobRestart) -> str:
 
 
 def _at(seconds: float | None) -> str:
-    return "unknown" if seconds is None else clock(datetime.fromtimestamp(seconds, UTC))
+    return "unknown" if seconds is None else clock(seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +61,7 @@ def _tell_some(entries: Sequence[Sequence[str]]) -> None:
 
 def _line(it: Breaker) -> str:
     share = "" if it.failover_share is None else f"; {it.failover_share:.1%} went to failover"
-    at = "" if it.until is None else f" at {_at(it.until)}"
+    at = "" if it.until is None else f" at {clock(it.until)}"
     seen = (
         "" if it.is_told or it.resolution_seconds is None else f", from counters over {duration(it.resolution_seconds)}"
     )
@@ -79,7 +78,7 @@ def _finding(it: BreakerFinding) -> str:
     if it.changes is not None:
         told.append(f"{plural(it.changes, 'change')} of state, or more")
     how = " (by its gauge)" if it.is_told else ""
-    return f"  {it.fault}{how}: {_at(it.since)} to {_at(it.until)}{': ' if told else ''}{listed(told)}"
+    return f"  {it.fault}{how}: {clock(it.since)} to {clock(it.until)}{': ' if told else ''}{listed(told)}"
 
 
 def _tell_rest(found: UpstreamResult) -> None:
@@ -95,7 +94,3 @@ def _tell_rest(found: UpstreamResult) -> None:
         say(f"The lag of all consumers {lag}: what waits before Kafka is not in it.")
     elif not found.untold and found.lag.told:
         say(f"{plural(len(found.lag.told), 'process holds', 'processes hold')} nothing back.")
-
-
-def _at(seconds: float) -> str:
-    return clock(datetime.fromtimestamp(seconds, UTC))

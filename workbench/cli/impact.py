@@ -174,7 +174,7 @@ def _show_timeline(console: SafeConsole, found: ImpactResult, cause: BlamedCause
     from workbench.humanize import clock, duration, printable
     from workbench.report.impact_charts import moves_of, waits_of
     from workbench.report.terminal import sparkline
-    from workbench.triage.blamed import moment_of, rate_of
+    from workbench.triage.blamed import rate_of
 
     moves = list(moves_of(found.seen, cause.offender).values())
     worst = cause.victims[0]
@@ -184,7 +184,7 @@ def _show_timeline(console: SafeConsole, found: ImpactResult, cause: BlamedCause
         return
     moved = np.sum(moves, axis=0)
     drawn = ((moved, "moves", rate_of), (waits, "waits", duration))
-    console.print(f"  {clock(moment_of(times[0]))} to {clock(moment_of(times[-1]))}:")
+    console.print(f"  {clock(float(times[0]))} to {clock(float(times[-1]))}:")
     for line, verb, words in drawn:
         who = cause.offender.words if verb == "moves" else printable(worst.group)
         console.print(f"  {sparkline(line).replace(' ', '·')} {verb} at most {words(float(np.nanmax(line)))}: {who}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +51,7 @@ class HeldBack:
     @property
     def words(self) -> str:
         """The process, what it holds back and since when, for people."""
-        since = clock(datetime.fromtimestamp(self.since, UTC))
+        since = clock(self.since)
         if self.refused is not None:
             share = f"{self.refused_share or 0.0:.1%} of its answers"
             return f"{printable(self.process)} answers 429 since {since}: {plural(self.refused, 'request')}, {share}"

@@ -133,7 +133,7 @@ class BlamedCause:
     def facts(self) -> list[str]:
         """What speaks for it, a line each: since when, its share of the rise, whom it slows, what the brokers show."""
         it = self.offender
-        found = [f"since {clock(moment_of(it.since))}" + (f" until {clock(moment_of(it.until))}" if it.until else "")]
+        found = [f"since {clock(it.since)}" + (f" until {clock(it.until)}" if it.until else "")]
         found.append(
             f"{percent(it.share_of_rise)} of the rise in bytes on these brokers (measured by {it.measured_by})"
         )
