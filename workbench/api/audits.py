@@ -231,7 +231,7 @@ class AuditLedger:
         if layer not in self.settings.layers:
             raise UsageError(f"There is no layer {layer!r}.", hint=f"There are: {', '.join(self.settings.layers)}.")
         with answering(self.settings.rows):
-            found = intervals(self.source, stream=stream, layer=layer, since_ms=since_ms, until_ms=until_ms)
+            found = intervals(self.source, self.lines, stream=stream, layer=layer, since_ms=since_ms, until_ms=until_ms)
         if not found:
             return []
         if self.cluster is None:
@@ -252,7 +252,7 @@ class AuditLedger:
         )
         missing = [it for it in named if it.offsets is None or it.offsets]
         with answering(self.settings.rows):
-            return without_repaired(missing, repaired(self.source, stream=stream, layer=layer))
+            return without_repaired(missing, repaired(self.source, self.lines, stream=stream, layer=layer))
 
     def write(self, folder: Path) -> dict[str, int]:
         """Write all windows as Parquet into a new folder; return their number by arrival.

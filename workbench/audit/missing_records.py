@@ -44,18 +44,25 @@ class Interval:
 
 
 def intervals(
-    rows: DataFrame, *, stream: str, layer: str, since_ms: int | None = None, until_ms: int | None = None
+    rows: DataFrame,
+    of_lines: DataFrame | None = None,
+    *,
+    stream: str,
+    layer: str,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
 ) -> list[Interval]:
     """The rows of a layer that do not add up, in the order of positions.
 
     Args:
         rows: in `frames.DDL`.
+        of_lines: as `ledger.lines`, if it is at hand.
         since_ms, until_ms: rows with windows that begin in [since, until).
     """
     from pyspark.sql import functions as f
 
     mine = rows.where((f.col("stream") == f.lit(stream)) & (f.col("layer") == f.lit(layer)))
-    kept = effective(mine).where("start < stop AND adds = ''")
+    kept = effective(mine, of_lines).where("start < stop AND adds = ''")
     cut = "kept < stop - start AS straddles"
     each = kept.selectExpr("point", cut, *_PLACE, "explode_outer(windows) AS it").selectExpr(
         *_PLACE, "straddles", "point = 'in' AS is_in", "point = 'out' AS is_out", "coalesce(it.count, 0L) AS count", "it.sum AS sum",
@@ -114,14 +121,14 @@ class NamedInterval:
         return 1 if is_exchanged else max(0, self.interval.lost)
 
 
-def repaired(rows: DataFrame, *, stream: str, layer: str) -> list[Interval]:
-    """Positions that repairs have given out since; `lost` is how many of them they have not."""
+def repaired(rows: DataFrame, of_lines: DataFrame, *, stream: str, layer: str) -> list[Interval]:
+    """Positions that repairs have given out since; `lost` is how many of them they have not. Arguments as of `intervals`."""
     from pyspark.sql import functions as f
 
     mine = rows.where(
         (f.col("stream") == f.lit(stream)) & (f.col("layer") == f.lit(layer)) & (f.col("adds") != f.lit(""))
     )
-    found = effective(mine).where("point = 'out' AND start < stop").selectExpr(
+    found = effective(mine, of_lines).where("point = 'out' AND start < stop").selectExpr(
         "topic", "partition", "start", "stop", "stop - start - aggregate(windows, 0L, (sum, it) -> sum + it.count) AS lost"
     )  # fmt: skip
     return [
