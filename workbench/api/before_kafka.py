@@ -15,7 +15,6 @@ from workbench.humanize import iso_instant, listed
 if TYPE_CHECKING:
     from workbench.history.breakers import Breaker, BreakerFinding
     from workbench.history.held_back import HeldBack, LagBeforeKafka
-    from workbench.settings import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +87,7 @@ def upstream(
     from workbench.history.breakers import breakers
     from workbench.history.gateways import processes
     from workbench.history.held_back import lag_before_kafka
-    from workbench.settings import load_settings, own_cluster
+    from workbench.settings import own_cluster
 
     request = Measurements(
         cluster=cluster,
@@ -98,9 +97,7 @@ def upstream(
     )
     found = measure(request, progress=progress, spark=False)
     name = found.capture.info.cluster
-    own: Cluster | None = (
-        own_cluster(name, config, tell=progress.say) if capture else load_settings(config).cluster(name)
-    )
+    own = own_cluster(name, config, tell=progress.say)
     settings = BreakerSettings() if own is None else own.breaker
     limits = found.capture.info.thresholds
     seen = processes(found.capture.samples, found.window)

@@ -33,6 +33,9 @@ class BreakerState(StrEnum):
     UNKNOWN = "unknown"
 
 
+Told = tuple[float, BreakerState]  # seconds before the window's end, and the state then
+
+
 class BreakerFault(StrEnum):
     """What is wrong with a breaker."""
 
@@ -149,7 +152,7 @@ def _breaker(
     faults = [
         *_open_now(blocks, states if is_fresh else [], is_told=bool(told)),
         *_flapping(changes, settings, is_told=bool(told)),
-        *_both_open(process, blocks, settings),
+        *_both_open(told, _told(process, settings.failover), blocks, settings),
         *_not_diverted(blocks),
         *_pinned(process, settings),
     ]
@@ -213,7 +216,7 @@ def _state(block: BreakerBlock, settings: BreakerSettings) -> BreakerState:
     return BreakerState.CLOSED if block.failed < settings.opens_at else BreakerState.FAILING
 
 
-def _told(process: Process, destination: str) -> list[tuple[float, BreakerState]]:
+def _told(process: Process, destination: str) -> list[Told]:
     """What a gauge says of a destination's breaker at each scrape, also one that only says whether it is open; or nothing."""
     lines = process.gauges.get("breaker_state", {})
     mine = {name: line for (of, name), line in lines.items() if of == destination and name in (*_OPEN, "closed")}
@@ -223,9 +226,7 @@ def _told(process: Process, destination: str) -> list[tuple[float, BreakerState]
     return sorted(found.items())
 
 
-def _open_now(
-    blocks: Sequence[BreakerBlock], states: Sequence[tuple[float, BreakerState]], *, is_told: bool
-) -> Iterator[BreakerFinding]:
+def _open_now(blocks: Sequence[BreakerBlock], states: Sequence[Told], *, is_told: bool) -> Iterator[BreakerFinding]:
     """It is still open: since the last time that it was not."""
     if not states or states[-1][1] is not BreakerState.OPEN:
         return
@@ -236,7 +237,7 @@ def _open_now(
     yield _over(BreakerFault.OPEN, blocks, since, states[-1][0], is_told=is_told)
 
 
-def _changes(states: Sequence[tuple[float, BreakerState]]) -> list[float]:
+def _changes(states: Sequence[Told]) -> list[float]:
     """When it was first seen to have opened or closed."""
     known = [(at, it) for at, it in states if it in (BreakerState.OPEN, BreakerState.CLOSED)]
     return [at for (_, one), (at, other) in pairwise(known) if one is not other]
@@ -259,15 +260,17 @@ def _flapping(changes: Sequence[float], settings: BreakerSettings, *, is_told: b
         )
 
 
-def _both_open(process: Process, blocks: Sequence[BreakerBlock], settings: BreakerSettings) -> Iterator[BreakerFinding]:
+def _both_open(
+    normal: Sequence[Told], failover: Sequence[Told], blocks: Sequence[BreakerBlock], settings: BreakerSettings
+) -> Iterator[BreakerFinding]:
     """Gauges say that both are open; or both fail so much that the breaker of each must be."""
 
     def is_so(it: BreakerBlock) -> bool:
-        one, other = it.failed, it.failover_failed
-        return one is not None and other is not None and min(one, other) >= settings.opens_at
+        shares = (it.failed, it.failover_failed)
+        return all(share is not None and share >= settings.opens_at for share in shares)
 
-    normal, failover = (dict(_told(process, it)) for it in (settings.normal, settings.failover))
-    both = [(at, normal[at] is failover[at] is BreakerState.OPEN) for at in sorted(normal.keys() & failover.keys())]
+    other = dict(failover)
+    both = [(at, it is other[at] is BreakerState.OPEN) for at, it in normal if at in other]
     for is_open, some in groupby(both, key=lambda it: it[1]):
         if is_open:
             times = [at for at, _ in some]
