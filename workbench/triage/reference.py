@@ -28,7 +28,7 @@ _BY = {
 }
 
 
-# What a question answers for is called.
+# Names of questions, and of the verdicts that they lead to.
 _ANSWERED = [*TREE, *(it.short.rstrip("?") for it in TREE.values()), *(str(it) for it in Verdict)]
 _CAUSES = {
     name: Term(name, f"A cause that question {TREE[of].number} finds. {means}")
@@ -68,7 +68,12 @@ def nodes_about(name: str | None) -> list[Node]:
 def _named(text: str) -> list[str]:
     """What a text names; words only if it names no question."""
     found = named_in(text, _names())
-    return [it for it in found if any(_is_about(node, it) for node in TREE.values())] or found
+    return [it for it in found if _is_asked(it)] or found
+
+
+def _is_asked(name: str) -> bool:
+    """Whether a question answers for it; else it is a word, a feature or a setting, which some use."""
+    return any(_is_about(node, name) for node in TREE.values())
 
 
 def _is_about(node: Node, name: str) -> bool:
@@ -103,7 +108,7 @@ def _words_of(name: str | None, nodes: list[Node]) -> list[Term]:
         return [*TERMS, *_CAUSES.values()]
     asked = _named(name)
     own = [it for word in asked if (it := _CAUSES.get(word) or term_of(word)) is not None]
-    if own and not any(_is_about(node, word) for node in nodes for word in asked):
+    if own and not any(map(_is_asked, asked)):
         return own
     used = terms_in([text for node in nodes for text in _sentences(node)])
     within = [_CAUSES[it] for it, (of, _) in CAUSES_WITHIN.items() if of in asked or set(asked) & _verdicts_of(of)]
@@ -209,7 +214,7 @@ def as_text(name: str | None = None) -> str:
     nodes, named = nodes_about(name), _named(name) if name is not None else []
     words = _words_of(name, nodes)
     means = ["Words", *(line for it in words for line in (f"    {it.name}", *_wrapped(it.means))), ""] if words else []
-    if named and not any(_is_about(node, it) for node in nodes for it in named):
+    if named and not any(map(_is_asked, named)):
         return "\n".join([*means, *_users(named, nodes)]).rstrip()
     asked = [line for node in nodes for line in _lines(node)]
     if len(nodes) > 1 and named:

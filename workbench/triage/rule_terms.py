@@ -86,7 +86,7 @@ TERMS = (
         " not just a few are behind: each has more than"
         f" {_DEFAULT.hot_factor:g} × min(mean, median) of all (`hot_factor`), more than"
         f" {counted(_DEFAULT.hot_floor_messages, 'message')}"
-        f" (`hot_floor_messages`), and {n.TENTH:.0%} of the highest or more. What stands still is not counted.",
+        f" (`hot_floor_messages`), and {percent(n.TENTH)} of the highest or more. What stands still is not counted.",
         ("hot",),
     ),
     Term(
