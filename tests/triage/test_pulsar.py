@@ -22,7 +22,7 @@ from workbench.triage.pulsar.question import NOT_KNOWN
 from workbench.triage.pulsar.report import pulsar_finding
 from workbench.triage.pulsar.servers import Servers
 from workbench.triage.pulsar.walk_parts import JudgedPart, judged_part
-from workbench.triage.reference import as_markdown
+from workbench.triage.reference import ANSWERED, as_markdown
 from workbench.triage.verdict import Answer, AnyVerdict, PulsarVerdict, State, Verdict
 
 OBJECTIVE = 120.0
@@ -501,11 +501,11 @@ def test_questions_and_leaves_are_whole() -> None:
 def test_the_tree_prints_its_questions_by_verdict_and_by_name() -> None:
     """As text, as a document, and on the page; names of Kafka's verdicts stay with the other tree."""
     for verdict in PulsarVerdict:
-        [found] = pulsar_questions(str(verdict))
+        [found] = pulsar_questions(str(verdict), ANSWERED)
         assert verdict in found.verdicts
         assert found.question in pulsar_text([found])
-    assert [it.id for it in pulsar_questions("hole in the acks")] == ["hole_in_acks"]
-    assert pulsar_questions("throttled") == pulsar_questions("healthy") == []
+    assert [it.id for it in pulsar_questions("hole in the acks", ANSWERED)] == ["hole_in_acks"]
+    assert pulsar_questions("throttled", ANSWERED) == pulsar_questions("healthy", ANSWERED) == []
     document = pulsar_document(list(QUESTIONS))
     assert [it["number"] for it in document["questions"]] == list(range(1, len(QUESTIONS) + 1))
     rules = sum(len(it[kind]) for it in document["questions"] for kind in ("proves", "contradicts", "leaves_open"))

@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.reference.valid import valid
 from tests.triage.made import subscription
 from workbench.cli import root
 from workbench.numbers import all_numbers
 from workbench.thresholds import Thresholds
 from workbench.triage.build import because
+from workbench.triage.facts.causes_within import STALL_CAUSES, STORM_CAUSES
 from workbench.triage.facts.work import WORK_REASONS
 from workbench.triage.order import TREE
-from workbench.triage.reference import as_markdown, document
-from workbench.triage.rule_terms import CAUSES_WITHIN, TERMS, terms_in
+from workbench.triage.reference import as_markdown, as_text, document
+from workbench.triage.rule_terms import TERMS, terms_in
 from workbench.triage.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +110,12 @@ def test_words_of_screens_and_causes_within_are_understood(name: str, questions:
         ("when is the network slow?", "rtt_seconds >= 3 × rtt_baseline_seconds (default of the setting rtt_ratio)"),
         ("why can it not tell?", "the look that would decide"),
         ("when does a member hang?", "has not polled for more than `poll_age_seconds`"),
+        ("slow processing, not a slow dependency?", "15 all_slow: a yes is the verdict slow_downstream"),
+        ("what does keeping up mean?", "Not behind"),
+        ("can it tell with a gap of ten minutes?", "2.5 × the usual time between two samples"),
+        ("is cold data read from disk?", "what it reads next is in remote storage alone"),
+        ("does it look at the page cache?", "not of brokers' own disks"),
+        ("member left and traffic doubled, which?", "8 consuming: a yes leads on"),
         ("when is a processor slow?", "slowest_slow_down >= 3 × its baseline (default of the setting slow_ratio)"),
     ],
 )
@@ -145,12 +153,39 @@ def test_what_is_asked_finds_each_question(asked: str, questions: list[str]) -> 
     assert [it for it in found if it in questions] == questions
 
 
-def test_a_cause_within_a_verdict_is_explained_where_it_is_asked_for() -> None:
-    """Each that a finding can name."""
-    for name in CAUSES_WITHIN:
-        [own, *_] = document(name)["words"]
-        assert own["name"] == name
-        assert len(own["means"]) > 40
+def test_a_cause_within_a_verdict_is_found_with_the_reasons_for_it() -> None:
+    """Each that a finding can name: the reasons decide, and are what is printed."""
+    for reason in (*STALL_CAUSES, *STORM_CAUSES):
+        [question] = document(reason.says)["questions"]
+        assert reason.because in [it["because"] for it in question["causes"] if it["cause"] == reason.says]
+        assert f"{reason.says}: {reason.because}" in " ".join(as_text(reason.says).split())
+
+
+@pytest.mark.parametrize(
+    ("asked", "questions"),
+    [
+        ("when is a subscription blocked on unacked messages?", ["unacked_limit"]),
+        ("dispatcher stuck or consumer slow?", ["dispatcher_stands", "consumers_full"]),
+        ("pulsar: is it throttled", ["rate_limited"]),
+        ("do redeliveries hold it up", ["sent_again"]),
+        ("is the bookie in quarantine", ["bookies_avoided"]),
+        ("when does a TTL lose messages", ["expiring"]),
+        ("ack_hole", ["hole_in_acks"]),
+    ],
+)
+def test_a_question_about_a_subscription_of_pulsar_is_answered_by_pulsars_tree(
+    asked: str, questions: list[str]
+) -> None:
+    """In a person's words, and in order; the document is one of the tree's."""
+    printed = CliRunner().invoke(root, ["tree", asked, "--json"])
+    assert [it["id"] for it in valid("tree", json.loads(printed.output))["questions"]] == questions
+
+
+def test_of_two_causes_it_says_what_a_yes_of_each_does() -> None:
+    """A yes that only leads on comes before nothing."""
+    printed = " ".join(as_text("slow consumer or hot partition").split())
+    assert "11 queue_backed_up: a yes leads on to question delay_full, a no to question throttled" in printed
+    assert "21 hot_partition: a yes is the verdict hot_partition" in printed
 
 
 def test_the_rule_shows_the_facts_of_own_work_in_their_order() -> None:
@@ -167,6 +202,9 @@ def test_every_word_is_used_or_explains_the_page() -> None:
 
 
 PAGES_OWN = {
+    "gap in the data",
+    "committed offset",
+    "nearest change",
     "order",
     "healthy",
     "window",

@@ -201,6 +201,15 @@ class TreeRule(Answered):
     look: str | None
 
 
+class TreeCause(Answered):
+    """Why a yes is so; the first that holds is the finding's `scope.cause`."""
+
+    id: str
+    cause: str
+    because: str
+    compares: list[str]
+
+
 class TreeQuestion(Answered):
     """A question with its rules by what they answer; `order` is the order in which they are asked."""
 
@@ -213,6 +222,7 @@ class TreeQuestion(Answered):
     leaves_open: list[TreeRule]
     order: list[str]
     needs: list[str]
+    causes: list[TreeCause]
     yes: str
     no: str
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.triage.capacity import Sizing
 from workbench.triage.facts.unknown import all_of
 from workbench.triage.finding import Action, Scope
-from workbench.triage.operand import Operand
+from workbench.triage.operand import Operand, Reason
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, State, Verdict
@@ -167,6 +167,7 @@ class Node:
         by: gate: an open answer ends the walk. proof: it does unless something after it is proven. elimination: a verdict that all
             others must be ruled out for. side: an open answer ends nothing but an all-clear.
         look: where it ended the walk, what tells the candidates apart for the least effort; it can be done now.
+        causes: why a yes is so, of which the first that holds is named in the finding.
         number: its place in `triage.order`.
     """
 
@@ -182,6 +183,7 @@ class Node:
     contributes: bool = False
     by: Literal["gate", "proof", "elimination", "side"] = "proof"
     look: str | None = None
+    causes: tuple[Reason[str], ...] = ()
     number: int = 0
 
     def rule(self, name: str) -> Rule:

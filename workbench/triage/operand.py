@@ -1,13 +1,18 @@
-"""A number that a rule compares, with where its limit comes from: the same object decides, and is what screens show."""
+"""A number that a rule compares, with where its limit comes from, and reasons of which the first one that holds is named: the same
+object decides, and is what screens show.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from workbench.numbers import Number
 from workbench.thresholds import Thresholds
-from workbench.triage.facts.unknown import RELATIONS
+from workbench.triage.facts.unknown import RELATIONS, Known, all_of, any_of
+
+Said = TypeVar("Said", covariant=True)
 
 
 class Limited(Protocol):
@@ -63,3 +68,34 @@ class Operand:
     def holds(self, row: Limited) -> bool | None:
         """Whether value and limit stand in this relation; None if one of them is not known."""
         return RELATIONS[self.relation](getattr(row, self.fact), self.limit(row))
+
+
+@dataclass(frozen=True, slots=True)
+class Reason(Generic[Said]):
+    """One of several reasons; the first that holds is named.
+
+    Attributes:
+        id: unique among them.
+        says: what it stands for.
+        because: in words, half a sentence.
+        operands: the numbers that it compares; all hold.
+        either: whether one of the operands is enough.
+        besides: what of a subscription has to hold, too.
+    """
+
+    id: str
+    says: Said
+    because: str
+    operands: tuple[Operand, ...] = ()
+    either: bool = False
+    besides: Callable[[Any], Known] = lambda _row: True
+
+    def holds(self, row: Limited) -> Known:
+        """Whether it does; None if that is not known."""
+        compared = (any_of if self.either else all_of)(*(it.holds(row) for it in self.operands))
+        return all_of(compared, self.besides(row))
+
+
+def first_of(reasons: Iterable[Reason[Said]], row: Limited) -> Said | None:
+    """What the first reason that surely holds stands for; None if none does."""
+    return next((it.says for it in reasons if it.holds(row) is True), None)

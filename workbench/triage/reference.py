@@ -6,14 +6,16 @@ import textwrap
 from typing import Any
 
 from workbench.errors import UsageError
-from workbench.humanize import did_you_mean
+from workbench.humanize import did_you_mean, near
 from workbench.numbers import Number, all_numbers
+from workbench.signals import SIGNALS
 from workbench.thresholds import Thresholds
+from workbench.triage.asked import OF_GROUPS, named_in, said_words
 from workbench.triage.cause import Ask, Node, Outcome, Rule
-from workbench.triage.operand import Operand
+from workbench.triage.operand import Operand, Reason
 from workbench.triage.order import TREE
 from workbench.triage.pulsar.pulsar_reference import pulsar_markdown
-from workbench.triage.rule_terms import CAUSES_WITHIN, TERMS, Term, asked_names, named_in, term_of, terms_in
+from workbench.triage.rule_terms import TERMS, Term, asked_names, term_of, terms_in
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.walk import ways
 
@@ -28,20 +30,14 @@ _BY = {
 }
 
 
-# Names of questions, and of the verdicts that they lead to.
-_ANSWERED = [*TREE, *(it.short.rstrip("?") for it in TREE.values()), *(str(it) for it in Verdict)]
-_CAUSES = {
-    name: Term(name, f"A cause that question {TREE[of].number} finds. {means}")
-    for name, (of, means) in CAUSES_WITHIN.items()
-}
+# Causes within a verdict, with the question that names them.
+_CAUSES = {cause.says: node for node in TREE.values() for cause in node.causes}
+# Names of questions, of the verdicts that they lead to, and of causes within these.
+ANSWERED = [*TREE, *(it.short.rstrip("?") for it in TREE.values()), *(str(it) for it in Verdict), *_CAUSES]
 
 
 def _said(rule: Rule) -> str:
     return "proof" if rule.proof else _SAID[rule.answer]
-
-
-def _names() -> list[str]:
-    return [*_ANSWERED, *CAUSES_WITHIN, *asked_names()]
 
 
 def nodes_about(name: str | None) -> list[Node]:
@@ -58,16 +54,17 @@ def nodes_about(name: str | None) -> list[Node]:
     found = [node for node in TREE.values() if any(_is_about(node, it) for it in named)]
     found = found or [node for node in TREE.values() if any(_uses(node, it) for it in named)]
     if not found and not any(term_of(it) for it in named):
+        nearest = next((it for it in (name, *said_words(name).split()) if near(it, ANSWERED)), name)
         raise UsageError(
-            f"No question, verdict or word of the tree is named {name!r}.{did_you_mean(name, [*_ANSWERED, *CAUSES_WITHIN])}",
+            f"No question, verdict or word of the tree is named {name!r}.{did_you_mean(nearest, ANSWERED)}",
             hint="Ask by a verdict (hot_partition), the number of a question (17), or a word; docs/tree.md has all.",
         )
     return found
 
 
 def _named(text: str) -> list[str]:
-    """What a text names; words only if it names no question."""
-    found = named_in(text, _names())
+    """What a text names, else the text; words only if it names no question."""
+    found = named_in(text, [*ANSWERED, *asked_names()], OF_GROUPS) or [text]
     return [it for it in found if _is_asked(it)] or found
 
 
@@ -77,14 +74,27 @@ def _is_asked(name: str) -> bool:
 
 
 def _is_about(node: Node, name: str) -> bool:
-    wanted, _ = CAUSES_WITHIN.get(name, (name, ""))
-    return wanted in (node.id, str(node.number), node.short.rstrip("?"), *map(str, node.verdicts))
+    return _CAUSES.get(name) is node or name in (
+        node.id,
+        str(node.number),
+        node.short.rstrip("?"),
+        *map(str, node.verdicts),
+    )
 
 
 def _uses(node: Node, name: str) -> bool:
-    compared = [it for rule in node.rules for it in rule.operands]
-    names = {word for it in compared for word in (it.fact, it.setting, it.of)} | {it.threshold for it in node.measures}
+    names = {word for it in _compared(node) for word in (it.fact, it.setting, it.of)} | {
+        it.threshold for it in node.measures
+    }
     return name in names or term_of(name) in terms_in(_sentences(node))
+
+
+def _compared(node: Node) -> list[Operand]:
+    return [it for rule in _rules(node) for it in rule.operands]
+
+
+def _rules(node: Node) -> list[Rule | Reason[str]]:
+    return [*node.rules, *node.causes]
 
 
 def document(name: str | None = None) -> dict[str, Any]:
@@ -105,22 +115,17 @@ def document(name: str | None = None) -> dict[str, Any]:
 def _words_of(name: str | None, nodes: list[Node]) -> list[Term]:
     """Words that these questions use, those of the name itself first."""
     if name is None:
-        return [*TERMS, *_CAUSES.values()]
+        return list(TERMS)
     asked = _named(name)
-    own = [it for word in asked if (it := _CAUSES.get(word) or term_of(word)) is not None]
+    own = [it for word in asked if (it := term_of(word)) is not None]
     if own and not any(map(_is_asked, asked)):
         return own
     used = terms_in([text for node in nodes for text in _sentences(node)])
-    within = [_CAUSES[it] for it, (of, _) in CAUSES_WITHIN.items() if of in asked or set(asked) & _verdicts_of(of)]
-    return list(dict.fromkeys([*own, *within, *used]))
-
-
-def _verdicts_of(node: str) -> set[str]:
-    return {str(it) for it in TREE[node].verdicts}
+    return list(dict.fromkeys([*own, *used]))
 
 
 def _sentences(node: Node) -> list[str]:
-    return [node.question, *(rule.because for rule in node.rules)]
+    return [node.question, *(rule.because for rule in _rules(node))]
 
 
 def _before(name: str) -> list[str]:
@@ -143,6 +148,7 @@ def _question(node: Node) -> dict[str, Any]:
         "leaves_open": [_rule(it) for it in node.rules if it.answer is Answer.CANNOT_TELL],
         "order": [it.id for it in node.rules],
         "needs": list(node.needs),
+        "causes": [_cause(it) for it in node.causes],
         "yes": _outcome(node.yes),
         "no": _outcome(node.no),
     }
@@ -157,6 +163,10 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "either": rule.either,
         "look": rule.look,
     }
+
+
+def _cause(it: Reason[str]) -> dict[str, Any]:
+    return {"id": it.id, "cause": it.says, "because": it.because, "compares": [compared(one) for one in it.operands]}
 
 
 def compared(it: Operand) -> str:
@@ -176,7 +186,7 @@ def _outcome(outcome: Outcome) -> str:
 
 
 def _settings(nodes: list[Node]) -> list[dict[str, Any]]:
-    compared = [it for node in nodes for rule in node.rules for it in rule.operands if it.setting is not None]
+    compared = [it for node in nodes for it in _compared(node) if it.setting is not None]
     units = {str(it.setting): "×" if it.of is not None else it.unit for it in compared}
     used = {*units, *(it.threshold for node in nodes for it in node.measures if it.threshold is not None)}
     wanted = Thresholds.model_fields if len(nodes) == len(TREE) else sorted(used)
@@ -197,7 +207,7 @@ def _settings(nodes: list[Node]) -> list[dict[str, Any]]:
 
 def _numbers(nodes: list[Node]) -> list[dict[str, Any]]:
     """Numbers that are no settings: all of the judgement, or those that the rules of some questions compare."""
-    compared = {id(it.number) for node in nodes for rule in node.rules for it in rule.operands}
+    compared = {id(it.number) for node in nodes for it in _compared(node)}
     return [
         {"name": name, "value": float(it), "unit": it.unit, "why": it.why, "origin": it.origin, "setting": None}
         for name, it in all_numbers().items()
@@ -218,7 +228,7 @@ def as_text(name: str | None = None) -> str:
         return "\n".join([*means, *_users(named, nodes)]).rstrip()
     asked = [line for node in nodes for line in _lines(node)]
     if len(nodes) > 1 and named:
-        asked += ["They are asked in this order: a yes of an earlier one comes before all later ones.", ""]
+        asked = ["Asked in this order:", *(_leads(it) for it in nodes), "", *asked]
     wanted = set(named) if len(nodes) > 1 else {str(it) for node in nodes for it in node.verdicts}
     for verdict in dict.fromkeys(str(it) for node in nodes for it in node.verdicts if str(it) in wanted):
         asked += [
@@ -228,11 +238,27 @@ def as_text(name: str | None = None) -> str:
     return "\n".join(asked + means).rstrip()
 
 
+def _leads(node: Node) -> str:
+    """What a yes does: a verdict ends the walk; what else is true is only named beside it."""
+    if isinstance(node.yes, Ask):
+        return f"    {node.number:>2} {node.id}: a yes leads on to {_outcome(node.yes)}, a no to {_outcome(node.no)}"
+    verdicts = _outcome(node.yes)
+    return f"    {node.number:>2} {node.id}: a yes is the verdict {verdicts}; what is asked later is then only named beside it"
+
+
+_FEW_USERS = 2
+
+
 def _users(named: list[str], nodes: list[Node]) -> list[str]:
-    """The questions that use a word; of "cannot tell", what leaves each question open, and what would decide."""
+    """The questions that use a word, as a whole if they are few; of "cannot tell", what leaves each question open."""
     if "cannot_tell" not in [it.name for word in named if (it := term_of(word)) is not None]:
-        return [f"Questions that use it: {', '.join(f'{it.number} {it.id}' for it in nodes)}" if nodes else ""]
-    lines = ["What leaves a question open", ""]
+        if len(nodes) <= _FEW_USERS:
+            return [line for node in nodes for line in _lines(node)]
+        return [f"Questions that use it: {', '.join(f'{it.number} {it.id}' for it in nodes)}"]
+    lines = [
+        "A finding names the question that stayed open: `workbench tree NUMBER` prints it. What leaves a question open:",
+        "",
+    ]
     for node in TREE.values():
         for rule in (it for it in node.rules if it.answer is Answer.CANNOT_TELL):
             look = f" To decide: {rule.look}" if rule.look is not None else ""
@@ -251,17 +277,29 @@ def _lines(node: Node) -> list[str]:
         f"{node.number:>2}  {node.question}",
         f"    {node.id}: yes → {_outcome(node.yes)}; no → {_outcome(node.no)}",
         f"    {_BY[node.by]}",
-        *([f"    needs: {', '.join(node.needs)}"] if node.needs else []),
     ]
+    if node.needs:
+        needs = "; ".join(f"{name} ({SIGNALS[name].help.rstrip('.')})" for name in node.needs)
+        lines += _wrapped(f"needs: {needs}. Who exports it: docs/troubleshooting.md", first=4)
     for rule in node.rules:
         lines += _wrapped(f"{_said(rule):<12}{rule.because}", first=4)
-        joined = " or" if rule.either else " and"
-        last = len(rule.operands) - 1
-        for at, it in enumerate(rule.operands):
-            lines += _wrapped(f"{compared(it)}{joined if at < last else ''}", first=16)
+        lines += _compares(rule)
         if rule.look is not None:
             lines += _wrapped(f"to decide: {rule.look}", first=16)
+    if node.causes:
+        lines.append("    Why, in the finding: the first of these that holds")
+    for cause in node.causes:
+        lines += [*_wrapped(f"{cause.says}: {cause.because}", first=4), *_compares(cause)]
     return [*lines, ""]
+
+
+def _compares(rule: Rule | Reason[str]) -> list[str]:
+    joined, last = " or" if rule.either else " and", len(rule.operands) - 1
+    return [
+        line
+        for at, it in enumerate(rule.operands)
+        for line in _wrapped(f"{compared(it)}{joined if at < last else ''}", first=16)
+    ]
 
 
 def as_markdown() -> str:
@@ -276,7 +314,7 @@ def as_markdown() -> str:
         "",
         "If a question cannot be answered, the verdict is `cannot_tell`, and later questions do not count. Exceptions: a *proof*"
         " (evidence that only one cause makes) stands over earlier questions that say so, and a side question ends nothing. A yes"
-        " always comes before what is asked later. The [words](#words) have their numbers at the end.",
+        " that is a verdict comes before what is asked later. The [words](#words) have their numbers at the end.",
         "",
         "Names in code are fields of the features; `2 × x` is a multiple of another feature. A number that is a setting can be changed"
         " under `[thresholds]` in `workbench.toml`, for every group; what is expected of one group (`time_lag_objective`,"
@@ -288,8 +326,11 @@ def as_markdown() -> str:
         lines += ["", "| answer | because | compares |", "|---|---|---|"]
         for rule in node.rules:
             look = f" To decide: {rule.look.rstrip('?')}." if rule.look is not None else ""
-            compares = (" **or**<br>" if rule.either else "<br>").join(f"`{compared(it)}`" for it in rule.operands)
-            lines.append(f"| {_said(rule)} | {rule.because}.{look} | {compares} |")
+            lines.append(f"| {_said(rule)} | {rule.because}.{look} | {_cell(rule)} |")
+        if node.causes:
+            lines += ["", "Why, in the finding: the first of these that holds.", ""]
+            lines += ["| cause | because | compares |", "|---|---|---|"]
+            lines += [f"| `{it.says}` | {it.because} | {_cell(it)} |" for it in node.causes]
     lines += pulsar_markdown()
     lines += ["", "## Words", "", "| word | means |", "|---|---|"]
     lines += [f"| {it.name} | {it.means} |" for it in _words_of(None, [])]
@@ -304,3 +345,7 @@ def as_markdown() -> str:
         for it in _numbers(list(TREE.values()))
     ]
     return "\n".join(lines) + "\n"
+
+
+def _cell(rule: Rule | Reason[str]) -> str:
+    return (" **or**<br>" if rule.either else "<br>").join(f"`{compared(it)}`" for it in rule.operands)

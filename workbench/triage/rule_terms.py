@@ -6,11 +6,11 @@ A fact that several rules test has its words here once. The numbers are those of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench import numbers as n
-from workbench.humanize import counted, duration, percent, plural
+from workbench.humanize import counted, duration, percent
 from workbench.thresholds import Thresholds
 
 _DEFAULT = Thresholds()
@@ -113,9 +113,10 @@ TERMS = (
     ),
     Term(
         "skipped",
-        f"In one step, commits passed messages of which the handlers counted less than {percent(n.PART)}. Where nobody counts them: at"
-        f" {_DEFAULT.skip_pace_ratio:g} × the usual pace (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all"
-        " partitions.",
+        f"In the largest step of a commit that was late, {n.APART:g} × as fast as any other or more, messages were passed of which the"
+        f" handlers counted less than {percent(n.PART)}. Where nobody counts them: at {_DEFAULT.skip_pace_ratio:g} × the usual pace"
+        f" (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all partitions. What commits pass while a group"
+        " that usually has members has none, nobody read, at any pace.",
         ("that nobody read", "quick step"),
     ),
     Term(
@@ -163,6 +164,36 @@ TERMS = (
         ("its quota allows",),
     ),
     Term(
+        "keep up",
+        "Not behind (see there). In question 10 and its causes: no partition is behind but those that are stuck, and some advance.",
+        ("keeps up", "keeping up", "kept up"),
+    ),
+    Term(
+        "gap in the data",
+        f"A commit's sample is overdue after {n.MISSED:g} × the usual time between two samples; the lag of the whole group counts as"
+        f" unknown once its last sample is too old (stale_seconds: {n.STALE:g} samples, at least"
+        f" {duration(n.APART * _DEFAULT.stale_after_seconds)} by default). What happened within a gap is not guessed: a trend needs"
+        f" {n.TREND_SAMPLES:g} samples, and a stop is counted up to the last sample.",
+        ("overdue",),
+    ),
+    Term(
+        "miss polls",
+        f"A member has not polled for longer than `poll_age_seconds` ({duration(_DEFAULT.poll_age_seconds)}), at least once in the"
+        " window. The client's own max.poll.interval.ms is not asked.",
+    ),
+    Term(
+        "committed offset",
+        "Committed offsets, as the exporter or Kafka tells. A partition of which none is known has an unknown lag, never 0: the first"
+        " question names it (“not of …”), and the lag is that of the others. If no partition has one, the data cannot be used"
+        " (question 1). A group that keeps its offsets elsewhere (Flink, Spark) needs that exporter's profile.",
+        ("committed offsets",),
+    ),
+    Term(
+        "nearest change",
+        f"What was recorded, restarted or added within {duration(n.CHANGE_SECONDS)} before the lag began, or just after: named with"
+        " its distance in time, never as a cause.",
+    ),
+    Term(
         "no more than before",
         f"Within {percent(n.NOISE)} of the baseline: two samples of the same differ by as much.",
     ),
@@ -196,8 +227,9 @@ TERMS = (
     ),
     Term(
         "cannot_tell",
-        "The verdict if a question cannot be answered and nothing after it is proven. It names the question, the candidates that"
-        " are left, and the look that would decide.",
+        "The verdict if a question that needs an answer has none: questions 1, 4, 5 and 8, and those by elimination, whatever is proven"
+        " later; any other, unless a later cause is proven. Also instead of an all-clear, if a side question is open. The finding names"
+        " the question, the candidates that are left, and the look that would decide.",
         ("cannot tell",),
     ),
     Term(
@@ -214,9 +246,9 @@ TERMS = (
     ),
     Term(
         "order",
-        "Questions are asked by their numbers, and the answers lead from one to the next: a yes that ends at a verdict, or leads"
-        " elsewhere, comes before whatever is asked later. What else is true is named in the finding: beside the verdict (also true),"
-        " or as a second cause with its share. See also: proof.",
+        "Questions are asked by their numbers, and the answers lead from one to the next. A yes that ends at a verdict comes before"
+        " whatever is asked later; one that leads on (questions 1, 4, 8 and 11) only says where. What else is true is named in the"
+        " finding: beside the verdict (also true), or as a second cause with its share. See also: proof.",
         ("priority",),
     ),
     Term(
@@ -230,66 +262,11 @@ TERMS = (
         "brokers",
         "What slows a group down from the brokers' side (partitions short of replicas or without a leader, slow disks, full request"
         " queues) is no question of this tree: triage judges the brokers' own signals beside it, and `workbench impact` names who slows"
-        " whom. See docs/impact.md.",
+        " whom, with their numbers. Cold reads are judged of remote storage only (question 20), not of brokers' own disks and page"
+        " caches. See docs/impact.md.",
         ("broker", "under replicated", "leaderless"),
     ),
 )  # fmt: skip
-# Causes within a verdict, in the order in which the first one that holds is named: the question that finds them, and how they show.
-CAUSES_WITHIN: Mapping[str, tuple[str, str]] = {
-    "restoring": ("stuck", "See the word: restores."),
-    "poison_record": (
-        "stuck",
-        f"A few partitions: their oldest record is in a handler for more than {percent(n.MOST)} of the time that they wait; or their"
-        f" owners rebalance as often as in a storm while the others keep up; or records are tried again, {n.SEVERAL:g} times or more"
-        f" and {n.FAR:g} × as often as before.",
-    ),
-    "open_transaction": ("stuck", "See the word."),
-    "commit_fails": (
-        "stuck",
-        f"{percent(n.LESS)} or more of what arrives in the partitions that stand still is read, and their commits do not move.",
-    ),
-    "handlers_fail": (
-        "stuck",
-        f"No partition advances, and records are tried again: {n.SEVERAL:g} times or more, and {n.FAR:g} × as often as before.",
-    ),
-    "paused": ("stuck", f"A member has paused partitions, {percent(n.MOST)} of the time or more."),
-    "client_stalled": (
-        "stuck",
-        f"Less than {percent(n.LESS)} of what arrives there is read, and nobody has paused partitions (their number is measured).",
-    ),
-    "deploy": (
-        "rebalancing",
-        "Two members or more came, went or started anew: none of them twice, or half of all members and each at most"
-        f" {plural(_DEFAULT.deploy_restarts, 'time')} (`deploy_restarts`).",
-    ),
-    "member_crash": (
-        "rebalancing",
-        "A member came, went or started anew, again and again or alone: no deploy does that.",
-    ),
-    "poll_stall": (
-        "rebalancing",
-        f"No member came or went, and one has not polled for more than {duration(_DEFAULT.poll_age_seconds)} (`poll_age_seconds`).",
-    ),
-    "metadata_change": ("rebalancing", "None of these, and partitions appeared in the window."),
-}
-
-# Other words that people ask with, and what of the tree they mean.
-ASKED: Mapping[str, str] = {
-    "how old": "late", "objective": "late", "how much lag": "late", "too much": "late", "threshold": "late", "stale": "stale_seconds",
-    "not tell": "cannot_tell", "missing": "cannot_tell", "unknown": "cannot_tell", "fine": "healthy", "ok": "healthy",
-    "throttle": "throttled", "throttling": "throttled", "quota": "throttled", "quotas": "throttled", "storm": "rebalance_storm",
-    "rebalances": "rebalance_storm", "rebalance": "rebalance_storm", "processor": "slow_processor", "handler": "slow_processor",
-    "handlers": "slow_processor", "consumer slow": "queue_backed_up", "slow consumer": "queue_backed_up", "growing": "grows",
-    "spike": "burst", "peak": "burst", "producer rate": "burst", "more traffic": "burst", "traffic spike": "burst",
-    "poison": "poison_record", "poison message": "poison_record", "commit": "commit_fails", "kicked out": "poll_stall",
-    "max poll interval": "poll_stall", "gc": "poll_stall", "members": "consumer_stopped", "no members": "consumer_stopped",
-    "empty": "consumer_stopped", "nobody": "consumer_stopped", "snapshot": "data_usable", "one sample": "data_usable",
-    "consumers": "too_few_consumers", "too few": "too_few_consumers", "network": "slow_network", "deleted": "lost",
-    "retention": "lost", "lose data": "lost", "data loss": "lost", "silent": "producer_silent", "wins": "order", "first": "order",
-    "priority": "order", "outranks": "order",
-}  # fmt: skip
-
-
 # Words of sentences, which ask for nothing.
 _EVERYDAY = frozenset({"before", "usual", "few", "stopped", "side"})
 
@@ -297,18 +274,6 @@ _EVERYDAY = frozenset({"before", "usual", "few", "stopped", "side"})
 def asked_names() -> list[str]:
     """Words of the rules as people ask for them."""
     return [word for it in TERMS for word in (it.name, *it.also) if word not in _EVERYDAY]
-
-
-def named_in(text: str, names: Iterable[str]) -> list[str]:
-    """What a question in a person's words is about: the names and other words in it, each the longest at its place; else the text."""
-    known = {**{it.replace("_", " ").lower(): it for it in names}, **ASKED}
-    said = f" {' '.join(re.findall('[a-z0-9]+', text.lower()))} "
-    found = []
-    for word in sorted(known, key=len, reverse=True):
-        if f" {word} " in said:
-            found.append(known[word])
-            said = said.replace(f" {word} ", " | ")
-    return list(dict.fromkeys(found)) or [text]
 
 
 def term_of(name: str) -> Term | None:

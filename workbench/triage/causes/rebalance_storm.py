@@ -9,6 +9,7 @@ from workbench.numbers import SEVERAL
 from workbench.signals import GROUP_STATES
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
 from workbench.triage.checks import Check
+from workbench.triage.facts.causes_within import STORM_CAUSES
 from workbench.triage.facts.unknown import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
@@ -91,7 +92,7 @@ QUESTION = Node(
         # Of members that poll too rarely, each round takes as long as the group allows: a window may have only one of several.
         proves(
             "long_rounds",
-            "members miss polls, and one has rebalanced so often since the lag began, half of it in the window",
+            "members miss polls, and one has rebalanced so often since the lag began, and half as often in the window",
             _rounds_are_long,
             Operand("rebalances_since", "since it began", ">=", setting="rebalances"),
         ),
@@ -110,6 +111,7 @@ QUESTION = Node(
         Measure("reassigning_partitions", "reassigning_low", "partitions still to move to another consumer, at least"),
     ),
     look="See twice, a minute apart, whether the same members have the same partitions",
+    causes=STORM_CAUSES,
     contributes=True,
 )
 

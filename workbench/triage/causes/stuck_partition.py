@@ -11,6 +11,7 @@ from workbench.humanize import count, counted, duration, listed, plural, shell_w
 from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.checks import Check
+from workbench.triage.facts.causes_within import STALL_CAUSES
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -118,6 +119,7 @@ STUCK = Node(
         Measure("oldest_incomplete_age", "oldest_incomplete_seconds", "s"),
     ),
     look=f"See what the owner of the partitions that stand still does ({DUMPS})",
+    causes=STALL_CAUSES,
     contributes=True,
 )
 

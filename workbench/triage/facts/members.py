@@ -8,8 +8,10 @@ from workbench.features.measured import MemberFeatures
 from workbench.numbers import APART, LESS, PART, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts import fact
+from workbench.triage.facts.causes_within import STORM_CAUSES
 from workbench.triage.facts.partitions import Partitions
 from workbench.triage.facts.unknown import Known, above, all_of, at_least, at_most, below, least, times
+from workbench.triage.operand import first_of
 
 _REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
 
@@ -104,17 +106,5 @@ class Members(Partitions):
 
     @fact
     def storm_cause(self) -> str | None:
-        """poll_stall, member_crash, deploy or metadata_change; None if the data do not show it.
-
-        A deploy restarts many members once; a crash loop restarts the same ones; too rare polls restart none. A slow deploy may have
-        reached only a few members by the end of the window, but none of them twice.
-        """
-        changed, restarts = len(self.changed_members), self.most_restarts
-        most_of_them = 2 * changed >= self.known_members and at_most(restarts, self.limits.deploy_restarts)
-        if changed >= 2 and ((restarts or 0) <= 1 or most_of_them):
-            return "deploy"
-        if changed:
-            return "member_crash"
-        if self.paused_members:
-            return "poll_stall"
-        return "metadata_change" if 0 < self.new_partitions < self.partition_count else None
+        """Why members rebalance; None if the data do not show it."""
+        return first_of(STORM_CAUSES, self)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
 from workbench.features.summary import NOW
-from workbench.numbers import APART, FAR, FEW_SAMPLES, FREEZES, LESS, MORE, MOST, SEVERAL, TENTH
+from workbench.numbers import APART, FAR, FEW_SAMPLES, FREEZES, MORE, MOST, SEVERAL, TENTH
 from workbench.triage.facts import fact
+from workbench.triage.facts.causes_within import STALL_CAUSES
 from workbench.triage.facts.log_events import Events
 from workbench.triage.facts.standing import is_tail
 from workbench.triage.facts.unknown import (
@@ -19,6 +20,7 @@ from workbench.triage.facts.unknown import (
     at_least,
     at_most,
     below,
+    first_known,
     least,
     lower_median,
     minus,
@@ -28,6 +30,7 @@ from workbench.triage.facts.unknown import (
     total,
 )
 from workbench.triage.facts.work import told
+from workbench.triage.operand import first_of
 
 
 class Partitions(Events):
@@ -117,8 +120,8 @@ class Partitions(Events):
 
     # Why partitions stand still.
 
-    @cached_property
-    def _read_share(self) -> Number:
+    @fact
+    def read_share(self) -> Number:
         """What those that stand still go on to read, of what arrives in them."""
         still = self.still
         entered, arrived = total(p.enqueue_count for p in still), total(p.arrived for p in still)
@@ -135,7 +138,7 @@ class Partitions(Events):
         return [p for p in self.partitions if self.is_frozen(p) or p.partition in self.stuck_partitions]
 
     @cached_property
-    def _again_and_again(self) -> bool:
+    def tried_again(self) -> bool:
         """Whether records are tried again and again."""
         return any(
             all_of(
@@ -160,35 +163,26 @@ class Partitions(Events):
         return self.rebalances_often and 0 < self.stuck_count <= self.few_partitions and others_keep_up
 
     @fact
+    def held_count(self) -> int:
+        """Partitions that stand still with a record in a handler for most of the time that their records wait."""
+        return sum(
+            1 for p in self.still if at_least(p.oldest_incomplete_seconds, times(MOST, told(p, "waiting"))) is True
+        )
+
+    @fact
+    def blocked_share(self) -> Number:
+        """Share of what stands still that stands at the last stable offset."""
+        return ratio(sum(1 for p in self.still if _is_blocked(p) is True), len(self.still))
+
+    @fact
+    def paused_share(self) -> Number:
+        """Share of the time that partitions were paused, of the member with most; None: no member tells."""
+        return most(*(it.paused_mean for it in self.members if it.live))
+
+    @fact
     def stall_cause(self) -> str | None:
-        """One of `terms.CAUSES_WITHIN`; None if it is not visible."""
-        still = self.still
-        if not still:
-            return None
-        # Standbys read changelogs too; but while nothing of the input is handled, nothing is written to them.
-        if above(self.restoring_messages, 0) and not self.moving_partitions:
-            return "restoring"
-        held = [p for p in still if at_least(p.oldest_incomplete_seconds, times(MOST, told(p, "waiting")))]
-        if held and len(held) <= self.few_partitions:
-            return "poison_record"
-        if 2 * sum(1 for p in still if _is_blocked(p)) > len(still):
-            return "open_transaction"
-        if self.fells_its_owners:
-            return "poison_record"
-        if at_least(self._read_share, LESS):
-            return "commit_fails"
-        if self._again_and_again and len(still) <= self.few_partitions:
-            return "poison_record"
-        if self._again_and_again and not self.moving_partitions:
-            return "handlers_fail"
-        live = [it for it in self.members if it.live]
-        if any(at_least(it.paused_mean, MOST) for it in live):
-            return "paused"
-        # Without the number of paused ones, partitions that somebody has paused look the same as a client that stalls.
-        said = any(it.paused_mean is not None for it in live)
-        if below(self._read_share, LESS) and said:
-            return "client_stalled"
-        return None
+        """Why partitions stand still; None if it is not visible, or none does."""
+        return first_of(STALL_CAUSES, self) if self.still else None
 
     # The pace against before, and what arrives in the partitions that are behind.
 
@@ -214,18 +208,23 @@ class Partitions(Events):
         hot = [p for p in self.partitions if p.partition in self.hot_partitions]
         return ratio(least(*(p.arrival_per_second for p in hot)), self.typical_arrival)
 
+    def _growth_besides(self, hot: Collection[int]) -> Number:
+        """What arrives in all other partitions, as a multiple of the baseline; of all, if too little is known of them."""
+        rest = [p for p in self.partitions if p.partition not in hot]
+        grown = ratio(total(p.arrival_per_second for p in rest), total(p.arrival_baseline_per_second for p in rest))
+        return first_known(grown, self.arrival_ratio)
+
     @fact
     def hot_growth(self) -> Number:
-        """By how much more its arrivals have grown since the baseline than the group's."""
+        """What arrives in a hot partition, as a multiple of the baseline, as a multiple of how the rest has grown."""
         hot = [p for p in self.partitions if p.partition in self.hot_partitions]
-        return ratio(
-            least(*(ratio(p.arrival_per_second, p.arrival_baseline_per_second) for p in hot)), self.arrival_ratio
-        )
+        grown = least(*(ratio(p.arrival_per_second, p.arrival_baseline_per_second) for p in hot))
+        return ratio(grown, self._growth_besides(self.hot_partitions))
 
     @fact
     def surely_hot(self) -> bool:
         """A lag in few partitions, to which more arrives than to the others, and, as far as that is known, more than before."""
-        grown = times(MORE, self.arrival_ratio)
+        grown = times(MORE, self._growth_besides(self.behind_partitions))
 
         def gets_more(p: PartitionFeatures) -> bool:
             as_before = below(p.arrival_per_second, times(grown, p.arrival_baseline_per_second))

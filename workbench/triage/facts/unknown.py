@@ -40,7 +40,7 @@ def any_of(*them: Known) -> Known:
     return True if True in them else None if None in them else False
 
 
-def first_known(*them: Known) -> Known:
+def first_known(*them: T | None) -> T | None:
     """The first that is not open."""
     return next((it for it in them if it is not None), None)
 

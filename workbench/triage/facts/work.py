@@ -6,7 +6,6 @@ process times against the baseline. A consumer without queues of its own is a sh
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -35,7 +34,6 @@ from workbench.triage.facts.unknown import (
     Number,
     above,
     all_of,
-    any_of,
     at_least,
     at_most,
     known,
@@ -44,7 +42,7 @@ from workbench.triage.facts.unknown import (
     ratio,
     times,
 )
-from workbench.triage.operand import Operand
+from workbench.triage.operand import Operand, Reason, first_of
 
 _MOST_RUNS = 300  # of one schedule: more are not looked through
 
@@ -199,12 +197,7 @@ class WorkFacts(MeasuredSubscription):
     @fact
     def own_work(self) -> Known:
         """Whether the consumer's work takes the time; False if it waits for what does not reach it, None if that is not known."""
-        return self.own_work_reason.says
-
-    @property
-    def own_work_reason(self) -> WorkReason:
-        """The first one that holds."""
-        return next(it for it in WORK_REASONS if it.holds(self) is True)
+        return first_of(WORK_REASONS, self)
 
     @fact
     def queueless(self) -> bool:
@@ -253,27 +246,6 @@ class WorkFacts(MeasuredSubscription):
         return True if self.poll_age_seconds is not None or alive or works else None
 
 
-@dataclass(frozen=True, slots=True)
-class WorkReason:
-    """One reason for what `own_work` says, where all that it compares holds; `status.own_work` has its words.
-
-    Attributes:
-        either: whether one of the operands is enough.
-        besides: what has to hold, too.
-    """
-
-    id: str
-    says: Known
-    operands: tuple[Operand, ...] = ()
-    either: bool = False
-    besides: Callable[[WorkFacts], Known] = lambda _row: True
-
-    def holds(self, row: WorkFacts) -> Known:
-        """Whether it does; None if that is not known."""
-        compared = (any_of if self.either else all_of)(*(it.holds(row) for it in self.operands))
-        return all_of(compared, self.besides(row))
-
-
 def _busy(relation: str, number: float, **more: str) -> Operand:
     return Operand("loop_busy", "busy handler threads per consumer", relation, number=number, **more)
 
@@ -286,21 +258,45 @@ _OF_NEVER_WAITING = Operand("busy_of_never_waiting", "busy handler threads for e
 
 # A thread that neither waits for records nor handles them may wait for its commits, over a slow network, or do what nobody measures.
 # Of a thread for each partition, an empty queue in the client says nothing, unless what fills it is known to be short.
-WORK_REASONS = (
-    WorkReason("elsewhere", None, (_NEVER_WAITS, _OF_NEVER_WAITING)),
-    WorkReason("never_waits", True, (_NEVER_WAITS,)),
-    # What one answer brought may wait in the client, but its handlers have little to do.
-    WorkReason("little_to_do", False, (_HARDLY, _IS_DOWN)),
-    WorkReason("fetched_wait", True, (Operand("fetched_low", "messages", ">=", number=NEVER_EMPTY),)),
-    WorkReason("held_and_busy", None, (_IS_BUSY, _IS_UP, _FEW_WAIT), besides=lambda row: row.held_from_outside),
-    WorkReason("busier", True, (_IS_BUSY, _IS_UP)),
-    WorkReason(
-        "waits", False, (Operand("poll_idle", "of the time", ">=", number=MOST), _FEW_WAIT, _IS_DOWN), either=True
+WORK_REASONS: tuple[Reason[Known], ...] = (
+    Reason(
+        "elsewhere",
+        None,
+        "a thread hardly ever waits for records, and its handlers take little of that time: what takes it is not measured",
+        (_NEVER_WAITS, _OF_NEVER_WAITING),
     ),
-    WorkReason("more_to_do", True, (_IS_UP, _busy(">=", PART))),
-    # Its threads could do more than they do.
-    WorkReason("was_busier", None, (_IS_BUSY, _busy("<", 1 - NOISE, of="loop_busy_baseline", why=NOISE.why))),
-    WorkReason("busy", True, (_IS_BUSY,)),
-    WorkReason("hardly_busy", False, (_HARDLY,)),
-    WorkReason("not_measured", None),
+    Reason("never_waits", True, "a thread hardly ever waits for records", (_NEVER_WAITS,)),
+    # What one answer brought may wait in the client, but its handlers have little to do.
+    Reason("little_to_do", False, "its handlers have little to do, and less than before", (_HARDLY, _IS_DOWN)),
+    Reason(
+        "fetched_wait",
+        True,
+        "fetched messages always wait for its handlers",
+        (Operand("fetched_low", "messages", ">=", number=NEVER_EMPTY),),
+    ),
+    Reason(
+        "held_and_busy",
+        None,
+        "its handlers are busier than before, yet few fetched messages wait for them, and a throttle or a slow network is measured",
+        (_IS_BUSY, _IS_UP, _FEW_WAIT),
+        besides=lambda row: row.held_from_outside,
+    ),
+    Reason("busier", True, "its handlers take nearly all of a thread's time, and more than before", (_IS_BUSY, _IS_UP)),
+    Reason(
+        "waits",
+        False,
+        "its threads wait for what does not reach them",
+        (Operand("poll_idle", "of the time", ">=", number=MOST), _FEW_WAIT, _IS_DOWN),
+        either=True,
+    ),
+    Reason("more_to_do", True, "its handlers take more of a thread's time than before", (_IS_UP, _busy(">=", PART))),
+    Reason(
+        "was_busier",
+        None,
+        "its handlers are busy, and were busier before: its threads could do more",
+        (_IS_BUSY, _busy("<", 1 - NOISE, of="loop_busy_baseline", why=NOISE.why)),
+    ),
+    Reason("busy", True, "its handlers take nearly all of a thread's time", (_IS_BUSY,)),
+    Reason("hardly_busy", False, "its handlers have little to do", (_HARDLY,)),
+    Reason("not_measured", None, "nothing shows whether its threads work or wait"),
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from workbench.humanize import significant
+from workbench.triage.asked import OF_PULSAR, OF_SUBSCRIPTIONS, named_in, said_words
 from workbench.triage.pulsar.known import FACTS
 from workbench.triage.pulsar.pulsar_order import QUESTIONS
 from workbench.triage.pulsar.question import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
-from workbench.triage.verdict import Answer, PulsarVerdict
+from workbench.triage.verdict import Answer
 
 _SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
 _BY = {
@@ -16,18 +18,23 @@ _BY = {
     "proof": "if it cannot be answered: cannot_tell, unless a later cause is proven",
     "side": "a side question: if it cannot be answered, go on, but nothing is then called healthy",
 }
+_PULSAR = frozenset({"pulsar", "subscription", "subscriptions"})
 
 
-def pulsar_questions(name: str) -> list[DispatchQuestion]:
-    """Questions with this id or short name, and those that lead to the verdict about Pulsar of this name."""
-    wanted = name.strip().lower()
-    verdicts = {str(it) for it in PulsarVerdict}
-    return [
-        it
-        for it in QUESTIONS
-        if wanted in (it.id, it.short.rstrip("?"))
-        or (wanted.replace(" ", "_") in verdicts and wanted.replace(" ", "_") in map(str, it.verdicts))
-    ]
+def pulsar_questions(text: str, of_groups: Collection[str]) -> list[DispatchQuestion]:
+    """Questions that a text names, or that lead to a verdict that it names; all of them if it names only Pulsar itself.
+
+    Args:
+        text: a name, or a question in a person's words.
+        of_groups: names of Kafka's questions and verdicts: these ask for a subscription only if the text says so.
+    """
+    by_name = {name: it for it in QUESTIONS for name in (*map(str, it.verdicts), it.short.rstrip("?"), it.id)}
+    says_so = bool(_PULSAR & set(said_words(text).split()))
+    own = [it for it in by_name if it not in of_groups]
+    if not says_so and not named_in(text, own, OF_PULSAR):
+        return []
+    named = {by_name[it].id for it in named_in(text, by_name, OF_SUBSCRIPTIONS)}
+    return [it for it in QUESTIONS if it.id in named] or list(QUESTIONS)
 
 
 def pulsar_document(questions: list[DispatchQuestion]) -> dict[str, Any]:
@@ -40,6 +47,7 @@ def pulsar_document(questions: list[DispatchQuestion]) -> dict[str, Any]:
                 "because": rule.because,
                 "proof": rule.proof,
                 "compares": [compared_words(test) for test in rule.tests],
+                "either": False,
                 "look": rule.look,
             }
             for rule in it.rules
@@ -58,17 +66,21 @@ def pulsar_document(questions: list[DispatchQuestion]) -> dict[str, Any]:
                 "contradicts": rules(it, Answer.NO),
                 "leaves_open": rules(it, Answer.CANNOT_TELL),
                 "order": [rule.id for rule in it.rules],
+                "needs": [],
+                "causes": [],
                 "yes": _outcome(it, Answer.YES),
                 "no": _outcome(it, Answer.NO),
             }
             for it in questions
         ],
+        "words": [],
+        "numbers": [],
     }
 
 
 def pulsar_text(questions: list[DispatchQuestion]) -> str:
     """For a terminal."""
-    lines = []
+    lines = ["Asked in this order; the first yes is the verdict.", ""] if len(questions) > 1 else []
     for it in questions:
         lines += [
             f"{QUESTIONS.index(it) + 1:>2}  {it.question} (Pulsar)",

@@ -7,8 +7,8 @@ from workbench.numbers import LESS, MORE, MOST, NOISE
 from workbench.triage.actions import DUMPS, LOAD_MORE
 from workbench.triage.cause import Ask, Measure, Node, Rule, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, first_known
-from workbench.triage.facts.work import WORK_REASONS, WorkReason
-from workbench.triage.operand import Operand
+from workbench.triage.facts.work import WORK_REASONS
+from workbench.triage.operand import Operand, Reason
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer
 
@@ -94,29 +94,11 @@ def _own_work(row: Row) -> str:
     return "no queues of its own; " + (", ".join(parts) or "nothing shows what takes its time")
 
 
-# By the id of a reason.
-_SAID = {
-    "elsewhere": "a thread hardly ever waits for records, and its handlers take little of that time: what takes it is not measured",
-    "never_waits": "a thread hardly ever waits for records",
-    "little_to_do": "its handlers have little to do, and less than before",
-    "fetched_wait": "fetched messages always wait for its handlers",
-    "held_and_busy": "its handlers are busier than before, yet few fetched messages wait for them, and a throttle or a slow network is"
-    " measured",
-    "busier": "its handlers take nearly all of a thread's time, and more than before",
-    "waits": "its threads wait for what does not reach them",
-    "more_to_do": "its handlers take more of a thread's time than before",
-    "was_busier": "its handlers are busy, and were busier before: its threads could do more",
-    "busy": "its handlers take nearly all of a thread's time",
-    "hardly_busy": "its handlers have little to do",
-    "not_measured": "nothing shows whether its threads work or wait",
-}
-
-
-def _rule(reason: WorkReason) -> Rule:
+def _rule(reason: Reason[Known]) -> Rule:
     return Rule(
         reason.id,
         Answer.CANNOT_TELL if reason.says is None else Answer.YES if reason.says else Answer.NO,
-        _SAID[reason.id],
+        reason.because,
         reason.holds,
         reason.operands,
         look="a profile of the process: does it handle records, or wait for them?" if reason.says is None else None,

@@ -1,0 +1,117 @@
+"""Causes within a verdict, in the order in which the first one that holds is named: why commits stand still, why members rebalance.
+
+The fact is decided by these reasons (`Partitions.stall_cause`, `Members.storm_cause`), and the tree prints them.
+"""
+
+from __future__ import annotations
+
+from workbench.numbers import FAR, LESS, MOST, SEVERAL
+from workbench.triage.operand import Operand, Reason
+
+_AGAIN = f"records are tried again, {SEVERAL:g} times or more and {FAR:g} × as often as before"
+_NONE_MOVES = Operand("moving_partitions", "partitions advance", "=", number=0)
+
+# Of partitions that stand still.
+STALL_CAUSES: tuple[Reason[str], ...] = (
+    # Standbys read changelogs too; but while nothing of the input is handled, nothing is written to them.
+    Reason(
+        "restoring",
+        "restoring",
+        "a Kafka Streams application restores its state stores, and no partition of the input advances: wait, do not restart",
+        (Operand("restoring_messages", "messages of changelogs", ">", number=0), _NONE_MOVES),
+    ),
+    Reason(
+        "held_long",
+        "poison_record",
+        f"a few of them have a record in a handler, for {MOST:g} × the time that their records wait, or longer",
+        (
+            Operand("held_count", "partitions", ">", number=0),
+            Operand("held_count", "partitions", "<=", number=1, of="few_partitions"),
+        ),
+    ),
+    Reason(
+        "open_transaction",
+        "open_transaction",
+        "their commits stand at the last stable offset",
+        (Operand("blocked_share", "of what stands still", ">", number=MOST),),
+    ),
+    Reason(
+        "fells_its_owners",
+        "poison_record",
+        "a few are stuck, all others keep up, and a member rebalances as often as in a storm (`rebalances`): a record there ends each"
+        " owner in turn",
+        besides=lambda row: row.fells_its_owners,
+    ),
+    Reason(
+        "commit_fails",
+        "commit_fails",
+        "what arrives there is read, and the commits do not move",
+        (Operand("read_share", "of what arrives there", ">=", number=LESS),),
+    ),
+    Reason(
+        "tried_again",
+        "poison_record",
+        f"a few of them stand still, and {_AGAIN}",
+        besides=lambda row: row.tried_again and len(row.still) <= row.few_partitions,
+    ),
+    Reason(
+        "handlers_fail",
+        "handlers_fail",
+        f"no partition advances, and {_AGAIN}",
+        (_NONE_MOVES,),
+        besides=lambda row: row.tried_again,
+    ),
+    Reason(
+        "paused",
+        "paused",
+        "a member has paused partitions",
+        (Operand("paused_share", "of the time", ">=", number=MOST),),
+    ),
+    # Without the number of paused ones, partitions that somebody has paused look the same.
+    Reason(
+        "client_stalled",
+        "client_stalled",
+        "members poll, and get little of what arrives there; how many partitions are paused is measured",
+        (
+            Operand("read_share", "of what arrives there", "<", number=LESS),
+            Operand("paused_share", "of the time paused", "<", number=MOST),
+        ),
+    ),
+)
+
+# A deploy restarts many members once; a crash loop restarts the same ones; too rare polls restart none. A slow deploy may have
+# reached only a few members by the end of the window, but none of them twice.
+STORM_CAUSES: tuple[Reason[str], ...] = (
+    Reason(
+        "each_once",
+        "deploy",
+        "two members or more came, went or started anew, none of them twice",
+        besides=lambda row: len(row.changed_members) >= 2 and (row.most_restarts or 0) <= 1,
+    ),
+    Reason(
+        "most_of_them",
+        "deploy",
+        "half of all members or more (at least two) came, went or started anew, each only so often",
+        (Operand("most_restarts", "times", "<=", setting="deploy_restarts"),),
+        besides=lambda row: len(row.changed_members) >= 2 and 2 * len(row.changed_members) >= row.known_members,
+    ),
+    Reason(
+        "member_crash",
+        "member_crash",
+        "a member came, went or started anew, and it is no deploy",
+        besides=lambda row: bool(row.changed_members),
+    ),
+    Reason(
+        "poll_stall",
+        "poll_stall",
+        "no member came or went, and one did not poll for longer than `poll_age_seconds`",
+        besides=lambda row: bool(row.paused_members),
+    ),
+    Reason(
+        "metadata_change",
+        "metadata_change",
+        "no member came or went, and partitions appeared in the window",
+        (Operand("new_partitions", "partitions", ">", number=0),),
+        besides=lambda row: row.new_partitions < row.partition_count,
+    ),
+)
