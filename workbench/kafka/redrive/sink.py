@@ -18,7 +18,6 @@ from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import plural
 from workbench.kafka.errors import error_words, is_denied
 from workbench.kafka.redrive.read_progress import read_progress
-from workbench.plans.refusal import NO_RIGHT
 from workbench.queues.kinds import REDRIVE_PREFIX
 from workbench.redrive.commit_marks import Place, PlanProgress
 from workbench.redrive.letter_headers import Headers, Letter
@@ -329,7 +328,8 @@ class KafkaSink:
         if is_denied(error):
             return GuardError(
                 f"The redrive cannot {what}: {error_words(error)}.",
-                hint=f"It needs WRITE on the target topics and on transactional id {self._plan.id!r}, READ on that group. {NO_RIGHT}",
+                hint=f"Grant these credentials WRITE on the target topics and on transactional id {self._plan.id!r}, READ on that"
+                f" group and on {self._plan.topic!r}, or use others in workbench.toml.",
             )
         return SourceUnreachableError(f"Kafka at {self._bootstrap}: the redrive cannot {what}: {error_words(error)}.")
 
