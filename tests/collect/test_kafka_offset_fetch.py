@@ -127,6 +127,20 @@ def test_a_commit_that_cannot_be_read_is_no_missing_one() -> None:
     assert found.errors == {("g", "t", 1): "Kafka's error 3"}
 
 
+def test_what_an_open_transaction_is_about_to_change_is_waited_for() -> None:
+    """If that is asked for: the answer before is none, and after the deadline it is no missing commit."""
+    answers = [commits({"g": {("t", 0): -1}}, errors={0: 88}), commits({"g": {("t", 0): 5}})]
+    with serving({}) as broker:
+        broker.answers[FETCH] = lambda _body: answers.pop(0)
+        found = read(broker, "g", is_stable=True)
+        assert (found.offsets, found.missing, found.errors) == ({("g", "t", 0): 5}, {}, {})
+        assert {body[-2:] for key, _, body in broker.asked if key == FETCH} == {b"\1\0"}
+        answers = [commits({"g": {("t", 0): -1}}, errors={0: 88})] * 2
+        found = read(broker, "g", is_stable=True, within=limits(moved=0.1))
+    assert found.offsets == {}
+    assert list(found.missing) == ["g"]
+
+
 # Coordinators that move
 
 
@@ -388,6 +402,6 @@ def test_a_replay_takes_no_answer_for_no_commit(monkeypatch: pytest.MonkeyPatch)
             gateway(broker, monkeypatch, seconds=3).commits("g")
         with pytest.raises(SourceUnreachableError, match="DESCRIBE on group 'denied'"):
             gateway(broker, monkeypatch).commits("denied")
-        broker.answers[FETCH] = commits({"g": {("t", 3): -1}}, errors={3: 88})
+        broker.answers[FETCH] = commits({"g": {("t", 3): -1}}, errors={3: 3})
         with pytest.raises(SourceUnreachableError, match="group 'g' on t-3 cannot be read"):
             gateway(broker, monkeypatch).commits("g")

@@ -29,7 +29,9 @@ _FETCH = Api("OffsetFetch", 9, 8, 8)
 _FIND_BATCH, _FETCH_BATCH = 1_000, 100  # groups of one request
 _GROUP = b"\x00"  # type of the coordinator
 _ALL_TOPICS = b"\x00"  # a null array
-_ANY_STATE = b"\x00"  # offsets of open transactions do not hold the answer up
+# Whether the offset of a partition that an open transaction is about to change is refused, or told as it was before.
+_ANY_STATE, _STABLE = b"\x00", b"\x01"
+_UNSTABLE = 88  # UNSTABLE_OFFSET_COMMIT
 _ABSENT = 69  # GROUP_ID_NOT_FOUND
 _PAUSE_SECONDS = 0.2
 _HEAD = struct.Struct(">iqi")  # partition, offset, leader epoch
@@ -63,7 +65,7 @@ class Commits:
         offsets: (group, topic, partition) to offset; None for a partition without a commit. A group that does not exist has none.
         denied: groups that may not be described.
         missing: groups without an answer, and why.
-        moved: those of them whose coordinator moves, or is loading.
+        moved: those of them whose coordinator moves or is loading, or whose commits an open transaction is about to change.
         lost: those of them whose coordinator does not answer.
         errors: (group, topic, partition) whose commit cannot be read, and why.
         notes: (group, topic, partition) to the text that the consumer stored with its commit, where there is one.
@@ -96,7 +98,7 @@ class Commits:
             self.denied.append(group)
             return
         self.missing[group] = error_text(code)
-        if code in LOADING:
+        if code in LOADING or code == _UNSTABLE:
             self.moved.add(group)
 
     def again(self, limits: FetchLimits, now: float) -> list[str]:
@@ -123,6 +125,7 @@ def read_commits(
     *,
     silent: Collection[int] = (),
     heard: Callable[[], None] = lambda: None,
+    is_stable: bool = False,
 ) -> Commits:
     """All committed offsets of some groups.
 
@@ -131,11 +134,14 @@ def read_commits(
         limits: of the time.
         silent: brokers that are known not to answer; they are not asked.
         heard: called after each answer.
+        is_stable: wait for open transactions that are about to change them.
 
     Raises:
         NotListedError: if the settings have a property, or the brokers a version, that this cannot serve: ask librdkafka.
     """
-    return _Asked(addresses(bootstrap), own_security(properties), limits, frozenset(silent), heard).all_of(groups)
+    return _Asked(addresses(bootstrap), own_security(properties), limits, frozenset(silent), heard, is_stable).all_of(
+        groups
+    )
 
 
 class _Place(NamedTuple):
@@ -150,6 +156,7 @@ class _Asked:
     limits: FetchLimits
     silent: frozenset[int]
     heard: Callable[[], None]
+    is_stable: bool
 
     def all_of(self, groups: Sequence[str]) -> Commits:
         found, left = Commits(), list(groups)
@@ -210,12 +217,13 @@ class _Asked:
     def _fetch(self, place: _Place, groups: Sequence[str], silence: float) -> Commits:
         found = Commits()
         left = list(groups)
+        state = _STABLE if self.is_stable else _ANY_STATE
         try:
             with logged_in(place.address, self.security, self.limits.deadline, silence=silence) as wire:
                 try:
                     for names in _batches(groups, _FETCH_BATCH):
                         wanted = array([text(name) + _ALL_TOPICS + b"\x00" for name in names])
-                        _, answer = wire.ask(_FETCH, lambda _version, wanted=wanted: wanted + _ANY_STATE)  # type: ignore[misc]
+                        _, answer = wire.ask(_FETCH, lambda _version, wanted=wanted: wanted + state)  # type: ignore[misc]
                         parse_commits(answer, names, found)
                         left = left[len(names) :]
                         self.heard()
@@ -295,7 +303,9 @@ def parse_commits(answer: WireAnswer, groups: Collection[str], found: Commits) -
         else:
             for which, parts in topics:
                 for number, offset, note, problem in parts:
-                    if problem:
+                    if problem == _UNSTABLE:
+                        told.refuse(name, problem)
+                    elif problem:
                         told.errors[name, which, number] = error_text(problem)
                     else:
                         told.offsets[name, which, number] = offset if offset >= 0 else None

@@ -98,7 +98,7 @@ class KafkaSink:
     ) -> None:
         """`batch_bytes`: of one batch of records, if a target takes no more at once than that."""
         self._common = {"client.id": "workbench-redrive", "log_level": 0, **properties, "bootstrap.servers": bootstrap}
-        self._plan, self._timeout = plan, timeout_seconds
+        self._plan, self._timeout, self._security = plan, timeout_seconds, properties
         self._batch = {"batch.size": max(1, batch_bytes)} if batch_bytes is not None and batch_bytes < 1_000_000 else {}
         self._bootstrap = bootstrap
         self._producer: Any = None
@@ -142,7 +142,9 @@ class KafkaSink:
 
     def progress(self) -> PlanProgress:
         """See `Sink.progress`."""
-        return read_progress(self._common, self._plan, timeout_seconds=self._timeout, unreachable=self._unreachable)
+        return read_progress(
+            self._bootstrap, self._security, self._plan, timeout_seconds=self._timeout, unreachable=self._unreachable
+        )
 
     def claim(self, positions: Positions, ordered: int | None, marks: Marks, check: Callable[[], None]) -> PlanProgress:
         """See `Sink.claim`.
