@@ -29,7 +29,7 @@ class AuditLedger:
 
     Attributes:
         source: the layers' rows (`workbench.audit.frames.DDL`).
-        lines: what each line of them covers (`StreamShape.lines_of`): few, and asked by every question, so they are kept.
+        lines: what each line of them covers (`StreamShape.lines_of`): few, and asked by every question, so they are at hand.
         settings: layers, windows and grades.
         shape: layers and lengths.
         cluster: of the records, if it is known.
@@ -314,13 +314,14 @@ def audit(
 
     Raises:
         UsageError: if there are no rows, fewer than two layers, or a wrong duration. ConfigError: if the settings have no such audit.
-        SourceUnreachableError: if the topic cannot be read.
+        SourceUnreachableError, EvidenceError: if the rows cannot be read.
     """
     from pyspark.sql import functions as f
 
     from workbench.api.audit_records import rows_of_topic, session_for_audits
     from workbench.audit.edges import StreamShape, edges
     from workbench.audit.frames import ROW_BYTES, bytes_of, read_rows
+    from workbench.spark.session import at_hand
 
     if name is None and rows is None and topic is None:
         raise UsageError(
@@ -347,7 +348,9 @@ def audit(
         lateness_ms=round(1000 * chosen.lateness.total_seconds()),
     )
     expected = frozenset(chosen.expected if stream is None else chosen.expected & {stream})
-    lines = shape.lines_of(found).cache()
+    # Every question is asked with them, and each plan that holds how they are made is several times as long to make itself.
+    with answering(chosen.rows):
+        lines = at_hand(shape.lines_of(found))
     return AuditLedger(
         frame=edges(found, shape, lines), source=found, lines=lines, settings=chosen, shape=shape, cluster=of_cluster,
         expected=expected, kept=kept, read_from_ms=read_from_ms,

@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from workbench.layers.rows import GONE
 from workbench.spark.columns import columns
+from workbench.spark.session import at_hand
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -192,7 +193,7 @@ def effective(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
     Returns:
         The rows with `kept`, number of their positions that no later incarnation covers; rows without any are left out.
     """
-    odd = (lines(rows) if of_lines is None else of_lines).where("NOT is_plain").select(*LINE, "begun")
+    odd = (at_hand(lines(rows)) if of_lines is None else of_lines).where("NOT is_plain").select(*LINE, "begun")
     names = _sent(odd.select(*LINE))
     plain = rows.join(names, [*LINE], "left_anti").selectExpr("*", "stop - start AS kept")
     later = _merged("flatten(transform(filter(begun, it -> it.incarnation > incarnation), it -> it.spans))")

@@ -78,6 +78,7 @@ _MUCH_DATA_CONF = {
 }
 
 
+_FEW_ROWS = 100_000
 _CONNECT_ROWS = 200_000  # a server of 1 GB took 131,416 samples, and had no memory for 492,810
 
 
@@ -194,6 +195,23 @@ def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
             hint="Select fewer samples, or store them in a folder that the server can read: workbench triage --all --store FOLDER",
         )
     return spark.createDataFrame(samples)
+
+
+def at_hand(frame: DataFrame) -> DataFrame:
+    """The same rows in this process, if they are few: what is made of them knows nothing of how they were made. Else kept by Spark."""
+    from pyspark.sql import SparkSession
+
+    rows = frame.limit(_FEW_ROWS + 1).toArrow()
+    if rows.num_rows > _FEW_ROWS:
+        return frame.cache()
+    session = frame.sparkSession
+    before = None if is_remote(session) else SparkSession.getActiveSession()
+    try:
+        return session.createDataFrame(rows, frame.schema)
+    finally:
+        if before is not None:  # the session of a frame that is made becomes that of all later work
+            SparkSession._activeSession = before
+            before._jvm.SparkSession.setActiveSession(before._jsparkSession)  # type: ignore[union-attr]
 
 
 def for_much_data(session: SparkSession) -> None:
