@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -59,6 +59,10 @@ class BeforeKafka(PublishedPart):
         gates = plural(self.breakers, "gateway tells of its breaker", "gateways tell of their breakers")
         waits = plural(self.tell_of_waiting, "process tells", "processes tell")
         return f"{gates}, {waits} whether records wait." + ("" if self.lines else " All is well.")
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `workbench.health/1`."""
+        return self.model_dump(mode="json")
 
 
 class UpstreamState(BeforeKafka):
