@@ -135,14 +135,18 @@ def lag_before_kafka(
 
 
 def words_of_lag_before(
-    samples: pa.Table, window: Window, *, late_seconds: float, stale_seconds: float
+    samples: pa.Table, window: Window, *, late_seconds: float, stale_seconds: float, source: str
 ) -> tuple[str, ...]:
-    """What is held back before Kafka, for a judgement that sees only Kafka: the oldest in words, and how many more; often nothing."""
+    """What is held back before Kafka, for a judgement that sees only Kafka: the oldest in words, and how many more; often nothing.
+
+    Args:
+        source: option of the command that tells all of it: of a cluster, or of a capture.
+    """
     found = lag_before_kafka(processes(samples, window), window, late_seconds=late_seconds, stale_seconds=stale_seconds)
     if not found.held:
         return ()
     more = f", and {plural(len(found.held) - 1, 'more process', 'more processes')}" if len(found.held) > 1 else ""
-    return (f"records wait before Kafka, where no lag shows (audit upstream): {found.held[0].words}{more}",)
+    return (f"records also wait before Kafka: {found.held[0].words}{more}: workbench audit upstream {source}",)
 
 
 def _refusals(
