@@ -162,13 +162,18 @@ def _refusals(
         return "gateway_answers of other codes than 429"
     blocks = list(answers.blocks(total, seconds=breaker.window.total_seconds(), least=breaker.least_sends))
     if not blocks or -answers.at[blocks[-1][1]] > stale_seconds:
-        return None  # nobody asks it
+        lately = answers.at > -max(late_seconds, stale_seconds)
+        if refused[lately].sum() > NOISE * total[lately].sum():
+            return f"{breaker.least_sends} answers in {duration(stale_seconds)}: with fewer it is not known whether it goes on refusing"
+        return None  # nobody asks it, or it refuses nobody
     first = last = blocks[-1][1]
     for start, stop in reversed(blocks):
         part = slice(start + 1, stop + 1)
         if stop != first or refused[part].sum() <= NOISE * total[part].sum():
             break
         first = start
+    seen = np.flatnonzero(refused[first + 1 : last + 1])
+    first += int(seen[0]) if len(seen) else 0  # a block of few answers is long
     if answers.at[last] - answers.at[first] <= late_seconds:
         return None
     part = slice(first + 1, last + 1)
