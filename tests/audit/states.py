@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from workbench.report.audit_state import AuditState, EdgeState, StreamState, WindowLine
+from workbench.report.upstream_state import UpstreamLine, UpstreamState
 
 MADE = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
@@ -42,3 +43,18 @@ def state(*streams: StreamState, windows: tuple[WindowLine, ...] = (), **values:
         "window_seconds": 60.0, "every_seconds": 900.0, **values,
     }  # fmt: skip
     return AuditState(streams=streams, windows=windows, **given)
+
+
+def upstream(process: str, *what: str, **values: Any) -> UpstreamState:
+    """What stands before a cluster: these faults of a process, of which each but the breaker's has lasted for ten minutes."""
+    lines = [
+        UpstreamLine.model_validate(
+            {"process": process, "what": it, "words": f"{it} of {process}", "seconds": 600.0 if it in ("429", "disk") else None}
+        )
+        for it in what
+    ]  # fmt: skip
+    given = {
+        "cluster": "prod", "since": MADE - timedelta(minutes=15), "until": MADE, "every_seconds": 300.0, "breakers": 1,
+        "tell_of_waiting": 1, "lines": tuple(lines), **values,
+    }  # fmt: skip
+    return UpstreamState.model_validate(given)

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tests.audit.states import MADE
 from tests.cli.running import run_here
-from tests.history.gateway import END, Gateway, during, window_of
+from tests.history.gateway import END, Gateway, during, replayed, window_of
 from tests.reference.valid import valid
 from tests.servers import Script, scripted
 from workbench.api.before_kafka import upstream
 from workbench.collect.capture import Capture, CaptureInfo, WindowModel, write_capture
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import ExitCode
+from workbench.history.breakers import BreakerState
+from workbench.history.held_back import LagBeforeKafka
 from workbench.profiles import parse_profile
+from workbench.report.upstream_state import before_kafka_of
 from workbench.samples import concat_series
 
 PROFILE = parse_profile(
@@ -112,6 +117,45 @@ def test_faults_and_what_waits_are_told_with_since_when_and_how_much(tmp_path: P
     assert agent["since"] == datetime.fromtimestamp(END - 600, UTC).isoformat(timespec="milliseconds")
     assert gateway["refused_share"] == pytest.approx(0.2, abs=0.02)
     assert {it["fault"] for it in told["breakers"][0]["findings"]} >= {"not diverted"}
+
+
+def test_the_answer_is_published_for_pages_and_alert_rules(tmp_path: Path) -> None:
+    """As of the end of the window; what nobody tells leaves no file, so that the one before it becomes old."""
+    (tmp_path / "workbench.toml").write_text(SETTINGS)
+    both = Gateway(normal=during((300, 900)), failover=during((400, 900))).run()
+    capture_of(tmp_path / "late", both, age=600, refused=0.25)
+    shown = run_here("audit", "upstream", "--capture", "late", "--output", "out/audits", "--every", "1m", cwd=tmp_path)
+    assert shown.returncode == ExitCode.FINDINGS, shown.stderr
+    assert {it.name for it in (tmp_path / "out" / "audits").iterdir()} == {
+        "prod.workbench_upstream.json", "prod.workbench_upstream.prom",
+    }  # fmt: skip
+    page = (tmp_path / "out" / "audits" / "prod.workbench_upstream.prom").read_text()
+    assert f'workbench_upstream_last_success_timestamp_seconds{{cluster="prod"}} {END}\n' in page
+    assert 'workbench_upstream_breaker{cluster="prod",process="gw-1",fault="not diverted"} 1\n' in page
+    assert 'held_back_seconds{cluster="prod",process="agent-7",kind="disk",destination=""} 600\n' in page
+    assert 'workbench_upstream_processes{cluster="prod",tell_of="waiting"} 2\n' in page
+    told = valid("upstream-state", json.loads((tmp_path / "out/audits/prod.workbench_upstream.json").read_text()))
+    assert {it["what"] for it in told["lines"]} == {"both open", "not diverted", "429", "disk"}
+    assert (told["every_seconds"], told["breakers"], told["tell_of_waiting"]) == (60.0, 1, 2)
+    empty = upstream(
+        capture=capture_of(tmp_path / "none", Gateway(seconds=1).run()), config=tmp_path / "workbench.toml"
+    )
+    assert (empty.state(every_seconds=1.0), empty.exit_code) == (None, ExitCode.EVIDENCE)
+
+
+def test_a_half_that_nobody_tells_is_no_all_clear(tmp_path: Path) -> None:
+    """Of agents alone no breaker is known; of gateways that have all ended, not how their breakers are now."""
+    (tmp_path / "workbench.toml").write_text("")  # nobody sends to a destination of this name
+    found = upstream(capture=capture_of(tmp_path / "half", Gateway().run()), config=tmp_path / "workbench.toml")
+    state = found.state(every_seconds=60.0)
+    assert state is not None
+    assert [(it.process, it.words) for it in state.lines] == [(None, "no gateway tells of its breaker")]
+    assert (found.exit_code, state.is_fault, state.is_open) == (ExitCode.EVIDENCE, False, False)
+    ended = replayed(Gateway(seconds=600).run().scraped(15), 600)["gw-1"]
+    gone = replace(ended, state=BreakerState.UNKNOWN, missing=())
+    left = before_kafka_of([gone], LagBeforeKafka(told=("agent-7",)), until=MADE)
+    assert left is not None
+    assert [it.words for it in left.lines] == ["no gateway tells how its breaker is now"]
 
 
 def test_of_a_live_cluster_each_process_is_read_by_its_own_profile(tmp_path: Path) -> None:

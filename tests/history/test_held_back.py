@@ -122,14 +122,17 @@ def test_a_process_that_is_gone_is_not_well() -> None:
     assert (name, "anything since 6 min 45 s" in missing) == ("agent-1", True)
 
 
-def answers(refused: Callable[[int], float], *, codes: Sequence[str] = ("200", "429"), rate: int = 50) -> pa.Table:
-    """A gateway's answers, of which a share is 429."""
+def answers(
+    refused: Callable[[int], float], *, codes: Sequence[str] = ("200", "429"), rate: int = 50, every: int = 1
+) -> pa.Table:
+    """A gateway's answers, so many each so many seconds, of which a share is 429."""
     batch, counts = SampleBatch("prod", "page"), {"200": 0.0, "429": 0.0}
     lines: dict[str, list[float]] = {it: [] for it in codes}
     times = []
     for second in range(SECONDS + BASELINE):
-        counts["429"] += round(rate * refused(second - BASELINE))
-        counts["200"] += rate - round(rate * refused(second - BASELINE))
+        if second % every == 0:
+            counts["429"] += round(rate * refused(second - BASELINE))
+            counts["200"] += rate - round(rate * refused(second - BASELINE))
         if second % 15 == 14:
             times.append(round((END - SECONDS - BASELINE + second + 1) * 1e6))
             for it in codes:
@@ -156,6 +159,19 @@ def test_answers_of_429_for_longer_than_is_late_are_lag() -> None:
         assert (found.held, found.told, found.untold) == ((), ("gw-1",), ())
     only = lag(answers(lambda _second: 0.3, codes=("429",)))
     assert (only.held, only.untold) == ((), (("gw-1", "gateway_answers of other codes than 429"),))
+
+
+def test_a_gateway_that_is_asked_little_is_neither_late_too_early_nor_well() -> None:
+    """A block of twenty answers is long: what is refused begins where it was seen. With fewer it cannot be told."""
+    for since in (600, 615, 645, 660):
+        [it] = lag(answers(lambda second, since=since: 1.0 if second >= since else 0.0, rate=1, every=4)).held
+        assert 0 <= END - SECONDS + since - it.since <= 15
+    assert lag(answers(lambda second: 1.0 if second >= 800 else 0.0, rate=1, every=4)).held == ()
+    rare = lag(answers(lambda second: 1.0 if second >= 600 else 0.0, rate=1, every=20))
+    assert (rare.held, rare.told) == ((), ())
+    assert rare.untold[0][1].startswith("20 answers in 1 min 30 s: ")
+    over = lag(answers(lambda second: 1.0 if second < 600 else 0.0, rate=1, every=20))
+    assert (over.held, over.told) == ((), ("gw-1",))
 
 
 def test_nothing_is_told_of_processes_that_tell_nothing() -> None:

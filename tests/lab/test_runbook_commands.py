@@ -61,6 +61,9 @@ COMMANDS = {
     'workbench replay apply plan.json --cluster "$CLUSTER" --dry-run': (0,),
     'workbench audit gate "$AUDIT" --stream "$STREAM" --since "$SINCE" --until "$UNTIL"': (3,),
     'workbench audit publish "$AUDIT" --output audits': (4,),  # nobody has told anything of the last hours
+    'workbench audit upstream --cluster "$CLUSTER"': (4,),  # no gateway tells anything
+    'workbench audit upstream --cluster "$CLUSTER" --since 1h': (4,),
+    'workbench capture --cluster "$CLUSTER" --output before-kafka': (0,),
     'workbench triage --cluster "$CLUSTER" --all': _JUDGED,  # last, as it sets Spark up for much data
 }
 _KAFKA = {

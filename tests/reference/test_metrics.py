@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import urllib.request
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.audit.states import edge, state, stream
+from tests.audit.states import edge, state, stream, upstream
 from tests.report.runs.test_record import recorded, result
 from tests.runtime.helpers import record, until
 from tests.runtime.test_runtime import Running
 from tests.serve.serving import Office
-from workbench.reference.metrics import Exported, of_audits, of_reports, of_runtime, of_serve
+from workbench.reference.metrics import Exported, of_audits, of_reports, of_runtime, of_serve, of_upstream
 from workbench.report.audit_state import SilentLayer, SlowStream, numbers
 from workbench.report.runs.run_numbers import export, metrics_name
+from workbench.report.upstream_state import numbers as numbers_of_upstream
 from workbench.runtime import Dead
 
 LATE = {"le", "quantile"}
@@ -94,3 +96,24 @@ def test_an_audit_exports_what_the_page_says() -> None:
     slow = SlowStream(layer="b", seconds=5.0, limit_seconds=1.0)
     found = state(stream("s", wrong, unheard=("a → b",), silent=(silent,), slow=slow))
     agree(families(numbers(found)), of_audits())
+
+
+def test_what_stands_before_kafka_is_exported_as_the_page_says() -> None:
+    """A series for each kind of fault of a process, however often it occurred; names are escaped."""
+    found = numbers_of_upstream(upstream('gw-"1\n', "open", "open", "429", "disk", "cannot tell"))
+    agree(families(found), of_upstream())
+    assert found.count("workbench_upstream_breaker{") == 1
+    assert 'process="gw-\\"1\\n"' in found
+    quiet = families(numbers_of_upstream(upstream("gw-1")))
+    assert quiet.keys() == {
+        f"workbench_upstream_{it}" for it in ("last_success_timestamp_seconds", "every_seconds", "processes")
+    }
+
+
+def test_every_metric_of_ours_in_an_alert_rule_is_exported() -> None:
+    """A rule about a metric that nobody has never fires."""
+    folder = Path(__file__).parent.parent.parent / "runbooks" / "rules"
+    named = {it for path in folder.glob("*.yml") for it in re.findall(r"\b(?:workbench|wb)_\w+", path.read_text())}
+    told = {it.name for of in (of_runtime, of_serve, of_reports, of_audits, of_upstream) for it in of()}
+    assert len(named) > 10
+    assert {re.sub("_(bucket|sum|count)$", "", it) for it in named} <= told

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from evaluation.stories import END, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, values
@@ -16,14 +17,14 @@ from tests.reference.valid import valid
 from tests.triage.brokers import WINDOW as BROKERS_WINDOW
 from tests.triage.test_neighbours import cluster as hogged
 from tests.triage.test_neighbours import hog
-from workbench.api.reports import _on_brokers
+from workbench.api.reports import _before_kafka, _on_brokers
 from workbench.collect.capture import Capture, new_info
 from workbench.expectations import Expectations, GroupSettings
 from workbench.report import health
 from workbench.report.audit_lines import StreamLine, stream_lines
 from workbench.report.budget import Budget, budgets
 from workbench.report.html import render_html
-from workbench.samples import concat
+from workbench.samples import SampleBatch, concat
 from workbench.triage.engine import triage
 
 pytestmark = pytest.mark.jvm
@@ -253,6 +254,52 @@ def test_what_audits_say_has_a_section_and_decides_the_exit_code(spark: Any) -> 
     broken = StreamLine(audit="orders", stream=None, problem="The cluster has no topic.")
     assert replace(calm, arrivals=(broken,)).exit_code == 4
     assert replace(calm, arrivals=tuple(lines[2:])).exit_code == 0
+
+
+def upstream_tables(age: float, *, name: str = "agent-7") -> pa.Table:
+    """An agent with a backlog of this age, and a gateway whose breaker was open for three minutes before the last two."""
+    batch, end = SampleBatch("test", "ours"), WINDOW.end.timestamp()
+    times = [round((end - 15 * at) * 1e6) for at in range(40)][::-1]
+    batch.add("disk_backlog_age", {"member": name}, times, [age] * 40)
+    is_open = [float(-300 < at / 1e6 - end <= -120) for at in times]
+    for state, shown in (("open", is_open), ("closed", [1 - it for it in is_open])):
+        batch.add("breaker_state", {"member": "gw-1", "queue": "normal"}, times, shown, stat=state)
+    for outcome, rate in (("ok", 900.0), ("failed", 9.0)):
+        sent = [rate * at for at in range(40)]
+        batch.add("gateway_sends", {"member": "gw-1", "queue": "normal"}, times, sent, stat=outcome)
+    return batch.to_arrow()
+
+
+def test_what_stands_before_kafka_has_a_section_only_where_somebody_tells_of_it(spark: Any) -> None:
+    """Held back at the end is a finding; a half that nobody tells is said and no doubt; names are escaped; the document has it."""
+    plain = capture_of(Story(group="a", topic="t").all_partitions().calm())
+    calm = assessed(spark, plain)
+
+    def of(*tables: pa.Table) -> health.Health:
+        recorded = replace(plain, samples=concat([plain.samples, *tables]))
+        told = _before_kafka(recorded, WINDOW, WINDOW.baseline_start, WINDOW.end, "")
+        return replace(calm, before_kafka=told)
+
+    nobody, young, late = of(), of(upstream_tables(3.0)), of(upstream_tables(900.0, name="<b>\x1b"))
+    assert nobody.before_kafka is None and nobody.exit_code == 0
+    assert "Before Kafka" not in render_html(nobody.triage, plain, health=nobody)
+    assert "Before Kafka" not in health.overview(nobody)
+    assert young.before_kafka is not None
+    assert young.before_kafka.sentence == (
+        "1 gateway tells of its breaker, 1 process tells whether records wait. All is well."
+    )
+    assert (young.exit_code, late.exit_code) == (0, 3)
+    page = render_html(late.triage, plain, health=late).partition("Before Kafka")[2]
+    assert "&lt;b&gt;" in page and "<b>" not in page and "\x1b" not in page
+    assert "the oldest 15 min old" in page and "the oldest 15 min old" in health.overview(late)
+    [line] = valid("health", late.to_json())["before_kafka"]["lines"]
+    assert (line["what"], line["seconds"]) == ("disk", 900.0)
+    agents = of(upstream_tables(3.0).filter(pc.equal(upstream_tables(3.0)["signal"], "disk_backlog_age")))
+    assert agents.exit_code == 0
+    assert "cannot tell: no gateway tells of its breaker" in render_html(agents.triage, plain, health=agents)
+    half = SampleBatch("test", "ours")
+    half.add("gateway_answers", {"member": "gw-2"}, [round(WINDOW.end.timestamp() * 1e6)], [9.0], stat="429")
+    assert of(upstream_tables(3.0), half.to_arrow()).exit_code == 4
 
 
 def test_a_cause_on_a_broker_is_one_line_with_everybody_that_it_hits(spark: Any) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit.states import edge, state, stream, window
+from tests.audit.states import edge, state, stream, upstream, window
 from tests.cli.said import Said, problem_of
 from tests.serve.serving import HOSTILE, Office, running
 from tests.serve.test_opened_pages import Person, told
 from workbench.report.audit_state import AuditState, SilentLayer, StreamState, write_state
+from workbench.report.upstream_state import write_upstream
 from workbench.serve.audits import Shelf, commands, runbooks_of
 
 LOSSY = edge(lost=40, breach="40 records lost of 1,000; S1 allows 0.01%.")
@@ -153,6 +154,30 @@ def test_every_command_can_be_pasted(name: str) -> None:
         if "$'" not in command:
             assert name in shlex.split(command) or "replay" in command
             assert problem_of(Said("page", command.removeprefix("workbench "))) is None, command
+
+
+def test_what_stands_before_kafka_is_shown_beside_the_audits(tmp_path: Path) -> None:
+    """With its runbook and a command; what is old is marked; names are text; a file that is none spoils nothing else."""
+    office = Office(tmp_path)
+    for ago, is_old in ((900.0, False), (901.0, True)):
+        until = datetime.fromtimestamp(office.clock.now - ago, UTC)
+        wrong = upstream(HOSTILE, "both open", "flapping", "disk", "cannot tell", cluster=HOSTILE, until=until)
+        write_upstream(tmp_path, wrong)
+        write_upstream(tmp_path, upstream("gw-1", cluster="calm", until=until))
+        with running(office, threads=False, audits=Shelf(tmp_path)) as server:
+            page = Person(server.url).see("/audits")
+            assert ("Not looked at since" in told(page), "was both open" in told(page)) == (is_old, is_old)
+            assert "Before Kafka: calm" in told(page) and "All is well." in told(page)
+            assert "No audit has been published" not in page
+            assert HOSTILE not in page and "<script>" not in page.partition("Before Kafka")[2].partition("</main>")[0]
+            for name in ("BreakerBothOpen", "BreakerOpen", "HeldBeforeKafka"):
+                assert f"/runbooks/{name}.md" in page
+                Person(server.url).see(f"/runbooks/{name}.md")
+            assert "workbench audit upstream --cluster " in page
+    (tmp_path / "bad.workbench_upstream.json").write_text('{"lines": 7}')
+    with running(office, threads=False, audits=Shelf(tmp_path)) as server:
+        page = told(Person(server.url).see("/audits"))
+        assert "bad.workbench_upstream.json is no answer of an audit" in page and "Before Kafka: calm" in page
 
 
 def test_each_problem_leads_to_its_runbook() -> None:

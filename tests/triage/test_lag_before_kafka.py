@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.jvm
 def test_no_lag_is_no_all_clear_while_records_wait_before_kafka(spark: Any) -> None:
     """The verdict is about the group and stays; what waits is said beside it, with exit code 4. A young backlog changes nothing."""
     calm = Story(group="plain").all_partitions().calm().samples()
-    info = new_info(cluster="test", source="test", profiles=["runtime"], window=WINDOW, thresholds=THRESHOLDS)
+    info = new_info(cluster="the shop", source="test", profiles=["runtime"], window=WINDOW, thresholds=THRESHOLDS)
     seen = {}
     for name, oldest in (("young", 3.0), ("late", 900.0)):
         batch = SampleBatch("test", "ours")
@@ -34,7 +35,10 @@ def test_no_lag_is_no_all_clear_while_records_wait_before_kafka(spark: Any) -> N
     assert (seen["young"].incomplete, exit_code(seen["young"])) == ((), ExitCode.OK)
     [text] = seen["late"].incomplete
     assert exit_code(seen["late"]) == ExitCode.EVIDENCE
-    assert text.startswith("records wait before Kafka, where no lag shows (audit upstream): agent")
+    assert text.startswith("records also wait before Kafka: agent")
+    assert text.endswith(": workbench audit upstream --cluster 'the shop'")
     assert "the oldest 15 min old" in text
     assert "\x1b" not in text
+    read = replace(capture, folder=Path("old incident"))
+    assert triage(read, spark).incomplete[0].endswith(": workbench audit upstream --capture 'old incident'")
     assert replace(seen["late"], incomplete=()).to_json()["findings"] == seen["young"].to_json()["findings"]

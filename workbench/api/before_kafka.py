@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,11 @@ from workbench.errors import ExitCode
 from workbench.humanize import iso_instant, listed
 
 if TYPE_CHECKING:
+    from workbench.collect.capture import Capture
     from workbench.history.breakers import Breaker, BreakerFinding
     from workbench.history.held_back import HeldBack, LagBeforeKafka
+    from workbench.report.upstream_state import BeforeKafka, UpstreamState
+    from workbench.window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,7 @@ class UpstreamResult:
         breakers: of its gateways, by name.
         lag: records that are held back.
         destinations: all names of destinations to which something is sent.
+        window: in which the breakers were replayed; what is held back is told at its end.
         kafka_lag: messages that its consumers lag by at the end of the window; None: not measured.
         is_recorded: whether they are of a capture, not of the cluster as it is.
     """
@@ -34,6 +39,7 @@ class UpstreamResult:
     breakers: tuple[Breaker, ...]
     lag: LagBeforeKafka
     destinations: tuple[str, ...]
+    window: Window
     kafka_lag: int | None
     is_recorded: bool
 
@@ -43,11 +49,34 @@ class UpstreamResult:
         return [*((it.gateway, listed(it.missing)) for it in self.breakers if it.missing), *self.lag.untold]
 
     @property
+    def summary(self) -> BeforeKafka | None:
+        """What is wrong and what cannot be told; None: nobody tells anything."""
+        from workbench.report.upstream_state import before_kafka_of
+
+        return before_kafka_of(self.breakers, self.lag, until=self.window.end)
+
+    @property
     def exit_code(self) -> ExitCode:
         """3 if a breaker has a finding or something is held back, 4 if one of the two cannot be told, else 0."""
-        if self.lag.held or any(it.findings for it in self.breakers):
-            return ExitCode.FINDINGS
-        return ExitCode.OK if self.breakers and self.lag.told and not self.untold else ExitCode.EVIDENCE
+        if (found := self.summary) is None:
+            return ExitCode.EVIDENCE
+        return ExitCode.FINDINGS if found.is_fault else ExitCode.EVIDENCE if found.lines else ExitCode.OK
+
+    def state(self, *, every_seconds: float) -> UpstreamState | None:
+        """The answer for pages and alert rules, of which the next is due then; None: nobody tells anything."""
+        from workbench.report.upstream_state import UpstreamState
+
+        if (found := self.summary) is None:
+            return None
+        return UpstreamState(
+            breakers=found.breakers,
+            tell_of_waiting=found.tell_of_waiting,
+            lines=found.lines,
+            cluster=self.cluster,
+            since=self.window.start,
+            until=self.window.end,
+            every_seconds=every_seconds,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The document `workbench.audit-upstream/1`."""
@@ -83,12 +112,6 @@ def upstream(
     Raises:
         WorkbenchError: as `triage`.
     """
-    from workbench.breaker_settings import BreakerSettings
-    from workbench.history.breakers import breakers
-    from workbench.history.gateways import processes
-    from workbench.history.held_back import lag_before_kafka
-    from workbench.settings import own_cluster
-
     request = Measurements(
         cluster=cluster,
         capture=None if capture is None else Path(capture),
@@ -96,25 +119,55 @@ def upstream(
         config=config,
     )
     found = measure(request, progress=progress, spark=False)
-    name = found.capture.info.cluster
-    own = own_cluster(name, config, tell=progress.say)
-    settings = BreakerSettings() if own is None else own.breaker
-    limits = found.capture.info.thresholds
-    seen = processes(found.capture.samples, found.window)
     return UpstreamResult(
-        cluster=name,
-        breakers=tuple(breakers(seen, found.window, settings, stale_seconds=limits.stale_after_seconds)),
-        lag=lag_before_kafka(
+        cluster=found.capture.info.cluster,
+        **_told_by(found.capture, found.window, found.window, config, progress.say),
+        window=found.window,
+        kafka_lag=_kafka_lag(found),
+        is_recorded=capture is not None,
+    )
+
+
+def before_kafka_in(
+    capture: Capture, period: Window, window: Window, *, config: Path | None, tell: Callable[[str], None]
+) -> BeforeKafka | None:
+    """Of measurements that are there: breakers in a period, and what is held back at its end; None: nobody tells anything.
+
+    Args:
+        window: of the judgement, with its baseline; it ends as the period does.
+        config: where the breaker's settings are. tell: receives why they cannot be read.
+    """
+    from workbench.report.upstream_state import before_kafka_of
+
+    told = _told_by(capture, period, window, config, tell)
+    return before_kafka_of(told["breakers"], told["lag"], until=window.end)
+
+
+def _told_by(
+    capture: Capture, period: Window, window: Window, config: Path | None, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    from workbench.breaker_settings import BreakerSettings
+    from workbench.history.breakers import breakers
+    from workbench.history.gateways import processes
+    from workbench.history.held_back import lag_before_kafka
+    from workbench.settings import own_cluster
+
+    limits = capture.info.thresholds
+    first = min(period.baseline_start, window.baseline_start)
+    seen = processes(capture.samples, replace(window, baseline_start=first))
+    own = own_cluster(capture.info.cluster, config, tell=tell) if seen else None
+    settings = BreakerSettings() if own is None else own.breaker
+    return {
+        "breakers": tuple(breakers(seen, period, settings, stale_seconds=limits.stale_after_seconds)),
+        "lag": lag_before_kafka(
             seen,
-            found.window,
+            window,
             late_seconds=limits.time_lag_objective_seconds,
             stale_seconds=limits.stale_after_seconds,
             breaker=settings,
         ),
-        destinations=tuple(sorted({of for it in seen.values() for of, _ in it.sends.counted if of is not None})),
-        kafka_lag=_kafka_lag(found),
-        is_recorded=capture is not None,
-    )
+        "destinations": tuple(sorted({of for it in seen.values() for of, _ in it.sends.counted if of is not None})),
+    }
 
 
 def _kafka_lag(found: Measured) -> int | None:

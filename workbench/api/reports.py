@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from workbench.report.audit_lines import StreamLine
     from workbench.report.broker_lines import BrokerLine
     from workbench.report.health import Health
+    from workbench.report.upstream_state import BeforeKafka
     from workbench.triage.engine import Triage
     from workbench.window import Window
 
@@ -102,6 +103,7 @@ def health(
         arrivals=arrivals,
         brokers=brokers,
         brokers_unsure=brokers_unsure,
+        before_kafka=_before_kafka(recorded, window, start, end, config),
     )
 
 
@@ -140,6 +142,16 @@ def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> tuple[list
     found = impact_of(recorded, all_of)
     unsure = found.found.sentence if all_of.servers and found.found.answer is Answer.CANNOT_TELL else None
     return lines_of_brokers(found.found, found.actions, found.brokers.findings), unsure
+
+
+def _before_kafka(recorded: Capture, window: Window, start: datetime, end: datetime, config: str) -> BeforeKafka | None:
+    """Breakers of gateways in the period, and what is held back at its end."""
+    from workbench.api.before_kafka import before_kafka_in
+    from workbench.window import Window
+
+    period = Window(baseline_start=start, start=start, end=end)
+    tell = logging.getLogger(__name__).warning
+    return before_kafka_in(recorded, period, window, config=Path(config) if config else None, tell=tell)
 
 
 def _arrivals(cluster: str, start: datetime, end: datetime, config: str, result: Triage) -> list[StreamLine]:

@@ -14,7 +14,7 @@ from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.api.before_kafka import UpstreamResult
-    from workbench.history.breakers import Breaker, BreakerFinding
+    from workbench.history.breakers import Breaker
 
 
 _MOST_SHOWN = 20
@@ -25,14 +25,32 @@ _MOST_SHOWN = 20
 @capture_option
 @click.option("--since", help=f"Start of the window: {A_TIME}. Default: 15m ago.")
 @click.option("--until", help=f"End of the window: {A_TIME}. Default: now.")
+@click.option(
+    "--output",
+    "out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder that serve and node_exporter read: write the answer there, too. Run it by a timer.",
+)
+@click.option(
+    "--every", default="5m", show_default=True, help="When the next one is due; three times as old, it is stale."
+)
 @json_option
 @config_option
 def upstream_command(
-    cluster: str | None, capture: Path | None, since: str | None, until: str | None, as_json: bool, config: Path | None
+    cluster: str | None,
+    capture: Path | None,
+    since: str | None,
+    until: str | None,
+    out: Path | None,
+    every: str,
+    as_json: bool,
+    config: Path | None,
 ) -> int:
     """Show what stands before Kafka: breakers of gateways, and records that wait where no consumer lags.
 
     From metrics of gateways and agents, by a profile, and the breaker's own settings, `[clusters.NAME.breaker]` (docs/audit.md).
+    With --output, for the pages of `workbench serve` and for alert rules: CLUSTER.workbench_upstream.json and .prom, each instead of
+    the one before. If nothing is told, or it fails, the old ones stay, and become stale.
     Exit code 3 if a breaker is open or has a fault, or records are held back; 4 if one of the two cannot be told.
     """
     from workbench.api.before_kafka import upstream
@@ -40,15 +58,30 @@ def upstream_command(
 
     with Steps(quiet=as_json) as steps:
         found = upstream(cluster=cluster, capture=capture, since=since, until=until, config=config, progress=steps)
+    path = None if out is None else _write(out, found, every)
     if as_json:
         write_json(found.to_json())
         return found.exit_code
     in_order = sorted(found.breakers, key=lambda it: not it.findings)
-    _tell_some([[_line(it), *map(_finding, it.findings)] for it in in_order])
+    _tell_some([[_line(it), *(f"  {one.words}" for one in it.findings)] for it in in_order])
     _tell_some([[f"Lag before Kafka: {it.words}."] for it in found.lag.held])
     _tell_some([[f"{printable(name)}  cannot tell: it does not tell {printable(what)}"] for name, what in found.untold])
     _tell_rest(found)
+    if path is not None:
+        say(f"Written: {path}")
     return found.exit_code
+
+
+def _write(out: Path, found: UpstreamResult, every: str) -> Path | None:
+    from workbench.files import writing
+    from workbench.report.upstream_state import write_upstream
+    from workbench.window import parse_duration
+
+    if (state := found.state(every_seconds=parse_duration(every).total_seconds())) is None:
+        return None
+    with writing(f"The folder {out}"):
+        out.mkdir(parents=True, exist_ok=True)
+    return write_upstream(out, state)
 
 
 def _tell_some(entries: Sequence[Sequence[str]]) -> None:
@@ -66,19 +99,6 @@ def _line(it: Breaker) -> str:
         "" if it.is_told or it.resolution_seconds is None else f", from counters over {duration(it.resolution_seconds)}"
     )
     return f"{printable(it.gateway)}  {it.state}{at}{seen}{share}"
-
-
-def _finding(it: BreakerFinding) -> str:
-    shares = (
-        ("of records went to failover", it.failover_share),
-        ("of sends to the normal cluster failed", it.failed),
-        ("of those to failover", it.failover_failed),
-    )
-    told = [f"{value:.1%} {words}" for words, value in shares if value is not None]
-    if it.changes is not None:
-        told.append(f"{plural(it.changes, 'change')} of state, or more")
-    how = " (by its gauge)" if it.is_told else ""
-    return f"  {it.fault}{how}: {clock(it.since)} to {clock(it.until)}{': ' if told else ''}{listed(told)}"
 
 
 def _tell_rest(found: UpstreamResult) -> None:

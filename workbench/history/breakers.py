@@ -18,6 +18,7 @@ import numpy as np
 from workbench.breaker_settings import BreakerSettings
 from workbench.history.gateways import Process
 from workbench.history.series import stretches
+from workbench.humanize import clock, listed, plural
 from workbench.numbers import LESS, MISSED, NOISE, SEVERAL
 from workbench.window import Window
 
@@ -84,6 +85,20 @@ class BreakerFinding:
     failed: float | None = None
     failover_failed: float | None = None
     changes: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The fault, when, and how much went where, for people."""
+        shares = (
+            ("of records went to failover", self.failover_share),
+            ("of sends to the normal cluster failed", self.failed),
+            ("of those to failover", self.failover_failed),
+        )
+        told = [f"{value:.1%} {words}" for words, value in shares if value is not None]
+        if self.changes is not None:
+            told.append(f"{plural(self.changes, 'change')} of state, or more")
+        how = " (by its gauge)" if self.is_told else ""
+        return f"{self.fault}{how}: {clock(self.since)} to {clock(self.until)}{': ' if told else ''}{listed(told)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,14 +135,18 @@ def lag_before_kafka(
 
 
 def words_of_lag_before(
-    samples: pa.Table, window: Window, *, late_seconds: float, stale_seconds: float
+    samples: pa.Table, window: Window, *, late_seconds: float, stale_seconds: float, source: str
 ) -> tuple[str, ...]:
-    """What is held back before Kafka, for a judgement that sees only Kafka: the oldest in words, and how many more; often nothing."""
+    """What is held back before Kafka, for a judgement that sees only Kafka: the oldest in words, and how many more; often nothing.
+
+    Args:
+        source: option of the command that tells all of it: of a cluster, or of a capture.
+    """
     found = lag_before_kafka(processes(samples, window), window, late_seconds=late_seconds, stale_seconds=stale_seconds)
     if not found.held:
         return ()
     more = f", and {plural(len(found.held) - 1, 'more process', 'more processes')}" if len(found.held) > 1 else ""
-    return (f"records wait before Kafka, where no lag shows (audit upstream): {found.held[0].words}{more}",)
+    return (f"records also wait before Kafka: {found.held[0].words}{more}: workbench audit upstream {source}",)
 
 
 def _refusals(
@@ -158,13 +162,18 @@ def _refusals(
         return "gateway_answers of other codes than 429"
     blocks = list(answers.blocks(total, seconds=breaker.window.total_seconds(), least=breaker.least_sends))
     if not blocks or -answers.at[blocks[-1][1]] > stale_seconds:
-        return None  # nobody asks it
+        lately = answers.at > -max(late_seconds, stale_seconds)
+        if refused[lately].sum() > NOISE * total[lately].sum():
+            return f"{breaker.least_sends} answers in {duration(stale_seconds)}: with fewer it is not known whether it goes on refusing"
+        return None  # nobody asks it, or it refuses nobody
     first = last = blocks[-1][1]
     for start, stop in reversed(blocks):
         part = slice(start + 1, stop + 1)
         if stop != first or refused[part].sum() <= NOISE * total[part].sum():
             break
         first = start
+    seen = np.flatnonzero(refused[first + 1 : last + 1])
+    first += int(seen[0]) if len(seen) else 0  # a block of few answers is long
     if answers.at[last] - answers.at[first] <= late_seconds:
         return None
     part = slice(first + 1, last + 1)

@@ -1,4 +1,4 @@
-"""Metrics of Workbench itself: of the runtime, of `workbench serve`, of scheduled reports, and of audits (docs/metrics.md)."""
+"""Metrics of Workbench itself: of the runtime, of `serve`, of reports, audits, and what stands before Kafka (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from workbench.profiles import load_profile
 from workbench.reference.page import code, page, table
-from workbench.report import audit_state
+from workbench.report import audit_state, upstream_state
 from workbench.report.runs.run_numbers import FAMILIES
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.serve.own_metrics import Metrics
@@ -52,6 +52,13 @@ def of_audits() -> list[Exported]:
     """Metrics of the textfile of an audit."""
     return [
         Exported(name=name, kind="gauge", labels=labels, meaning=help) for name, labels, help in audit_state.FAMILIES
+    ]
+
+
+def of_upstream() -> list[Exported]:
+    """Metrics of the textfile of what stands before Kafka."""
+    return [
+        Exported(name=name, kind="gauge", labels=labels, meaning=help) for name, labels, help in upstream_state.FAMILIES
     ]
 
 
@@ -104,6 +111,13 @@ def as_markdown() -> str:
         "A file `….workbench_audit.prom`, written by `workbench audit publish` ([audit](audit.md)). What is well has no series.",
         "",
         *_rows(of_audits()),
+        "",
+        "## Before Kafka",
+        "",
+        "A file `….workbench_upstream.prom`, written by `workbench audit upstream --output FOLDER` ([audit](audit.md#before-kafka))."
+        " What is well has no series.",
+        "",
+        *_rows(of_upstream()),
     ]
     return page(lines)
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from workbench.reference.documents import UnjudgedDocument, WindowTimes
 from workbench.report.runs.record import RunRecord
+from workbench.report.upstream_state import BeforeKafka
 from workbench.serve.shapes import Answered
 from workbench.triage.verdict import AnyVerdict, State
 
@@ -135,6 +136,7 @@ class HealthDocument(Answered):
     arrivals: list[ArrivalLine]
     brokers: list[BrokerCause]
     brokers_unsure: str | None
+    before_kafka: BeforeKafka | None
     lines: list[HealthLineDocument]
     not_judged: list[UnjudgedDocument]
     findings: list[Any]

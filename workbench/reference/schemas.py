@@ -24,6 +24,7 @@ from workbench.reference.page import code, page, table
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, Rollback
 from workbench.report.audit_state import AuditState
+from workbench.report.upstream_state import UpstreamState
 from workbench.serve import shapes
 from workbench.triage.finding import Finding
 
@@ -95,6 +96,11 @@ DOCUMENTS = (
     Document(name="audit-restarts", by="audit restarts", kind=audit_shapes.AuditRestartsDocument),
     Document(name="audit-upstream", by="audit upstream", kind=audit_shapes.AuditUpstreamDocument),
     Document(name="audit-state", by="audit publish; the file NAME.workbench_audit.json", kind=AuditState),
+    Document(
+        name="upstream-state",
+        by="audit upstream --output; the file CLUSTER.workbench_upstream.json",
+        kind=UpstreamState,
+    ),
     Document(name="run", by="report run, list; the file run.json", kind=reports.PrintedRun),
     Document(name="health", by="the file result.json of a report", kind=reports.HealthDocument),
     Document(name="incidents", by="GET /api/incidents", kind=shapes.ServedIncidents),

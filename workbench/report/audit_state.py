@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,16 +21,19 @@ _STATE, _NUMBERS = "workbench_audit.json", "workbench_audit.prom"
 _MOST_BYTES = 64 << 20  # of 4,000 streams with five edges each
 STALE_AFTER = 3.0  # of the time between two: the next one failed, and the one after it, too
 
+Answer = TypeVar("Answer", bound=BaseModel)
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Instant = Annotated[AwareDatetime, AfterValidator(plausible)]
 
 
-class _Part(BaseModel):
+class PublishedPart(BaseModel):
+    """What a published answer is made of."""
+
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, populate_by_name=True)
 
 
-class EdgeState(_Part):
+class EdgeState(PublishedPart):
     """One edge of a stream: records, and numbers of windows by state. `breach`: what the grade does not allow; null: nothing.
 
     `layer` null: between two layers. `overdue_seconds`: how long a window waits to be final, by the clock; `late`: records that are
@@ -74,7 +77,7 @@ class EdgeState(_Part):
         return found
 
 
-class SilentLayer(_Part):
+class SilentLayer(PublishedPart):
     """A layer that tells nothing; `seconds`: at least so long. `told`: its latest row that was seen; null: none."""
 
     layer: str
@@ -87,7 +90,7 @@ class SilentLayer(_Part):
         return f"{self.layer} is silent" + ("" if self.told is None else f" (last row {self.told:%Y-%m-%d %H:%M:%S}Z)")
 
 
-class SlowStream(_Part):
+class SlowStream(PublishedPart):
     """99 of 100 records take longer to the last layer than the settings allow; `seconds`: at least."""
 
     layer: str
@@ -95,7 +98,7 @@ class SlowStream(_Part):
     limit_seconds: Seconds
 
 
-class StreamState(_Part):
+class StreamState(PublishedPart):
     """One stream, its edges in the order of the layers. `unheard`: edges that no row tells of.
 
     `slow`, `latency_unknown`: only where the settings limit the time to the last layer; the latter says why it cannot be told.
@@ -167,7 +170,7 @@ class StreamState(_Part):
         return (not self.is_breach, not wrong, not self.is_open, -self.lost - self.doubled, -missing, self.stream)
 
 
-class WindowLine(_Part):
+class WindowLine(PublishedPart):
     """A window where not everything arrived; numbers are bounds."""
 
     stream: str
@@ -181,7 +184,7 @@ class WindowLine(_Part):
     doubled_high: Count
 
 
-class AuditState(_Part):
+class AuditState(PublishedPart):
     """An audit's answer for a period, worst streams first; of the windows only the worst. `every_seconds`: until the next.
 
     `reaches_to`: rows before are gone, so nothing is known of a stream that fell silent before; null: of one that fell silent before
@@ -211,7 +214,12 @@ class AuditState(_Part):
 
     def is_stale(self, now: datetime) -> bool:
         """Whether a newer one should be there long since, or it is of a clock that is as far ahead."""
-        return abs((now - self.made_at).total_seconds()) > STALE_AFTER * self.every_seconds
+        return is_old(self.made_at, self.every_seconds, now)
+
+
+def is_old(made_at: datetime, every_seconds: float, now: datetime) -> bool:
+    """Whether an answer is older, or of a clock that is further ahead, than three of its periods."""
+    return abs((now - made_at).total_seconds()) > STALE_AFTER * every_seconds
 
 
 def write_state(folder: Path, state: AuditState) -> Path:
@@ -227,23 +235,28 @@ def write_state(folder: Path, state: AuditState) -> Path:
     return path
 
 
-def states_in(folder: Path) -> list[Path]:
-    """The answers in a folder.
+def states_in(folder: Path, ending: str = _STATE) -> list[Path]:
+    """The answers in a folder, of audits if nothing else is said.
 
     Raises:
         OSError: if it cannot be read.
     """
-    return sorted(path for path in folder.iterdir() if path.name.endswith(f".{_STATE}") and path.is_file())
+    return sorted(path for path in folder.iterdir() if path.name.endswith(f".{ending}") and path.is_file())
 
 
 def read_state(path: Path) -> AuditState:
-    """Read an answer.
+    """Read an answer; errors as `read_answer`."""
+    return read_answer(path, AuditState)
+
+
+def read_answer(path: Path, kind: type[Answer]) -> Answer:
+    """Read an answer of a kind.
 
     Raises:
         UsageError: if it is none.
     """
     try:
-        return AuditState.model_validate_json(read_within(path, _MOST_BYTES))
+        return kind.model_validate_json(read_within(path, _MOST_BYTES))
     except OSError as error:
         raise UsageError(f"{printable(path.name)} cannot be read: {error.strerror}.") from None
     except ValidationError as error:
@@ -306,10 +319,19 @@ def numbers(state: AuditState) -> str:
             add("silent_seconds", silent.seconds, it.stream, silent.layer)
         if it.slow is not None:
             add("slow_seconds", it.slow.seconds, it.stream, it.slow.layer)
+    return page_of(FAMILIES, "workbench_audit_", series)
+
+
+def page_of(
+    families: Iterable[tuple[str, tuple[str, ...], str]],
+    prefix: str,
+    series: Mapping[str, Sequence[tuple[tuple[str, ...], float]]],
+) -> str:
+    """The page of these families (name, labels, help), by their series (values of the labels, and value) without the prefix."""
     return "".join(
         f"{line}\n"
-        for name, labels, words in FAMILIES
-        for line in _family(name, labels, words, series.get(name.removeprefix("workbench_audit_"), ()))
+        for name, labels, words in families
+        for line in _family(name, labels, words, series.get(name.removeprefix(prefix), ()))
     )
 
 

@@ -19,6 +19,7 @@ from workbench.report.budget import SHORTEST_SECONDS, Budget
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
 from workbench.report.result import NEWS, SCHEMA
 from workbench.report.sizing import SizingAdvice, sizing_of
+from workbench.report.upstream_state import BeforeKafka
 from workbench.triage.engine import Triage, incomplete_verdict
 from workbench.triage.finding import Finding
 from workbench.triage.settle import WAITING
@@ -117,6 +118,7 @@ class Health:
     arrivals: tuple[StreamLine, ...] = ()
     brokers: tuple[BrokerLine, ...] = ()
     brokers_unsure: str | None = None
+    before_kafka: BeforeKafka | None = None
 
     @property
     def compared_with(self) -> str:
@@ -137,10 +139,12 @@ class Health:
         """Exit code; findings outweigh "cannot tell"; muted ones do not count."""
         if any(line.finding.state is State.LAGGING and line.finding.muted is None for line in self.lines):
             return ExitCode.FINDINGS
-        if self.brokers or any(it.is_breach for it in self.arrivals):
+        upstream = self.before_kafka
+        if self.brokers or any(it.is_breach for it in self.arrivals) or (upstream and upstream.is_fault):
             return ExitCode.FINDINGS
         unsure = (
-            any(it.is_open for it in self.arrivals)
+            (upstream and upstream.is_open)
+            or any(it.is_open for it in self.arrivals)
             or incomplete_verdict(self.triage.findings)
             or any(it.muted is None for it in self.triage.not_judged)
         )
@@ -250,6 +254,7 @@ class Health:
             "arrivals": [it.to_json() for it in self.arrivals],
             "brokers": [it.to_json() for it in self.brokers],
             "brokers_unsure": self.brokers_unsure,
+            "before_kafka": self.before_kafka.to_json() if self.before_kafka is not None else None,
             "lines": [_line_json(line) for line in self.lines],
             "not_judged": [group.to_json() for group in self.triage.not_judged],
             "findings": [line.finding.to_json() for line in self.lines if line.finding.state is not State.HEALTHY],
@@ -292,6 +297,7 @@ def assess(
     arrivals: Sequence[StreamLine] = (),
     brokers: Sequence[BrokerLine] = (),
     brokers_unsure: str | None = None,
+    before_kafka: BeforeKafka | None = None,
 ) -> Health:
     """Combine the results; pure. `letter_topics` are the settings' patterns of dead-letter topics; empty: by convention."""
     before = {(it["group"], it["topic"]): it for it in (previous or {}).get("lines", [])}
@@ -322,6 +328,7 @@ def assess(
         arrivals=tuple(arrivals),
         brokers=tuple(brokers),
         brokers_unsure=brokers_unsure,
+        before_kafka=before_kafka,
     )
 
 
@@ -400,6 +407,8 @@ def overview(health: Health, *, most: int = 30) -> str:
             "Did everything arrive?",
             *(f"{printable(it.stream or it.audit)}: {printable(it.words)}" for it in health.arrivals),
         ]
+    if (upstream := health.before_kafka) is not None:
+        letters += ["", f"Before Kafka: {upstream.sentence}", *(printable(it.words) for it in upstream.lines)]
     causes = [f"{printable(it.headline)} {printable(it.words)}".rstrip() for it in health.brokers]
     causes += [printable(health.brokers_unsure)] if health.brokers_unsure else []
     if causes:

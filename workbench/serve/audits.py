@@ -10,14 +10,19 @@ from pathlib import Path
 
 from workbench.errors import UsageError
 from workbench.humanize import printable, shell_word
-from workbench.report.audit_state import AuditState, StreamState, read_state, states_in
+from workbench.report.audit_state import AuditState, StreamState, read_answer, states_in
+from workbench.report.upstream_state import STATE, UpstreamLine, UpstreamState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """The answers of a folder; `problems`: files that cannot be read; `missing`: audits of the settings without an answer."""
+    """The answers of a folder; `problems`: files that cannot be read; `missing`: audits of the settings without an answer.
+
+    `upstream`: what stands before Kafka, of each cluster.
+    """
 
     states: Sequence[AuditState]
+    upstream: Sequence[UpstreamState]
     problems: Sequence[str]
     missing: Sequence[str]
 
@@ -32,25 +37,27 @@ class Shelf:
 
     folder: Path
     expected: Sequence[str] = ()
-    _read: dict[Path, tuple[tuple[int, int, int], AuditState | str]] = field(default_factory=dict)
+    _read: dict[Path, tuple[tuple[int, int, int], AuditState | UpstreamState | str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def listed(self) -> Published:
         """All of them, by name."""
         with self._lock:
             try:
-                found = [self._one(path) for path in states_in(self.folder)]
+                found = [self._one(path, AuditState) for path in states_in(self.folder)]
+                found += [self._one(path, UpstreamState) for path in states_in(self.folder, STATE)]
             except OSError as error:
                 found = [f"The folder {printable(self.folder)} cannot be read: {error.strerror}."]
         states = [it for it in found if isinstance(it, AuditState)]
         known = {it.audit for it in states}
         return Published(
             states=sorted(states, key=lambda it: it.audit),
+            upstream=sorted((it for it in found if isinstance(it, UpstreamState)), key=lambda it: it.cluster),
             problems=[it for it in found if isinstance(it, str)],
             missing=[it for it in self.expected if it not in known],
         )
 
-    def _one(self, path: Path) -> AuditState | str:
+    def _one(self, path: Path, kind: type[AuditState | UpstreamState]) -> AuditState | UpstreamState | str:
         try:
             told = path.stat()
         except OSError:  # removed since it was listed
@@ -58,7 +65,7 @@ class Shelf:
         mark = told.st_ino, told.st_mtime_ns, told.st_size
         if (kept := self._read.get(path)) is None or kept[0] != mark:
             try:
-                found: AuditState | str = read_state(path)
+                found: AuditState | UpstreamState | str = read_answer(path, kind)
             except UsageError as error:
                 found = error.message
             kept = self._read[path] = mark, found
@@ -85,6 +92,17 @@ def runbooks_of(stream: StreamState) -> list[str]:
         "AuditNotFinal": any(it.unknown or it.overdue_seconds is not None for it in edges),
     }
     return [name for name, is_so in wanted.items() if is_so]
+
+
+def mark_before_kafka(line: UpstreamLine) -> tuple[str, str, str]:
+    """What stands before Kafka as a page's class, in a word, and the runbook for it."""
+    if line.what in ("both open", "not diverted"):
+        return "lagging", line.what, "BreakerBothOpen"
+    if line.what in ("429", "disk"):
+        return "lagging", "held back", "HeldBeforeKafka"
+    if line.what == "cannot tell":
+        return "cannot_tell", line.what, "HeldBeforeKafka"
+    return "lagging", line.what, "BreakerOpen"
 
 
 def commands(state: AuditState, stream: StreamState) -> list[tuple[str, str]]:

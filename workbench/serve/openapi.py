@@ -213,7 +213,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         path="/audits",
         door="person",
-        summary="Streams of audits, worst first.",
+        summary="Streams of audits, worst first, and what stands before Kafka.",
         answers=_SHOWN,
         parameters={"text": "Part of a stream's name.", "skip": "Number of rows to skip."},
     ),

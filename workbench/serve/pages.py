@@ -25,7 +25,7 @@ from workbench.limited_reads import read_within
 from workbench.report.html import environment
 from workbench.report.runs.record import REPORT, latest_runs, run_named
 from workbench.serve.access import Visit
-from workbench.serve.audits import Shelf, commands, mark_of, runbooks_of
+from workbench.serve.audits import Shelf, commands, mark_before_kafka, mark_of, runbooks_of
 from workbench.serve.fleet import stale_seconds
 from workbench.serve.group_detail import unpacked
 from workbench.serve.incident_actions import MUTES
@@ -318,8 +318,9 @@ class Pages:
                 }
             )  # fmt: skip
         return self._page(
-            "audits.html.j2", visit, listed=listed, parts=parts, text=text, skip=skip, step=_ROWS, mark_of=mark_of
-        )
+            "audits.html.j2", visit, listed=listed, parts=parts, text=text, skip=skip, step=_ROWS, mark_of=mark_of,
+            today=now, mark_before_kafka=mark_before_kafka,
+        )  # fmt: skip
 
     def audit(self, request: Request, visit: Visit | None) -> Response:
         """One stream of an audit."""

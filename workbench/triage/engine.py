@@ -12,6 +12,7 @@ from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.history.held_back import words_of_lag_before
+from workbench.humanize import shell_word
 from workbench.profiles import Profile, is_path, load_profile
 from workbench.queues.kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.thresholds import Thresholds
@@ -246,6 +247,9 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
                 seen,
                 late_seconds=limits.time_lag_objective_seconds,
                 stale_seconds=limits.stale_after_seconds,
+                source=f"--cluster {shell_word(capture.info.cluster)}"
+                if capture.folder is None
+                else f"--capture {shell_word(str(capture.folder))}",
             ),
         ),
         not_judged=others,
