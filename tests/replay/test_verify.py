@@ -380,6 +380,17 @@ def test_a_topic_that_was_made_anew_tells_nothing() -> None:
     assert (found.verdict, "recreated" in found.partitions[0].reason) == (VerifyVerdict.CANNOT_TELL, True)
 
 
+def test_a_topic_that_was_made_anew_is_never_through() -> None:
+    """What `follow` calls complete is what `verify` may verify: commits are of another log, which is as long by now."""
+    gateway = orders()
+    plan = plan_of(gateway)
+    reached(gateway, plan)
+    gateway.topic_ids["orders"] = "another id"
+    look = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 0)).look()
+    assert (look.complete, look.left) == (False, {})
+    assert "recreated" in in_words(look, Pace(), group="new")
+
+
 def test_a_rest_that_cannot_be_read_is_not_called_unprocessed() -> None:
     """It may be transaction markers alone: without the right to read it nobody can tell."""
     gateway = orders()

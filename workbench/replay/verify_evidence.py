@@ -14,15 +14,15 @@ from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
 from workbench.logs.late_records import Late, find_late, late_spans
 from workbench.logs.window_done import tail_spans
-from workbench.logs.window_end import WindowEnd, instants_of, window_ends
+from workbench.logs.window_end import WindowEnd, instants_of
 from workbench.queues.gateway import Gateway, LogView, names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords, system_of
 from workbench.replay.fleet import InstanceStatus, ServiceFleet
 from workbench.replay.follow import check_same_cluster
-from workbench.replay.guard import is_remade
 from workbench.replay.planfile import Plan
 from workbench.replay.verify import PartitionVerdict, ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
+from workbench.replay.window_now import windows_now
 from workbench.settings import Cluster
 
 _SENTENCES = {
@@ -103,13 +103,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     planned = {part.key for part in plan.partitions}
     unplanned = {(topic, number) for topic, number, *_ in plan.unread or ()} - planned
     logs = gateway.logs(sorted(planned | unplanned), instants_ms=instants_of(plan), stable=True)
-    ends = window_ends(plan, logs, now_ms=time.time() * 1000)
-    remade = [topic for topic in plan.topics if topic in view.topics and is_remade(plan, view.topics[topic])]
-    ends |= {
-        key: replace(end, open=f"The topic {key[0]!r} was deleted and recreated since the plan was made.")
-        for key, end in ends.items()
-        if key[0] in remade
-    }
+    ends = windows_now(plan, view, logs, now_ms=time.time() * 1000)
     notes: list[str] = []
     statuses = _statuses(asked.fleet, notes)
     behind = late_spans(plan, logs, ends, commits)
