@@ -137,6 +137,8 @@ def test_a_replay_of_missing_messages_begins_at_the_first_and_ends_behind_the_la
     for gone in (packed((2, 0, 0)), packed((91, 0, 0))):  # before and behind all ledgers
         with pytest.raises(EvidenceError, match="not kept any more, or are none of this topic"):
             plan_of({0: [(gone or 0, (gone or 0) + 1)]})
+    with pytest.raises(EvidenceError, match=r"no partition 7"):  # of a topic that was made anew, with fewer
+        plan_of({**ranges, 7: [(packed((3, 0, 0)) or 0, packed((3, 1, 0)) or 0)]})
 
 
 @pytest.mark.parametrize("when", range(1, 5))

@@ -208,6 +208,11 @@ def make_pulsar_plan(
             f"There is no topic {name} on {cluster!r}.",
             hint="See the topics with: workbench snapshot --cluster CLUSTER",
         ) from None
+    if gone := sorted(set(missing or ()) - {max(0, number) for number in numbers}):
+        raise EvidenceError(
+            f"{name} has no partition {gone[0]}, and messages of it are missing.",
+            hint="Was the topic made anew, with fewer partitions? Then they are gone.",
+        )
     logs = dict(zip(numbers, each(numbers, lambda number: read_log(admin, name, number)), strict=True))
     if not any(old in log.cursors for log in logs.values()):
         others = sorted({subscription for log in logs.values() for subscription in log.cursors})
