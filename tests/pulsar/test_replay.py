@@ -240,6 +240,16 @@ def test_the_way_back(place: tuple[Path, Journal]) -> None:
     assert applied(plan, pulsar, place).failed == ()  # a plan that was taken back can be applied anew
 
 
+def test_the_way_back_sees_what_was_acknowledged_one_by_one(place: tuple[Path, Journal]) -> None:
+    """A Shared subscription whose first message is stuck has handled others: they are progress, too."""
+    pulsar = InMemoryPulsar([Part({3: [BEGIN, BEGIN + 5, BEGIN + 9]}, {OLD: (3, 2)})])
+    applied(planned(pulsar, BEGIN), pulsar, place)
+    pulsar.parts[0].one_by_one[NEW] = "[(3:0..3:2]]"
+    with pytest.raises(GuardError, match="has acknowledged entries on 1 partition"):
+        undo_pulsar_plan(read_undo(undo_path(place[0])), pulsar, place[1])  # type: ignore[arg-type]
+    assert NEW in pulsar.parts[0].cursors
+
+
 def test_a_hole_is_not_done_and_what_expired_is_no_proof(place: tuple[Path, Journal]) -> None:
     """Only what is acknowledged without a gap counts; a time-to-live acknowledges without anybody."""
     pulsar = InMemoryPulsar([Part({3: [BEGIN, BEGIN + 5, BEGIN + 9]}, {OLD: (3, 2)})])
