@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -284,6 +285,9 @@ def test_wrong_requests_are_named() -> None:
     pulsar = drawn(11, 2)
     with pytest.raises(UsageError, match="ends before it begins"):
         planned(pulsar, BEGIN, BEGIN - 1)
+    # The plan ends at the last entry of now: `verify` would say yes before the window is over.
+    with pytest.raises(UsageError, match="not over"):
+        planned(pulsar, BEGIN, round(time.time() * 1000) + 3_600_000)
     pulsar.parts[0].cursors = pulsar.parts[1].cursors = {"shop/orders/myfn": (3, 0)}
     with pytest.raises(UnknownGroupError, match="Did you mean `shop/orders/myfn`"):
         planned(pulsar, BEGIN)
