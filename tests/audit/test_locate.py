@@ -28,7 +28,7 @@ def interval(lost: tuple[int, ...], *, summed: bool = True) -> Interval:
     """Without the records at these offsets."""
     gone = [it["hash"] for it in RECORDS if it["offset"] in lost]
     total = signed(sum(gone)) if summed else None
-    return Interval(topic="t", partition=0, start=100, stop=120, lost=len(lost), sum=total)
+    return Interval(topic="t", partition=0, start=100, stop=120, taken=20, lost=len(lost), sum=total)
 
 
 def told(lost: set[int], doubled: list[int]) -> Interval:
@@ -72,7 +72,9 @@ def test_records_that_stand_in_the_topic_again_and_again_are_named_or_open(
     lost = [at for at, name in enumerate(ids) if name in lost_ids]
     doubled = [at for at in more if at < len(ids) and at not in lost]
     total = sum(records[at]["hash"] for at in lost) - sum(records[at]["hash"] for at in doubled)
-    asked = Interval(topic="t", partition=0, start=0, stop=len(ids), lost=len(lost) - len(doubled), sum=signed(total))
+    asked = Interval(
+        topic="t", partition=0, start=0, stop=len(ids), taken=len(ids), lost=len(lost) - len(doubled), sum=signed(total)
+    )
     arrived = {it["hash"]: 7 for at, it in enumerate(records) if at not in lost} if is_at_hand else None
     found = name_missing(asked, records, arrived)
     if asked.lost == 0 and asked.sum == 0:  # nothing is odd
@@ -107,7 +109,7 @@ def test_what_was_doubled_beside_it_is_seen_by_the_sum(lost: set[int], doubled: 
 def test_what_was_repaired_is_not_missing_any_more() -> None:
     """And where a repair has not given out all, nobody knows."""
     named = [NamedInterval(interval=interval((103, 107)), offsets=[103, 107], candidates=20)]
-    again = Interval(topic="t", partition=0, start=103, stop=104, lost=0, sum=None)
+    again = Interval(topic="t", partition=0, start=103, stop=104, taken=1, lost=0, sum=None)
     assert [it.offsets for it in without_repaired(named, [again])] == [[107]]
     assert without_repaired(named, [again, replace(again, start=107, stop=108)]) == []
     assert [it.offsets for it in without_repaired(named, [replace(again, lost=1)])] == [None]
@@ -121,12 +123,21 @@ def test_without_ids_only_all_or_nothing_is_known() -> None:
     assert name_missing(interval(tuple(range(100, 120)), summed=False), bare, None).offsets == list(range(100, 120))
 
 
+@pytest.mark.parametrize("has_ids", [False, True])
+def test_what_compaction_has_left_is_not_taken_for_what_is_missing(has_ids: bool) -> None:
+    """As many records are still there as are missing, and they are others: those have arrived."""
+    asked = interval(tuple(range(100, 105)), summed=has_ids)
+    left = [{**it, "hash": it["hash"] if has_ids else None} for it in RECORDS[15:]]
+    found = name_missing(asked, left, None)
+    assert (found.offsets, found.unnamed) == (None, 5)
+
+
 def test_two_pairs_with_one_sum_are_not_told_apart() -> None:
     """Of hashes that add up alike."""
     same = [{"offset": at, "hash": value} for at, value in enumerate((1, 4, 2, 3, 50))]
     pairs = [it for it in combinations((1, 4, 2, 3, 50), 2) if sum(it) == 5]
     assert len(pairs) == 2
-    asked = Interval(topic="t", partition=0, start=0, stop=5, lost=2, sum=5)
+    asked = Interval(topic="t", partition=0, start=0, stop=5, taken=5, lost=2, sum=5)
     assert name_missing(asked, same, None).offsets is None
 
 
@@ -173,7 +184,7 @@ def test_only_rows_that_do_not_add_up_are_intervals(spark: Any) -> None:
         rows += mine.rows(block * 10 + 10)
         mine.forget(block * 10 + 10)
     found = intervals(frame_of_rows(spark, rows), stream="s", layer="l")
-    assert [(it.start, it.stop, it.lost) for it in found] == [(10, 20, 1), (20, 30, 0)]
+    assert [(it.start, it.stop, it.taken, it.lost) for it in found] == [(10, 20, 10, 1), (20, 30, 10, 0)]
     assert found[0].sum == hash_of(b"15")
     assert intervals(frame_of_rows(spark, rows), stream="s", layer="l", since_ms=60_000) == []
 

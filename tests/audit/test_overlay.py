@@ -133,6 +133,19 @@ def test_who_lags_has_lost_nothing(spark: Any) -> None:
     assert found[0]["state"] == WindowState.FINAL
 
 
+def test_one_clock_that_is_ahead_does_not_end_the_windows_of_who_lags(spark: Any) -> None:
+    """A record of tomorrow among those of an hour ago: what the collector has not read yet is late, and no loss."""
+    now = 7_200_000.0
+    gateway, collector = meter("gateway", at=now, points=("out",)), meter("collector", at=now)
+    for offset in range(7200):
+        created = 86_400_000 if offset == 100 else offset * 1000
+        gateway.count("out", offset, str(offset).encode(), created_ms=created)
+        if offset < 3600:
+            collector.count("in", offset, str(offset).encode(), created_ms=created)
+    found = judged(spark, [*gateway.rows(7200), *collector.rows(3600)], "gateway → collector")
+    assert {row["arrival"] for at, row in found.items() if 3_600_000 <= at < 7_200_000} == {Arrival.LATE}
+
+
 def test_a_replay_of_some_ranges_repairs_their_windows_only(spark: Any) -> None:
     """Another task, later, which answers for these positions and no others; the window is amended to ok."""
     now = 7_200_000.0

@@ -25,6 +25,7 @@ class Part:
     ledgers: dict[int, list[int]]
     cursors: dict[str, Place] = field(default_factory=dict)
     properties: dict[str, dict[str, str]] = field(default_factory=dict)
+    one_by_one: dict[str, str] = field(default_factory=dict)  # acknowledged behind that, as a broker writes it
 
     @property
     def entries(self) -> list[tuple[Place, int]]:
@@ -172,7 +173,11 @@ class InMemoryPulsar:
             "lastConfirmedEntry": f"{part.last[0]}:{part.last[1]}",
             "ledgers": [{"ledgerId": ledger, "entries": count, "size": 0} for ledger, count in entries],
             "cursors": {
-                _as_java(name): {"markDeletePosition": f"{at[0]}:{at[1]}", "readPosition": f"{at[0]}:{at[1] + 1}"}
+                _as_java(name): {
+                    "markDeletePosition": f"{at[0]}:{at[1]}",
+                    "readPosition": f"{at[0]}:{at[1] + 1}",
+                    "individuallyDeletedMessages": part.one_by_one.get(name, "[]"),
+                }
                 for name, at in part.cursors.items()
             },
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,8 @@ def test_a_replay_of_missing_messages_begins_at_the_first_and_ends_behind_the_la
     for gone in (packed((2, 0, 0)), packed((91, 0, 0))):  # before and behind all ledgers
         with pytest.raises(EvidenceError, match="not kept any more, or are none of this topic"):
             plan_of({0: [(gone or 0, (gone or 0) + 1)]})
+    with pytest.raises(EvidenceError, match=r"no partition 7"):  # of a topic that was made anew, with fewer
+        plan_of({**ranges, 7: [(packed((3, 0, 0)) or 0, packed((3, 1, 0)) or 0)]})
 
 
 @pytest.mark.parametrize("when", range(1, 5))
@@ -238,6 +241,16 @@ def test_the_way_back(place: tuple[Path, Journal]) -> None:
     assert applied(plan, pulsar, place).failed == ()  # a plan that was taken back can be applied anew
 
 
+def test_the_way_back_sees_what_was_acknowledged_one_by_one(place: tuple[Path, Journal]) -> None:
+    """A Shared subscription whose first message is stuck has handled others: they are progress, too."""
+    pulsar = InMemoryPulsar([Part({3: [BEGIN, BEGIN + 5, BEGIN + 9]}, {OLD: (3, 2)})])
+    applied(planned(pulsar, BEGIN), pulsar, place)
+    pulsar.parts[0].one_by_one[NEW] = "[(3:0..3:2]]"
+    with pytest.raises(GuardError, match="has acknowledged entries on 1 partition"):
+        undo_pulsar_plan(read_undo(undo_path(place[0])), pulsar, place[1])  # type: ignore[arg-type]
+    assert NEW in pulsar.parts[0].cursors
+
+
 def test_a_hole_is_not_done_and_what_expired_is_no_proof(place: tuple[Path, Journal]) -> None:
     """Only what is acknowledged without a gap counts; a time-to-live acknowledges without anybody."""
     pulsar = InMemoryPulsar([Part({3: [BEGIN, BEGIN + 5, BEGIN + 9]}, {OLD: (3, 2)})])
@@ -272,6 +285,9 @@ def test_wrong_requests_are_named() -> None:
     pulsar = drawn(11, 2)
     with pytest.raises(UsageError, match="ends before it begins"):
         planned(pulsar, BEGIN, BEGIN - 1)
+    # The plan ends at the last entry of now: `verify` would say yes before the window is over.
+    with pytest.raises(UsageError, match="not over"):
+        planned(pulsar, BEGIN, round(time.time() * 1000) + 3_600_000)
     pulsar.parts[0].cursors = pulsar.parts[1].cursors = {"shop/orders/myfn": (3, 0)}
     with pytest.raises(UnknownGroupError, match="Did you mean `shop/orders/myfn`"):
         planned(pulsar, BEGIN)

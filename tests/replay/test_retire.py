@@ -50,6 +50,16 @@ def test_the_new_group_is_deleted_once_it_is_through(place: Path) -> None:
     ]
 
 
+def test_a_group_whose_topic_was_made_anew_is_kept(place: Path) -> None:
+    """Its commits are of another log, so they do not prove that it processed the window."""
+    source = replayed()
+    plan = plan_of(RANGES, gateway())
+    source.topic_ids["orders"] = "another id"
+    with pytest.raises(GuardError, match="deleted and recreated"):
+        retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=False, now_ms=0)
+    assert set(source.groups) == {"old", "new"}
+
+
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_group_with_members_is_not_deleted(place: Path, stays: bool) -> None:
     """Whichever it is."""

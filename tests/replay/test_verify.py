@@ -380,6 +380,38 @@ def test_a_topic_that_was_made_anew_tells_nothing() -> None:
     assert (found.verdict, "recreated" in found.partitions[0].reason) == (VerifyVerdict.CANNOT_TELL, True)
 
 
+def test_a_topic_that_was_made_anew_is_never_through() -> None:
+    """What `follow` calls complete is what `verify` may verify: commits are of another log, which is as long by now."""
+    gateway = orders()
+    plan = plan_of(gateway)
+    reached(gateway, plan)
+    gateway.topic_ids["orders"] = "another id"
+    look = Follower(plan, gateway, lambda ranges: dict.fromkeys(ranges, 0)).look()
+    assert (look.complete, look.left) == (False, {})
+    assert "recreated" in in_words(look, Pace(), group="new")
+
+
+def test_a_partition_that_was_added_since_may_have_records_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody planned where the group begins there: with `auto.offset.reset=latest` it skips them, whatever it commits."""
+    gateway = orders()
+    plan = plan_of(gateway, request(until=instant(now_ms() + HOUR)))
+    reached(gateway, plan)
+    gateway.records["orders", 4] = [(0, now_ms())]
+    gateway.groups["new"]["orders", 4] = 1
+    produce(gateway, (plan.until_ms or 0) + 1, 1)
+    later = (plan.until_ms or 0) / 1000 + 60
+    monkeypatch.setattr("workbench.replay.verify_evidence.time.time", lambda: later)
+    found = checked(gateway, plan)
+    assert found.verdict is VerifyVerdict.CANNOT_TELL
+    assert any("orders-4 was added since" in note and "1 record" in note for note in found.notes), found.notes
+    gateway.most_read = 0
+    assert checked(gateway, plan).verdict is VerifyVerdict.CANNOT_TELL
+    gateway.most_read = None
+    for records in ([(0, (plan.until_ms or 0) + 1)], []):
+        gateway.records["orders", 4] = records
+        assert checked(gateway, plan).verdict is VerifyVerdict.VERIFIED
+
+
 def test_a_rest_that_cannot_be_read_is_not_called_unprocessed() -> None:
     """It may be transaction markers alone: without the right to read it nobody can tell."""
     gateway = orders()

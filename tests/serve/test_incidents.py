@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tests.serve.serving import Office, alert, judged, webhook
+from tests.serve.serving import NOW, Office, alert, judged, webhook
 from workbench.alerts import parse_alerts
 from workbench.errors import SourceUnreachableError
 from workbench.serve.incident_actions import add_note
@@ -177,6 +178,23 @@ def test_an_alert_whose_group_has_no_data_is_told(office: Office) -> None:
     headlines = " ".join(it.message.headline for it in office.postman.parcels)
     assert "no data of this group" in headlines
     assert "names no cluster" in headlines
+
+
+def test_an_alert_that_began_anew_fires_once(office: Office) -> None:
+    """Whoever sends alerts was started anew and never says that the former firing has ended: the incident ends with the new one."""
+    office.oracle.says = lambda _q: []
+    first = alert("ghost")
+    again = {**first, "startsAt": datetime.fromtimestamp(NOW + 300, UTC).isoformat()}
+    post(office, first)
+    office.worker.judge_alerts()
+    office.clock.now += 400
+    post(office, again)
+    office.worker.judge_alerts()
+    post(office, {**again, "status": "resolved"})
+    office.clock.now += 2 * 3600
+    office.worker.tell_due()
+    assert office.store.number("SELECT count(*) FROM incident WHERE closed IS NULL") == 0
+    assert office.send()[-1] == "ended"
 
 
 def test_a_verdict_that_was_under_way_at_the_deadline_joins_what_was_told(office: Office) -> None:

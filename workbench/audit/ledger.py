@@ -32,8 +32,10 @@ LOW_32 = "4294967295L"
 _SPANS = "array<struct<start: bigint, stop: bigint>>"
 _BEGUN = f"array<struct<incarnation: bigint, spans: {_SPANS}>>"
 _LAST = "9223372036854775807L"
-# A row of which the windows are over: what was created up to then has passed, but for late records.
-_TOLD = "if(size(windows) = 0, if(start = stop, emitted_ms, NULL), least(emitted_ms, array_max(windows.start_ms)))"
+# A row of which the windows are over: what was created up to then has passed, but for late records. A time behind that at which the row
+# was written is of a clock that is ahead, and tells nothing beside others.
+_PASSED = "array_max(filter(windows.start_ms, it -> it <= emitted_ms))"
+_TOLD = f"if(size(windows) = 0, if(start = stop, emitted_ms, NULL), coalesce({_PASSED}, emitted_ms))"
 
 
 def _sent(few: DataFrame) -> DataFrame:

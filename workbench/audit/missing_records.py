@@ -27,7 +27,7 @@ _PLACE = ("stream", "layer", "topic", "partition", "start", "stop", "incarnation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Positions [start, stop) of which `lost` records (negative: too many) did not come out, whose hashes add up to `sum`.
+    """Positions [start, stop) of which `lost` of `taken` records (negative: too many) did not come out, whose hashes add up to `sum`.
 
     Attributes:
         is_told: whether there are rows of both sides, and they count whole; else it cannot be told what is missing.
@@ -38,6 +38,7 @@ class Interval:
     partition: int
     start: int
     stop: int
+    taken: int
     lost: int
     sum: int | None
     is_told: bool = True
@@ -76,6 +77,7 @@ def intervals(
         names += [f"coalesce({halves[0]}, 0L) AS {name}_low", f"coalesce({halves[1]}, 0L) AS {name}_high"]
     found = each.groupBy(*_PLACE).agg(
         *columns(
+            "sum(if(is_in, count, 0L)) AS taken",
             "sum(if(is_in, count, -count)) AS lost",
             "bool_or(has AND sum IS NULL) AS unsummed",
             "min(at) AS first_ms",
@@ -86,7 +88,7 @@ def intervals(
     )
     sums = {name: joined_halves(f"{name}_low", f"{name}_high") for name in ("in", "out")}
     odd = found.selectExpr(
-        "topic", "partition", "start", "stop", "lost", "first_ms", "last_ms", "is_told",
+        "topic", "partition", "start", "stop", "taken", "lost", "first_ms", "last_ms", "is_told",
         f"if(unsummed, NULL, {sums['in']}) AS in_sum", f"if(unsummed, NULL, {sums['out']}) AS out_sum",
     ).where("lost <> 0 OR in_sum <> out_sum OR NOT is_told")  # fmt: skip
     if since_ms is not None:
@@ -95,8 +97,8 @@ def intervals(
         odd = odd.where(f.col("first_ms") < f.lit(until_ms))
     return [
         Interval(
-            topic=row["topic"], partition=row["partition"], start=row["start"], stop=row["stop"], lost=row["lost"],
-            is_told=row["is_told"], sum=None if row["in_sum"] is None else signed(row["in_sum"] - row["out_sum"]),
+            topic=row["topic"], partition=row["partition"], start=row["start"], stop=row["stop"], taken=row["taken"],
+            lost=row["lost"], is_told=row["is_told"], sum=None if row["in_sum"] is None else signed(row["in_sum"] - row["out_sum"]),
         )
         for row in odd.orderBy("topic", "partition", "start").collect()
     ]  # fmt: skip
@@ -129,10 +131,14 @@ def repaired(rows: DataFrame, of_lines: DataFrame, *, stream: str, layer: str) -
         (f.col("stream") == f.lit(stream)) & (f.col("layer") == f.lit(layer)) & (f.col("adds") != f.lit(""))
     )
     found = effective(mine, of_lines).where("point = 'out' AND start < stop").selectExpr(
-        "topic", "partition", "start", "stop", "stop - start - aggregate(windows, 0L, (sum, it) -> sum + it.count) AS lost"
+        "topic", "partition", "start", "stop", "stop - start AS taken",
+        "stop - start - aggregate(windows, 0L, (sum, it) -> sum + it.count) AS lost",
     )  # fmt: skip
     return [
-        Interval(topic=row["topic"], partition=row["partition"], start=row["start"], stop=row["stop"], lost=row["lost"], sum=None)
+        Interval(
+            topic=row["topic"], partition=row["partition"], start=row["start"], stop=row["stop"], taken=row["taken"],
+            lost=row["lost"], sum=None,
+        )
         for row in found.collect()
     ]  # fmt: skip
 
@@ -171,7 +177,7 @@ def name_missing(
     elif arrived is not None and len(hashed) == len(found):
         gone = [it for it in hashed if not arrived.get(it[1])]
         offsets = [offset for offset, _ in gone] if _is_proven(interval, hashed, gone, arrived) else None
-    elif interval.lost == len(found):
+    elif interval.lost == interval.taken == len(found):  # nothing came out; fewer are there if a topic is compacted
         offsets = [offset for offset, _ in found]
     elif interval.sum is not None:
         offsets = _by_sum(interval.lost, interval.sum, hashed)

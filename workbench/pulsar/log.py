@@ -28,6 +28,7 @@ class _Ledger(PulsarAnswer):
 class _Cursor(PulsarAnswer):
     markDeletePosition: str  # noqa: N815
     readPosition: str  # noqa: N815
+    individuallyDeletedMessages: str = "[]"  # noqa: N815
 
 
 class _Internal(PulsarAnswer):
@@ -44,10 +45,15 @@ class _MessageId(PulsarAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PulsarCursor:
-    """Of a subscription: up to `acknowledged` everything is, and `read` is sent next."""
+    """Of a subscription: up to `acknowledged` everything is, and others behind it if it `has_holes`; `read` is sent next."""
 
     acknowledged: Position
     read: Position
+    has_holes: bool = False
+
+    def has_acknowledged(self, position: Position) -> bool:
+        """Whether it has acknowledged the entry at this position, or any behind it."""
+        return self.has_holes or self.acknowledged >= position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +93,7 @@ class PulsarLog:
     def begins_at(self, subscription: str, position: Position) -> bool:
         """Whether a subscription would get the entry at this position next, and has acknowledged nothing from there on."""
         cursor = self.cursors.get(subscription)
-        if cursor is None or cursor.acknowledged >= position:
+        if cursor is None or cursor.has_acknowledged(position):
             return False
         return self.entries_after(cursor.acknowledged, position) == 0
 
@@ -140,7 +146,9 @@ def read_log(admin: PulsarAdmin, topic: TopicName, partition: int) -> PulsarLog:
         last = place(found.lastConfirmedEntry)
         cursors = {
             subscription_of(cursor): PulsarCursor(
-                acknowledged=place(it.markDeletePosition), read=place(it.readPosition)
+                acknowledged=place(it.markDeletePosition),
+                read=place(it.readPosition),
+                has_holes=it.individuallyDeletedMessages not in ("", "[]"),
             )
             for cursor, it in found.cursors.items()
         }

@@ -304,7 +304,7 @@ def undo_pulsar_plan(
         if cursor is None:
             return number, None, False
         whose = ownership_of(read_part(admin, name, number, undo.subscription), undo.plan)
-        return number, whose, whose is Ownership.PROVEN and cursor.acknowledged >= place(start)
+        return number, whose, whose is Ownership.PROVEN and cursor.has_acknowledged(place(start))
 
     with only_one(group):
         check_cluster(admin, undo.clusters)

@@ -189,7 +189,7 @@ def make_pulsar_plan(
         written: the window as the user wrote it.
 
     Raises:
-        UsageError: if the window is empty, or the names are equal. UnknownGroupError: if the old subscription is not there.
+        UsageError: if the window is empty or not over, or the names are equal. UnknownGroupError: if the old subscription is not there.
         SourceUnreachableError: if the admin does not answer. EvidenceError: if nobody can read its answer, or missing ones are gone.
     """
     name = topic_of(topic)
@@ -201,6 +201,11 @@ def make_pulsar_plan(
     since_ms, until_ms = 0 if since is None else _ms(since), None if until is None else _ms(until)
     if until_ms is not None and until_ms <= since_ms:
         raise UsageError("The window ends before it begins.", hint="Give --until after --since.")
+    if until is not None and until > datetime.now(UTC):
+        raise UsageError(
+            "The window is not over: a plan holds the entries that are there when it is made.",
+            hint="Leave --until out: then it ends at the last entry. Or plan once the window is over.",
+        )
     try:
         numbers = partitions_of(admin, name)
     except NotThereError:
@@ -208,6 +213,11 @@ def make_pulsar_plan(
             f"There is no topic {name} on {cluster!r}.",
             hint="See the topics with: workbench snapshot --cluster CLUSTER",
         ) from None
+    if gone := sorted(set(missing or ()) - {max(0, number) for number in numbers}):
+        raise EvidenceError(
+            f"{name} has no partition {gone[0]}, and messages of it are missing.",
+            hint="Was the topic made anew, with fewer partitions? Then they are gone.",
+        )
     logs = dict(zip(numbers, each(numbers, lambda number: read_log(admin, name, number)), strict=True))
     if not any(old in log.cursors for log in logs.values()):
         others = sorted({subscription for log in logs.values() for subscription in log.cursors})

@@ -15,6 +15,7 @@ from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import ReplayProgress, progress
+from workbench.replay.window_now import windows_now
 
 _STILL_LOOKS = 3
 
@@ -54,6 +55,8 @@ class Follower:
             self._look_for_markers(new, windows, found)
             found = self._progress(new, old, logs, windows, members)
         if found.complete:
+            cluster = self.gateway.cluster(self.plan.topics)
+            windows = windows_now(self.plan, cluster, logs, now_ms=self.now_ms())
             notes = {key: parse_note(text) for key, text in self.gateway.notes(self.plan.new_group).items()}
             found = self._progress(new, old, logs, windows, members, notes)
         return found

@@ -11,7 +11,7 @@ from workbench.commit_note import parse_note
 from workbench.errors import GuardError
 from workbench.humanize import counted, plural
 from workbench.logs.window_done import count_tails, through
-from workbench.logs.window_end import instants_of, window_ends
+from workbench.logs.window_end import instants_of
 from workbench.plans.document import write_file
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.queues.gateway import ABSENT, WITHOUT_MEMBERS, Gateway, names_of
@@ -20,6 +20,7 @@ from workbench.replay.carried_partitions import gaps_beyond
 from workbench.replay.group_gap import left_to_old
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import triples
+from workbench.replay.window_now import windows_now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,7 @@ def _check_done(
     """The new group has processed the whole window, and the old one reads on where the fleet continues."""
     keys = [part.key for part in plan.partitions]
     logs = gateway.logs(keys, instants_ms=instants_of(plan), stable=True)
-    ends = window_ends(plan, logs, now_ms=now_ms)
+    ends = windows_now(plan, gateway.cluster(plan.topics), logs, now_ms=now_ms)
     tails = count_tails(plan, gateway, new, logs, ends)
     notes = {key: parse_note(text) for key, text in gateway.notes(plan.new_group).items()}
     found = {

@@ -14,15 +14,15 @@ from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
 from workbench.logs.late_records import Late, find_late, late_spans
 from workbench.logs.window_done import tail_spans
-from workbench.logs.window_end import WindowEnd, instants_of, window_ends
-from workbench.queues.gateway import Gateway, LogView, names_of
+from workbench.logs.window_end import WindowEnd, instants_of
+from workbench.queues.gateway import ClusterView, Gateway, LogView, names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords, system_of
 from workbench.replay.fleet import InstanceStatus, ServiceFleet
 from workbench.replay.follow import check_same_cluster
-from workbench.replay.guard import is_remade
 from workbench.replay.planfile import Plan
 from workbench.replay.verify import PartitionVerdict, ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
+from workbench.replay.window_now import windows_now
 from workbench.settings import Cluster
 
 _SENTENCES = {
@@ -102,14 +102,9 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     commits = gateway.commits(plan.new_group)
     planned = {part.key for part in plan.partitions}
     unplanned = {(topic, number) for topic, number, *_ in plan.unread or ()} - planned
-    logs = gateway.logs(sorted(planned | unplanned), instants_ms=instants_of(plan), stable=True)
-    ends = window_ends(plan, logs, now_ms=time.time() * 1000)
-    remade = [topic for topic in plan.topics if topic in view.topics and is_remade(plan, view.topics[topic])]
-    ends |= {
-        key: replace(end, open=f"The topic {key[0]!r} was deleted and recreated since the plan was made.")
-        for key, end in ends.items()
-        if key[0] in remade
-    }
+    added = _added(plan, view) if plan.windows_ms else []
+    logs = gateway.logs(sorted(planned | unplanned | set(added)), instants_ms=instants_of(plan), stable=True)
+    ends = windows_now(plan, view, logs, now_ms=time.time() * 1000)
     notes: list[str] = []
     statuses = _statuses(asked.fleet, notes)
     behind = late_spans(plan, logs, ends, commits)
@@ -143,6 +138,9 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         if late_there.told is not None:
             notes.append(f"{names_of([key])} is not in the plan: planning did not read all of it. {late_there.told}")
             verdict = _worse(verdict, VerifyVerdict.INCOMPLETE if late_there.records else VerifyVerdict.CANNOT_TELL)
+    if told := _told_of_added(plan, gateway, logs, added):
+        notes += told
+        verdict = _worse(verdict, VerifyVerdict.CANNOT_TELL)
     old = gateway.commits(plan.from_group)
     used = [
         "commits",
@@ -165,6 +163,33 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         is_started=bool(gateway.group(plan.new_group).members)
         or any(commits.get(key, target) > target for key, target in plan.targets.items()),
     )
+
+
+def _added(plan: Plan, view: ClusterView) -> list[Partition]:
+    """Partitions that topics have gained, of which the plan has all others."""
+    there = {
+        (name, number) for name in plan.whole_topics if name in view.topics for number in view.topics[name].leaders
+    }
+    return sorted(there - {part.key for part in plan.partitions})
+
+
+def _told_of_added(plan: Plan, gateway: Gateway, logs: LogView, added: Sequence[Partition]) -> list[str]:
+    """Of those that may have records of the window. The plan commits nothing there, so a commit of the group proves nothing."""
+    spans = {key: (logs.starts[key], logs.ends[key]) for key in added if key in logs.starts and key in logs.ends}
+    late = find_late(plan, gateway, spans)
+    found = []
+    for key in added:
+        it = late.get(key, Late())
+        if key not in spans:
+            words = f"does not answer: {logs.errors.get(key, 'no reason given')}"
+        elif it.records:
+            words = f"has {plural(it.records, 'record')} of the window. Where the group began there is not known"
+        elif it.unread:
+            words = f"may have records of the window: {plural(it.unread, 'offset was', 'offsets were')} not read"
+        else:
+            continue
+        found.append(f"{names_of([key])} was added since the plan was made, and {words}.")
+    return found
 
 
 def _worse(first: VerifyVerdict, second: VerifyVerdict) -> VerifyVerdict:

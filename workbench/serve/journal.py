@@ -89,6 +89,12 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
                 if not alert.firing:
                     continue  # it began and ended before this server knew of it
                 new += 1
+                if (
+                    alert.fingerprint
+                ):  # of one alert: what it fired for before has ended, whether anybody said so or not
+                    former = "SELECT id, firing FROM alert WHERE fingerprint = ? AND started < ? AND firing = 1"
+                    for earlier in db.execute(former, key).fetchall():
+                        _end(db, earlier, now)
                 db.execute(
                     "INSERT INTO alert (fingerprint, started, received, truncated, name, cluster, grp, topic, state, firing) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', 1)",
