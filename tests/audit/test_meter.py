@@ -16,7 +16,7 @@ from workbench.audit.ledger import counts
 from workbench.errors import UsageError
 from workbench.layers.marks import hash_of
 from workbench.layers.meter import Meter
-from workbench.layers.rows import parse_lines
+from workbench.layers.rows import LATEST_MS, WindowCount, parse_lines
 
 LENGTH = 200
 
@@ -170,6 +170,18 @@ def test_what_cannot_be_is_refused() -> None:
         with pytest.raises(UsageError):
             call()
     assert -(1 << 63) <= hash_of(b"x") < 1 << 63
+
+
+def test_a_time_that_cannot_be_costs_no_other_record_its_row() -> None:
+    """Readers leave out a whole row with such a window: -1 is Kafka's "no timestamp", and some producers write microseconds."""
+    told = meter([], 0, 1)
+    for offset, created_ms in enumerate((-1, 60_000, 1_795_000_000_000_000)):
+        told.count("in", offset, b"x", created_ms=created_ms)
+    [row, _] = told.rows(3)
+    assert [(it.start_ms, it.count) for it in row.windows] == [(0, 1), (60_000, 1), (LATEST_MS // 60_000 * 60_000, 1)]
+    for start_ms in (-60_000, LATEST_MS + 1):
+        with pytest.raises(ValueError, match="start_ms"):
+            WindowCount(start_ms=start_ms, count=1)
 
 
 def test_records_of_very_many_times_are_told_in_several_rows() -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from workbench.errors import UsageError
 from workbench.layers.marks import hash_of
-from workbench.layers.rows import GONE, LATENCY_MS, POINTS, SPLIT_WINDOWS, AuditRow, Point, WindowCount
+from workbench.layers.rows import GONE, LATENCY_MS, LATEST_MS, POINTS, SPLIT_WINDOWS, AuditRow, Point, WindowCount
 
 _BOUNDS = np.array(LATENCY_MS)
 _MOST_ERROR = 200
@@ -67,12 +67,13 @@ class MeterColumns:
     errors: Mapping[str, int]
 
     def windows(self, window_ms: int) -> list[WindowCount]:
-        """Counts, bytes and sums of hashes by window."""
-        first, last = (int(it) // window_ms * window_ms for it in (self.created_ms.min(), self.created_ms.max()))
+        """Counts, bytes and sums of hashes by window. A time that cannot be counts as the first or the last one that can."""
+        created = np.clip(self.created_ms, 0, LATEST_MS)
+        first, last = (int(it) // window_ms * window_ms for it in (created.min(), created.max()))
         if first == last:  # most often
             total = int(self.hashes.sum()) if self.named.all() else None
-            return [WindowCount(start_ms=first, count=len(self.created_ms), bytes=int(self.sizes.sum()), sum=total)]
-        starts = self.created_ms // window_ms * window_ms
+            return [WindowCount(start_ms=first, count=len(created), bytes=int(self.sizes.sum()), sum=total)]
+        starts = created // window_ms * window_ms
         order = np.argsort(starts, kind="stable")
         ordered = starts[order]
         firsts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

@@ -41,7 +41,7 @@ class WindowCount(StrictDocument):
             without an id are among them.
     """
 
-    start_ms: int
+    start_ms: Annotated[int, Field(ge=0, le=LATEST_MS)]
     count: _Count
     bytes: _Count = 0
     sum: Annotated[int, Field(ge=-_SIGNED, lt=_SIGNED)] | None = None
