@@ -133,6 +133,7 @@ def test_who_lags_has_lost_nothing(spark: Any) -> None:
     assert found[0]["state"] == WindowState.FINAL
 
 
+@pytest.mark.jvm
 def test_one_clock_that_is_ahead_does_not_end_the_windows_of_who_lags(spark: Any) -> None:
     """A record of tomorrow among those of an hour ago: what the collector has not read yet is late, and no loss."""
     now = 7_200_000.0
