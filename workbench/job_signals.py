@@ -14,6 +14,13 @@ OF_JOBS: tuple[tuple[str, str, Literal["group_partition", "member"], str, bool],
         True,
     ),
     (
+        "batch_start_offset",
+        "offset",
+        "group_partition",
+        "Where the last batch of a job began that runs a batch as a whole again if it had not ended.",
+        True,
+    ),
+    (
         "restore_time",
         "seconds",
         "member",

@@ -251,6 +251,7 @@ class SampleBatch:
     source: str
     _names: list[tuple[object, ...]] = field(default_factory=list)
     _scales: list[float] = field(default_factory=list)
+    _plus: list[float] = field(default_factory=list)
     _lengths: list[IntArray] = field(default_factory=list)
     _ts_us: list[IntArray] = field(default_factory=list)
     _values: list[FloatArray] = field(default_factory=list)
@@ -265,13 +266,14 @@ class SampleBatch:
         stat: str = "value",
         le: float | None = None,
         scale: float = 1.0,
+        plus: float = 0.0,
     ) -> None:
         """Append one series: `ts_us` in µs since the epoch, raw `values`, both of shape (n,).
 
-        `scale` converts them to the signal's unit; sentinels are recognised first.
+        `scale` converts them to the signal's unit, `plus` is added to that; sentinels are recognised first.
         """
         times, raw = np.asarray(ts_us, dtype=np.int64), np.asarray(values, dtype=np.float64)
-        self.name(signal, labels, stat=stat, le=le, scale=scale)
+        self.name(signal, labels, stat=stat, le=le, scale=scale, plus=plus)
         self.fill(np.array([len(times)]), times, raw)
 
     def name(
@@ -282,10 +284,12 @@ class SampleBatch:
         stat: str = "value",
         le: float | None = None,
         scale: float = 1.0,
+        plus: float = 0.0,
     ) -> None:
         """Add the labels of one series; `fill` adds its samples."""
         self._names.append((signal, stat, le, *map(labels.get, LABEL_COLUMNS)))
         self._scales.append(scale)
+        self._plus.append(plus)
 
     def fill(self, lengths: IntArray, ts_us: IntArray, values: FloatArray) -> None:
         """Append the samples of the last k series, which have none yet: lengths (k,), the others (n,)."""
@@ -306,6 +310,8 @@ class SampleBatch:
         scales = np.array(self._scales)
         if (scales != 1.0).any():
             values *= np.repeat(scales, lengths)
+        if any(self._plus):
+            values += np.repeat(np.array(self._plus), lengths)
         named |= {"cluster": [self.cluster] * len(lengths), "source": [self.source] * len(lengths)}
         names = pa.table([pa.array(named[column.name], column.type) for column in NAMES_SCHEMA], schema=NAMES_SCHEMA)
         return SeriesTable(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.servers import Script, scripted
 from workbench.collect.names_in_metrics import Spelling
 from workbench.collect.scrape import scrape
 from workbench.collect.source_join import with_groups
-from workbench.profiles import parse_profile
+from workbench.profiles import Profile, load_profile, parse_profile
 from workbench.samples import SampleBatch, SeriesTable
 
 CARRIED = parse_profile(
@@ -47,19 +49,33 @@ def test_what_two_groups_are_written_as_is_nobodys() -> None:
     spelling = Spelling.of_groups(["pay.orders", "pay-orders"])
     found = spelling.corrected(joins("pay_orders", "b"), CARRIED)
     assert found.names["group"].to_pylist() == ["b"]
-    assert spelling.notes == [
-        "names of metrics with pay_orders left out: it may be the group pay-orders and pay.orders"
-    ]
+    assert spelling.notes == ["series of pay_orders left out: it may be the group pay-orders and pay.orders"]
 
 
-def test_another_profiles_labels_tell_the_names() -> None:
+@pytest.mark.parametrize("profiles", [(LABELLED, CARRIED), (CARRIED, LABELLED)])
+def test_another_profiles_labels_tell_the_names(profiles: tuple[Profile, ...]) -> None:
     """On the pages of one cluster: the exporter's label is the group's name, and the process's other series are the group's."""
     exporter = b'lag{group="pay-orders.v2",topic="t",partition="0"} 4\n'
     with scripted(Script(body=exporter)) as one, scripted(Script(body=PAGE)) as other:
-        table, missing = scrape([one.url, other.url], [LABELLED, CARRIED], cluster="c", timeout_seconds=5)
+        table, missing = scrape([one.url, other.url], profiles, cluster="c", timeout_seconds=5)
     assert missing == []
     told = {(row["signal"], row["group"]) for row in table.to_samples().to_pylist()}
     assert told == {(signal, "pay-orders.v2") for signal in ("consumer_lag", "rebalances", "start_time")}
+
+
+def test_labels_with_underscores_name_the_topic_and_the_application() -> None:
+    """As Flink's reporter writes them: the exporter tells the topic's name, and the settings have the application's own."""
+    labels = b'{job_name="pay_app",topic="pay_orders_v2",partition="0"}'
+    page = b"flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset" + labels + b" 4\n"
+    exporter = b'lag{group="g",topic="pay.orders-v2",partition="0"} 4\n'
+    with scripted(Script(body=page)) as one, scripted(Script(body=exporter)) as other:
+        for members, kept in (({"pay-app": "pay"}, ["pay"]), ({"pay-app": "pay", "pay.app": "two"}, [])):
+            table, _ = scrape(
+                [one.url, other.url], [load_profile("flink"), LABELLED], cluster="c", timeout_seconds=5, members=members
+            )
+            rows = [row for row in table.to_samples().to_pylist() if row["signal"] == "read_offset"]
+            assert [row["group"] for row in rows] == kept
+            assert {row["topic"] for row in rows} <= {"pay.orders-v2"}
 
 
 def test_a_process_of_two_groups_is_no_members_group() -> None:

@@ -42,12 +42,13 @@ class FlinkJob:
     down: int = 40
     every: int = 30  # between checkpoints
     scrape: int = 5
+    end_age: int = 0  # of what the exporter tells, in seconds
     read_again: list[int] = field(default_factory=list)
     restored: list[float] = field(default_factory=list)
 
     def pages(self) -> list[tuple[float, str, str]]:
         """Time, page of the job, page of an exporter."""
-        position, checkpoint, committed, restored, down = 1_000, 1_000, -1, -1.0, 0
+        position, checkpoint, committed, restored, down = 1_000, 1_000, -1, START - 1, 0  # of its first start too
         found = []
         for second in range(SECONDS):
             if second in self.crashes:
@@ -63,14 +64,13 @@ class FlinkJob:
                 if second % self.every == 0:
                     checkpoint = committed = position
             if second % self.scrape == 0:
-                told = restored * 1000 if restored > 0 else -1
-                of_job = f'flink_jobmanager_job_lastCheckpointRestoreTimestamp{{job_name="pay"}} {told}\n'
+                of_job = f'flink_jobmanager_job_lastCheckpointRestoreTimestamp{{job_name="pay"}} {restored * 1000}\n'
                 if not down:
                     labels = '{job_name="pay",topic="orders",partition="0"}'
                     of_job += (
-                        f"{SOURCE}_currentOffset{labels} {position}\n{SOURCE}_committedOffset{labels} {committed}\n"
+                        f"{SOURCE}_currentOffset{labels} {position - 1}\n{SOURCE}_committedOffset{labels} {committed}\n"
                     )
-                end = 1_000 + self.rate * (second + 1)
+                end = 1_000 + self.rate * (second + 1 - self.end_age)
                 exported = f'kafka_topic_partition_current_offset{{topic="orders",partition="0"}} {end}\n'
                 found.append((START + second, of_job, exported))
         return found
@@ -102,7 +102,7 @@ def test_bounds_hold_what_was_read_again_and_how_long_it_stood(seed: int) -> Non
     chance = random.Random(seed)
     job = FlinkJob(
         crashes=(chance.randrange(100, 200), chance.randrange(350, 450)), rate=chance.choice([1, 37, 400]),
-        down=chance.randrange(12, 90), every=chance.choice([10, 30, 60]), scrape=chance.choice([5, 10]),
+        down=chance.randrange(12, 90), every=chance.choice([10, 30, 60]), scrape=chance.choice([5, 10]), end_age=chance.choice([0, 4]),
     )  # fmt: skip
     found = found_in(job)
     assert [it.restored for it in found.restarts] == pytest.approx(job.restored)
@@ -115,13 +115,14 @@ def test_bounds_hold_what_was_read_again_and_how_long_it_stood(seed: int) -> Non
         assert job.down <= it.outage_seconds <= job.down + 2 * job.scrape
         assert it.replay_ratio[1] == it.read_again_high / (it.passed or 0)
     first = found.restarts[0]  # it was at the end of the log: only what is read and arrives within scrapes is open
-    assert (first.read_again_high or 0) - (first.read_again_low or 0) <= 5 * job.rate * job.scrape
+    assert (first.read_again_high or 0) - (first.read_again_low or 0) <= 6 * job.rate * job.scrape
 
 
 def test_a_job_that_did_not_restart_has_none_and_tells_so() -> None:
-    """Its word is -1. A first start, before which nobody saw it, is none either."""
+    """It tells its first start. A start before which nobody saw it is none, also while it has not read anything."""
     found = found_in(FlinkJob())
     assert (found.restarts, found.told, found.untold) == ((), ("payments",), ())
+    assert found_in(FlinkJob(), without="Offset{").restarts == ()
     born = [it for it in FlinkJob(crashes=(150,)).pages() if it[0] >= START + 190]
     assert job_restarts(samples(born), WINDOW).restarts == ()
 
@@ -140,6 +141,31 @@ def test_what_is_not_measured_is_named_and_never_none_read_again() -> None:
     assert (it.read_again_high or 0) >= crash.read_again[0]
     [it] = found_in(crash, without="Offset{").restarts
     assert (it.since, it.until, it.read_again_low, it.read_again_high) == (None, None, None, None)
+
+
+def test_a_job_that_falls_again_before_it_was_seen_to_read_is_bounded() -> None:
+    """What it has read since is not known, but not more than there was behind its checkpoint."""
+    crash = FlinkJob(crashes=(400, 432), down=30, scrape=5)
+    unseen = [
+        (at, of_job if not 425 < at - START < 435 else of_job.splitlines()[0] + "\n", end)
+        for at, of_job, end in crash.pages()
+    ]
+    first, second = job_restarts(samples(unseen), WINDOW).restarts
+    assert (first.missing, second.missing) == ((), ())
+    assert (second.since, second.read_again_low, second.passed) == (None, 0, None)
+    assert (second.read_again_high or -1) >= crash.read_again[1]
+
+
+def test_a_job_that_begins_from_an_older_checkpoint_has_no_upper_bound() -> None:
+    """Someone started it from a savepoint of before: what its last checkpoint says is no bound of what it reads again."""
+    crash = FlinkJob(crashes=(400,), down=20)
+    pages = [it for it in crash.pages() if it[0] < START + 420]
+    labels = '{job_name="pay",topic="orders",partition="0"}'
+    of_job = f'flink_jobmanager_job_lastCheckpointRestoreTimestamp{{job_name="pay"}} {(START + 419) * 1000}\n'
+    of_job += f"{SOURCE}_currentOffset{labels} 1199\n{SOURCE}_committedOffset{labels} -1\n"
+    [it] = job_restarts(samples([*pages, (START + 420, of_job, pages[-1][2])]), WINDOW).restarts
+    assert (it.read_again_high, it.missing) == (None, ())
+    assert (it.read_again_low or 0) > crash.read_again[0]
 
 
 def test_a_job_that_has_not_come_back_is_not_said_to_have() -> None:

@@ -327,6 +327,7 @@ flink_taskmanager_job_task_operator_pendingRecords{job_name="pay-app"} 120
 """,
     "spark_streaming": """
 spark_kafka_end_offset{query="pay-app",topic="orders",partition="3"} 880
+spark_kafka_start_offset{query="pay-app",topic="orders",partition="3"} 800
 spark_kafka_latest_offset{query="pay-app",topic="orders",partition="3"} 1000
 spark_kafka_query_started_seconds{query="pay-app"} 1.79e+09
 """,
@@ -538,7 +539,7 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "flink": [
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 4}, None),
-        ("read_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 960.0),
+        ("read_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 961.0),  # of the next record
         ("restore_time", {"member": "pay-app"}, 1.79e9),
     ],
     "resilience4j": [
@@ -552,11 +553,12 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("gateway_sends", {"member": "a-0", "queue": "gateway", "stat": "ok"}, 123456.0),
     ],
     "flink_positions": [
-        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
+        ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 881.0),
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 4}, None),
     ],
     "spark_streaming": [
         ("committed_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 880.0),
+        ("batch_start_offset", {"member": "pay-app", "topic": "orders", "partition": 3}, 800.0),
         ("log_end_offset", {"topic": "orders", "partition": 3}, 1000.0),
         ("restore_time", {"member": "pay-app"}, 1.79e9),
     ],

@@ -57,19 +57,23 @@ def test_the_listener_of_the_documents_exports_what_the_profile_reads(monkeypatc
     monkeypatch.setattr(prometheus_client, "Gauge", lambda *args: gauge(*args, registry=registry))
     names: dict[str, Any] = {}
     exec(compile(code, str(DOCS), "exec"), names)
-    names["KafkaProgress"]().onQueryProgress(SimpleNamespace(progress=StreamingQueryProgress.fromJson(PROGRESS)))
+    listener = names["KafkaProgress"]()
+    listener.onQueryStarted(SimpleNamespace(name="pay-app", runId="r", timestamp=PROGRESS["timestamp"]))
+    listener.onQueryProgress(SimpleNamespace(progress=StreamingQueryProgress.fromJson(PROGRESS)))
     page = generate_latest(registry).decode()
     assert judged({"spark_streaming": page}, {"pay-app": "pay"}) == {2: 0.0, 3: 120.0}
+    listener.onQueryTerminated(SimpleNamespace(runId="r"))
+    assert judged({"spark_streaming": generate_latest(registry).decode()}, {"pay-app": "pay"}) == {}
 
 
 def test_a_flink_job_without_commits_is_judged_by_its_position() -> None:
-    """The log's end comes from a lag exporter."""
+    """The log's end comes from a lag exporter. The position is that of the last record: behind it, nothing waits."""
     pages = {name: PAGES[name] for name in ("flink_positions", "kafka_exporter")}
     lag = judged(
         {**pages, "kafka_exporter": 'kafka_topic_partition_current_offset{topic="orders",partition="3"} 1000\n'},
         {"pay-app": "pay"},
     )
-    assert lag == {3: 120.0}
+    assert lag == {3: 119.0}
 
 
 def test_a_thread_of_kafka_streams_and_its_consumer_are_one_member() -> None:
@@ -102,5 +106,5 @@ def test_every_profile_says_what_its_names_are_from() -> None:
         "jmx_broker_example_kraft",
         "pulsar_broker",
     }  # tests/profiles/recorded
-    live = {"runtime", "group_state", "librdkafka"}  # the lab's own servers and clients
+    live = {"runtime", "group_state", "librdkafka", "flink", "spark_streaming"}  # servers and clients in the lab
     assert recorded == of_pages | live

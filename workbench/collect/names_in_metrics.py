@@ -1,7 +1,8 @@
 """Names of groups and topics that stand in the names of metrics, where dots and dashes are underscores: which ones they really are.
 
-Other sources tell (Kafka's member list, exporters with labels). A name that only metrics' names have stays as it is written there. One
-that two real names are written as is nobody's: its series are left out, and that is said.
+Some exporters (Flink's) write labels so, too. Other sources tell (Kafka's member list, exporters with labels, which are read first). A
+name that nobody else tells stays as it is written. One that two real names are written as is nobody's: that its series are left out is
+said.
 """
 
 from __future__ import annotations
@@ -71,5 +72,5 @@ class Spelling:
             found[value] = next(iter(real_ones)) if len(real_ones) == 1 else None
             if len(real_ones) > 1:
                 shown = listed(sorted(real_ones), most=3)
-                self.notes.append(f"names of metrics with {value} left out: it may be the {name} {shown}")
+                self.notes.append(f"series of {value} left out: it may be the {name} {shown}")
         return found

@@ -138,15 +138,16 @@ class PrometheusSource:
         self._connect()
         self._session.warnings.clear()
         self._left_out = LeftOut()
-        tables: list[SeriesTable] = []
+        tables: dict[int, SeriesTable] = {}
         sources: list[str] = []
         spelling = Spelling.of_groups([*self.members.values(), *(groups or ())])
         spelling.known["topic"].update(topics or ())
-        for profile in self.profiles:
+        written_in_full_first = sorted(enumerate(self.profiles), key=lambda it: bool(it[1].carried))
+        for at, profile in written_in_full_first:
             found = [self._of_generation(it, window, groups, topics, sources, spelling) for it in profile.generations()]
-            tables.append(most_trusted(found, by=OF_A_MEMBER))
+            tables[at] = most_trusted(found, by=OF_A_MEMBER)
         return Collected(
-            series=with_derived_lag(most_trusted(tables)),
+            series=with_derived_lag(most_trusted([tables[at] for at in sorted(tables)])),
             incomplete=(*self.partial, *self._left_out.words(), *dict.fromkeys(spelling.notes)),
             sources=tuple(dict.fromkeys([*sources, *self._left_out.notes()])),
         )
@@ -415,7 +416,9 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
         known[at] = True
         if meaning.value is not None:
             states[at] = meaning.value
-        batch.name(meaning.signal, meaning.labels, stat=meaning.stat, le=meaning.le, scale=meaning.scale)
+        batch.name(
+            meaning.signal, meaning.labels, stat=meaning.stat, le=meaning.le, scale=meaning.scale, plus=meaning.plus
+        )
     first, last = round(window.baseline_start.timestamp() * 1e6), round(window.end.timestamp() * 1e6)
     inside = (matrix.ts_us >= first) & (matrix.ts_us <= last)  # chunks and servers differ at the edges
     if not known.all():

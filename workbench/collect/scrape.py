@@ -93,6 +93,7 @@ def page_series(
                             stat=meaning.stat,
                             le=meaning.le,
                             scale=meaning.scale,
+                            plus=meaning.plus,
                         )
     except (
         ValueError,
@@ -158,8 +159,12 @@ def scrape(
     spelling = Spelling.of_groups((members or {}).values())
     spelling.known["topic"].update(topics)
     by_profile = [
-        with_groups(spelling.corrected(whole.of(concat_series(series)), whole.profile), whole.profile, members or {})
+        (whole.profile, whole.of(concat_series(series)))
         for whole, series in zip(wholes or map(Wholes, profiles), zip(*found, strict=True), strict=False)
     ]
+    for profile, series in by_profile:
+        if not profile.carried:
+            spelling.learn(series)
+    told = [with_groups(spelling.corrected(series, profile), profile, members or {}) for profile, series in by_profile]
     missing += spelling.notes
-    return most_trusted(by_profile), missing
+    return most_trusted(told), missing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from workbench.collect.streams_stores import with_restoring
 from workbench.profiles import Profile
+from workbench.profiles.metric_name_templates import as_written
 from workbench.samples import NAMES_SCHEMA, SampleBatch, SeriesTable, codes_of, concat_series
 
 DERIVED = "derived"
@@ -51,7 +52,7 @@ def with_groups(
     series = with_restoring(series, members)
     names = series.names
     homeless = pc.and_(pc.is_null(names["group"]), pc.is_valid(names["member"]))
-    members = {**_told_by_themselves(names), **members}
+    members = {**_told_by_themselves(names), **(_as_written(members) if "member" in profile.underscored else members)}
     known = pa.array(
         [members.get(name) if name is not None else None for name in names["member"].to_pylist()], pa.string()
     )
@@ -67,6 +68,14 @@ def _of_groups(series: SeriesTable, groups: Sequence[str] | None) -> SeriesTable
         return series
     named = series.names["group"]
     return series.where(pc.or_(pc.is_null(named), pc.is_in(named, pa.array(groups, pa.string()))))
+
+
+def _as_written(members: Mapping[str, str]) -> dict[str, str]:
+    """Members also by their names with underscores, but for those that are then members of several groups."""
+    written = defaultdict[str, set[str]](set)
+    for name, group in members.items():
+        written[as_written(name)].add(group)
+    return {**{name: next(iter(those)) for name, those in written.items() if len(those) == 1}, **members}
 
 
 def _told_by_themselves(names: pa.Table) -> dict[str, str]:

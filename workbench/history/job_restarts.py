@@ -17,9 +17,17 @@ from workbench.history.series import Track, tracks_of
 from workbench.window import Window
 
 RESTORED = "restore_time"
-_POSITIONS = {"read_offset": "read", "committed_offset": "committed", "log_end_offset": "end"}
+_POSITIONS = {
+    "read_offset": "read",
+    "committed_offset": "committed",
+    "batch_start_offset": "batch",
+    "log_end_offset": "end",
+}
 _NONE = Track()
 _EVER = float("inf")
+_CURRENT = slice(
+    1, 2
+)  # of samples from an instant on: the first may be older, as exporters keep what they tell, up to the next scrape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +86,7 @@ class JobRestarts:
 class _Partition:
     read: Track = field(default_factory=Track)
     committed: Track = field(default_factory=Track)
+    batch: Track = field(default_factory=Track)
     end: Track = field(default_factory=Track)
 
     @property
@@ -98,11 +107,11 @@ def job_restarts(samples: pa.Table, window: Window) -> JobRestarts:
     )  # fmt: skip
     ends: dict[tuple[str, int], Track] = {}
     jobs: dict[str, dict[tuple[str, int], _Partition]] = {}
-    begun: dict[str, set[float]] = {}
+    begun: dict[str, list[float]] = {}  # what each group told of that, in the order of time
     for label, line in tracks_of(known, ("cluster", "group", "topic", "signal", "partition"), window):
         group, signal, where = label["group"], label["signal"], (label["topic"], label["partition"])
         if signal == RESTORED and group is not None:
-            begun.setdefault(group, set()).update(float(it) for it in line.value if it > 0)
+            begun[group] = line.value.tolist()
         elif signal == "log_end_offset" and None not in where:
             ends[where] = line.once()
         elif signal in _POSITIONS and group is not None and None not in where:
@@ -114,8 +123,8 @@ def job_restarts(samples: pa.Table, window: Window) -> JobRestarts:
     end = window.end.timestamp()
     found = [
         it
-        for group, times in sorted(begun.items())
-        for it in _restarts(group, sorted(at - end for at in times), jobs.get(group, {}), window)
+        for group, told in sorted(begun.items())
+        for it in _restarts(group, [at - end for at in told if at > 0], told[0] - end, jobs.get(group, {}), window)
     ]
     untold = {group for group, parts in jobs.items() if any(len(it.read) for it in parts.values())} - begun.keys()
     in_order = tuple(sorted(found, key=lambda it: it.restored))
@@ -123,14 +132,13 @@ def job_restarts(samples: pa.Table, window: Window) -> JobRestarts:
 
 
 def _restarts(
-    group: str, times: list[float], parts: Mapping[tuple[str, int], _Partition], window: Window
+    group: str, times: list[float], told: float, parts: Mapping[tuple[str, int], _Partition], window: Window
 ) -> list[JobRestart]:
-    """Those in the window, of a job that was there before; `times` in seconds before the window's end, ascending."""
-    lines = [it.position for it in parts.values() if len(it.position)]
-    first = min((float(it.at[0]) for it in lines), default=None)
+    """Those in the window; times in seconds before its end. What a job `told` first is its first start, unless it had read before."""
+    first = min((float(it.position.at[0]) for it in parts.values() if len(it.position)), default=_EVER)
     found, start = [], -_EVER
-    for at in times:
-        was_there = first is None or first < at  # a first start is no restart
+    for at in sorted(set(times)):
+        was_there = at != told or first < at
         if was_there and -window.seconds <= at <= 0:
             found.append(_restart(group, start, at, parts, window.end.timestamp()))
         start = at
@@ -153,22 +161,27 @@ def _restart(
             missing.add("read_offset")
         if not len(checkpoint):
             missing.add("committed_offset")
-        if not len(before):  # nobody saw where it was
-            is_bounded = False
-            continue
-        since.append(_last_well(before, part.end))
-        passed += int(before.value[-1] - before.value[0])
-        if len(part.read):
-            low += max(0, int(before.value[-1] - after.value[0])) if len(after) else 0
-        else:  # a checkpoint that stands says nothing: it is at work again once that moves
-            later = after.value != before.value[-1]
+        if len(before):  # else it fell again before it was seen to read of this partition
+            since.append(_last_well(before, part.end))
+            passed += int(before.value[-1] - before.value[0])
+        if len(checkpoint) and not (
+            len(part.read) or len(part.batch)
+        ):  # one that stands says nothing: at work again once it moves
+            later = after.value != checkpoint.value[-1]
             after = Track(after.at[later], after.value[later])
         until += after.at[:1].tolist()
-        ends = _between(part.end, _fell_before(before, at), _EVER)
-        if not len(ends):
+        if len(before) and len(after):
+            low += max(0, int(before.value[-1] - after.value[0]))
+        ends = _between(part.end, _fell_before(before, at), _EVER).value[_CURRENT].tolist()
+        if len(part.batch):  # the batch in which it fell is run again as a whole, and ends no later than this one
+            ends += after.value[:1].tolist()
+        if not ends:
             missing.add("log_end_offset")
-        if len(checkpoint) and len(ends):
-            high += max(0, int(ends.value[0] - checkpoint.value[-1]))
+        is_older = (
+            len(after) and len(checkpoint) and after.value[0] < checkpoint.value[-1]
+        )  # a checkpoint before the last one
+        if len(checkpoint) and ends and not is_older:
+            high += max(0, int(min(ends) - checkpoint.value[-1]))
         else:
             is_bounded = False
     return JobRestart(
@@ -176,7 +189,7 @@ def _restart(
         restored=end + at,
         since=end + max(since) if since else None,
         until=end + min(until) if until else None,
-        read_again_low=low if since else None,
+        read_again_low=low if parts else None,
         read_again_high=high if is_bounded else None,
         passed=passed if since else None,
         missing=tuple(sorted(missing)),
@@ -199,6 +212,6 @@ def _between(line: Track, start: float, stop: float) -> Track:
 
 
 def _fell_before(before: Track, at: float) -> float:
-    """When it surely did not read any more: the next sample is missing. It has read no further than the log's end then."""
+    """When it surely did not read any more: the next sample is missing. It has read no further than the log's end from then on."""
     steps = np.diff(before.at)
     return min(at, float(before.at[-1] + np.median(steps))) if len(steps) else at

@@ -76,6 +76,14 @@ OLD_BROKER = JarSet(
 # A broker's remote storage that is a folder (LocalTieredStorage), beside the jars of BROKER.
 TIERED = JarSet("tiered", "kafka-storage", classifier="test", others=("kafka-clients", "kafka-server-common"))
 PULSAR = JarSet("pulsar", "pulsar-broker", "org.apache.pulsar", "4.0.7", system="Pulsar")
+# For the tests: jobs of Spark's Kafka source and of Flink, whose own Kafka client is part of the connector's jars.
+SPARK_KAFKA = JarSet("spark_kafka", "spark-sql-kafka-0-10_2.13", "org.apache.spark", "4.0.0", system="Spark")
+FLINK = (
+    JarSet("flink", "flink-clients", "org.apache.flink", "1.20.1", system="Flink"),
+    JarSet("flink_base", "flink-connector-base", "org.apache.flink", "1.20.1", system="Flink"),
+    JarSet("flink_metrics", "flink-metrics-prometheus", "org.apache.flink", "1.20.1", system="Flink"),
+    JarSet("flink_kafka", "flink-connector-kafka", "org.apache.flink", "3.4.0-1.20", system="Flink"),
+)
 # What a Java consumer of the lab is measured with; the two generations write names and labels differently.
 JMX_AGENTS = {
     version: JarSet(f"jmx_agent_{version}", "jmx_prometheus_javaagent", "io.prometheus.jmx", version)

@@ -71,7 +71,8 @@ ESTIMATE = "estimate"
 class Meaning:
     """Meaning of one exported series: its signal, canonical labels, stat, and the factor to the signal's unit.
 
-    `value` replaces the sample's value if a label has it (a group's state); `generation` is the place of the metric's name in its rule.
+    `plus` is added to that. `value` replaces the sample's value if a label has it (a group's state); `generation` is the place of the
+    metric's name in its rule.
     """
 
     signal: str
@@ -81,6 +82,7 @@ class Meaning:
     scale: float
     value: float | None = None
     generation: int = 0
+    plus: float = 0.0
 
 
 class Profile(BaseModel):
@@ -95,6 +97,8 @@ class Profile(BaseModel):
     member_is: Literal["member", "client_id", "application"] = "member"
     # Whether a topic with a dot is exported twice, as `pay.events` and as `pay_events` (Kafka's Java clients from 4.1 on, KIP-1109).
     topics_twice: bool = False
+    # Labels in whose values dots and dashes are underscores (Flink's reporter for Prometheus, unless it is told to leave them).
+    underscored: tuple[Literal["topic", "member"], ...] = ()
     # What the names were taken from: a page of the real thing (which the tests have), its source code, or its documents.
     names_from: Literal["recorded page", "source code", "documents"] | None = None
     # The id of its client, made of the exporter's labels, such as "{thread_id}-consumer" for a thread of Kafka Streams; without it,
@@ -154,8 +158,11 @@ class Profile(BaseModel):
 
     @property
     def carried(self) -> Mapping[str, frozenset[str]]:
-        """Canonical labels that stand in names of metrics, with their signals: dots and dashes of the values are underscores there."""
-        found: dict[str, frozenset[str]] = {}
+        """Canonical labels with their signals, where dots and dashes of the values are underscores: those in names of metrics."""
+        found: dict[str, frozenset[str]] = {
+            label: frozenset(signal for signal, rule in self.rules() if label in rule.labels)
+            for label in self.underscored
+        }
         for name in self._with_places:
             for signal, rule, _ in self._index[name]:
                 for label, theirs in rule.labels.items():
@@ -250,7 +257,7 @@ class Profile(BaseModel):
             stat = ESTIMATE
         # A count is a number of observations, whatever their unit.
         scale = 1.0 if stat in ("bucket", "count", "batch") else rule.scale
-        return Meaning(signal, canonical, stat, le, scale, state, self._generation[name])
+        return Meaning(signal, canonical, stat, le, scale, state, self._generation[name], rule.plus)
 
 
 def _unreadable(left_out: LeftOut | None, metric: str, label: str, value: str | None, *, wanted: str) -> Meaning | None:

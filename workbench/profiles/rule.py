@@ -54,6 +54,7 @@ class MappingRule(BaseModel):
         labels: canonical label to the exporter's label.
         stat_label: an exporter's label whose value becomes `stat` (outcomes).
         scale: factor from the metric's unit to the signal's unit.
+        plus: what is added to that: 1, where an offset is that of the last record and not of the next one.
         constants: canonical labels with a fixed value, where the exporter has no label for them, or one made of its labels, such as
             "%DLQ%{group}".
         where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings: the first rule
@@ -88,6 +89,7 @@ class MappingRule(BaseModel):
     passing: tuple[str, ...] = ()
     beside: tuple[MappingRule, ...] = ()
     scale: float = 1.0
+    plus: float = 0.0
     quality: Quality = Quality.EXACT
     note: str = ""
 

@@ -57,8 +57,9 @@ class BeforeKafka(PublishedPart):
     def sentence(self) -> str:
         """How many tell, in a line."""
         gates = plural(self.breakers, "gateway tells of its breaker", "gateways tell of their breakers")
-        waits = plural(self.tell_of_waiting, "process tells", "processes tell")
-        return f"{gates}, {waits} whether records wait." + ("" if self.lines else " All is well.")
+        whether = "whether records wait"
+        waits = plural(self.tell_of_waiting, f"process tells {whether}", f"processes tell {whether}")
+        return f"{gates}, {waits}." + ("" if self.lines else " All is well.")
 
     def to_json(self) -> dict[str, Any]:
         """As in `workbench.health/1`."""
