@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -227,6 +228,11 @@ def test_the_journal_knows_the_replays_that_wait(place: Place) -> None:
     """From their first offset on, until they are rolled back."""
     assert begun_replays(place.journal.read()[0]) == {}
     place.apply()
+    assert begun_replays(place.journal.read()[0]) == {"new": place.plan.targets}
+    with patch.object(
+        place.gateway, "delete_group", return_value="COORDINATOR_NOT_AVAILABLE"
+    ):  # so nothing was taken back
+        roll_back(read_rollback(rollback_path(place.path)), place.gateway, place.journal, sleep=lambda _s: None)
     assert begun_replays(place.journal.read()[0]) == {"new": place.plan.targets}
     roll_back(read_rollback(rollback_path(place.path)), place.gateway, place.journal, sleep=lambda _s: None)
     assert begun_replays(place.journal.read()[0]) == {}

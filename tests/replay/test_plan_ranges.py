@@ -11,15 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay.fakes import FakeGateway
+from tests.replay.fakes import FakeGateway, now_ms
 from tests.replay.test_planfile import PLAN
 from workbench.errors import GuardError, UsageError, WorkbenchError
 from workbench.logs.window_end import window_ends
 from workbench.plans.document import canonical_hash, write_file
 from workbench.plans.journal import Journal
+from workbench.queues.gateway import TopicSettings
 from workbench.queues.position import Position, joined, merged
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.follow import Follower
+from workbench.replay.guard import HINTS, ReplayLimits
 from workbench.replay.plan_ranges import make_range_plan, parse_ranges, records_beyond
 from workbench.replay.planfile import Plan, read_plan
 from workbench.replay.progress import Pace, in_words, next_steps
@@ -118,6 +120,22 @@ def test_a_plan_of_ranges_from_file_to_commit(tmp_path: Path) -> None:
         ("orders", 0): (7, None),
         ("orders", 1): (10, None),
     }
+
+
+def test_ranges_that_retention_is_about_to_delete_are_refused(tmp_path: Path) -> None:
+    """As a window is: the plan warns, and apply refuses, before the group begins behind what it was to read."""
+    source = gateway()
+    for log in source.records.values():
+        log[:] = [(at, now_ms() - (10 - at) * 60_000) for at, _ in log]
+    source.topic_settings["orders"] = TopicSettings(retention_ms=10 * 60_000)
+    plan = plan_of(["orders:0:2-4"], source)
+    assert any("retention may delete records of the window" in warning for warning in plan.warnings), plan.warnings
+    journal, path = Journal(path=tmp_path / "journal.jsonl"), tmp_path / "plan.json"
+    receipt = apply_plan(plan, path, source, journal, ApplyOptions(quiet_seconds=0), sleep=lambda _: None)
+    assert receipt.outcome is ReplayOutcome.REFUSED
+    assert receipt.hints == [HINTS["retention_margin"]]
+    late = ApplyOptions(quiet_seconds=0, limits=ReplayLimits(retention_margin_seconds=0.0))
+    assert apply_plan(plan, path, source, journal, late, sleep=lambda _: None).outcome is ReplayOutcome.DONE
 
 
 def test_ranges_outside_of_the_log_are_refused() -> None:

@@ -192,3 +192,12 @@ def older_at_start(gateway: Gateway, spans: Mapping[Partition, tuple[int, int]],
         return {}
     counts = {key: sum(ts < since_ms for _, ts in it.records) for key, it in read.items()}
     return {key: number for key, number in counts.items() if number}
+
+
+def times_at(gateway: Gateway, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Timestamps of the records at these offsets; nothing where there is none, it has none, or it cannot be read."""
+    try:
+        read = gateway.times({key: (at, at + 1) for key, at in offsets.items()}, _HEAD_LIMITS) if offsets else {}
+    except SourceUnreachableError:
+        return {}
+    return {key: ts for key, it in read.items() for _, ts in it.records if ts >= 0}

@@ -171,7 +171,7 @@ def begun_replays(entries: Sequence[Entry]) -> dict[str, dict[tuple[str, int], i
                 (topic, number): new for topic, number, _, new, error in entry.changes if new is not None and not error
             }
             found.setdefault(entry.group, {}).update(at)
-        elif entry.action in ("rollback", "retire"):
+        elif entry.action in ("rollback", "retire") and entry.outcome == "done":
             found.pop(entry.group, None)
     return found
 

@@ -188,7 +188,7 @@ def check_logs(plan: Plan, now: Now, limits: ReplayLimits) -> list[Refusal]:
             continue
         key = part.key
         if plan.is_of_ranges:
-            found += _check_given(part, now)
+            found += _check_given(part, now) or _check_margin(part, plan, now, limits)
             continue
         first, start = since.get(key), now.logs.starts[key]
         if first is None:
@@ -206,11 +206,7 @@ def check_logs(plan: Plan, now: Now, limits: ReplayLimits) -> list[Refusal]:
             text = f"The record at {part.target:,} was removed (compaction or deletion)."
             found.append(Refusal(code="target_deleted", message=text, partition=key))
         else:
-            left = _seconds_left(part, start, plan, now)
-            if limits.retention_margin_seconds and left is not None and left < limits.retention_margin_seconds:
-                due = "at any moment" if left <= 0 else f"in {duration(left)}"
-                text = f"Retention may delete the record at {part.target:,} {due}."
-                found.append(Refusal(code="retention_margin", message=text, partition=key))
+            found += _check_margin(part, plan, now, limits)
     return found
 
 
@@ -229,6 +225,17 @@ def _check_given(part: PlannedPartition, now: Now) -> list[Refusal]:
         return []
     text = f"Retention has deleted records from {part.target:,} on; the log now begins at {start:,}."
     return [Refusal(code="target_deleted", message=text, partition=part.key)]
+
+
+def _check_margin(part: PlannedPartition, plan: Plan, now: Now, limits: ReplayLimits) -> list[Refusal]:
+    """Its first offset stays there for the margin, as far as that is known."""
+    left = _seconds_left(part, now.logs.starts[part.key], plan, now)
+    margin = limits.retention_margin_seconds
+    if part.target is None or left is None or not margin or left >= margin:
+        return []
+    due = "at any moment" if left <= 0 else f"in {duration(left)}"
+    text = f"Retention may delete the record at {part.target:,} {due}."
+    return [Refusal(code="retention_margin", message=text, partition=part.key)]
 
 
 def _seconds_left(part: PlannedPartition, start: int, plan: Plan, now: Now) -> float | None:

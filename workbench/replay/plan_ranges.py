@@ -10,7 +10,7 @@ from datetime import datetime
 
 from workbench.errors import GuardError, UsageError
 from workbench.humanize import counted, plural
-from workbench.logs.time_windows import Instants, WindowSpan, find_spans, older_at_start
+from workbench.logs.time_windows import Instants, WindowSpan, find_spans, older_at_start, times_at
 from workbench.plans.document import current_user
 from workbench.queues.gateway import Gateway, names_of
 from workbench.queues.position import merged
@@ -65,7 +65,7 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
     spans, older = _spans(gateway, partitions, found, windows) if windows else ({}, {})
     for (key, _), span in spans.items():
         wanted.setdefault(key, []).extend(span.pieces)
-    planned = []
+    ranged: dict[Partition, list[tuple[int, int]]] = {}
     for key in partitions:
         if mine := merged(wanted.get(key, [])):
             low, high = logs.starts[key], max(logs.starts[key], logs.stable_ends.get(key, logs.ends[key]))
@@ -74,7 +74,9 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
                     f"{names_of([key])}: {mine[0][0]:,} to {mine[-1][1]:,} is not within its log, {low:,} to {high:,}.",
                     hint="Retention has deleted the first records, or the last ones are not there yet or not committed.",
                 )
-            planned.append(_planned(key, mine, found))
+            ranged[key] = mine
+    times = times_at(gateway, {key: mine[0][0] for key, mine in ranged.items()})
+    planned = [_planned(key, mine, found, times.get(key)) for key, mine in ranged.items()]
     unread = [(*key, *span.unread) for (key, _), span in sorted(spans.items()) if span.unread is not None]
     if not planned and unread:
         offsets = plural(sum(stop - start for *_, start, stop in unread), "offset was", "offsets were")
@@ -162,7 +164,7 @@ def records_beyond(part: PlannedPartition) -> int:
     return max(0, part.log_end - (part.target or 0) - part.messages)
 
 
-def _planned(key: Partition, ranges: list[tuple[int, int]], found: Survey) -> PlannedPartition:
+def _planned(key: Partition, ranges: list[tuple[int, int]], found: Survey, first_ms: int | None) -> PlannedPartition:
     messages = sum(end - start for start, end in ranges)
     size = found.record_bytes.get(key[0])
     return PlannedPartition(
@@ -172,7 +174,7 @@ def _planned(key: Partition, ranges: list[tuple[int, int]], found: Survey) -> Pl
         log_end=max(found.logs.ends[key], ranges[-1][1]),
         old_committed=found.commits.get(key),
         target=ranges[0][0],
-        target_timestamp=None,
+        target_timestamp=first_ms,
         stop=ranges[-1][1],
         messages=messages,
         bytes_estimate=round(messages * size) if size is not None else None,
