@@ -114,7 +114,8 @@ def as_markdown() -> str:
         "",
         "## Before Kafka",
         "",
-        "A file `….workbench_upstream.prom`, written by `workbench audit upstream --cluster prod --output FOLDER` ([audit](audit.md#before-kafka))."
+        "A file `….workbench_upstream.prom`, written by `workbench audit upstream --cluster prod --output FOLDER`"
+        " ([audit](audit.md#before-kafka))."
         " What is well has no series.",
         "",
         *_rows(of_upstream()),
