@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -86,8 +87,16 @@ def compiled(program: Program = PROGRAMS["java"]) -> Path:
     Raises:
         SetupError: if there is no Java compiler, or it fails.
     """
+    return classes_of([_FOLDER / name for name in program.sources], program.jars)
+
+
+def classes_of(sources: Sequence[Path], *jars: JarSet) -> Path:
+    """The folder with the classes of some sources, compiled if one has changed.
+
+    Raises:
+        SetupError: as `compiled`.
+    """
     java = find_java().program.resolve()
-    sources = [_FOLDER / name for name in program.sources]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     target = cache_dir() / "lab-consumer" / digest
     if target.exists():
@@ -98,9 +107,10 @@ def compiled(program: Program = PROGRAMS["java"]) -> Path:
             "The lab's Java consumers need a Java compiler, and this Java has none.",
             hint="Install a JDK 17 or newer and set JAVA_HOME to it.",
         )
+    class_path = ":".join(f"{ensure(it)}/*" for it in jars)
     with atomic_folder(target, replace=True) as part:
         ran = subprocess.run(
-            [compiler, "-cp", f"{ensure(program.jars)}/*", "-d", part, *sources],
+            [compiler, "-cp", class_path, "-d", part, *sources],
             capture_output=True, text=True, encoding="utf-8", timeout=_COMPILE_SECONDS, check=False, errors="replace",
         )  # fmt: skip
         if ran.returncode != 0:

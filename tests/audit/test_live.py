@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from tests.cli.running import run_here
 from tests.reference.valid import valid
 from tests.waiting import wait_for
 from workbench.api.audits import audit
-from workbench.lab.kafka import Broker, create_topic, start_broker
+from workbench.lab.kafka import Broker, create_topic
 from workbench.lab.lab import Lab
 from workbench.lab.process import free_port
 from workbench.runtime import Runtime, RuntimeConfig
@@ -31,16 +30,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.jvm]
 
 RECORDS, PARTITIONS = 1600, 3
 SEEDS = [int(it) for it in os.environ.get("AUDIT_SEEDS", "1").split(",")]
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A Kafka of its own, to be stopped."""
-    started = start_broker(tmp_path / "kafka")
-    try:
-        yield started
-    finally:
-        started.stop()
 
 
 class Pipeline:

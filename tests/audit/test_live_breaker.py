@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tests.reference.valid import valid
 from tests.waiting import wait_for
 from workbench.api.before_kafka import UpstreamResult, upstream
 from workbench.errors import ExitCode, WorkbenchError
-from workbench.lab.kafka import Broker, create_topic, start_broker
+from workbench.lab.kafka import Broker, create_topic
 from workbench.lab.lab import Lab
 from workbench.lab.process import free_port
 
@@ -45,26 +44,19 @@ time_lag_objective_seconds = 5
 SINCE = "12s ago"
 
 
-@pytest.fixture
-def normal(tmp_path: Path) -> Iterator[Broker]:
-    """The normal Kafka; the lab's is that of failover."""
-    started = start_broker(tmp_path / "kafka")
-    try:
-        yield started
-    finally:
-        started.stop()
-
-
 @pytest.mark.usefixtures("prometheus_url")
-def test_an_outage_of_the_normal_kafka_is_named_while_it_lasts(lab: Lab, normal: Broker, tmp_path: Path) -> None:
-    """Calm: 0. Without it: the breaker is open and the gateway answers 429 for longer than the objective: 3. Back again: 0."""
-    for bootstrap in (normal.bootstrap, lab.bootstrap):
+def test_an_outage_of_the_normal_kafka_is_named_while_it_lasts(lab: Lab, broker: Broker, tmp_path: Path) -> None:
+    """Calm: 0. Without it: the breaker is open and the gateway answers 429 for longer than the objective: 3. Back again: 0.
+
+    The lab's Kafka is that of failover.
+    """
+    for bootstrap in (broker.bootstrap, lab.bootstrap):
         create_topic(bootstrap, "upstream-orders", 1)
     create_topic(lab.bootstrap, "upstream-audit", 1)
     records = [json.dumps({"id": f"r{number}", "created_ms": 0}) for number in range(200_000)]
     (tmp_path / "source.jsonl").write_text("\n".join(records))
     port = free_port()
-    gateway = {"normal": normal.bootstrap, "failover": lab.bootstrap, "topic": "upstream-orders", "port": port}
+    gateway = {"normal": broker.bootstrap, "failover": lab.bootstrap, "topic": "upstream-orders", "port": port}
     agent = {
         "folder": str(tmp_path), "bootstrap": lab.bootstrap, "rows": "upstream-audit", "gateway": f"http://127.0.0.1:{port}/",
         "pause": 0.05,
@@ -97,14 +89,14 @@ def test_an_outage_of_the_normal_kafka_is_named_while_it_lasts(lab: Lab, normal:
         wait_for(lambda: found(refused=False, code=ExitCode.OK), 90, pause_seconds=1)
         calm = told(ExitCode.OK)
         assert f"127.0.0.1:{port}  closed at " in calm and "1 process holds nothing back." in calm
-        normal.stop()
+        broker.stop()
         wait_for(lambda: found("open", refused=True, code=ExitCode.FINDINGS), 90, pause_seconds=1)
         ill = told(ExitCode.FINDINGS)
         assert f"127.0.0.1:{port}  open at " in ill and "\n  open: " in ill
         assert f"Lag before Kafka: 127.0.0.1:{port} answers 429 since " in ill
         assert "of sends to the normal cluster failed" in ill
         valid("audit-upstream", seen[-1].to_json())
-        normal.restart()
+        broker.restart()
         wait_for(lambda: found(refused=False, code=ExitCode.OK), 90, pause_seconds=1)
         well = told(ExitCode.OK)
         assert f"127.0.0.1:{port}  closed at " in well and "429" not in well

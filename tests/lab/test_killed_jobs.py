@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from evaluation.others.java_consumer import classes_of
 from tests.lab.conftest import commit, produce
 from tests.lab.killed_jobs import Feed, KilledJob, fed, restarts
 from tests.waiting import wait_for
 from workbench.api.restarts import RestartsResult
-from workbench.errors import ExitCode, SetupError
+from workbench.errors import ExitCode
 from workbench.files import atomic_folder
 from workbench.history.job_restarts import JobRestart
 from workbench.lab import process
@@ -30,6 +31,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parent.parent / "docs" / "profiles.md"
+FLINK_JOB = HERE / "java" / "FlinkJob.java"
 FIRST = 100  # records that are there when a job starts
 NEWEST_JAVA = 21  # that both can run on
 DOWN_SECONDS = 4.0
@@ -44,10 +46,7 @@ def fetched(*jars: JarSet) -> list[Path]:
     """Their folders."""
     if find_java().version > NEWEST_JAVA:
         pytest.skip(f"Spark 4.0 and Flink 1.20 do not run on Java {find_java().version}")
-    try:
-        return [ensure(it) for it in jars]
-    except SetupError as error:
-        pytest.skip(f"the jars cannot be fetched: {error.message}")
+    return [ensure(it) for it in jars]
 
 
 def spark_python() -> Path:
@@ -56,22 +55,8 @@ def spark_python() -> Path:
     if not target.exists():
         with atomic_folder(target, replace=True) as part:
             words = [sys.executable, "-m", "pip", "install", "-q", "--target", part, f"pyspark=={SPARK_KAFKA.version}"]
-            try:
-                subprocess.run(words, check=True, capture_output=True, timeout=300)
-            except subprocess.SubprocessError as error:
-                pytest.skip(f"pyspark {SPARK_KAFKA.version} cannot be installed: {error}")
+            subprocess.run(words, check=True, timeout=300)
     return target
-
-
-def flink_classes(folder: Path, class_path: str) -> Path:
-    """Folder with the compiled job."""
-    compiler = find_java().program.resolve().with_name("javac")
-    if not compiler.exists():
-        pytest.skip("this Java has no compiler")
-    words = [compiler, "-nowarn", "-cp", class_path, "-d", folder / "classes", HERE / "java" / "FlinkJob.java"]
-    made = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-    assert made.returncode == 0, made.stderr
-    return folder / "classes"
 
 
 def holds(it: JobRestart, job: KilledJob, fell: float, until: float, *, longer_seconds: float) -> int:
@@ -133,9 +118,8 @@ def test_a_killed_query_of_spark_is_told_with_what_it_read_again(lab: Lab, admin
     own = ",".join(str(it) for it in jars.glob("*.jar") if it.name not in shipped)
     topic, port = "spark.killed-jobs", process.free_port()
     create_topic(lab.bootstrap, topic, 2)
-    commit(
-        admin, "other", topic, {0: 0, 1: 0}
-    )  # the lab's exporter tells the log's end of topics that groups have committed
+    # The lab's exporter tells the log's end of topics that groups have committed.
+    commit(admin, "other", topic, {0: 0, 1: 0})
     job = KilledJob(
         tmp_path,
         lambda run: [
@@ -168,7 +152,7 @@ def test_a_killed_query_of_spark_is_told_with_what_it_read_again(lab: Lab, admin
 def test_a_killed_job_of_flink_is_told_with_what_it_read_again(lab: Lab, tmp_path: Path) -> None:
     """Killed and started from its last checkpoint, restarted by Flink after an error, and killed while idle."""
     class_path = ":".join(f"{it}/*" for it in fetched(*FLINK))
-    classes, topic, port = flink_classes(tmp_path, class_path), "flink.killed-jobs", process.free_port()
+    classes, topic, port = classes_of([FLINK_JOB], *FLINK), "flink.killed-jobs", process.free_port()
     create_topic(lab.bootstrap, topic, 2)
     opened = [f"--add-opens=java.base/java.{it}=ALL-UNNAMED" for it in ("util", "lang", "time", "net")]
     job = KilledJob(

@@ -321,7 +321,6 @@ def audit(
     from workbench.api.audit_records import rows_of_topic, session_for_audits
     from workbench.audit.edges import StreamShape, edges
     from workbench.audit.frames import ROW_BYTES, bytes_of, read_rows
-    from workbench.spark.session import at_hand
 
     if name is None and rows is None and topic is None:
         raise UsageError(
@@ -348,9 +347,8 @@ def audit(
         lateness_ms=round(1000 * chosen.lateness.total_seconds()),
     )
     expected = frozenset(chosen.expected if stream is None else chosen.expected & {stream})
-    # Every question is asked with them, and each plan that holds how they are made is several times as long to make itself.
     with answering(chosen.rows):
-        lines = at_hand(shape.lines_of(found))
+        lines = shape.lines_of(found)
     return AuditLedger(
         frame=edges(found, shape, lines), source=found, lines=lines, settings=chosen, shape=shape, cluster=of_cluster,
         expected=expected, kept=kept, read_from_ms=read_from_ms,

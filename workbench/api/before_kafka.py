@@ -119,9 +119,12 @@ def upstream(
         config=config,
     )
     found = measure(request, progress=progress, spark=False)
+    breakers, lag, destinations = _told_by(found.capture, found.window, found.window, config, progress.say)
     return UpstreamResult(
         cluster=found.capture.info.cluster,
-        **_told_by(found.capture, found.window, found.window, config, progress.say),
+        breakers=breakers,
+        lag=lag,
+        destinations=destinations,
         window=found.window,
         kafka_lag=_kafka_lag(found),
         is_recorded=capture is not None,
@@ -139,13 +142,14 @@ def before_kafka_in(
     """
     from workbench.report.upstream_state import before_kafka_of
 
-    told = _told_by(capture, period, window, config, tell)
-    return before_kafka_of(told["breakers"], told["lag"], until=window.end)
+    breakers, lag, _ = _told_by(capture, period, window, config, tell)
+    return before_kafka_of(breakers, lag, until=window.end)
 
 
 def _told_by(
     capture: Capture, period: Window, window: Window, config: Path | None, tell: Callable[[str], None]
-) -> dict[str, Any]:
+) -> tuple[tuple[Breaker, ...], LagBeforeKafka, tuple[str, ...]]:
+    """Breakers, what is held back, and names of destinations."""
     from workbench.breaker_settings import BreakerSettings
     from workbench.history.breakers import breakers
     from workbench.history.gateways import processes
@@ -157,17 +161,16 @@ def _told_by(
     seen = processes(capture.samples, replace(window, baseline_start=first))
     own = own_cluster(capture.info.cluster, config, tell=tell) if seen else None
     settings = BreakerSettings() if own is None else own.breaker
-    return {
-        "breakers": tuple(breakers(seen, period, settings, stale_seconds=limits.stale_after_seconds)),
-        "lag": lag_before_kafka(
-            seen,
-            window,
-            late_seconds=limits.time_lag_objective_seconds,
-            stale_seconds=limits.stale_after_seconds,
-            breaker=settings,
-        ),
-        "destinations": tuple(sorted({of for it in seen.values() for of, _ in it.sends.counted if of is not None})),
-    }
+    lag = lag_before_kafka(
+        seen,
+        window,
+        late_seconds=limits.time_lag_objective_seconds,
+        stale_seconds=limits.stale_after_seconds,
+        breaker=settings,
+    )
+    destinations = {of for it in seen.values() for of, _ in it.sends.counted if of is not None}
+    found = breakers(seen, period, settings, stale_seconds=limits.stale_after_seconds)
+    return tuple(found), lag, tuple(sorted(destinations))
 
 
 def _kafka_lag(found: Measured) -> int | None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from workbench.audit.frames import MOST
 from workbench.audit.ledger import Sum64, amended, counted, gaps, joined_halves, lines
 from workbench.spark.columns import columns
-from workbench.spark.session import at_hand
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,7 +117,7 @@ def edges(rows: DataFrame, shape: StreamShape, of_lines: DataFrame | None = None
         `doubled_low`, `doubled_high`, `same` (whether the hashes agree; NULL: not known), `arrival` (`Arrival`), `state`
         (`WindowState`), `told_ms`, and `gap`, positions around that time of which rows are missing.
     """
-    sides, of_lines = shape.frame(rows.sparkSession), at_hand(shape.lines_of(rows)) if of_lines is None else of_lines
+    sides, of_lines = shape.frame(rows.sparkSession), shape.lines_of(rows) if of_lines is None else of_lines
     by_edge = gaps(rows, of_lines).join(sides, ["layer", "point"]).groupBy("stream", "edge")
     holes = by_edge.agg(*columns("collect_list(struct(first_ms, last_ms, gap)) AS holes"))
     late = amended(rows, of_lines, window_ms=shape.window_ms, lateness_ms=shape.lateness_ms).join(

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from workbench.layers.rows import GONE
 from workbench.spark.columns import columns
-from workbench.spark.session import at_hand
+from workbench.spark.session import cut_off
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -135,14 +135,15 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     told = f"collect_list(if({is_sparse}, NULL, begun)) OVER ({of_task})"
     by_line = by_line.selectExpr("* EXCEPT (begun)", f"if({is_sparse}, concat(begun, flatten({told})), begun) AS begun")
     many = "size(array_distinct(transform(filter(begun, it -> size(it.spans) > 0), it -> it.incarnation))) > 1"
-    return by_line.selectExpr(
+    # Every question is asked with them, and a plan that holds how they are made is several times as long to make itself.
+    return cut_off(by_line.selectExpr(
         *LINE, f"if(adds <> '' AND point = 'in', concat(begun, {as_later}), begun) AS begun",
         f"is_plain AND NOT ({is_sparse} AND {many}) AS is_plain", "begun_at", "reached", "first_ms",
         "last_ms", "latest_ms", f"if(adds <> '' OR {is_sparse}, 0L, {_gap(all_of)}) AS gap",
         f"CASE WHEN of_process AND last_ms < max(last_ms) OVER (PARTITION BY stream, layer) - {silence_ms}L THEN {_LAST} "
         f"WHEN {is_sparse} OR reached >= max(reached) OVER ({together}) THEN max(own_told_ms) OVER ({together}) ELSE own_told_ms END "
         "AS told_ms",
-    )  # fmt: skip
+    ), made_of=known)  # fmt: skip
 
 
 def _gap(spans: str) -> str:
@@ -195,7 +196,7 @@ def effective(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
     Returns:
         The rows with `kept`, number of their positions that no later incarnation covers; rows without any are left out.
     """
-    odd = (at_hand(lines(rows)) if of_lines is None else of_lines).where("NOT is_plain").select(*LINE, "begun")
+    odd = (lines(rows) if of_lines is None else of_lines).where("NOT is_plain").select(*LINE, "begun")
     names = _sent(odd.select(*LINE))
     plain = rows.join(names, [*LINE], "left_anti").selectExpr("*", "stop - start AS kept")
     later = _merged("flatten(transform(filter(begun, it -> it.incarnation > incarnation), it -> it.spans))")

@@ -8,7 +8,7 @@ said.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -20,6 +20,11 @@ from workbench.profiles.metric_name_templates import as_written
 from workbench.samples import NAMES_SCHEMA, SeriesTable
 
 _SPELLED = ("group", "topic")
+
+
+def in_full_first(profiles: Sequence[Profile]) -> list[int]:
+    """Places of profiles in the order to read them: those that write names in full tell those of the others."""
+    return sorted(range(len(profiles)), key=lambda at: bool(profiles[at].carried))
 
 
 @dataclass(slots=True)

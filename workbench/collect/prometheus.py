@@ -25,7 +25,7 @@ from urllib3.util.retry import Retry
 from workbench.collect import remote_read
 from workbench.collect.duplicate_series import count_once
 from workbench.collect.matrix_parser import EMPTY, Matrix, parse_answer, partial_of
-from workbench.collect.names_in_metrics import Spelling
+from workbench.collect.names_in_metrics import Spelling, in_full_first
 from workbench.collect.prometheus_errors import redirected, refusal
 from workbench.collect.selectors import LabelMatcher, matchers_of, named, one_of, to_promql
 from workbench.collect.signal_parts import Wholes
@@ -142,9 +142,9 @@ class PrometheusSource:
         sources: list[str] = []
         spelling = Spelling.of_groups([*self.members.values(), *(groups or ())])
         spelling.known["topic"].update(topics or ())
-        written_in_full_first = sorted(enumerate(self.profiles), key=lambda it: bool(it[1].carried))
-        for at, profile in written_in_full_first:
-            found = [self._of_generation(it, window, groups, topics, sources, spelling) for it in profile.generations()]
+        for at in in_full_first(self.profiles):
+            generations = self.profiles[at].generations()
+            found = [self._of_generation(it, window, groups, topics, sources, spelling) for it in generations]
             tables[at] = most_trusted(found, by=OF_A_MEMBER)
         return Collected(
             series=with_derived_lag(most_trusted([tables[at] for at in sorted(tables)])),

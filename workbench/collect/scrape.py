@@ -16,7 +16,7 @@ import requests
 import urllib3
 from prometheus_client.parser import text_fd_to_metric_families
 
-from workbench.collect.names_in_metrics import Spelling
+from workbench.collect.names_in_metrics import Spelling, in_full_first
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import with_groups
 from workbench.errors import SourceUnreachableError
@@ -162,9 +162,9 @@ def scrape(
         (whole.profile, whole.of(concat_series(series)))
         for whole, series in zip(wholes or map(Wholes, profiles), zip(*found, strict=True), strict=False)
     ]
-    for profile, series in by_profile:
-        if not profile.carried:
-            spelling.learn(series)
-    told = [with_groups(spelling.corrected(series, profile), profile, members or {}) for profile, series in by_profile]
+    told: dict[int, SeriesTable] = {}
+    for at in in_full_first([profile for profile, _ in by_profile]):
+        profile, series = by_profile[at]
+        told[at] = with_groups(spelling.corrected(series, profile), profile, members or {})
     missing += spelling.notes
-    return most_trusted(told), missing
+    return most_trusted([told[at] for at in sorted(told)]), missing

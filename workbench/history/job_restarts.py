@@ -25,9 +25,8 @@ _POSITIONS = {
 }
 _NONE = Track()
 _EVER = float("inf")
-_CURRENT = slice(
-    1, 2
-)  # of samples from an instant on: the first may be older, as exporters keep what they tell, up to the next scrape
+# Of samples from an instant on: the first may be older, as exporters keep what they tell, up to the next scrape.
+_CURRENT = slice(1, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +163,8 @@ def _restart(
         if len(before):  # else it fell again before it was seen to read of this partition
             since.append(_last_well(before, part.end))
             passed += int(before.value[-1] - before.value[0])
-        if len(checkpoint) and not (
-            len(part.read) or len(part.batch)
-        ):  # one that stands says nothing: at work again once it moves
+        # A checkpoint that stands says nothing: the job is at work again once it moves.
+        if len(checkpoint) and not len(part.read) and not len(part.batch):
             later = after.value != checkpoint.value[-1]
             after = Track(after.at[later], after.value[later])
         until += after.at[:1].tolist()
@@ -177,9 +175,8 @@ def _restart(
             ends += after.value[:1].tolist()
         if not ends:
             missing.add("log_end_offset")
-        is_older = (
-            len(after) and len(checkpoint) and after.value[0] < checkpoint.value[-1]
-        )  # a checkpoint before the last one
+        # From a checkpoint before the last one.
+        is_older = len(after) and len(checkpoint) and after.value[0] < checkpoint.value[-1]
         if len(checkpoint) and ends and not is_older:
             high += max(0, int(min(ends) - checkpoint.value[-1]))
         else:

@@ -37,7 +37,7 @@ def notes_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[
 
 def _told(kafka: KafkaConnection, group: str, deadline: float) -> tuple[dict[Partition, int], dict[Partition, str]]:
     kafka.first_answer(deadline)  # a refused login is told by its name
-    limits = FetchLimits(deadline=deadline, moved_until=deadline, lost_until=deadline, silence_seconds=_ANSWER_SECONDS)
+    limits = FetchLimits.until(deadline, silence_seconds=_ANSWER_SECONDS)
     try:
         found = read_commits(kafka.own_servers, kafka.properties, [group], limits)
     except NotListedError:  # librdkafka can do what our own requests cannot

@@ -56,6 +56,11 @@ class FetchLimits:
     lost_until: float
     silence_seconds: float
 
+    @classmethod
+    def until(cls, deadline: float, *, silence_seconds: float) -> FetchLimits:
+        """All of it until one deadline."""
+        return cls(deadline=deadline, moved_until=deadline, lost_until=deadline, silence_seconds=silence_seconds)
+
 
 @dataclass(slots=True, kw_only=True)
 class Commits:

@@ -89,9 +89,8 @@ def accept(store: Store, alerts: Sequence[Alert], *, cluster: str | None, most_w
                 if not alert.firing:
                     continue  # it began and ended before this server knew of it
                 new += 1
-                if (
-                    alert.fingerprint
-                ):  # of one alert: what it fired for before has ended, whether anybody said so or not
+                # Of one alert: what it fired for before has ended, whether anybody said so or not.
+                if alert.fingerprint:
                     former = "SELECT id, firing FROM alert WHERE fingerprint = ? AND started < ? AND firing = 1"
                     for earlier in db.execute(former, key).fetchall():
                         _end(db, earlier, now)

@@ -78,7 +78,7 @@ _MUCH_DATA_CONF = {
 }
 
 
-_FEW_ROWS = 100_000
+_FEW_ROWS = 100_000  # that this process keeps beside its own work: some 30 MB
 _CONNECT_ROWS = 200_000  # a server of 1 GB took 131,416 samples, and had no memory for 492,810
 
 
@@ -197,13 +197,18 @@ def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
     return spark.createDataFrame(samples)
 
 
-def at_hand(frame: DataFrame) -> DataFrame:
-    """The same rows in this process, if they are few: what is made of them knows nothing of how they were made. Else kept by Spark."""
+def cut_off(frame: DataFrame, *, made_of: DataFrame) -> DataFrame:
+    """The same rows in this process, if they are few: what is made of them knows nothing of how they were made. Else kept by Spark.
+
+    Args:
+        made_of: what Spark keeps for them alone; it is let go once they are here.
+    """
     from pyspark.sql import SparkSession
 
     rows = frame.limit(_FEW_ROWS + 1).toArrow()
     if rows.num_rows > _FEW_ROWS:
         return frame.cache()
+    made_of.unpersist()
     session = frame.sparkSession
     before = None if is_remote(session) else SparkSession.getActiveSession()
     try:

@@ -70,7 +70,7 @@ class KafkaLetterQueue:
     def readers(self, topics: Sequence[str]) -> Readers | None:
         """Committed offsets on some topics, by group, without those of redrive plans; None if it cannot be told."""
         end = time.monotonic() + _READERS_SECONDS
-        limits = FetchLimits(deadline=end, moved_until=end, lost_until=end, silence_seconds=_TIMEOUT_SECONDS / 10)
+        limits = FetchLimits.until(end, silence_seconds=_TIMEOUT_SECONDS / 10)
         try:
             names = [name for name in self.gateway.groups() if not is_redrive_plan(name)]
             found = read_commits(self.gateway.bootstrap, self.gateway.properties, names, limits)

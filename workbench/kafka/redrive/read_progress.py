@@ -64,7 +64,7 @@ def _commits(
 ) -> Told:
     from confluent_kafka import KafkaError
 
-    limits = FetchLimits(deadline=deadline, moved_until=deadline, lost_until=deadline, silence_seconds=_ANSWER_SECONDS)
+    limits = FetchLimits.until(deadline, silence_seconds=_ANSWER_SECONDS)
     told = read_commits(bootstrap, properties, [group], limits, is_stable=True)
     if told.denied:
         raise unreachable("read its progress", KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
@@ -89,7 +89,7 @@ def _by_librdkafka(
 
     A consumer asks, which joins nothing: an AdminClient (librdkafka 2.16) has no group of its own, and ends the process when the answer
     is that the coordinator has moved or is new (seen: a segmentation fault in rd_kafka_cgrp_op, called by rd_kafka_handle_OffsetFetch).
-    Of a group that may not be read, a consumer only says that the time is over.
+    Of a group that may not be read, a consumer says only that it timed out.
     """
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
