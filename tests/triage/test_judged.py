@@ -281,6 +281,20 @@ def test_what_nobody_measures_may_have_stopped() -> None:
     assert row.answers["frozen"] is Answer.CANNOT_TELL
 
 
+@pytest.mark.parametrize(
+    ("quiet", "still", "stopped"), [(150.0, 150.0, ()), (90.0, 150.0, (0, 1)), (200.0, 200.0, (0, 1))]
+)
+def test_commits_that_stand_with_the_ends_of_the_logs_take_more_samples(
+    quiet: float, still: float, stopped: tuple[int, ...]
+) -> None:
+    """Nothing moves any more: it is a group that has stopped, or an exporter that repeats its last values."""
+    story = {"interval": 60.0, "rhythm": 60.0, "quiet": quiet, "waiting": still + 30.0}
+    late = {"lag_messages": 80.0, "lag_recent_low": 80.0, "moved_ago_seconds": still, "time_lag_seconds": still + 30.0}
+    row = judge([part(number, story, **late) for number in (0, 1)], sample_interval_seconds=60.0)
+    assert row.frozen_partitions == stopped
+    assert row.reasons["frozen"] == ("stalled" if stopped else "standing")
+
+
 @pytest.mark.parametrize(("slope", "behind"), [(3.0, (0,)), (-3.0, ())])
 def test_who_is_not_late_and_catches_up_is_not_behind(slope: float, behind: tuple[int, ...]) -> None:
     """On the way to being late is only what does not shrink."""
