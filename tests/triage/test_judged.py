@@ -295,6 +295,18 @@ def test_commits_that_stand_with_the_ends_of_the_logs_take_more_samples(
     assert row.reasons["frozen"] == ("stalled" if stopped else "standing")
 
 
+@pytest.mark.parametrize(("still", "verdict"), [(5.0, Verdict.PRODUCER_BURST), (120.0, Verdict.CANNOT_TELL)])
+def test_a_partition_that_may_have_stopped_is_not_known_to_drain(still: float, verdict: Verdict) -> None:
+    """Two late partitions have shrunk for long; the commit of one has not moved for two samples, as long as it is not yet a stop."""
+    drains = {"waiting": 400.0, "late": 1.0, "age_slope": -0.1, "drain_in": 900.0, "drain_seen": 1200.0, "rhythm": 62.0}
+    late = {"lag_messages": 4000.0, "lag_recent_low": 4000.0, "lag_recent_slope": -4.0, "time_lag_seconds": 400.0}
+    one = part(0, {**drains, "interval": 60.0}, **late, moved_ago_seconds=5.0)
+    other = part(1, {**drains, "interval": 60.0}, **{**late, "lag_recent_slope": 1.0}, moved_ago_seconds=still)
+    row = judge([one, other, part(2)], lag_recent_slope=-3.0, sample_interval_seconds=60.0)
+    assert row.verdict is verdict
+    assert row.reasons["lagging"] == ("keeps_up" if verdict is Verdict.PRODUCER_BURST else "behind")
+
+
 @pytest.mark.parametrize(("slope", "behind"), [(3.0, (0,)), (-3.0, ())])
 def test_who_is_not_late_and_catches_up_is_not_behind(slope: float, behind: tuple[int, ...]) -> None:
     """On the way to being late is only what does not shrink."""
