@@ -44,6 +44,22 @@ def test_a_stop_is_dated_to_a_sample(every: float, ago: float) -> None:
     assert not story.sick_from_start
 
 
+@pytest.mark.parametrize("delay", [3.0, 600.0])
+def test_an_end_that_is_measured_no_more_says_nothing_of_later_commits(delay: float) -> None:
+    """The metrics of the partition's broker end half an hour before the window does. Commits that pass their last value are neither
+    above the log's end nor in time, and a lag of later is no commit that goes back."""
+    at = scraped()
+    there = at < -1800
+    end = Track(at[there], ends(at[there]))
+    behind = np.maximum(delay, np.where(at > -1800, (at + 1800) / 2, 0))
+    committed = ends(at - behind)
+    story = told(MeasuredPartition(committed=Track(at, committed), log_end=end), LIMITS)
+    assert story.above_end is None
+    assert story.late is not False
+    of_lag = told(MeasuredPartition(lag=Track(at, ends(at) - committed), log_end=end), LIMITS)
+    assert (of_lag.back, of_lag.above_end) == (None, None)
+
+
 @pytest.mark.parametrize("pace", [0.3, 0.6, 0.9])
 def test_a_slow_down_is_dated_to_two_samples(pace: float) -> None:
     """Its age grows by less than a second per second."""

@@ -273,6 +273,18 @@ def test_a_derived_lag_uses_the_end_that_was_known_at_the_time() -> None:
     assert [row["value"] for row in found] == oracle
 
 
+def test_no_lag_is_derived_from_an_end_that_is_measured_no_more() -> None:
+    """The broker's metrics end after five minutes, and the commits go on: its last end is no end of theirs."""
+    batch = SampleBatch("c", "x")
+    times = [at * 10**6 for at in range(0, 3600, 15)]
+    batch.add("log_end_offset", {"topic": "t", "partition": 0}, times[:20], [1000.0 + at for at in range(20)])
+    batch.add("committed_offset", {"group": "g", "topic": "t", "partition": 0}, times, list(range(len(times))))
+    found = with_derived_lag(batch.to_series()).to_samples().to_pylist()
+    lags = [row["ts"].timestamp() for row in found if row["signal"] == "consumer_lag"]
+    assert max(lags) <= 19 * 15 + 40
+    assert len(lags) >= 20
+
+
 STATISTICS: dict[str, Any] = {
     "time": 1700000000,
     "client_id": "pay-0",

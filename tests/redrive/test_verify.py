@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.redrive.fakes import FakeCluster
 from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, plan_from
 from tests.replay.fakes import FakeGateway
-from workbench.errors import EvidenceError
-from workbench.queues.gateway import TopicSettings
+from workbench.errors import EvidenceError, SourceUnreachableError
+from workbench.queues.gateway import LogView, TopicSettings
+from workbench.queues.snapshot_views import Partition
 from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
 from workbench.redrive.follow import RedriveFollower
 from workbench.redrive.ledger import Ledger, ended_of
@@ -112,6 +114,39 @@ def test_records_that_go_while_they_are_read_are_deleted_ones() -> None:
     made = Produced(without=set(), dies_after=4, is_away=True)
     with pytest.raises(EvidenceError, match="deleted while they were read"):
         made.check()
+
+
+def test_records_with_another_content_are_told_although_older_ones_are_deleted() -> None:
+    """All planned records are there, and one differs: that retention took others away excuses nothing."""
+    made = Produced(without=set())
+    made.records[4] = made.records[4]._replace(value=b"another")
+    for _ in range(2):
+        found = made.check()
+        assert (found.verdict, found.missing, found.content_differs) == (RedriveVerdict.INCOMPLETE, [], [0])
+        assert "The content differs from the letters of partition 0" in " ".join(found.sentences())
+        plan_ends = PLAN.targets[0].ends[0]
+        made.gateway.starts[SOURCE, 0] = plan_ends + 1  # of records before them, of other producers
+        made.records[:] = [it._replace(offset=it.offset + 1) for it in made.records]
+        made.gateway.records[SOURCE, 0] = [(it.offset, 0) for it in made.records]
+    assert made.check().gone
+
+
+@pytest.mark.parametrize("silent", [SOURCE, TOPIC])
+def test_a_partition_that_does_not_answer_has_no_missing_letters(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the check nor in a list or a count: nothing is known of it."""
+    made = Produced(without=set())
+    logs = made.gateway.logs
+
+    def answered(partitions: Sequence[Partition], **more: Any) -> LogView:
+        found = logs([key for key in partitions if key[0] != silent], **more)
+        return replace(found, errors={key: "Broker: Leader not available" for key in partitions if key[0] == silent})
+
+    monkeypatch.setattr(made.gateway, "logs", answered)
+    with pytest.raises(SourceUnreachableError, match=f"{silent}-0 does not answer: Broker: Leader not available"):
+        made.check()
+    if silent == TOPIC:
+        with pytest.raises(SourceUnreachableError, match="does not answer"):
+            list_topics(made.gateway, made.letters, [], {})
 
 
 def test_later_letters_that_are_gone_say_nothing_of_the_records() -> None:

@@ -117,3 +117,21 @@ def test_consumers_of_one_process_do_not_fence_each_other_off(cluster: MockClust
         wait_for(lambda: len(done) == PARTITIONS * 5)
         wait_for(lambda: all(consumer.partitions for consumer in runtime.task.consumers))
         assert runtime.failure is None
+
+
+def test_a_group_that_begins_at_the_end_begins_there_once(cluster: MockCluster) -> None:
+    """`auto.offset.reset = latest`: what arrives between two assignments is read, also if nothing was handled in the first."""
+    name = "latest"
+    cluster.produce(5, topic=name)
+    done: set[tuple[int, int]] = set()
+
+    def runtime() -> Runtime:
+        settings = config(cluster, name, kafka={"auto.offset.reset": "latest"})
+        return Runtime(settings, {"*": lambda e: done.add((e.record.partition, e.record.offset))}, probe_log_ends=False)
+
+    with running(runtime()) as first:
+        wait_for(lambda: len(first.task.consumers[0].partitions) == PARTITIONS)
+    cluster.produce(3, topic=name)
+    with running(runtime()):
+        wait_for(lambda: len(done) == PARTITIONS * 3)
+    assert min(offset for _, offset in done) == 5

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from asyncio import CancelledError
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.runtime.helpers import Clock, event, until
-from workbench.runtime import Event, ProcessorConfig, Retry
+from workbench.runtime import Dead, Event, ProcessorConfig, Retry
 from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.processors import ProcessorPool
 from workbench.signals import ProcessingOutcome
@@ -121,6 +121,24 @@ def test_what_a_handler_raises_ends_its_attempt_and_nothing_else(raised: BaseExc
 def test_a_retry_at_no_time_is_a_failed_attempt(after: Any) -> None:
     """In the queue such a time would keep its key, or all keys behind it, for good."""
     it = Pool(lambda item: Retry(after=after) if item.record.offset == 0 else None, max_attempts=2)
+    it.slot.queue.put([event(0, key=b"a"), event(1, key=b"a")])
+    until(lambda: it.noted.done == [1])
+    assert it.noted.given_up == [(0, "retries_exhausted")]
+    assert it.pool.stop(5)
+
+
+async def _later(_item: Event) -> None:
+    raise AssertionError("never run")
+
+
+def _in_parts(_item: Event) -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("value", [_later, _in_parts, lambda _item: Retry, lambda _item: Dead])
+def test_a_value_that_tells_that_nothing_was_done_is_a_failed_attempt(value: Callable[[Event], Any]) -> None:
+    """A coroutine that nobody awaits, a generator, `return Retry` without its brackets: never a success."""
+    it = Pool(lambda item: value(item) if item.record.offset == 0 else "an id", max_attempts=2)
     it.slot.queue.put([event(0, key=b"a"), event(1, key=b"a")])
     until(lambda: it.noted.done == [1])
     assert it.noted.given_up == [(0, "retries_exhausted")]

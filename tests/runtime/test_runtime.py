@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -933,3 +934,19 @@ def test_a_type_without_a_processor_is_refused_at_start() -> None:
         )
     with pytest.raises(ConfigError, match="no processor"):
         Runtime(config(), {}, make_source=lambda _c, _m: MemorySource())
+
+
+def test_a_processor_that_a_call_would_not_run_is_refused_at_start() -> None:
+    """An async function returns at once: its events would be committed, and nothing done for them."""
+
+    async def handle(_event: Event) -> None: ...
+
+    class Sink:
+        async def __call__(self, _event: Event) -> None: ...
+
+    def in_parts(_event: Event) -> Iterator[int]:
+        yield 1
+
+    for handler in (handle, Sink(), in_parts, partial(handle)):
+        with pytest.raises(ConfigError, match="async function or a generator"):
+            Runtime(config(), {"*": handler}, make_source=lambda _c, _m: MemorySource())

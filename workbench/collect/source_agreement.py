@@ -75,6 +75,11 @@ def _interval(times: IntArray) -> int:
     return int(np.median(np.diff(times))) if len(times) > 1 else 0
 
 
+def longest_age(times: IntArray) -> float:
+    """How old the last sample may be, in µs, while what it measures is still measured."""
+    return max(_SLACK_US, GAP_INTERVALS * _interval(times))
+
+
 def has_gap(times: IntArray) -> bool:
     """Whether samples are missing between these."""
     return len(times) > 2 and int(np.diff(times).max()) > GAP_INTERVALS * _interval(times)

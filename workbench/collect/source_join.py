@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.collect.source_agreement import longest_age
 from workbench.collect.streams_stores import with_restoring
 from workbench.profiles import Profile
 from workbench.profiles.metric_name_templates import as_written
@@ -102,7 +103,7 @@ def with_derived_lag(series: SeriesTable) -> SeriesTable:
     """Add the lag of subscriptions that export a committed offset but no lag: log end (the latest before or at it) minus commit.
 
     The log end is at most one scrape older than the commit, so the lag may be too low by the messages produced in between; it is never
-    below 0.
+    below 0. Where the end is measured no more, the lag is not known: a commit that moves on would pass for one that catches up.
     """
     commits = series.where(pc.equal(series.names["signal"], "committed_offset"))
     has_lag = set(_subscriptions(series.where(pc.equal(series.names["signal"], "consumer_lag"))))
@@ -118,7 +119,7 @@ def with_derived_lag(series: SeriesTable) -> SeriesTable:
         if end is None:
             continue
         at = np.searchsorted(end[0], times, side="right") - 1
-        there = at >= 0
+        there = (at >= 0) & (times - end[0][np.maximum(at, 0)] <= longest_age(end[0]))
         behind = np.maximum(0.0, end[1][at[there]] - committed[there])
         batch.add("consumer_lag", {"group": group, "topic": topic, "partition": partition}, times[there], behind)
     return concat_series([series, batch.to_series()])

@@ -22,17 +22,16 @@ def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[Fl
         # The first of several messages between two samples: half a message after the commit, so that a single one is in the middle.
         part = np.divide(offset + 0.5 - rising[before], span, out=np.full(len(at), 0.5), where=span > 0)
         produced = end.at[before] + np.clip(part, 0, 1) * (end.at[seen] - end.at[before])
-        known = after > 0
-        produced = np.where(known, produced, end.at[0])
+        # When the end is measured no more, a commit that has reached its last value may have any number of messages before it.
+        known = (after > 0) & ((after < len(rising)) | _is_measured(end, at, step))
+        produced = np.where(after > 0, produced, end.at[0])
         waits = (after < len(rising)) & (produced < at)
         age = np.where(waits, at - produced, 0.0)
     if len(time_lag) and len(time_lag) >= MOST * len(at):
         # The latest one, and nothing between two: a commit makes a step. A process that is gone shows none, and what waits grows older.
         latest = np.maximum(np.searchsorted(time_lag.at, at, side="right") - 1, 0)
         exact = time_lag.value[latest]
-        near = np.abs(at - time_lag.at[latest]) <= MISSED * max(
-            step, float(np.median(np.diff(time_lag.at))) if len(time_lag) > 1 else 0.0
-        )
+        near = np.abs(at - time_lag.at[latest]) <= MISSED * max(step, _usual_step(time_lag))
         age = np.where(near, exact, age if age is not None else exact)
         known = known | near
     return age, known
@@ -73,7 +72,21 @@ def from_lag(lag: Track, end: Track) -> Track:
     """Commits where only the lag is exported."""
     if not len(lag) or not len(end):
         return Track()
-    return Track(lag.at, np.round(np.interp(lag.at, end.at, end.value)) - lag.value)
+    both = _is_measured(end, lag.at, _usual_step(lag))
+    at, value = lag.at[both], lag.value[both]
+    return Track(at, np.round(np.interp(at, end.at, end.value)) - value)
+
+
+def _is_measured(end: Track, at: FloatArray, step: float) -> BoolArray:
+    """Whether the log's end is still measured at the samples of another series, `step` seconds apart.
+
+    Behind its last sample it stands still only in the data: a commit that moves on is no longer compared with it.
+    """
+    return np.asarray(at <= end.at[-1] + MISSED * max(step, _usual_step(end)))
+
+
+def _usual_step(line: Track) -> float:
+    return float(np.median(np.diff(line.at))) if len(line) > 1 else 0.0
 
 
 def newest_log(end: Track) -> tuple[Track, float | None]:

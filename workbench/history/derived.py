@@ -32,7 +32,7 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
 
     Returns:
         A row of `DERIVED` for each sample of a commit: seconds that the oldest message has waited. Not `sure`: at least so long, since
-        it was produced before the data begin.
+        it was produced before the data begin, or when the log's end was measured no more.
     """
     with_signal = samples.filter(pc.equal(samples["signal"], "time_lag")).select(["group", "topic"])
     measured = set(zip(with_signal["group"].to_pylist(), with_signal["topic"].to_pylist(), strict=True))
@@ -52,13 +52,14 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
         age, known = ages(committed, end, Track(), step)
         if age is None:
             continue
-        age = np.zeros(len(age)) if is_idle(committed, end) else without_glitches(committed.at, age)
+        idle = is_idle(committed, end)
+        age = np.zeros(len(age)) if idle else without_glitches(committed.at, age)
         columns = {
             "ts": np.round(committed.at * 1e6).astype(np.int64) + end_us,
             "group": [group] * len(age),
             "topic": [topic] * len(age),
             "value": age,
-            "sure": known | (age == 0),
+            "sure": known | idle,
         }
         parts.append(pa.Table.from_pydict(columns, schema=DERIVED))
     return pa.concat_tables(parts) if parts else DERIVED.empty_table()

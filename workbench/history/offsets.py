@@ -19,11 +19,12 @@ def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits
     if below[worst] > pace * max(2 * spacing, limits.objective / 2) + SLACK:
         found.back = float(below[worst])
         found.back_ago = float(at[-1] - at[np.flatnonzero(below[: worst + 1] == 0)[-1]])
-    if len(end) >= 2:
-        recent = slice(-FEW_MOVES, None)
+    # Not behind the last end that was measured: a commit that moves on passes it.
+    recent = np.flatnonzero(at <= end.at[-1])[-FEW_MOVES:] if len(end) >= 2 else ()
+    if len(recent):
         over = offset[recent] - np.interp(at[recent], end.at, end.value)
         # An exporter reads the two at different moments.
-        if len(over) and np.min(over) > 2 * spacing * pace + SLACK:
+        if np.min(over) > 2 * spacing * pace + SLACK:
             found.above_end = float(over[-1])
 
 

@@ -15,6 +15,7 @@ from workbench.redrive.commit_marks import PlanProgress
 from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.ports import LetterReader
+from workbench.redrive.whole_logs import whole_logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ def _positions(
     plan: RedrivePlan, gateway: Gateway, letters: LetterReader, before: Mapping[Partition, int]
 ) -> tuple[dict[Partition, int], dict[Partition, int]]:
     """Where the group may go: up to the first letter that is not in the plan."""
-    logs = gateway.logs([(plan.topic, part.partition) for part in plan.partitions])
+    logs = whole_logs(gateway, [(plan.topic, part.partition) for part in plan.partitions])
     start = {
         part.partition: max(before.get((plan.topic, part.partition), 0), logs.starts[plan.topic, part.partition])
         for part in plan.partitions

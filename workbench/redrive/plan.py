@@ -33,6 +33,7 @@ from workbench.redrive.planfile import (
 from workbench.redrive.ports import LetterReader, LettersGoneError
 from workbench.redrive.selection import Selection
 from workbench.redrive.target_readers import Readers, audience_words
+from workbench.redrive.whole_logs import whole_logs
 
 # Letters in an order of their own are held in memory while they are produced.
 MOST_ORDERED = 100_000
@@ -103,12 +104,7 @@ def make_redrive_plan(
             hint=f"Topics with dead letters: workbench dlq list --cluster {shell_word(request.cluster)}",
         )
     parts = [(request.topic, number) for number in sorted(view.topics[request.topic].leaders)]
-    logs = gateway.logs(parts, stable=True)
-    if logs.errors:
-        (topic, number), words = next(iter(logs.errors.items()))
-        raise SourceUnreachableError(
-            f"{topic}-{number} does not answer: {words}.", hint=NO_RIGHT if logs.denied else None
-        )
+    logs = whole_logs(gateway, parts, stable=True)
     start = {number: logs.starts[key] for key in parts for number in key[1:]}
     stop = {
         number: max(logs.starts[key], logs.stable_ends.get(key, logs.ends[key])) for key in parts for number in key[1:]
@@ -198,10 +194,7 @@ def _planned(
             hint="Select fewer, or keep the order of the dead-letter topic with --order log.",
         )
     names = [name for name in wanted.targets if name]
-    ends = gateway.logs([(name, number) for name in names for number in sorted(view.topics[name].leaders)])
-    if ends.errors:
-        (topic, number), words = next(iter(ends.errors.items()))
-        raise SourceUnreachableError(f"The target {topic}-{number} does not answer: {words}.")
+    ends = whole_logs(gateway, [(name, number) for name in names for number in sorted(view.topics[name].leaders)])
     targets = [
         TargetTopic(
             topic=name,

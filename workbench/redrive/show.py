@@ -16,6 +16,7 @@ from workbench.queues.gateway import Gateway
 from workbench.redrive.letter_headers import UNREADABLE, Letter, Origin, Reader
 from workbench.redrive.ports import LetterReader
 from workbench.redrive.selection import Selection
+from workbench.redrive.whole_logs import whole_logs
 from workbench.settings import Cluster
 
 HIDDEN = "hidden"  # stands for a key that was not asked for
@@ -126,8 +127,8 @@ def _selected(
             hint=f"See: workbench dlq list --cluster {shell_word(settings.name)}",
         )
     keys = [(topic, number) for number in sorted(view.topics[topic].leaders)]
-    logs = gateway.logs(keys, stable=True)
-    start = {number: logs.starts[topic, number] for _, number in keys if (topic, number) in logs.starts}
+    logs = whole_logs(gateway, keys, stable=True)
+    start = {number: logs.starts[topic, number] for _, number in keys}
     stop = {number: max(at, logs.stable_ends.get((topic, number), at)) for number, at in start.items()}
     reader = Reader({str(name): header for name, header in settings.dead_letters.headers.items()})
     test, seen = selection.test(), 0

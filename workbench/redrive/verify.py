@@ -24,6 +24,7 @@ from workbench.redrive.letter_survey import letter_checksum
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.ports import LetterReader, LettersGoneError
 from workbench.redrive.receipt import places_of, refused_words
+from workbench.redrive.whole_logs import whole_logs
 
 _MOST_NAMED = 1000
 # A transaction that is committed can be read when its markers are written, some milliseconds later; on a busy broker, seconds.
@@ -74,9 +75,7 @@ class RedriveCheck:
     @property
     def verdict(self) -> RedriveVerdict:
         """Missing records count only where nothing was deleted, and everything can be read."""
-        if self.doubled or self.unplanned or (self.content_differs and not self.missing and not self.gone):
-            return RedriveVerdict.INCOMPLETE
-        if self.refused:
+        if self.doubled or self.unplanned or self.content_differs or self.refused:
             return RedriveVerdict.INCOMPLETE
         if self.missing:
             is_hidden = self.gone or self.open or self.compacted
@@ -97,7 +96,7 @@ class RedriveCheck:
         for what, places in (("missing", self.missing), ("doubled", self.doubled), ("not planned", self.unplanned)):
             if places:
                 found.append(f"{plural(len(places), 'letter')} {what}: {listed([f'{p}:{o}' for p, o in places])}.")
-        if self.content_differs and not self.missing:
+        if self.content_differs:
             found.append(f"The content differs from the letters of partition {listed(self.content_differs)}.")
         if self.gone:
             places_gone = [f"{topic}-{number} ({count(n)})" for (topic, number), n in sorted(self.gone.items())]
@@ -247,20 +246,20 @@ def _ranges(
     found, deadline = [], time.monotonic() + _SETTLE_SECONDS
     for target in plan.targets:
         keys = [(target.topic, number) for number in range(len(target.ends))]
-        logs = gateway.logs(keys, stable=True)
+        logs = whole_logs(gateway, keys, stable=True)
         ends = logs.ends  # what was produced until now
         while _hidden(logs.stable_ends, ends) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
-            logs = gateway.logs(keys, stable=True)
+            logs = whole_logs(gateway, keys, stable=True)
         check.open.update(_hidden(logs.stable_ends, ends))
         start, stop = {}, {}
         for number, end in enumerate(target.ends):
             key = (target.topic, number)
-            first = logs.starts.get(key, end)
+            first = logs.starts[key]
             if first > end:
                 check.gone[key] = first - end
             start[number] = max(end, first)
-            stop[number] = max(start[number], logs.stable_ends.get(key, logs.ends.get(key, end)))
+            stop[number] = max(start[number], logs.stable_ends.get(key, logs.ends[key]))
         found.append((target.topic, start, stop))
     return found
 
@@ -278,14 +277,14 @@ def _look_for_returns(
     produced: Mapping[Partition, array[int]],
 ) -> None:
     """Letters after the plan that were made from its records: by our header, or by their origin."""
-    logs = gateway.logs([(plan.topic, part.partition) for part in plan.partitions], stable=True)
+    logs = whole_logs(gateway, [(plan.topic, part.partition) for part in plan.partitions], stable=True)
     start, stop, gone = {}, {}, dict[Partition, int]()
     for part in plan.partitions:
         key = (plan.topic, part.partition)
-        start[part.partition] = max(part.stop, logs.starts.get(key, 0))
+        start[part.partition] = max(part.stop, logs.starts[key])
         if start[part.partition] > part.stop:
             gone[key] = start[part.partition] - part.stop
-        stop[part.partition] = max(start[part.partition], logs.stable_ends.get(key, logs.ends.get(key, 0)))
+        stop[part.partition] = max(start[part.partition], logs.stable_ends.get(key, logs.ends[key]))
     reader, found = Reader(plan.headers), dict[str, int]()
     for batch, _ in _until_gone(letters.read(start, stop), gateway, plan.topic, start, gone):
         for letter in batch:

@@ -181,7 +181,8 @@ class ConsumerThread:
                 state.taken_in_to(state.range_end)  # the last offsets may have no record
             return
         if state.position is None and mark.lost is None:
-            state.position = mark.offset  # it had no start to begin at
+            state.position = mark.offset  # it had no start to begin at; now it is to be committed
+            state.tracker.begin(mark.offset)
         # The client may have been further than the last record: offsets without one.
         elif mark.offset > (read := max(state.position or 0, mark.lost or 0)):
             self._identity.skip(state, read, mark.offset)

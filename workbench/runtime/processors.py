@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -95,6 +105,26 @@ def queue_index(key: Lane, queues: int) -> int:
         return ((zlib.crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) >> 12) % queues
     topic, partition = key
     return (zlib.crc32(topic.encode(errors="replace")) + partition) % queues
+
+
+def runs_later(function: object) -> bool:
+    """Whether a call of this only makes something to wait for or to iterate over, and runs nothing of it: `async def`, or `yield`."""
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(kind(it) for kind in kinds for it in (function, getattr(function, "__call__", None)))  # noqa: B004 - of an object
+
+
+def _check_value(value: object) -> None:
+    """Refuse what a handler returns if it tells that the event was not handled; any other value means that it was.
+
+    Raises:
+        TypeError: for what is still to be awaited or iterated over, and for an outcome's class (`return Retry`).
+    """
+    if isinstance(value, Awaitable | Generator | AsyncGenerator):
+        if isinstance(value, Coroutine | Generator):
+            value.close()
+        raise TypeError(f"a handler returned a {type(value).__name__}, which nobody runs")
+    if isinstance(value, type) and issubclass(value, Outcome):
+        raise TypeError(f"a handler returned the class {value.__name__}, not {value.__name__}(…)")
 
 
 class ProcessorPool:
@@ -216,6 +246,8 @@ class ProcessorPool:
             attempt, tries = event.attempt, event.tries
             try:
                 outcome = handler(event)
+                if outcome is not None and not isinstance(outcome, Outcome):
+                    _check_value(outcome)
             except BaseException as error:
                 # Also SystemExit (a library's `sys.exit`) and a cancelled task: if the thread ended, the key would stay parked forever.
                 _log.debug("processor %s: attempt %d failed", self.name, attempt, exc_info=error)

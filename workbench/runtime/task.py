@@ -20,7 +20,7 @@ from workbench.runtime.consumer import ConsumerThread
 from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
 from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
 from workbench.runtime.partition_pauses import HeldBytes
-from workbench.runtime.processors import ANY_TYPE, Processors
+from workbench.runtime.processors import ANY_TYPE, Processors, runs_later
 from workbench.runtime.queue import LetterWriter, Remade, queue_of, ranges_of
 from workbench.runtime.ranges import GroupEnds, topics_not_read
 from workbench.runtime.row_writer import RowPlaces, RowWriter
@@ -348,9 +348,15 @@ class Task:
 
 
 def check_handlers(handlers: Mapping[str, Handler], config: RuntimeConfig) -> None:
-    """Raise ConfigError if there is no handler, or if a configured type has none."""
+    """Raise ConfigError if there is no handler, if one would not run, or if a configured type has none."""
     if not handlers:
         raise ConfigError("The runtime has no processor.", hint='Add one for each event type, or one for "*".')
+    for name, handler in handlers.items():
+        if runs_later(handler):
+            raise ConfigError(
+                f"The processor of {name!r} is an async function or a generator: a call does not run it, its events would be lost.",
+                hint="Processors run in threads: write it with def and return, or call asyncio.run in it.",
+            )
     for name in config.processors:
         if name not in handlers and ANY_TYPE not in handlers:
             raise ConfigError(

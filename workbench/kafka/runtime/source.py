@@ -16,6 +16,7 @@ from workbench.kafka.runtime.starts import (
     Policy,
     begin_at,
     check_ranges,
+    ends_of,
     failures_of,
     next_offset,
     offsets_of,
@@ -227,13 +228,13 @@ class KafkaSource:
         """
         try:
             if self._start_at_ms is None and self._ranges is None:
-                committed, begin = self._committed_if_known(partitions), {}
+                committed = self._committed_if_known(partitions)
             else:
                 committed = self._noted(
                     persistently(lambda: self._consumer.committed(partitions, timeout=_COMMITTED_TIMEOUT_SECONDS))
                 )
-                none = [part for part, offset in committed.items() if offset is None]
-                begin = self._begin(none, self._start_at_ms)
+            none = [part for part, at in committed.items() if at is None and self._notes.get(part) != _UNKNOWN_NOTE]
+            begin = self._begin(none, self._start_at_ms)
         except KafkaException as error:
             raise SourceUnreachableError(
                 f"The start offset of {plural(len(partitions), 'partition')} is unknown: {error.args[0].str()}",
@@ -244,11 +245,7 @@ class KafkaSource:
         for partition, why in failures.items():
             # For example while another member joins. The next commit retries it.
             _log.warning("the start offset of %s-%d is not committed yet: %s", *partition, why)
-        self._begun |= {
-            part: begin.get(part, self._policy.start)
-            for part, offset in committed.items()
-            if offset is None and self._notes.get(part) != _UNKNOWN_NOTE
-        }
+        self._begun |= {part: begin.get(part, self._policy.start) for part in none}
         placed = [
             TopicPartition(part.topic, part.partition, self._begun.get((part.topic, part.partition), part.offset))
             for part in partitions
@@ -260,7 +257,9 @@ class KafkaSource:
         if self._ranges is not None:
             of_ranges = {part: self._ranges.start(part) for part in partitions}
             return {part: start for part, start in of_ranges.items() if start is not None}
-        return begin_at(self._consumer, partitions, start_at_ms) if start_at_ms is not None else {}
+        if start_at_ms is not None:
+            return begin_at(self._consumer, partitions, start_at_ms)
+        return ends_of(self._consumer, partitions) if self._policy is Policy.LATEST else {}
 
     def poll(self, max_records: int, timeout: float) -> list[Record]:
         """See `Source.poll`.

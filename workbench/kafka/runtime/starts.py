@@ -52,8 +52,8 @@ class Policy(StrEnum):
 
     @property
     def start(self) -> int:
-        """Offset to assign to a partition without a start."""
-        return {Policy.EARLIEST: OFFSET_BEGINNING, Policy.LATEST: OFFSET_END, Policy.ERROR: OFFSET_STORED}[self]
+        """Offset to assign to a partition without a start; the end of a log is asked for (`ends_of`)."""
+        return OFFSET_BEGINNING if self is Policy.EARLIEST else OFFSET_STORED
 
 
 def persistently(ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
@@ -94,10 +94,20 @@ def begin_at(consumer: Consumer, partitions: Sequence[Partition], start_at_ms: i
     begin = _at_or_after(consumer, start_at_ms, partitions)
     none_yet = [partition for partition, offset in begin.items() if offset < 0]
     # They start at the log end. Request the end first and the timestamp again after it, to find records that arrive in between.
-    # In ListOffsets, the timestamp -1 means the log end; one request covers all partitions.
-    ends = _at_or_after(consumer, OFFSET_END, none_yet)
+    ends = ends_of(consumer, none_yet)
     again = _at_or_after(consumer, start_at_ms, none_yet)
     return begin | {part: again[part] if again[part] >= 0 else end for part, end in ends.items()}
+
+
+def ends_of(consumer: Consumer, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    """Log ends, as start offsets that must be committed: the end is another one at the next assignment, and what arrived meanwhile
+    would be skipped.
+
+    Raises:
+        KafkaException: if the broker does not answer.
+    """
+    # In ListOffsets, the timestamp -1 means the log end; one request covers all partitions.
+    return _at_or_after(consumer, OFFSET_END, partitions)
 
 
 def _at_or_after(consumer: Consumer, at_ms: int, partitions: Sequence[Partition]) -> dict[Partition, int]:
