@@ -228,3 +228,12 @@ def test_the_list_and_follow_say_what_is_not_known_of_a_partition() -> None:
     gateway.groups[PLAN.id] = {(TOPIC, 0): 5}
     look = RedriveFollower(PLAN, gateway).look()
     assert (look.produced, look.new_letters) == (5, None)
+
+
+def test_records_of_a_target_that_was_recreated_are_not_missing() -> None:
+    """They were there, or not: a plan of the same letters once more could produce them twice."""
+    made = Produced(without=set())
+    made.gateway.topic_ids[SOURCE] = "another"
+    made.gateway.records[SOURCE, 0] = []
+    with pytest.raises(EvidenceError, match=f"{SOURCE}' was deleted and recreated since the plan"):
+        made.check()
