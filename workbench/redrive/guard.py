@@ -8,7 +8,7 @@ from datetime import datetime
 
 from workbench.humanize import duration, plural
 from workbench.plans.refusal import COMMON_HINTS, Refusal
-from workbench.queues.gateway import ClusterView, LogView, Quotas, TopicSettings, TopicView
+from workbench.queues.gateway import ClusterView, LogView, Quotas, TopicSettings
 from workbench.redrive.commit_marks import Place, PlanState
 from workbench.redrive.offset_sets import Picks
 from workbench.redrive.plan import margin_seconds, seconds_of
@@ -82,11 +82,6 @@ def ended_words(plan: RedrivePlan, outcome: str) -> str:
     return f"The plan {plan.short_hash} was {what}"
 
 
-def is_remade(topic_id: str | None, topic: TopicView | None) -> bool:
-    """Whether a topic of this name has another id than it had; without both ids it cannot be told."""
-    return topic is not None and None not in (topic_id, topic.topic_id) and topic.topic_id != topic_id
-
-
 def _topics(plan: RedrivePlan, view: ClusterView) -> list[Refusal]:
     found = []
     wanted = [(plan.topic, plan.topic_id, 0), *((it.topic, it.topic_id, len(it.ends)) for it in plan.targets)]
@@ -95,7 +90,7 @@ def _topics(plan: RedrivePlan, view: ClusterView) -> list[Refusal]:
         if topic is None:
             why = f"may not be described: {view.denied[name]}" if name in view.denied else "does not exist any more"
             found.append(Refusal(code="topic_gone", message=f"The topic {name!r} {why}."))
-        elif is_remade(topic_id, topic):
+        elif topic.is_remade(topic_id):
             text = f"The topic {name!r} was deleted and recreated since the plan was made."
             found.append(Refusal(code="log_changed", message=text))
         elif partitions and len(topic.leaders) != partitions:

@@ -19,7 +19,6 @@ from workbench.humanize import count, counted, listed, plural
 from workbench.queues.gateway import Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.commit_marks import Mark, Place, PlanProgress, all_letters
-from workbench.redrive.guard import is_remade
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Letter, Origin, Reader
 from workbench.redrive.letter_survey import letter_checksum
 from workbench.redrive.planfile import RedrivePlan, To
@@ -247,7 +246,7 @@ def _ranges(
     found, deadline = [], time.monotonic() + _SETTLE_SECONDS
     there = gateway.cluster([it.topic for it in plan.targets]).topics
     for target in plan.targets:
-        if is_remade(target.topic_id, there.get(target.topic)):
+        if (topic := there.get(target.topic)) is not None and topic.is_remade(target.topic_id):
             raise EvidenceError(
                 f"The topic {target.topic!r} was deleted and recreated since the plan was made, and the records of the plan with it.",
                 hint="What was produced: workbench dlq follow PLAN --once.",
