@@ -20,8 +20,8 @@ from workbench.errors import ConfigError
 from workbench.runtime.event import Dead, Done, Event, Failed, Outcome, Retry
 
 DEAD_CODES = frozenset({600, 700})
-# Caused by the service or its configuration, as all but 4xx are, and not by the event: a retry may succeed. A redirect (3xx) is that of a
-# login whose session has ended, or of another address: it is not followed.
+# Caused by the service or its configuration, as all but 4xx are, and not by the event: a retry may succeed. A redirect is not followed:
+# it is that of a login whose session has ended, or to another address.
 RETRY_CODES = frozenset({401, 403, 404, 405, 407, 408, 421, 425, 429})
 _MAX_RETRY_AFTER_SECONDS = 60.0
 _FIRST_BYTES = 16_384
