@@ -57,6 +57,13 @@ def test_the_name_of_a_cluster_stays_in_the_folder(tmp_path: Path) -> None:
     assert EventStore("../../etc/x", tmp_path).path.parent == tmp_path
 
 
+def test_clusters_with_names_that_are_alike_have_their_own_events(tmp_path: Path) -> None:
+    """A deploy of one of them is no cause in the other."""
+    names = ["prod_eu", "prod/eu", "prod eu"]
+    EventStore("prod/eu", tmp_path).add([deploy()])
+    assert [len(EventStore(name, tmp_path).read()) for name in names] == [0, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -7,10 +7,19 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.kafka.records import SCHEMA, KafkaRecords, KafkaRecordsReader, pack, to_arrow
+from workbench.kafka.records import (
+    SCHEMA,
+    KafkaRecords,
+    KafkaRecordsReader,
+    consume_one,
+    consume_together,
+    pack,
+    to_arrow,
+)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 40)), max_size=30), st.integers(1, 25))
@@ -126,3 +135,39 @@ def test_the_schema_is_what_was_asked_for() -> None:
     """In the order that was asked."""
     assert KafkaRecords({"columns": "offset, topic"}).schema() == "offset bigint, topic string"
     assert KafkaRecords({}).schema().startswith("topic string, partition int")
+
+
+class _Brief:
+    """A consumer that is told an end for a moment before there are more records, as by a leader that has just been elected."""
+
+    def __init__(self) -> None:
+        end = KafkaError(KafkaError._PARTITION_EOF)
+        self._answers = [[_at(0), _at(1), _at(2, end)], [], [_at(2), _at(3, None)], [_at(6, end)]]
+
+    def assign(self, _parts: Any) -> None: ...
+
+    def pause(self, _parts: Any) -> None: ...
+
+    def consume(self, _most: int, _seconds: float) -> list[Any]:
+        return self._answers.pop(0) if self._answers else []
+
+
+def _at(offset: int, error: KafkaError | None = None) -> Any:
+    return Read(offset=offset, error=error)
+
+
+class Read(Message):
+    """A message, or an event."""
+
+    def error(self) -> KafkaError | None:
+        found: KafkaError | None = self._fields["error"]
+        return found
+
+
+def test_an_end_before_the_stop_ends_no_range() -> None:
+    """What comes after it would count as no record. The end behind the last record does end it: markers have none."""
+    alone = [it.offset() for some in consume_one(_Brief(), ("t", 0, 0, 6), 5.0) for it in some]  # type: ignore[attr-defined]
+    others = [it.offset() for some in consume_together(_Brief(), [("t", 0, 0, 6)], 5.0) for it in some]  # type: ignore[attr-defined]
+    assert alone == others == [0, 1, 2, 3]
+    with pytest.raises(TimeoutError, match="offsets left: 5"):
+        list(consume_one(_Brief(), ("t", 0, 0, 9), 0.05))

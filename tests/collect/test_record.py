@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -16,12 +18,14 @@ from tests.collect.test_scrape import GARBAGE, PAGE
 from tests.fleet import END
 from tests.servers import Script, scripted
 from workbench.collect import live
+from workbench.collect import recorder as recording
 from workbench.collect.capture import read_capture
 from workbench.collect.recorder import Recorder
 from workbench.errors import NoSeriesError, SourceUnreachableError, UnknownGroupError
 from workbench.kafka import commits as kafka_commits
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.offset_fetch import Commits
+from workbench.samples import GROUPS_SCHEMA, concat_series
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.window import Window
@@ -142,3 +146,31 @@ def test_a_triage_of_a_group_that_vanished_goes_on_with_what_was_measured(admin:
             collect(server.url, "a")
         with pytest.raises(NoSeriesError):
             collect(server.url, "b")
+
+
+def test_a_client_id_that_a_second_group_takes_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two groups with librdkafka's default id: what one of them measures must not count for the other, which began first."""
+    told: list[dict[str, str]] = []
+    monkeypatch.setattr(recording, "scrape", lambda *_, members, **__: told.append(members) or (concat_series([]), []))
+    it = recorder(tmp_path / "a")
+    rounds = iter([{"a": "rdkafka", "c": "own"}, {"a": "rdkafka", "b": "rdkafka"}, {"b": "rdkafka"}])
+
+    def seen(**_: Any) -> Any:
+        at = datetime.now(UTC)
+        rows = [{"ts": at, "cluster": "c", "group": name, "client_id": of} for name, of in next(rounds).items()]
+        return SimpleNamespace(incomplete=[], series=[], views=pa.Table.from_pylist(rows, GROUPS_SCHEMA))
+
+    it._asked = SimpleNamespace(next=seen)  # type: ignore[assignment]
+    for _ in range(3):
+        it.round()
+    assert told == [{"rdkafka": "a", "own": "c"}, {"own": "c"}, {"own": "c", "rdkafka": "b"}]
+
+
+def test_a_clock_that_is_set_back_ends_no_recording(admin: Admin, tmp_path: Path) -> None:
+    """What was measured is written; the window lasts as long as the recording did."""
+    it = recorder(tmp_path / "a")
+    assert it.round() == []
+    it._begin([])
+    it._started += timedelta(hours=1)  # as if the clock had been an hour ahead, until now
+    it.flush()
+    assert it.close().window.start >= it._started

@@ -76,7 +76,8 @@ class Service:
         (700, Dead("700")),
         (400, Failed("http_400")),
         (422, Failed("http_422")),
-        (302, Failed("http_302")),
+        (302, Retry()),
+        (308, Retry()),
         (429, Retry()),
         (404, Retry()),
         (500, Retry()),
@@ -85,7 +86,7 @@ class Service:
     ],
 )
 def test_what_an_answer_means(code: int, outcome: Any) -> None:
-    """2xx done, 429 and 5xx later, configured codes dead, what the event itself is to blame for failed."""
+    """2xx done, 429, 5xx and redirects (of a login) later, configured codes dead, what the event itself is to blame for failed."""
     with Service().up() as service:
         service.code = code
         assert RestSink(service.url)(event(7, key=b"k")) == outcome

@@ -6,6 +6,7 @@ annotations, Alertmanager's alerts, and from metrics that Prometheus has anyway.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -90,6 +91,8 @@ class EventStore:
 
     def __init__(self, cluster: str, folder: Path | None = None) -> None:
         name = re.sub(r"[^\w.-]", "_", cluster)
+        if name != cluster:  # two clusters may differ in such a character alone
+            name += f"-{hashlib.sha256(cluster.encode()).hexdigest()[:12]}"
         self.path = (folder or state_dir() / "events") / f"{name}.jsonl"
 
     def add(self, events: Iterable[ClusterEvent]) -> int:

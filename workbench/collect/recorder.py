@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 from typing import Literal
@@ -68,7 +68,7 @@ class Recorder:
         self._profiles = [load_profile(name) for name in cluster.profiles]
         self._wholes = [Wholes(it) for it in self._profiles]
         self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
-        self._started = datetime.now(UTC)
+        self._started, self._began = datetime.now(UTC), time.monotonic()
         self._samples: list[pa.Table] = []
         self._views: list[pa.Table] = []
         self._parts = 0
@@ -114,7 +114,10 @@ class Recorder:
                 missing += seen.incomplete
                 tables += seen.series
                 self._views.append(seen.views)
-                self._members |= groups_of_clients(seen.views)
+                # A client id that two groups use now is nobody's, whoever used it first.
+                known = groups_of_clients(seen.views)
+                used = {name: known.get(name) for name in seen.views["client_id"].to_pylist() if name is not None}
+                self._members = {name: it for name, it in {**self._members, **used}.items() if it is not None}
             except SourceUnreachableError as error:
                 missing.append(error.message)
         pages, unreachable = scrape(
@@ -168,7 +171,8 @@ class Recorder:
         return read_capture(self._folder, room_gib=math.inf)
 
     def _info(self, state: Literal["recording", "complete"]) -> CaptureInfo:
-        now = datetime.now(UTC)
+        # A clock that is set back must not end the recording: its window would end before it starts.
+        now = max(datetime.now(UTC), self._started + timedelta(seconds=time.monotonic() - self._began))
         middle = self._started + (now - self._started) * 0.6  # a default that triage's --since overrides
         return new_info(
             cluster=self._cluster.name,

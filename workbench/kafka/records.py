@@ -188,7 +188,8 @@ class KafkaRecordsReader(DataSourceReader):
 def consume_one(consumer: Any, part: Range, timeout: float) -> Iterator[list[Any]]:
     """Yield the messages of one range, in lists; per message it only checks for an error.
 
-    A range ends at its stop or at the partition's end: the last offsets may have no record (transaction markers, compaction).
+    A range ends at its stop; or, if its last offsets have no record (transaction markers, compaction), where the client tells the
+    partition's end behind them. An end before the stop is none: a new leader tells it for a moment.
     """
     from confluent_kafka import KafkaError, TopicPartition
 
@@ -204,18 +205,19 @@ def consume_one(consumer: Any, part: Range, timeout: float) -> Iterator[list[Any
                 )
             continue
         heard = time.monotonic()
-        errors = [error for error in map(type(messages[0]).error, messages) if error is not None]
-        for error in errors:
-            if error.code() != KafkaError._PARTITION_EOF:
-                raise _failure(f"{topic}-{number}", error)
-        good = [message for message in messages if message.error() is None] if errors else messages
+        told = zip(messages, map(type(messages[0]).error, messages), strict=True)
+        ends = [message for message, error in told if error is not None]
+        for message in ends:
+            if message.error().code() != KafkaError._PARTITION_EOF:
+                raise _failure(f"{topic}-{number}", message.error())
+        good = [message for message in messages if message.error() is None] if ends else messages
         if good:
             at = good[-1].offset() + 1
             if at > stop:
                 good = [message for message in good if message.offset() < stop]
             if good:
                 yield good
-        if errors:  # the partition's current end, which is not before the range's end
+        if any(message.offset() >= stop for message in ends):
             return
 
 
@@ -249,7 +251,8 @@ def consume_together(consumer: Any, ranges: Sequence[Range], timeout: float) -> 
             error = message.error()
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
-                    left.pop(part, None)
+                    if message.offset() >= stops[part]:
+                        left.pop(part, None)
                     continue
                 raise _failure(f"{part[0]}-{part[1]}" if part[0] is not None else "the cluster", error)
             if part not in left:

@@ -255,7 +255,8 @@ def _read(
         for part in plan.partitions
         if part.target is not None and (plan.is_of_ranges or part.target < ends[part.key].readable)
     }
-    ranges = {key: _from(logs.starts.get(key, 0), some) for key, some in spans.items()}
+    # What an open transaction hides, or is beyond a log that was cut, is said by `ends`.
+    ranges = {key: _between(logs.starts.get(key, 0), ends[key].readable, some) for key, some in spans.items()}
     gone = {key: _until(logs.starts.get(key, 0), some) for key, some in spans.items()}
     columns = ["topic", "partition", "offset", *(["key"] if asked.key_ranges else [])]
     frame = system_of(cluster).read_records(spark, cluster, ranges, columns)
@@ -299,13 +300,14 @@ def _read(
         for row in records.run(counted):
             counts[row["topic"], row["partition"]] = ReadCounts(records=row["count"])
     key_counts = records.key_range_counts(frame, processed, asked.key_ranges) if asked.key_ranges else []
-    late = _late(plan, cluster, behind) if behind else {}
+    late = _late(plan, cluster, behind, logs) if behind else {}
     return _Read(counts=counts, before=before, key_ranges=key_counts, late=late)
 
 
-def _from(log_start: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What is still there of some ranges."""
-    return [(max(low, log_start), high) for low, high in spans if high > log_start]
+def _between(log_start: int, end: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What is there of some ranges."""
+    there = ((max(low, log_start), min(high, end)) for low, high in spans)
+    return [(low, high) for low, high in there if low < high]
 
 
 def _until(log_start: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -313,16 +315,28 @@ def _until(log_start: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, 
     return [(low, min(high, log_start)) for low, high in spans if low < log_start]
 
 
-def _late(plan: Plan, cluster: Cluster, behind: Mapping[Partition, tuple[int, int]]) -> dict[Partition, Late]:
-    """Records of the windows behind their ends: all of these offsets are read."""
+def _late(
+    plan: Plan, cluster: Cluster, behind: Mapping[Partition, tuple[int, int]], logs: LogView
+) -> dict[Partition, Late]:
+    """Records of the windows behind their ends: all of these offsets are read, up to an open transaction."""
     from workbench.logs import records
     from workbench.spark.session import session
 
+    stable = {key: max(start, min(stop, logs.stable_ends.get(key, stop))) for key, (start, stop) in behind.items()}
+    found = {
+        key: Late(unread=stop - stable[key], why="a transaction is open")
+        for key, (_, stop) in behind.items()
+        if stable[key] < stop
+    }
+    shown = {key: (start, stable[key]) for key, (start, _) in behind.items()}
     columns = ["topic", "partition", "offset", "timestamp"]
-    frame = system_of(cluster).read_records(session(), cluster, behind, columns)
+    frame = system_of(cluster).read_records(session(), cluster, shown, columns)
     within = " or ".join(
         f"(unix_millis(timestamp) >= {since} and unix_millis(timestamp) < {until})" for since, until in plan.windows_ms
     )
     counted = frame.where(within).groupBy("topic", "partition").agg({"*": "count", "offset": "min"})
     rows = records.run(counted.withColumnsRenamed({"count(1)": "records", "min(offset)": "first"}))
-    return {(row["topic"], row["partition"]): Late(records=row["records"], first=row["first"]) for row in rows}
+    for row in rows:
+        key = (row["topic"], row["partition"])
+        found[key] = replace(found.get(key, Late()), records=row["records"], first=row["first"])
+    return found

@@ -20,7 +20,8 @@ from workbench.errors import ConfigError
 from workbench.runtime.event import Dead, Done, Event, Failed, Outcome, Retry
 
 DEAD_CODES = frozenset({600, 700})
-# Caused by the service or its configuration, not by the event: a retry may succeed.
+# Caused by the service or its configuration, as all but 4xx are, and not by the event: a retry may succeed. A redirect is not followed:
+# it is that of a login whose session has ended, or to another address.
 RETRY_CODES = frozenset({401, 403, 404, 405, 407, 408, 421, 425, 429})
 _MAX_RETRY_AFTER_SECONDS = 60.0
 _FIRST_BYTES = 16_384
@@ -85,9 +86,9 @@ class RestSink:
             return _DONE
         if code in self._dead_codes:
             return Dead(str(code))
-        if code >= 500 or code in RETRY_CODES:
-            return self._later(event, retry_after)
-        return Failed(f"http_{code}")
+        if 400 <= code < 500 and code not in RETRY_CODES:
+            return Failed(f"http_{code}")
+        return self._later(event, retry_after)
 
     def _later(self, event: Event, after: float | None) -> Retry:
         now = self._clock()
