@@ -20,12 +20,13 @@ class Log:
 
     deadline_seconds = 10.0
 
-    def __init__(self, stamps: Sequence[float], *, later: int = 0) -> None:
-        self.stamps, self.later = stamps, later
+    def __init__(self, stamps: Sequence[float], *, later: int = 0, start: int = 0) -> None:
+        self.stamps, self.later, self.start = stamps, later, start
 
     def offsets_at(self, parts: Sequence[Partition], instant: float, *_more: Any) -> dict[Partition, int | None]:
         """First offset at or after a time, as a broker answers it."""
-        return dict.fromkeys(parts, next((at for at, it in enumerate(self.stamps) if it >= instant), None))
+        there = list(enumerate(self.stamps))[self.start :]
+        return dict.fromkeys(parts, next((at for at, it in there if it >= instant), None))
 
     def ends_of(self, parts: Sequence[Partition], *_more: Any) -> dict[Partition, int]:
         """By now."""
@@ -35,7 +36,11 @@ class Log:
 def looked_at(log: Log, committed: int) -> tuple[Age | None, list[str]]:
     """The age of what a group with this commit has not read, and what is said of it."""
     snapshot = Snapshot(
-        taken_at=NOW, groups=(), commits={("g", *PART): committed}, ends={PART: len(log.stamps)}, starts={PART: 0}
+        taken_at=NOW,
+        groups=(),
+        commits={("g", *PART): committed},
+        ends={PART: len(log.stamps)},
+        starts={PART: log.start},
     )
     incomplete: list[str] = []
     return ages(cast(KafkaCluster, log), snapshot, incomplete).get(("g", *PART)), incomplete
@@ -48,6 +53,15 @@ def test_an_age_lies_between_two_steps() -> None:
     assert age is not None and age.high is not None and not incomplete
     assert age.low <= 600 <= age.high
     assert looked_at(log, 3600)[0] == Age(low=0.0, high=0.0)
+
+
+def test_what_retention_has_deleted_makes_nothing_a_month_old() -> None:
+    """The oldest record that is there is an hour old; the unread ones before it were older, and nobody knows by how much."""
+    age, incomplete = looked_at(Log([NOW - 3600 + at for at in range(3600)], start=100), 20)
+    assert age is not None and not incomplete
+    assert age.low <= 3500 < 1.5 * age.low
+    assert age.high is None
+    assert looked_at(Log([NOW - 3600] * 50, start=50), 20) == (None, [])
 
 
 def test_a_producer_whose_clock_is_ahead_makes_nothing_young() -> None:

@@ -29,7 +29,7 @@ _YOUNG = 12  # of `RUNGS`: a minute; what is younger is no reason to ask again
 @dataclass(slots=True)
 class _Wanted:
     part: Partition
-    committed: int
+    committed: int  # or where the log begins behind that
     low: int = -1  # index of the highest step that the age certainly exceeds
     high: int = len(RUNGS)
 
@@ -46,7 +46,10 @@ def ages(kafka: KafkaCluster, snapshot: Snapshot, incomplete: list[str]) -> Mapp
     wanted: dict[tuple[Partition, int], _Wanted] = {}
     for (group, topic, number), committed in snapshot.commits.items():
         if committed is not None and snapshot.lag(group, topic, number):
-            wanted.setdefault(((topic, number), committed), _Wanted((topic, number), committed))
+            # What is deleted has no time any more: an instant before the log's start would find a record behind the commit.
+            first = max(committed, snapshot.starts.get((topic, number), 0))
+            if first < snapshot.ends[topic, number]:
+                wanted.setdefault(((topic, number), committed), _Wanted((topic, number), first))
     settled = _close_in(kafka, snapshot, list(wanted.values()), deadline, incomplete)
     settled -= _contradicted(
         kafka, snapshot, [it for it in wanted.values() if it.part in settled], deadline, incomplete
@@ -57,9 +60,10 @@ def ages(kafka: KafkaCluster, snapshot: Snapshot, incomplete: list[str]) -> Mapp
         if lag == 0:
             found[key] = Age(low=0.0, high=0.0)
         elif lag is not None and committed is not None:
-            it = wanted[(key[1], key[2]), committed]
-            if it.part in settled:
-                high = RUNGS[it.high] if it.high < len(RUNGS) else None
+            it = wanted.get(((key[1], key[2]), committed))
+            if it is not None and it.part in settled:
+                is_there = it.committed == committed  # else what was deleted is older by an unknown time
+                high = RUNGS[it.high] if it.high < len(RUNGS) and is_there else None
                 found[key] = Age(low=RUNGS[it.low] if it.low >= 0 else 0.0, high=high)
     return found
 
