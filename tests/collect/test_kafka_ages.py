@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from workbench.api.snapshots import _above_ends
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.unread_ages import Age, ages
 from workbench.queues.snapshot_views import Partition, Snapshot
@@ -77,3 +78,16 @@ def test_times_of_events_are_no_ages_where_the_log_grows_and_no_record_is_young(
     age, incomplete = looked_at(Log([NOW - 7200 + at / 10 for at in range(100)], later=later), 97)
     assert (age is not None) is known
     assert bool(incomplete) is not known
+
+
+def test_a_commit_above_the_end_has_no_lag() -> None:
+    """A topic that was created anew: neither 0 messages nor 0 s behind, and the snapshot says why."""
+    log = Log([NOW - 60] * 10)
+    assert looked_at(log, 5000) == (None, [])
+    snapshot = Snapshot(taken_at=NOW, groups=(), commits={("g", *PART): 5000}, ends={PART: 10}, starts={PART: 0})
+    assert snapshot.lag("g", *PART) is None
+    assert _above_ends(snapshot) == [
+        "lag of 'g' on t-0: its commit 5,000 is above the log's end 10 (cut, or recreated?)"
+    ]
+    rows = {row["signal"]: row for row in snapshot.to_samples("c").to_pylist()}
+    assert (rows["consumer_lag"]["value"], rows["consumer_lag"]["flag"]) == (0.0, "skew")

@@ -93,10 +93,19 @@ def snapshot(
     found = observer.snapshot(groups=list(groups) or None)
     if kinds:
         found = found.of_kinds(kinds)
-    incomplete = list(found.incomplete)
+    incomplete = [*found.incomplete, *_above_ends(found)]
     old: Ages | None = observer.ages(found, incomplete) if sort == "time_lag" else None
     ranked = _ranked(found, old)[:top] if top is not None or sort is not None else None
     return SnapshotResult(cluster=cluster, groups=found, ranked=ranked, incomplete=tuple(incomplete))
+
+
+def _above_ends(snapshot: Snapshot) -> list[str]:
+    """Commits of which no lag can be told."""
+    return [
+        f"lag of {group!r} on {topic}-{number}: its commit {at:,} is above the log's end {end:,} (cut, or recreated?)"
+        for (group, topic, number), at in sorted(snapshot.commits.items())
+        if at is not None and (end := snapshot.ends.get((topic, number))) is not None and at > end
+    ]
 
 
 def _ranked(snapshot: Snapshot, old: Ages | None) -> list[dict[str, Any]]:

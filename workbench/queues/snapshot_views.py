@@ -111,11 +111,18 @@ class Snapshot:
         return (*self.commits, *self.shares)
 
     def lag(self, group: str, topic: str, partition: int) -> int | None:
-        """Log end minus committed offset in messages, of share groups the broker's number; None where it is not known."""
+        """Log end minus committed offset in messages, of share groups the broker's number; None where it is not known.
+
+        Commits are read before ends: one above the end is of a log that was cut, or of a topic that was created anew.
+        """
         if (share := self.shares.get((group, topic, partition))) is not None:
             return share.lag
+        behind = self._behind(group, topic, partition)
+        return None if behind is None or behind < 0 else behind
+
+    def _behind(self, group: str, topic: str, partition: int) -> int | None:
         committed, end = self.commits.get((group, topic, partition)), self.ends.get((topic, partition))
-        return None if committed is None or end is None else max(0, end - committed)
+        return None if committed is None or end is None else end - committed
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -142,8 +149,8 @@ class Snapshot:
         for (group, topic, partition), committed in self.commits.items():
             labels = {"group": group, "topic": topic, "partition": partition}
             batch.add("committed_offset", labels, ts, [_NEVER_COMMITTED if committed is None else committed])
-            if (lag := self.lag(group, topic, partition)) is not None:
-                batch.add("consumer_lag", labels, ts, [lag])
+            if (behind := self._behind(group, topic, partition)) is not None:
+                batch.add("consumer_lag", labels, ts, [behind])  # a negative one gets its flag there
         self._add_shares(batch, ts)
         for signal, offsets in (("log_end_offset", self.ends), ("log_start_offset", self.starts)):
             for (topic, partition), offset in offsets.items():
