@@ -18,6 +18,7 @@ from workbench.api.measurements import Measured
 from workbench.collect.capture import Capture, new_info
 from workbench.serve import fleet
 from workbench.serve.broker_causes import SharedCause, is_over, origin_of, origins_of
+from workbench.serve.incident_actions import Handling, handle
 from workbench.serve.kept_verdict import Judged, Question, attributed, no_longer_found, with_origins
 
 GROUPS = [f"g{number}" for number in range(500)]
@@ -114,6 +115,30 @@ def test_incidents_that_were_opened_apart_become_one_when_the_cause_is_found(off
     assert office.store.number("SELECT count(*) FROM alert WHERE incident = ?", (still["id"],)) == 2
     members = office.store.rows("SELECT grp FROM member WHERE incident = ? AND origin IS NULL", (still["id"],))
     assert {it["grp"] for it in members} == {"g0", "g1"}
+    assert sorted(office.send()[2:]) == ["ended", "verdict"]
+
+
+def test_an_incident_that_moves_into_a_muted_one_ends_the_mute(office: Office) -> None:
+    """Whoever muted that one did not know of this one, which would be silent in it."""
+    apart = [judged("g0", "orders", "slow_network"), judged("g1", "orders", "too_few_consumers")]
+    office.oracle.says = lambda _q: apart
+    post(office, alert("g0"), alert("g1"))
+    office.worker.judge_alerts()
+    assert office.send() == ["new", "new"]
+    [muted] = office.store.rows("SELECT incident AS id FROM member WHERE grp = 'g0'")
+    assert handle(office.store, muted["id"], Handling.MUTE, author="Ada", hours=24, settings=office.settings)
+
+    def look(says: Sequence[Judged]) -> None:
+        office.clock.now += 400
+        office.worker._look_at.clear()
+        office.oracle.says = lambda _q: attributed(list(says), [HOG])
+        office.worker.look_again()
+
+    look(apart[:1])
+    assert office.send() == ["new", "new"]
+    look(apart)
+    [still] = office.store.rows("SELECT id FROM incident WHERE closed IS NULL")
+    assert still["id"] == muted["id"]
     assert sorted(office.send()[2:]) == ["ended", "verdict"]
 
 

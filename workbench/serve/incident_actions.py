@@ -37,7 +37,8 @@ def add_note(store: Store, incident: str, *, author: str, kind: str, words: str)
 def handle(store: Store, incident: str, what: Handling, *, author: str, hours: int, settings: ServeSettings) -> bool:
     """Do it, and note who did; False if there is no such open incident.
 
-    A muted incident sends nothing until the mute is over; what has changed by then is told. Its end is told at any time.
+    A muted incident sends nothing until the mute is over, or another incident moves into it; what has changed by then is told. Its end
+    is told at any time.
 
     Args:
         hours: of a mute, one of `MUTES`.

@@ -408,10 +408,10 @@ class _Book:
         return None if row is None else str(row["id"])
 
     def _move(self, incident: Open, to: str, mine: Sequence[Judged]) -> None:
-        """One cause is one incident: its subscriptions and alerts go to the other."""
+        """One cause is one incident: its subscriptions and alerts go to the other. Whoever muted that one did not know of this one."""
         self._write(to, incident.cluster, mine)
         self.db.execute("UPDATE alert SET incident = ? WHERE incident = ?", (to, incident.id))
-        self.db.execute("UPDATE incident SET changed = ? WHERE id = ?", (self.now, to))
+        self.db.execute("UPDATE incident SET changed = ?, quiet_until = NULL WHERE id = ?", (self.now, to))
         self.close(incident.id, "moved")
 
     def _with_what_is_over(self, incident: Open, mine: Sequence[Judged]) -> list[Judged]:
