@@ -86,7 +86,7 @@ def _measured(
     spark: Any, samples: Any, window: Window, limits: Thresholds, expected: Expectations
 ) -> list[MeasuredSubscription]:
     rows = engine.condensed(samples, window, limits, expected)
-    return measured_of(engine.measured(spark, rows, window, limits).toArrow())
+    return measured_of(engine.measured(spark, rows, limits).toArrow())
 
 
 def _of_stories(spark: Any, name: str, stories: Sequence[Story]) -> Iterator[Case]:

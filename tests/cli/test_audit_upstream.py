@@ -158,6 +158,16 @@ def test_a_half_that_nobody_tells_is_no_all_clear(tmp_path: Path) -> None:
     assert [it.words for it in left.lines] == ["no gateway tells how its breaker is now"]
 
 
+def test_a_process_that_tells_half_of_both_is_told_with_both() -> None:
+    """What its breaker lacks, and what is not known of its disk."""
+    ended = replayed(Gateway(seconds=600).run().scraped(15), 600)["gw-1"]
+    half = replace(ended, missing=("its answers",))
+    state = before_kafka_of([half], LagBeforeKafka(untold=((half.gateway, "what it has sent"),)), until=MADE)
+    assert state is not None
+    words = [it.words for it in state.lines if it.what == "cannot tell"]
+    assert words == [f"{half.gateway} does not tell its answers", f"{half.gateway} does not tell what it has sent"]
+
+
 def test_of_a_live_cluster_each_process_is_read_by_its_own_profile(tmp_path: Path) -> None:
     """A breaker that tells its state, and an agent that tells what waits and what it has sent: an age as bounds. Consumers are calm."""
     now = time.time()

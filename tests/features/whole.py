@@ -29,7 +29,8 @@ def summarise(spark: Any, samples: pa.Table, window: Window) -> Any:
 
 def summarise_each(spark: Any, samples: pa.Table, window: Window) -> Any:
     """The same, each subscription by its own onset."""
-    return summary_of(spark, condense_each(samples, window, lambda _: THRESHOLDS), window)
+    rows = condense_each(samples, window, lambda _: THRESHOLDS)
+    return summary_of(frame_of(spark, rows), few=True, counters=True)
 
 
 def _edges(window: Window) -> list[datetime]:

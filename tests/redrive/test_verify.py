@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.redrive.fakes import FakeCluster
-from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, plan_from
+from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, letter_of, plan_from
 from tests.replay.fakes import FakeGateway
 from workbench.errors import EvidenceError, SourceUnreachableError
-from workbench.queues.gateway import LogView, TopicSettings
-from workbench.queues.snapshot_views import Partition
+from workbench.queues.gateway import TopicSettings
 from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
 from workbench.redrive.follow import RedriveFollower
 from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Letter
 from workbench.redrive.ports import LettersGoneError, Positions
+from workbench.redrive.selection import Selection
+from workbench.redrive.show import count_letters, newest_letters
 from workbench.redrive.topics import list_topics
 from workbench.redrive.verify import RedriveCheck, RedriveVerdict, verify_redrive
+from workbench.settings import Cluster
 
 PLAN = plan_from(LETTERS)
 BAD: dict[Place, str] = {(0, 3): "INVALID_RECORD"}
@@ -131,24 +133,6 @@ def test_records_with_another_content_are_told_although_older_ones_are_deleted()
     assert made.check().gone
 
 
-@pytest.mark.parametrize("silent", [SOURCE, TOPIC])
-def test_a_partition_that_does_not_answer_has_no_missing_letters(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in the check nor in a list or a count: nothing is known of it."""
-    made = Produced(without=set())
-    logs = made.gateway.logs
-
-    def answered(partitions: Sequence[Partition], **more: Any) -> LogView:
-        found = logs([key for key in partitions if key[0] != silent], **more)
-        return replace(found, errors={key: "Broker: Leader not available" for key in partitions if key[0] == silent})
-
-    monkeypatch.setattr(made.gateway, "logs", answered)
-    with pytest.raises(SourceUnreachableError, match=f"{silent}-0 does not answer: Broker: Leader not available"):
-        made.check()
-    if silent == TOPIC:
-        with pytest.raises(SourceUnreachableError, match="does not answer"):
-            list_topics(made.gateway, made.letters, [], {})
-
-
 def test_later_letters_that_are_gone_say_nothing_of_the_records() -> None:
     """What came back may be among them; whether the plan's records are there is another question."""
     made = Produced(without={(0, 7)})
@@ -202,3 +186,54 @@ def test_follow_tells_the_end_of_a_plan_that_is_not_done() -> None:
     gateway.stored[PLAN.id] = {(TOPIC, 0): marks_of(PlanState.DISCARDED, "me", [0], {})[0]}
     look = RedriveFollower(PLAN, gateway).look()
     assert (look.state, look.is_done, look.produced) == (PlanState.DISCARDED, False, 0)
+
+
+@pytest.mark.parametrize("silent", [(SOURCE, 0), (SOURCE, 1), (TOPIC, 0)])
+def test_a_partition_that_does_not_answer_proves_nothing(silent: tuple[str, int]) -> None:
+    """Without a leader, its records are not missing, and nobody knows what came back: no verdict is given."""
+    made = Produced(without=set())
+    made.gateway.silent = {silent}
+    with pytest.raises(
+        SourceUnreachableError, match=f"{silent[0]}-{silent[1]} does not answer: Broker: Leader not available"
+    ):
+        made.check()
+
+
+def test_letters_behind_a_partition_that_does_not_answer_are_not_shown_as_none() -> None:
+    """The newest ones may be there, and a count would be too low."""
+    gateway = gateway_of([letter_of(1, 0), *LETTERS])
+    gateway.silent = {(TOPIC, 0)}
+    asked: dict[str, Any] = {
+        "gateway": gateway,
+        "letters": FakeCluster([letter_of(1, 0), *LETTERS]),
+        "settings": Cluster(name="mine"),
+        "topic": TOPIC,
+        "selection": Selection(),
+        "payload": False,
+    }
+    for look in (
+        lambda: newest_letters(**asked, most=20),
+        lambda: count_letters(**asked, kinds=["error"], most=20),
+    ):
+        with pytest.raises(SourceUnreachableError, match=f"{TOPIC}-0 does not answer"):
+            look()
+
+
+def test_the_list_and_follow_say_what_is_not_known_of_a_partition() -> None:
+    """No letters, and none since the plan: both would be an all-clear."""
+    gateway = gateway_of(LETTERS)
+    gateway.silent = {(TOPIC, 0)}
+    [found] = list_topics(gateway, lambda _topic: FakeCluster(LETTERS), [], {})
+    assert (found.letters, found.silent) == (0, 1)
+    gateway.groups[PLAN.id] = {(TOPIC, 0): 5}
+    look = RedriveFollower(PLAN, gateway).look()
+    assert (look.produced, look.new_letters) == (5, None)
+
+
+def test_records_of_a_target_that_was_recreated_are_not_missing() -> None:
+    """They were there, or not: a plan of the same letters once more could produce them twice."""
+    made = Produced(without=set())
+    made.gateway.topic_ids[SOURCE] = "another"
+    made.gateway.records[SOURCE, 0] = []
+    with pytest.raises(EvidenceError, match=f"{SOURCE}' was deleted and recreated since the plan"):
+        made.check()

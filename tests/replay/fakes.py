@@ -44,6 +44,7 @@ class FakeGateway:
     cluster_id: str = CLUSTER_ID
     topic_ids: dict[str, str] = field(default_factory=dict)  # of those that were made anew
     denied: set[str] = field(default_factory=set)  # topics that may not be seen
+    silent: set[Partition] = field(default_factory=set)  # without a leader
     unreadable: str | None = None  # why records cannot be read
     most_read: int | None = None  # of records, by one call of `times`
     by_broker_from: int | None = None  # offset from which on the broker has set the timestamps
@@ -99,9 +100,11 @@ class FakeGateway:
         denied = {part for part in partitions if part[0] in self.denied}
         if partitions and denied == set(partitions):
             raise SourceUnreachableError("Kafka at b:9092 refuses: Broker: Topic authorization failed.")
-        partitions = [part for part in partitions if part not in denied]
+        silent = self.silent & set(partitions)
+        partitions = [part for part in partitions if part not in denied | silent]
         return LogView(
-            errors=dict.fromkeys(denied, "Broker: Topic authorization failed"),
+            errors=dict.fromkeys(denied, "Broker: Topic authorization failed")
+            | dict.fromkeys(silent, "Broker: Leader not available"),
             denied=frozenset(denied),
             starts={part: self.start(part) for part in partitions},
             ends={part: self.end(part) for part in partitions},

@@ -96,6 +96,11 @@ def test_what_is_left_only_to_it_keeps_it(place: Path) -> None:
     source = replayed()
     source.groups["old"]["payments", 0] = 3
     refused(source, "no commit on payments-0, which 'old' has read", stays=True)
+    source = replayed()
+    source.topic_ids["orders"] = "another"
+    refused(
+        source, "orders was deleted and recreated since the plan was made: it cannot be told what is left", stays=True
+    )
 
 
 def test_the_new_group_can_stay(place: Path) -> None:

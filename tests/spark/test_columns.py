@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from workbench.spark import columns as columns_module
-from workbench.spark.columns import aggregate, columns, extend, parse_ahead, parsed
+from workbench.spark.columns import aggregate, columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.jvm
+
+
+def parsed() -> list[str]:
+    """Texts that are kept."""
+    return [] if columns_module._parsed is None else list(columns_module._parsed.columns)
 
 
 def test_a_text_is_parsed_once_whoever_asks(spark: SparkSession) -> None:
@@ -53,15 +58,3 @@ def test_instants_do_not_pile_up(spark: SparkSession, monkeypatch: pytest.Monkey
     for number in range(1_000, 1_050):
         columns(f"id > {number}")
     assert len(parsed()) <= 10
-
-
-def test_what_is_read_ahead_is_there(spark: SparkSession) -> None:
-    """Up to what is no SQL, which is nobody's trouble yet."""
-    import threading
-
-    parse_ahead(["id * 7 AS sevenfold", "not ( sql", "id * 8"])
-    for thread in threading.enumerate():
-        if thread.name == "spark-parser":
-            thread.join(30)
-    assert "id * 7 AS sevenfold" in parsed()
-    assert [row["sevenfold"] for row in spark.range(2).select(*columns("id * 7 AS sevenfold")).collect()] == [0, 7]

@@ -195,12 +195,9 @@ def test_without_any_java_on_the_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spoilt",
     [
-        {"options": ["-XX:NoSuchOption"], "expressions": ["a + 1", "(", "b"]},
-        pytest.param(
-            {"options": [], "expressions": ["a + 1", "(", "b"]}, marks=pytest.mark.slow
-        ),  # the JVM ends as well
+        {"options": ["-XX:NoSuchOption"]},
+        pytest.param({"options": []}, marks=pytest.mark.slow),  # the JVM ends as well
         # What is not read at all: test_what_cannot_be_read_is_not_known.
-        pytest.param({"options": []}, marks=pytest.mark.slow),
         pytest.param("[", marks=pytest.mark.slow),
     ],
 )
@@ -226,13 +223,13 @@ def test_what_cannot_be_read_is_not_known(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = find_java()
     place = learned_path(archive_path(found))
-    for text in (None, "", "[", "\x00", "{}", '{"options": 1, "expressions": []}'):
+    for text in (None, "", "[", "\x00", "{}", '{"options": 1}'):
         if text is not None:
             place.write_text(text)
         assert learned(found) is None
-    place.write_text('{"options": ["-Da=b"], "expressions": ["x"]}')
+    place.write_text('{"options": ["-Da=b"]}')
     known = learned(found)
-    assert known is not None and known.options[0] == "-Da=b" and known.expressions == ("x",)
+    assert known is not None and known.options[0] == "-Da=b" and known.plans.parent == place.parent
     assert not [word for word in known.options if "archive" in word.lower()]  # there is none
 
 
@@ -354,4 +351,4 @@ def test_the_archive_goes_with_the_jars(tmp_path: Path, monkeypatch: pytest.Monk
     assert before != after
     assert before.name.rpartition("-")[0] == after.name.rpartition("-")[0]
     monkeypatch.setattr(archive, "__version__", "99.0")
-    assert archive_path(found) not in (before, after)  # its expressions are learned anew
+    assert archive_path(found) not in (before, after)  # its plans are made anew

@@ -281,6 +281,32 @@ def test_what_nobody_measures_may_have_stopped() -> None:
     assert row.answers["frozen"] is Answer.CANNOT_TELL
 
 
+@pytest.mark.parametrize(
+    ("quiet", "still", "stopped"), [(150.0, 150.0, ()), (90.0, 150.0, (0, 1)), (200.0, 200.0, (0, 1))]
+)
+def test_commits_that_stand_with_the_ends_of_the_logs_take_more_samples(
+    quiet: float, still: float, stopped: tuple[int, ...]
+) -> None:
+    """Nothing moves any more: it is a group that has stopped, or an exporter that repeats its last values."""
+    story = {"interval": 60.0, "rhythm": 60.0, "quiet": quiet, "waiting": still + 30.0}
+    late = {"lag_messages": 80.0, "lag_recent_low": 80.0, "moved_ago_seconds": still, "time_lag_seconds": still + 30.0}
+    row = judge([part(number, story, **late) for number in (0, 1)], sample_interval_seconds=60.0)
+    assert row.frozen_partitions == stopped
+    assert row.reasons["frozen"] == ("stalled" if stopped else "standing")
+
+
+@pytest.mark.parametrize(("still", "verdict"), [(5.0, Verdict.PRODUCER_BURST), (120.0, Verdict.CANNOT_TELL)])
+def test_a_partition_that_may_have_stopped_is_not_known_to_drain(still: float, verdict: Verdict) -> None:
+    """Two late partitions have shrunk for long; the commit of one has not moved for two samples, as long as it is not yet a stop."""
+    drains = {"waiting": 400.0, "late": 1.0, "age_slope": -0.1, "drain_in": 900.0, "drain_seen": 1200.0, "rhythm": 62.0}
+    late = {"lag_messages": 4000.0, "lag_recent_low": 4000.0, "lag_recent_slope": -4.0, "time_lag_seconds": 400.0}
+    one = part(0, {**drains, "interval": 60.0}, **late, moved_ago_seconds=5.0)
+    other = part(1, {**drains, "interval": 60.0}, **{**late, "lag_recent_slope": 1.0}, moved_ago_seconds=still)
+    row = judge([one, other, part(2)], lag_recent_slope=-3.0, sample_interval_seconds=60.0)
+    assert row.verdict is verdict
+    assert row.reasons["lagging"] == ("keeps_up" if verdict is Verdict.PRODUCER_BURST else "behind")
+
+
 @pytest.mark.parametrize(("slope", "behind"), [(3.0, (0,)), (-3.0, ())])
 def test_who_is_not_late_and_catches_up_is_not_behind(slope: float, behind: tuple[int, ...]) -> None:
     """On the way to being late is only what does not shrink."""

@@ -26,7 +26,7 @@ def table(spark: Any) -> pa.Table:
     ]
     samples = pa.concat_tables([story.samples() for story in stories])
     rows = condensed(samples, WINDOW, THRESHOLDS, NOTHING_EXPECTED)
-    return measured(spark, rows, WINDOW, THRESHOLDS).toArrow()
+    return measured(spark, rows, THRESHOLDS).toArrow()
 
 
 def changed(table: pa.Table, name: str, column: pa.Array) -> pa.Table:

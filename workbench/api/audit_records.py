@@ -82,17 +82,17 @@ def _spans_of_topic(
         part, reason = next(iter(logs.errors.items()))
         raise SourceUnreachableError(f"{part[0]}-{part[1]} cannot be read: {reason}.")
 
+    # Behind an open transaction nothing can be read yet.
+    ends = {part: logs.stable_ends.get(part, logs.ends[part]) for part in parts}
+
     def at(instant: int | None, part: tuple[str, int], otherwise: int) -> int:
         if instant is None:
             return otherwise
         first = logs.found[instant][part].offset
-        return logs.ends[part] if first is None else first
+        return ends[part] if first is None else min(first, ends[part])
 
     spans = {
-        part: [
-            (at(since, part, logs.starts[part]), at(until, part, logs.stable_ends.get(part, logs.ends[part])))
-            for since, until in times
-        ]
+        part: [(at(since, part, logs.starts[part]), at(until, part, ends[part])) for since, until in times]
         for part in parts
     }
     oldest = [it.timestamp_ms for it in logs.found[0].values() if it.offset is not None]

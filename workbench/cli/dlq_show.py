@@ -48,7 +48,7 @@ def show_topics(found: Sequence[LetterTopic], cluster: str) -> None:
     for it in found:
         table.add_row(
             _text(it.topic),
-            f"{it.letters:,}",
+            f"{it.letters:,}" + (" or more" if it.silent else ""),
             duration(it.oldest_seconds) if it.oldest_seconds is not None else "-",
             f"{it.per_hour:,}",
             Text(_counted(it.errors)),
@@ -56,6 +56,10 @@ def show_topics(found: Sequence[LetterTopic], cluster: str) -> None:
             Text(_counted(it.frameworks)),
         )
     console.print(table)
+    if silent := sum(it.silent for it in found):
+        console.line_of(
+            f"{plural(silent, 'partition does', 'partitions do')} not answer: letters there are not counted."
+        )
     console.line_of(f"Next: workbench dlq show {printable(found[0].topic)} --cluster {cluster}")
 
 

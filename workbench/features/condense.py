@@ -31,7 +31,7 @@ _PIECE_ROWS = 65_536
 
 # One row per series and slot. Gauges: per entity, whichever member reports it (`member` and `source` are null then), with all columns
 # of `features.summary`. Counters: per series, because growth between two slots is only known once both are there.
-# Times in µs since the epoch; `slot_us` is the slot's end.
+# Times in µs since the epoch, or from an origin on; `slot_us` is the slot's end.
 SUMMARY_SCHEMA = pa.schema(
     [
         *((name, pa.int32() if name == "partition" else pa.string()) for name in _KEYS),
@@ -53,20 +53,21 @@ SUMMARY_SCHEMA = pa.schema(
 )
 
 
-def condense(samples: pa.Table, edges_us: Sequence[int]) -> pa.Table:
+def condense(samples: pa.Table, edges_us: Sequence[int], *, origin_us: int = 0) -> pa.Table:
     """Aggregate samples to one row per series and slot.
 
     Args:
         samples: the columns of `COLUMNS`, in the order of `SERIES_ORDER`; text may be dictionary-encoded.
         edges_us: the bounds of the slots in µs since the epoch; slot i is `(edges[i], edges[i + 1]]`.
+        origin_us: what the times of the rows begin at.
 
     Returns:
         `SUMMARY_SCHEMA`, one row per series (or entity) and slot that has samples.
     """
     cuts = _cuts(samples)
     if len(cuts) > 2:
-        return pa.concat_tables(_condense(samples.slice(at, to - at), edges_us) for at, to in pairwise(cuts))
-    return _condense(samples, edges_us)
+        return pa.concat_tables(_condense(samples.slice(at, to - at), edges_us, origin_us) for at, to in pairwise(cuts))
+    return _condense(samples, edges_us, origin_us)
 
 
 def _cuts(samples: pa.Table) -> list[int]:
@@ -81,9 +82,9 @@ def _cuts(samples: pa.Table) -> list[int]:
     return [0, *inner, rows]
 
 
-def _condense(samples: pa.Table, edges_us: Sequence[int]) -> pa.Table:
-    edges = np.asarray(edges_us, dtype=np.int64)
-    stamps = pc.cast(samples["ts"], pa.int64()).to_numpy()
+def _condense(samples: pa.Table, edges_us: Sequence[int], origin_us: int) -> pa.Table:
+    edges = np.asarray(edges_us, dtype=np.int64) - origin_us
+    stamps = pc.cast(samples["ts"], pa.int64()).to_numpy() - origin_us
     inside = (stamps > edges[0]) & (stamps <= edges[-1])
     # Buckets are for charts; the tree needs sums and counts, which are exact.
     inside &= ~_is_in(encoded(samples["stat"]), ("bucket",))

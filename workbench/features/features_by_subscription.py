@@ -16,11 +16,13 @@ import pyarrow.compute as pc
 
 from workbench.features.condense import COLUMNS, SUMMARY_SCHEMA, condense
 from workbench.features.slots import of_periods
+from workbench.features.subscriptions import of_summary
 from workbench.features.summary import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
 from workbench.history.partition_histories import Chronicle, JudgedHistory, Subscription, facts
 from workbench.history.partition_histories import read as read_chronicle
 from workbench.samples import SERIES_ORDER
 from workbench.sorted_runs import runs_of
+from workbench.spark.kept_plans import filled
 from workbench.spark.session import frame_of
 from workbench.thresholds import Thresholds
 from workbench.window import Window
@@ -34,30 +36,45 @@ _PERIOD = pa.field("period", pa.int32())
 _ONE_TASK_ROWS = 10_000
 
 
-def summary_of(spark: SparkSession, rows: pa.Table, window: Window) -> DataFrame:
-    """The frame of condensed rows.
+def features_of(spark: SparkSession, rows: pa.Table, *, stale_after_seconds: float) -> DataFrame:
+    """All features of the subscriptions of condensed rows.
 
     Args:
         spark: the session to work in.
         rows: of `condense_each`.
-        window: that they were condensed for.
-
-    Returns:
-        The columns of `features.slots.of_periods`; every row has a group and a topic. The facts of `PartitionHistory` are rows of
-        the signal `features.summary.STORY`, their name in `stat`, their number in `last`.
+        stale_after_seconds: as in `features.subscriptions.of_summary`, whose rows these are.
 
     Raises:
         SetupError: if they are too many for a Spark Connect server.
     """
-    frame = frame_of(spark, rows)
-    if rows.num_rows <= _ONE_TASK_ROWS:
-        frame = frame.coalesce(1)
+    few = rows.num_rows <= _ONE_TASK_ROWS
     counters = bool(pc.any(pc.is_in(rows["signal"], pa.array(CUMULATIVE))).as_py())
-    return of_periods(frame, window.end.timestamp(), counters=counters)
+    return filled(
+        frame_of(spark, rows),
+        f"features few={few} counters={counters} stale_after_seconds={stale_after_seconds!r}",
+        lambda frame: of_summary(
+            summary_of(frame, few=few, counters=counters), stale_after_seconds=stale_after_seconds
+        ),
+    )
+
+
+def summary_of(frame: DataFrame, *, few: bool, counters: bool) -> DataFrame:
+    """The summary of condensed rows.
+
+    Args:
+        frame: of `condense_each`.
+        few: all of it is one task.
+        counters: as in `features.slots.of_periods`.
+
+    Returns:
+        The columns of `features.slots.of_periods`; every row has a group and a topic. The facts of `PartitionHistory` are rows of
+        the signal `features.summary.STORY`, their name in `stat`, their number in `last`.
+    """
+    return of_periods(frame.coalesce(1) if few else frame, 0.0, counters=counters)
 
 
 def condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]) -> pa.Table:
-    """The rows of `condense` with `period`, for each subscription; without Spark.
+    """The rows of `condense` with `period`, for each subscription, and their times from the window's end on; without Spark.
 
     Args:
         samples: `workbench.samples.SAMPLES_SCHEMA`, in any order.
@@ -68,7 +85,7 @@ def condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], 
     ordered = throttles_in_force(samples.select(list(COLUMNS)).sort_by(order))
     chronicle = read_chronicle(ordered, window, limits_of)
     places = _Places(ordered)
-    parts = [_facts(chronicle, window)]
+    parts = [_facts(chronicle)]
     usual = [key for key in places.subscriptions if key not in chronicle.judged]
     if usual:
         whole = ordered if len(usual) == len(places.subscriptions) else places.of(usual)
@@ -109,14 +126,14 @@ def _for(
     samples: pa.Table, judged: JudgedHistory, window: Window, wanted: Sequence[Subscription], places: _Places
 ) -> pa.Table:
     edges, periods = _edges(judged, window)
-    rows = condense(samples, edges)
-    slots = dict(zip(edges[1:], periods, strict=True))
+    rows = condense(samples, edges, origin_us=_micros(window.end))
+    slots = {at - _micros(window.end): period for at, period in zip(edges[1:], periods, strict=True)}
     numbers = pa.array([slots[at] for at in rows["slot_us"].to_pylist()], pa.int32())
     return _shared(rows.append_column(_PERIOD, numbers), wanted, places)
 
 
 def _edges(judged: JudgedHistory, window: Window) -> tuple[list[int], list[int]]:
-    """Bounds of the slots in µs, and the period of each."""
+    """Bounds of the slots in µs since the epoch, and the period of each."""
     first, end = _micros(window.baseline_start) - 1, _micros(window.end)
     start = max(judged.start_us, first + 1)
     if judged.good_until_us is None:
@@ -219,20 +236,20 @@ def _topics_of(label: dict[str, str | None], places: _Places) -> Iterable[str]:
     return topics
 
 
-def _facts(chronicle: Chronicle, window: Window) -> pa.Table:
+def _facts(chronicle: Chronicle) -> pa.Table:
     told = list(facts(chronicle))
-    count, end = len(told), _micros(window.end)
+    count = len(told)
     given = {
         **{name: [it.key[at] for it in told] for at, name in enumerate(("cluster", "group", "topic"))},
         "partition": [it.partition for it in told],
         "signal": [STORY] * count,
         "stat": [it.name for it in told],
-        "slot_us": [end] * count,
+        "slot_us": [0] * count,
         "samples": [1] * count,
         "bad_samples": [0] * count,
         "last": [it.value for it in told],
         "member": [it.member for it in told],
-        "last_us": [None if it.at is None else end + round(it.at * 1e6) for it in told],
+        "last_us": [None if it.at is None else round(it.at * 1e6) for it in told],
     }
     columns = [
         pa.array(given[it.name], it.type) if it.name in given else pa.nulls(count, it.type) for it in SUMMARY_SCHEMA

@@ -30,6 +30,10 @@ class TopicView:
     under_replicated: tuple[int, ...] = ()
     topic_id: str | None = None
 
+    def is_remade(self, since: str | None) -> bool:
+        """Whether it was deleted and recreated since it had this id; without both ids it cannot be told, and is taken for no."""
+        return None not in (since, self.topic_id) and self.topic_id != since
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:

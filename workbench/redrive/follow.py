@@ -21,14 +21,14 @@ class RedriveProgress:
         produced: letters whose records are committed; of `planned`.
         refused: letters that were left out, because the target refuses them.
         per_second: since the look before; None at the first.
-        new_letters: letters that arrived in the dead-letter topic since the plan.
+        new_letters: letters that arrived in the dead-letter topic since the plan; None if a partition does not answer.
     """
 
     planned: int
     produced: int
     refused: int
     per_second: float | None
-    new_letters: int
+    new_letters: int | None
     state: PlanState | None
 
     @property
@@ -80,12 +80,12 @@ class RedriveFollower:
         if self._before is not None and now > self._before[0]:
             rate = max(0, produced - self._before[1]) / (now - self._before[0])
         self._before = (now, produced)
-        new = sum(logs.records_from((plan.topic, part.partition), part.stop) or 0 for part in plan.partitions)
+        new = [logs.records_from((plan.topic, part.partition), part.stop) for part in plan.partitions]
         return RedriveProgress(
             planned=plan.letters,
             produced=produced,
             refused=handled - produced,
             per_second=rate,
-            new_letters=new,
+            new_letters=None if None in new else sum(filter(None, new)),
             state=progress.state,
         )

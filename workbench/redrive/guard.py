@@ -90,7 +90,7 @@ def _topics(plan: RedrivePlan, view: ClusterView) -> list[Refusal]:
         if topic is None:
             why = f"may not be described: {view.denied[name]}" if name in view.denied else "does not exist any more"
             found.append(Refusal(code="topic_gone", message=f"The topic {name!r} {why}."))
-        elif topic_id is not None and topic.topic_id is not None and topic.topic_id != topic_id:
+        elif topic.is_remade(topic_id):
             text = f"The topic {name!r} was deleted and recreated since the plan was made."
             found.append(Refusal(code="log_changed", message=text))
         elif partitions and len(topic.leaders) != partitions:

@@ -14,7 +14,6 @@ from workbench.queues.gateway import Gateway, LogView
 from workbench.record_settings import names_of_letters
 from workbench.redrive.letter_headers import UNREADABLE, Reader
 from workbench.redrive.ports import LetterReader, LettersGoneError
-from workbench.redrive.whole_logs import whole_logs
 
 _SUFFIX = re.compile(r"(?i)([._-](dlt|dlq|dead|dead[._-]?letters?|deadletterqueue))+$")
 _SAMPLED = 200  # newest letters of a topic that are read for errors and sources
@@ -31,6 +30,7 @@ class LetterTopic:
         per_hour: letters of the last hour.
         errors, sources, frameworks: counts among the newest letters.
         sampled: number of those.
+        silent: partitions without an answer; the other numbers are those of the rest.
     """
 
     topic: str
@@ -42,6 +42,7 @@ class LetterTopic:
     sources: Mapping[str, int]
     frameworks: Mapping[str, int]
     sampled: int
+    silent: int
 
     def document(self) -> dict[str, Any]:
         """As plain values."""
@@ -66,9 +67,9 @@ def list_topics(
     names = names_of_letters(list(view.topics), patterns)
     keys = [(name, number) for name in names for number in sorted(view.topics[name].leaders)]
     now_ms = int(time.time() * 1000)
-    if not keys:
+    logs = gateway.logs(keys, instants_ms=[0, now_ms - _HOUR_MS], stable=True) if keys else None
+    if logs is None:
         return []
-    logs = whole_logs(gateway, keys, instants_ms=[0, now_ms - _HOUR_MS], stable=True)
     reader = Reader(mapping)
     found = [
         _described(name, [key for key in keys if key[0] == name], logs, letters(name), reader, now_ms) for name in names
@@ -79,8 +80,8 @@ def list_topics(
 def _described(
     name: str, keys: Sequence[tuple[str, int]], logs: LogView, letters: LetterReader, reader: Reader, now_ms: int
 ) -> LetterTopic:
-    start = {key[1]: logs.starts[key] for key in keys}
-    stop = {key[1]: max(start[key[1]], logs.stable_ends.get(key, logs.ends[key])) for key in keys}
+    start = {key[1]: logs.starts.get(key, 0) for key in keys}
+    stop = {key[1]: max(start[key[1]], logs.stable_ends.get(key, logs.ends.get(key, 0))) for key in keys}
     first, recent = logs.found[0], logs.found[now_ms - _HOUR_MS]
     oldest = [at for key in keys if key in first and (at := first[key].timestamp_ms) is not None and at >= 0]
     hour = sum(
@@ -119,4 +120,5 @@ def _described(
         sources=dict(sources.most_common(10)),
         frameworks=dict(frameworks.most_common()),
         sampled=sampled,
+        silent=sum(key in logs.errors for key in keys),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from workbench.errors import SourceUnreachableError, UsageError
+from workbench.errors import EvidenceError, SourceUnreachableError, UsageError
 from workbench.humanize import count, counted, listed, plural
 from workbench.queues.gateway import Gateway
 from workbench.queues.snapshot_views import Partition
@@ -158,7 +158,7 @@ def verify_redrive(
 
     Raises:
         UsageError: for a plan to a REST service, which leaves no records.
-        SourceUnreachableError: if Kafka does not answer.
+        SourceUnreachableError: if Kafka does not answer. EvidenceError: if a target was recreated.
     """
     if plan.destination.kind is To.HTTP:
         raise UsageError(
@@ -244,6 +244,13 @@ def _ranges(
 ) -> list[tuple[str, dict[int, int], dict[int, int]]]:
     """Topic, start and stop of what must be read; what was deleted goes to `check.gone`, what is not to be read yet to `check.open`."""
     found, deadline = [], time.monotonic() + _SETTLE_SECONDS
+    there = gateway.cluster([it.topic for it in plan.targets]).topics
+    for target in plan.targets:
+        if (topic := there.get(target.topic)) is not None and topic.is_remade(target.topic_id):
+            raise EvidenceError(
+                f"The topic {target.topic!r} was deleted and recreated since the plan was made, and the records of the plan with it.",
+                hint="What was produced: workbench dlq follow PLAN --once.",
+            )
     for target in plan.targets:
         keys = [(target.topic, number) for number in range(len(target.ends))]
         logs = whole_logs(gateway, keys, stable=True)

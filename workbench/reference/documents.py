@@ -284,7 +284,7 @@ class SettingsKeys(Answered):
 
 
 class LetterTopicDocument(Answered):
-    """A topic with dead letters; errors, sources and frameworks count the `sampled` newest letters."""
+    """A topic with dead letters; errors, sources and frameworks count the `sampled` newest letters, without `silent` partitions."""
 
     topic: str
     partitions: int
@@ -295,6 +295,7 @@ class LetterTopicDocument(Answered):
     sources: dict[str, int]
     frameworks: dict[str, int]
     sampled: int
+    silent: int
 
 
 class LetterTopicsDocument(Answered):

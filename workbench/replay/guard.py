@@ -16,7 +16,6 @@ from workbench.queues.gateway import (
     FirstRecord,
     LogView,
     TopicSettings,
-    TopicView,
 )
 from workbench.queues.kinds import cannot_replay_into
 from workbench.queues.snapshot_views import GroupView, Partition
@@ -68,9 +67,10 @@ class Now:
     before: Mapping[Partition, int] | None = None
 
 
-def is_remade(plan: Plan, topic: TopicView) -> bool:
-    """Whether the topic was recreated since the plan was made; False if topic ids are not known."""
-    return topic.topic_id is not None and plan.topic_ids.get(topic.topic, topic.topic_id) != topic.topic_id
+def remade_topics(plan: Plan, cluster: ClusterView) -> list[str]:
+    """Topics that were recreated since the plan was made: what it says of their offsets holds no more."""
+    there = [cluster.topics[name] for name in plan.topics if name in cluster.topics]
+    return [it.topic for it in there if it.is_remade(plan.topic_ids.get(it.topic))]
 
 
 def check_cluster(plan: Plan, cluster: ClusterView, limits: ReplayLimits) -> list[Refusal]:
@@ -89,7 +89,7 @@ def check_cluster(plan: Plan, cluster: ClusterView, limits: ReplayLimits) -> lis
         if view is None:
             found.append(Refusal(code="topic_gone", message=f"The topic {topic!r} does not exist any more."))
             continue
-        if is_remade(plan, view):
+        if view.is_remade(plan.topic_ids.get(topic)):
             text = f"The topic {topic!r} was deleted and recreated since the plan was made."
             found.append(Refusal(code="log_changed", message=text))
         added = [number for number in view.leaders if (topic, number) not in planned]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workbench.commit_note import parse_note
 from workbench.errors import GuardError
-from workbench.humanize import counted, plural
+from workbench.humanize import counted, listed, plural
 from workbench.logs.window_done import count_tails, through
 from workbench.logs.window_end import instants_of
 from workbench.plans.document import write_file
@@ -18,6 +18,7 @@ from workbench.queues.gateway import ABSENT, WITHOUT_MEMBERS, Gateway, names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.carried_partitions import gaps_beyond
 from workbench.replay.group_gap import left_to_old
+from workbench.replay.guard import remade_topics
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import triples
 from workbench.replay.window_now import windows_now
@@ -75,7 +76,7 @@ def retire(
             )
         mine, theirs = gateway.commits(group), gateway.commits(other)
         if stays:
-            _check_takes_over(plan, journal, old=mine, new=theirs, allow_gap=allow_gap)
+            _check_takes_over(plan, gateway, journal, old=mine, new=theirs, allow_gap=allow_gap)
         else:
             _check_done(plan, gateway, mine, theirs, now_ms, allow_unproven=allow_unproven)
         file = retired_path(path)
@@ -171,7 +172,13 @@ def _check_done(
 
 
 def _check_takes_over(
-    plan: Plan, journal: Journal, *, old: Mapping[Partition, int], new: Mapping[Partition, int], allow_gap: bool
+    plan: Plan,
+    gateway: Gateway,
+    journal: Journal,
+    *,
+    old: Mapping[Partition, int],
+    new: Mapping[Partition, int],
+    allow_gap: bool,
 ) -> None:
     """The new group has a commit wherever the old one has, and has not passed records that only the old one would still process."""
     missing = sorted(set(old) - set(new))
@@ -179,6 +186,13 @@ def _check_takes_over(
         raise GuardError(
             f"{plan.new_group!r} has no commit on {names_of(missing)}, which {plan.from_group!r} has read.",
             hint="Cut over with --carry-others first.",
+        )
+    remade = remade_topics(plan, gateway.cluster(plan.topics))
+    if remade and not allow_gap:
+        raise GuardError(
+            f"{listed(remade)} {'was' if len(remade) == 1 else 'were'} deleted and recreated since the plan was made: it cannot be told"
+            f" what is left to {plan.from_group!r} alone.",
+            hint="Compare the commits of both groups; then: --allow-gap.",
         )
     gap = left_to_old(plan.partitions, old=old, new=new) | gaps_beyond(plan, journal, old=old, new=new)
     if gap and not allow_gap:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from workbench.logs.window_end import WindowEnd, window_ends
 from workbench.queues.gateway import ClusterView, LogView
 from workbench.queues.snapshot_views import Partition
-from workbench.replay.guard import is_remade
+from workbench.replay.guard import remade_topics
 from workbench.replay.planfile import Plan
 
 
@@ -18,7 +18,7 @@ def windows_now(plan: Plan, cluster: ClusterView, logs: LogView, *, now_ms: floa
         cluster: with the plan's topics.
         logs: as for `window_ends`.
     """
-    remade = {topic for topic in plan.topics if topic in cluster.topics and is_remade(plan, cluster.topics[topic])}
+    remade = remade_topics(plan, cluster)
     return {
         key: replace(end, open=f"The topic {key[0]!r} was deleted and recreated since the plan was made.")
         if key[0] in remade

@@ -86,8 +86,8 @@ def before_kafka_of(breakers: Sequence[Breaker], lag: LagBeforeKafka, *, until: 
         return None
     lines = [_fault(it.gateway, one) for it in breakers for one in it.findings]
     lines += [_held(it, until.timestamp()) for it in lag.held]
-    untold = {it.gateway: " and ".join(it.missing) for it in breakers if it.missing}
-    for name, what in (dict(lag.untold) | untold).items():
+    untold = [(it.gateway, " and ".join(it.missing)) for it in breakers if it.missing]
+    for name, what in [*untold, *lag.untold]:
         words = f"{printable(name)} does not tell {printable(what)}"
         lines.append(UpstreamLine(process=name, what="cannot tell", words=words))
     if all(it.state is BreakerState.UNKNOWN for it in breakers) and len(untold) < max(1, len(breakers)):

@@ -5,9 +5,8 @@ mapped into memory instead (AppCDS). It is only a cache: without it, or with ano
 The JVM rejects an archive if the dates of the jars have changed, so they are part of its name: a new virtual environment
 gets a new archive.
 
-Beside it lies what else that run has learned. What Spark's launcher has to say to this Java, so that no session need ask again
-(`jvm`). And the expressions of a triage: half the time of building its plan was the parser making up its decision tables, which
-it keeps for the whole JVM; a thread parses them while Spark itself is still starting (plan of a cold triage: 1.9 instead of 2.6 s).
+Beside it lies what else that run has learned: what Spark's launcher has to say to this Java, so that no session need ask again
+(`jvm`), and the plans of a triage (`kept_plans`).
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -35,6 +35,7 @@ VARIABLE = "WORKBENCH_SPARK_ARCHIVE"  # "off": never build one in the background
 BUILD_SECONDS = 180
 _AGAIN_SECONDS = 86_400
 _PART = ".part"
+_PLANS = ".plans"
 WRITE_VARIABLE = "WORKBENCH_WRITE_SPARK_ARCHIVE"
 # Started by its name, because it imports modules above Spark.
 _WARM_UP = "workbench.triage.warm_up"
@@ -51,7 +52,6 @@ def archive_path(java: Java) -> Path:
     """Where the archive for this Java, this pyspark and this version lies (whether it is there or not)."""
     jars = class_path()
     place = f"{java.program.resolve()} {jars[0].parent}"
-    # What was learned of the expressions holds for one version of them.
     facts = [f"{java.version} {java.program.stat().st_mtime_ns}", f"workbench {__version__}"]
     facts += [f"{jar.name} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in jars]
     return cache_dir() / f"spark-{version('pyspark')}-{_digest(place)}-{_digest(*facts)}.jsa"
@@ -63,15 +63,15 @@ def _digest(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """Data that the warm-up run stores next to its archive.
+    """Data that are stored next to the archive.
 
     Attributes:
         options: for the JVM of a session, with the archive's own.
-        expressions: of a triage.
+        plans: folder of `kept_plans`.
     """
 
     options: tuple[str, ...]
-    expressions: tuple[str, ...]
+    plans: Path
 
 
 def learned(java: Java) -> Learned | None:
@@ -82,11 +82,12 @@ def learned(java: Java) -> Learned | None:
         archive = archive_path(java)
         use = (_AOT_USE if java.version >= _AOT_SINCE else _CDS_USE) if archive.exists() else (_SILENT,)
     try:
-        told = json.loads(learned_path(archive).read_text(encoding="utf-8"))
-        options, expressions = ([str(text) for text in told[name]] for name in ("options", "expressions"))
+        options = [str(text) for text in json.loads(learned_path(archive).read_text(encoding="utf-8"))["options"]]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Learned(options=(*options, *(word.format(archive) for word in use)), expressions=tuple(expressions))
+    return Learned(
+        options=(*options, *(word.format(archive) for word in use)), plans=archive_path(java).with_suffix(_PLANS)
+    )
 
 
 def learned_path(archive: Path) -> Path:
@@ -108,7 +109,7 @@ def build_archive() -> bool:
     _sweep_up(path.parent)
     part = path.with_name(f"{path.name}.{os.getpid()}{_PART}")
     try:
-        known = {"jars": str(class_path()[0].parent), "options": java_options(java), "expressions": []}
+        known = {"jars": str(class_path()[0].parent), "options": java_options(java)}
         learned_path(part).write_text(json.dumps(known), encoding="utf-8")
         run = subprocess.run(
             [sys.executable, "-m", _WARM_UP],
@@ -177,6 +178,7 @@ def _sweep_up(folder: Path) -> None:
 def _remove(archive: Path) -> None:
     archive.unlink(missing_ok=True)
     learned_path(archive).unlink(missing_ok=True)
+    shutil.rmtree(archive.with_suffix(_PLANS), ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ triage in a running session. A parsed expression never changes, so plans can sha
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -77,18 +76,3 @@ def extend(frame: DataFrame, named: Mapping[str, str]) -> DataFrame:
 
 def _with_names(named: Mapping[str, str]) -> list[str]:
     return [f"{sql} AS {name}" for name, sql in named.items()]
-
-
-def parse_ahead(texts: Iterable[str]) -> None:
-    """Parse these in a thread of a JVM that has just started: parsing is most of the time of building a first plan."""
-    threading.Thread(target=_quietly, args=(tuple(texts),), name="spark-parser", daemon=True).start()
-
-
-def _quietly(texts: tuple[str, ...]) -> None:
-    with suppress(Exception):  # any error will occur again in the plan itself
-        columns(*texts)
-
-
-def parsed() -> list[str]:
-    """Parsed expressions so far, oldest first."""
-    return [] if _parsed is None else list(_parsed.columns)

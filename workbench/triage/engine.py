@@ -75,7 +75,7 @@ def answered(
 ) -> list[SubscriptionFeatures]:
     """Samples to one judged row per subscription."""
     rows = condensed(samples, window, thresholds, expectations)
-    return _judged(measured(spark, rows, window, thresholds).toArrow(), window, thresholds, expectations)
+    return _judged(measured(spark, rows, thresholds).toArrow(), window, thresholds, expectations)
 
 
 def condensed(samples: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations) -> pa.Table:
@@ -85,19 +85,18 @@ def condensed(samples: pa.Table, window: Window, thresholds: Thresholds, expecta
     return condense_each(samples, window, lambda group: expectations.limits(thresholds, group))
 
 
-def measured(spark: SparkSession, rows: pa.Table, window: Window, thresholds: Thresholds) -> DataFrame:
+def measured(spark: SparkSession, rows: pa.Table, thresholds: Thresholds) -> DataFrame:
     """Rows of `condensed` to one row of features per subscription (`features.subscriptions.of_summary`)."""
-    from workbench.features.features_by_subscription import summary_of
-    from workbench.features.subscriptions import of_summary
+    from workbench.features.features_by_subscription import features_of
 
-    return of_summary(summary_of(spark, rows, window), stale_after_seconds=thresholds.stale_after_seconds)
+    return features_of(spark, rows, stale_after_seconds=thresholds.stale_after_seconds)
 
 
 def facts(
     spark: SparkSession, rows: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations
 ) -> DataFrame:
     """Rows of `condensed` to one row per subscription: measured features, and the facts that the questions test."""
-    table = measured(spark, rows, window, thresholds).toArrow()
+    table = measured(spark, rows, thresholds).toArrow()
     return spark.createDataFrame(with_facts(table, _judged(table, window, thresholds, expectations)))
 
 
@@ -205,7 +204,7 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
     groups, topics, expected = asked.groups, asked.topics, asked.expected
     rows: Sequence[SubscriptionFeatures] = ()
     if asked.rows is not None:
-        rows = _judged(measured(spark, asked.rows, seen, limits).toArrow(), seen, limits, expected)
+        rows = _judged(measured(spark, asked.rows, limits).toArrow(), seen, limits, expected)
     others = tuple(
         replace(it, muted=expected.of(it.group).muted(seen.end))
         for it in unjudged_in(capture.groups, without={row.group for row in rows}, only=groups, topics=topics)

@@ -70,7 +70,8 @@ TERMS = (
     ),
     Term(
         "catches up in time",
-        "No partition that is behind stands still, the lag shrinks in the last third of the window, and each is done within"
+        "No partition that is behind stands still, or may have stopped a moment ago (question 19); the lag shrinks in the last third of"
+        " the window, and each is done within"
         f" {duration(n.DRAIN_SECONDS)} or twice its present time lag, whichever is longer, and before retention deletes what waits. The"
         " verdict is `producer_burst`, also where a standstill left what is caught up.",
         ("draining", "catching up"),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.features.summary import CUMULATIVE
 from workbench.samples import SampleBatch
 from workbench.signals import SIGNALS
-from workbench.spark.archive import BUILD_SECONDS, WRITE_VARIABLE, learned_path
-from workbench.spark.columns import parsed
+from workbench.spark import kept_plans
+from workbench.spark.archive import BUILD_SECONDS
 from workbench.spark.session import end, session
 from workbench.thresholds import Thresholds
 from workbench.triage.engine import answered
@@ -27,12 +28,13 @@ def _warm_up() -> None:
         labels = {name: 0 if name == "partition" else name for name in signal.labels}
         for stat in ("value", "sum", "count"):
             batch.add(signal.name, labels, times, list(range(len(times))), stat=stat)
+    samples = batch.to_arrow()
+    gauges = samples.filter(pc.invert(pc.is_in(samples["signal"], pa.array(CUMULATIVE))))  # all that a lag exporter has
     spark = session()
-    answered(spark, batch.to_arrow(), window, Thresholds())
-    place = learned_path(Path(os.environ[WRITE_VARIABLE]))
-    place.write_text(
-        json.dumps({**json.loads(place.read_text(encoding="utf-8")), "expressions": parsed()}), encoding="utf-8"
-    )
+    for of_a_group in (gauges, samples):
+        answered(spark, of_a_group, window, Thresholds())
+    kept_plans.begin_anew()
+    answered(spark, samples, window, Thresholds())
     end(spark, seconds=BUILD_SECONDS)
 
 

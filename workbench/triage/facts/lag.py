@@ -137,9 +137,14 @@ class Lag(Standing):
         """Whether it catches up in time: an end that is days away, or after the loss of messages, calms nobody."""
         bound = max(DRAIN_SECONDS, 2 * (self.time_lag_seconds or 0.0))
         shrinks = below(self.lag_recent_slope, 0) is not False
-        # Of every partition that is behind, and not of their sum.
+        # Of every partition that is behind, and not of their sum; what may have stopped is not known to go on.
+        going_on = None if {p.partition for p in self.late_or_soon} & {*self.standing_partitions} else True
         in_time = all_of(
-            bool(self.late_or_soon), not self.frozen_partitions, at_most(self.eta_drain_seconds, bound), shrinks
+            bool(self.late_or_soon),
+            not self.frozen_partitions,
+            going_on,
+            at_most(self.eta_drain_seconds, bound),
+            shrinks,
         )
         before_loss = below(self.eta_drain_seconds, self.loss_seconds) is not False
         # A run that is in time is no burst.

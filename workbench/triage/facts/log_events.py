@@ -114,11 +114,6 @@ class Events(ProcessorFacts):
     # What arrives, and what fails.
 
     @fact
-    def quiet_seconds(self) -> Number:
-        """Since the last arrival."""
-        return least(*(told(p, "quiet") for p in self.partitions))
-
-    @fact
     def usual_gap_seconds(self) -> Number:
         """The longest time without an arrival before."""
         return least(*(told(p, "usual_gap") for p in self.partitions))

@@ -17,6 +17,7 @@ from workbench.triage.facts.unknown import (
     at_most,
     below,
     equal,
+    least,
     minus,
     most,
     plus,
@@ -105,12 +106,18 @@ class Standing(WorkFacts):
         """The usual time between two commits; 0 if it is not known."""
         return self.commit_every_seconds if self.commit_every_seconds > 0 else p.cadence_seconds or 0.0
 
+    @fact
+    def quiet_seconds(self) -> Number:
+        """Since the last arrival."""
+        return least(*(told(p, "quiet") for p in self.partitions))
+
     def _is_frozen(self, p: PartitionFeatures) -> bool:
         """Whether its commit has stopped, for twice its usual rhythm, while messages wait as long.
 
         Without a rhythm (no commit has moved, and none is expected) this is not known, and counts as no. Where partitions take turns,
         it has to stand still for longer than two turns; under a quota, which a member's partitions wait for together, longer than that
-        holds anybody up.
+        holds anybody up. Where the ends of the topic stand as long, nothing shows that somebody still measures: a few samples have to
+        say so.
         """
         learned = most(p.cadence_seconds, told(p, "rhythm"))
         rhythm = self.commit_every_seconds if self.commit_every_seconds > 0 else learned
@@ -118,7 +125,9 @@ class Standing(WorkFacts):
             return False
         since = p.moved_ago_seconds if p.moved_ago_seconds is not None else p.committed_since_seconds
         still = plus(since, p.committed_last_seconds)
-        patience = max(2 * rhythm, self.soon_seconds, 2 * (told(p, "turn") or 0.0))
+        seen = below(self.quiet_seconds, still) is True
+        samples = 0.0 if seen else FEW_SAMPLES * (told(p, "interval") or 0.0)
+        patience = max(2 * rhythm, self.soon_seconds, 2 * (told(p, "turn") or 0.0), samples)
         over = above(self.arrival_per_second, self.read_quota_per_second)
         held_up = over if self.throttle_seconds is None else self.throttle_seconds > 0
         in_line = all_of(held_up, below(still, QUOTA_PAUSE_SECONDS))
