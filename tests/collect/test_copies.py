@@ -13,7 +13,7 @@ from workbench.collect.duplicate_series import Counted, count_once
 from workbench.collect.source_agreement import has_gap, surely_whole
 from workbench.errors import MixedSourcesError
 from workbench.profiles import Profile, load_profile
-from workbench.samples import SampleBatch, SeriesTable
+from workbench.samples import SampleBatch, SeriesTable, grown
 
 EXPORTER = load_profile("kafka_exporter")
 CLIENT = load_profile("micrometer")
@@ -193,6 +193,21 @@ def test_parts_of_a_counter_are_added_up() -> None:
     )
     assert samples_of(found.series, "rebalances")[-1] == (HOUR[-1], 2 * HOUR[-1])
     assert len(found.series) == 1
+
+
+def test_a_part_that_a_new_process_makes_late_makes_no_counter_begin_anew() -> None:
+    """The process began anew after half an hour, and counts the rare reason again only half an hour later: one fall, not two."""
+    name = {"__name__": "kafka_consumer_coordinator_rebalance_total", "client_id": "x", "instance": "a:1"}
+    anew, back = len(HOUR) // 2, len(HOUR) - 10
+    often = np.where(np.arange(len(HOUR)) < anew, HOUR, HOUR - HOUR[anew])
+    rare_at = np.concatenate([HOUR[:anew], HOUR[back:]])
+    rare = np.concatenate([np.full(anew, 500.0), np.ones(len(HOUR) - back)])
+    found = counted(
+        [({**name, "reason": "join"}, HOUR, often), ({**name, "reason": "leave"}, rare_at, rare)], profile=CLIENT
+    )
+    values = np.array([value for _, value in samples_of(found.series, "rebalances")])
+    assert (np.diff(values) < 0).sum() == 1
+    assert grown(values)[-1] == pytest.approx(HOUR[anew - 1] + often[-1] + 1)
 
 
 def test_lag_alone_is_compared_by_its_course() -> None:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,6 +53,19 @@ class Agent:
             signal, stat = ("gateway_sends", "ok") if it == "sent" else (f"disk_backlog_{it}", "value")
             batch.add(signal, {"member": name, "queue": "gateway"}, times, values, stat=stat)
         return batch.to_arrow()
+
+
+@pytest.mark.parametrize("blocked", [BASELINE + 450, BASELINE + 100])
+@pytest.mark.parametrize("told", [("age",), ("records",), ("age", "records", "bytes")])
+def test_a_backlog_that_is_measured_no_more_is_not_known(blocked: int, told: tuple[str, ...]) -> None:
+    """The agent sends on, and its gauges ended a while ago: neither is nothing held back, nor what it held then."""
+    agent = Agent(lambda second: second >= blocked)
+    found = lag(agent.scraped(*told, until=BASELINE + 400), agent.scraped("sent"))
+    assert (found.held, found.told) == ((), ())
+    assert "disk_backlog" in dict(found.untold)["agent-1"]
+    # One that goes on stands for another that has ended.
+    agent = Agent(lambda second: second >= BASELINE + 450)
+    assert lag(agent.scraped("records", until=BASELINE + 400), agent.scraped("age", "sent")).held
 
 
 @given(st.integers(0, 700), st.integers(1, 899), st.sampled_from([5, 15, 30]), st.integers(0, 99))
@@ -178,3 +192,15 @@ def test_nothing_is_told_of_processes_that_tell_nothing() -> None:
     """Sends alone say nothing of what waits."""
     found = lag(Agent(lambda _second: False).scraped("sent"))
     assert found == LagBeforeKafka()
+
+
+def test_answers_that_are_counted_no_more_are_not_known() -> None:
+    """The gateway lives by what else it tells: whether it refuses now is not known, whatever it did before."""
+    table = answers(lambda second: 0.0)
+    ended = table.filter(pc.less(pc.cast(table["ts"], pa.int64()), round((END - 300) * 1e6)))
+    goes_on = SampleBatch("prod", "page")
+    times = [round((END - SECONDS - BASELINE + at) * 1e6) for at in range(15, SECONDS + BASELINE + 1, 15)]
+    goes_on.add("gateway_sends", {"member": "gw-1", "queue": "normal"}, times, list(range(len(times))), stat="ok")
+    found = lag(ended, goes_on.to_arrow())
+    assert (found.held, found.told) == ((), ())
+    assert "gateway_answers since" in dict(found.untold)["gw-1"]

@@ -53,6 +53,7 @@ _OFFSETS = ("log_end_offset", "committed_offset", "log_start_offset")
 _COMPARED_KEYS = 200
 _TOGETHER_US = 60_000_000  # a restarted process and its former self are both there for a moment
 _COVERED_RATIO = 0.9
+_ONE_SCRAPE_RATIO = 0.9  # of an interval: a sample that is older is of the scrape before
 _SHOWN = 3
 
 _Source = tuple[tuple[str, str], ...]
@@ -354,13 +355,21 @@ class _Clashes:
     # Parts
 
     def _added(self, units: Sequence[Sequence[int]]) -> SeriesTable:
-        """The sum of counters of one process, told apart by a label of the metric."""
+        """The sum of counters of one process, told apart by a label of the metric; of each scrape, those that are in it.
+
+        A process that has begun anew makes a part at its first event. With the part's old value until then, the sum would fall when it
+        comes back, as if the others had begun anew, too.
+        """
         every = [self._samples(unit) for unit in units]
         times = np.unique(np.concatenate([ts for ts, _ in every]))
         total = np.zeros(len(times))
         for ts, values in every:
+            if not len(ts):
+                continue
             at = np.searchsorted(ts, times, side="right") - 1
-            total += np.where(at >= 0, values[np.maximum(at, 0)] if len(values) else 0.0, 0.0)
+            apart = float(np.median(np.diff(ts))) if len(ts) > 1 else 0.0
+            is_there = (at >= 0) & (times - ts[np.maximum(at, 0)] <= _ONE_SCRAPE_RATIO * apart)
+            total += np.where(is_there, values[np.maximum(at, 0)], 0.0)
         first = self.series.names.slice(units[0][0], 1)
         return SeriesTable(first, np.array([len(times)]), times, total, np.full(len(times), -1, np.int8))
 

@@ -119,7 +119,7 @@ def lag_before_kafka(
                 f"anything since {duration(-process.last_at)} before the end: what it held back then is not known"
             )
             continue
-        some = [_backlog(name, process, of, window, late_seconds) for of in sorted(backlogs, key=str)]
+        some = [_backlog(name, process, of, window, late_seconds, stale_seconds) for of in sorted(backlogs, key=str)]
         some.append(_refusals(name, process, window, late_seconds, stale_seconds, settings))
         held += [it for it in some if isinstance(it, HeldBack)]
         lacking = [it for it in some if isinstance(it, str)]
@@ -160,6 +160,8 @@ def _refusals(
         return None  # it tells its codes, and 429 is none of them
     if len(refusals) == len(answers.counted):
         return "gateway_answers of other codes than 429"
+    if -answers.at[-1] > stale_seconds:
+        return f"gateway_answers since {duration(-float(answers.at[-1]))} before the end"
     blocks = list(answers.blocks(total, seconds=breaker.window.total_seconds(), least=breaker.least_sends))
     if not blocks or -answers.at[blocks[-1][1]] > stale_seconds:
         lately = answers.at > -max(late_seconds, stale_seconds)
@@ -187,10 +189,14 @@ def _refusals(
 
 
 def _backlog(
-    name: str, process: Process, destination: Destination, window: Window, late_seconds: float
+    name: str, process: Process, destination: Destination, window: Window, late_seconds: float, stale_seconds: float
 ) -> HeldBack | str | None:
-    """Of a process and destination; a text says what is missing."""
-    age, records, in_bytes = (_line(process, it, destination) for it in (_AGE, *_SIZES))
+    """Of a process and destination; a text says what is missing. What is measured no more says nothing of now."""
+    every = [_line(process, it, destination) for it in (_AGE, *_SIZES)]
+    age, records, in_bytes = (it if len(it) and -it.at[-1] <= stale_seconds else Track() for it in every)
+    if not (len(age) or len(records) or len(in_bytes)):
+        last = max(float(it.at[-1]) for it in every if len(it))
+        return f"disk_backlog_* since {duration(-last)} before the end: what it held back then is not known"
     waiting = records if len(records) else in_bytes
     last = float((age if len(age) else waiting).at[-1])
     low, high = _ages(process, destination, age, records, waiting)
