@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,30 @@ def test_records_are_traced_and_topics_compared(lab: Lab, tmp_path: Path) -> Non
         (topics[0], 500), (topics[1], 900), (topics[1], 900),
     ]  # fmt: skip
     assert ask("trace", "id-7000", "--cluster", "prod", "--topic", topics[0]).returncode == 4
+
+
+def test_a_span_of_times_has_what_lies_behind_its_end(lab: Lab, tmp_path: Path) -> None:
+    """Producers set the times: a record of the span may lie behind a later one, and one of an earlier time within."""
+    topics = [f"{name}-{os.getpid()}" for name in ("in-order", "in-disorder")]
+    since = datetime(2026, 11, 25, 2, tzinfo=UTC)
+    # Minutes after the begin of an hour: -5 and 65 lie outside of it.
+    for topic, minutes in zip(topics, ((-5, 1, 2, 3, 65), (1, 65, 3, -5, 2)), strict=True):
+        create_topic(lab.bootstrap, topic, 1)
+        producer = Producer({"bootstrap.servers": lab.bootstrap})
+        for minute in minutes:
+            at = round((since + timedelta(minutes=minute)).timestamp() * 1000)
+            producer.produce(topic, b"v", b"k%d" % minute, timestamp=at)
+        assert producer.flush(10) == 0
+    settings = tmp_path / "workbench.toml"
+    settings.write_text(f'[clusters.prod]\nbootstrap = "{lab.bootstrap}"\n')
+    span = ("--since", f"{since:%Y-%m-%dT%H:%MZ}", "--until", f"{since + timedelta(hours=1):%Y-%m-%dT%H:%MZ}")
+
+    def ask(*words: str) -> Any:
+        return run_here("audit", *words, *span, "--json", "--config", str(settings), cwd=tmp_path)
+
+    found = ask("compare", *(f"prod:{topic}" for topic in topics))
+    sides = json.loads(found.stdout)["sides"]
+    assert (found.returncode, [(it["records"], it["only"]) for it in sides]) == (0, [(3, 0), (3, 0)])
+    for key, offsets in (("k2", [2, 4]), ("k-5", [])):
+        seen = ask("trace", key, "--cluster", "prod", "--topic", topics[0], "--topic", topics[1])
+        assert sorted(it["offset"] for it in json.loads(seen.stdout)["places"]) == offsets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import UsageError
 from workbench.layers.marks import CREATED_HEADER, ID_HEADER, UPDATED_HEADER
 from workbench.logs.records import answering, run
-from workbench.queues.gateway import Ranges
+from workbench.queues.gateway import Gateway, LogView, Ranges
+from workbench.queues.snapshot_views import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,10 +61,8 @@ class KeptRecords:
 Span = tuple[int | None, int | None]
 
 
-def _spans_of_topic(
-    cluster: Cluster, topic: str, times: Sequence[Span]
-) -> tuple[dict[tuple[str, int], list[tuple[int, int]]], KeptRecords | None]:
-    """Offset ranges of what a topic holds, or of its records of some times, and how far back it reaches; None: it is not known.
+def _logs_of_topic(cluster: Cluster, topic: str, instants_ms: Iterable[int]) -> tuple[Gateway, LogView]:
+    """Where the logs of a topic begin and end, and their first records at or after some times.
 
     Raises:
         UsageError: if the cluster has no such topic. SourceUnreachableError: if it does not answer.
@@ -76,43 +75,51 @@ def _spans_of_topic(
     if view is None:
         raise UsageError(f"The cluster {cluster.name} has no topic {topic!r}.")
     parts = [(topic, number) for number in sorted(view.leaders)]
-    instants = sorted({0, *(it for span in times for it in span if it is not None)})
-    logs = gateway.logs(parts, instants_ms=instants, stable=True)
+    logs = gateway.logs(parts, instants_ms=sorted(set(instants_ms)), stable=True)
     if logs.errors:
         part, reason = next(iter(logs.errors.items()))
         raise SourceUnreachableError(f"{part[0]}-{part[1]} cannot be read: {reason}.")
+    return gateway, logs
 
-    # Behind an open transaction nothing can be read yet.
-    ends = {part: logs.stable_ends.get(part, logs.ends[part]) for part in parts}
 
-    def at(instant: int | None, part: tuple[str, int], otherwise: int) -> int:
+def _span_of_times(logs: LogView, part: Partition, span: Span) -> tuple[int, int]:
+    """From the first record at or after the begin to the first one at or after the end; behind an open transaction is nothing yet."""
+    end = logs.stable_ends.get(part, logs.ends[part])
+
+    def at(instant: int | None, otherwise: int) -> int:
         if instant is None:
             return otherwise
         first = logs.found[instant][part].offset
-        return ends[part] if first is None else min(first, ends[part])
+        return end if first is None else min(first, end)
 
-    spans = {
-        part: [(at(since, part, logs.starts[part]), at(until, part, ends[part])) for since, until in times]
-        for part in parts
-    }
-    oldest = [it.timestamp_ms for it in logs.found[0].values() if it.offset is not None]
-    told = [it for it in oldest if it is not None and it >= 0]
-    kept = KeptRecords(first_ms=min(told), every_ms=max(told)) if told and len(told) == len(oldest) else None
-    return spans, kept
+    since, until = span
+    return at(since, logs.starts[part]), at(until, end)
 
 
 def whole_topic(cluster: Cluster, topic: str, *, since_ms: int | None = None, until_ms: int | None = None) -> Ranges:
-    """Offset ranges of what a topic holds now, or of its records from a time to another.
+    """Offset ranges of what a topic holds now, or those that have all of its records from a time to another, and perhaps others.
 
     Raises:
         UsageError: if the cluster has no such topic. SourceUnreachableError: if it does not answer.
     """
-    spans, _ = _spans_of_topic(cluster, topic, [(since_ms, until_ms)])
-    return {part: one for part, [one] in spans.items()}
+    from workbench.logs.time_windows import find_spans
+
+    window = (since_ms or 0, until_ms or 0)
+    gateway, logs = _logs_of_topic(cluster, topic, window)
+    found = {part: _span_of_times(logs, part, (since_ms, None)) for part in logs.ends}
+    if until_ms is None or not (settings := gateway.settings([topic]))[topic].appends_time:
+        return found  # where producers set the times, records of the window may be anywhere behind its end
+    spans = find_spans(gateway, list(found), logs, [window], settings)
+    return {
+        part: (start, min(stop, it.stop if it.unread is None else it.unread[1]))
+        for part, (start, stop) in found.items()
+        for it in [spans[part, window]]
+    }
 
 
 def rows_of_topic(cluster: Cluster, topic: str, times: Sequence[Span]) -> tuple[DataFrame, KeptRecords | None]:
-    """An audit's rows that were written to a topic at some times, read from the queue once, and how far back it reaches.
+    """An audit's rows that were written to a topic at some times, read from the queue once, and how far back it reaches; None: it is
+    not known. A time with an end is a look, which may miss rows whose times are out of order.
 
     Raises:
         UsageError, SourceUnreachableError: as `whole_topic`.
@@ -121,8 +128,11 @@ def rows_of_topic(cluster: Cluster, topic: str, times: Sequence[Span]) -> tuple[
     from workbench.queues.position import merged
     from workbench.queues.systems import system_of
 
-    spans, kept = _spans_of_topic(cluster, topic, times)
-    ranges = {part: merged(some) for part, some in spans.items()}
+    _, logs = _logs_of_topic(cluster, topic, {0, *(it for span in times for it in span if it is not None)})
+    oldest = [it.timestamp_ms for it in logs.found[0].values() if it.offset is not None]
+    told = [it for it in oldest if it is not None and it >= 0]
+    kept = KeptRecords(first_ms=min(told), every_ms=max(told)) if told and len(told) == len(oldest) else None
+    ranges = {part: merged([_span_of_times(logs, part, span) for span in times]) for part in logs.ends}
     counted = sum(stop - start for some in ranges.values() for start, stop in some)
     spark = session_for_audits(counted)
     values = system_of(cluster).read_records(spark, cluster, ranges, ["value"])
@@ -130,8 +140,8 @@ def rows_of_topic(cluster: Cluster, topic: str, times: Sequence[Span]) -> tuple[
 
 
 def records_of(
-    spark: SparkSession, cluster: Cluster, spans: Mapping[tuple[str, int], Sequence[tuple[int, int]]]
-) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    spark: SparkSession, cluster: Cluster, spans: Mapping[Partition, Sequence[tuple[int, int]]]
+) -> dict[Partition, list[dict[str, Any]]]:
     """Offset and hash of the id of the records in some ranges, by partition.
 
     Raises:
@@ -140,7 +150,7 @@ def records_of(
     from workbench.queues.systems import system_of
 
     frame = system_of(cluster).read_records(spark, cluster, spans, ["topic", "partition", "offset", "headers"])
-    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    found: dict[Partition, list[dict[str, Any]]] = {}
     for row in run(
         frame.selectExpr(
             "topic",
@@ -193,17 +203,30 @@ def _table(spark: SparkSession, path: Path) -> DataFrame:
         return spark.read.option("mode", "FAILFAST").json(str(path))
 
 
-def _side(spark: SparkSession, text: str, config: Path | None, since_ms: int | None, until_ms: int | None) -> DataFrame:
-    """A table, or a topic as CLUSTER:TOPIC, with `hour_ms`, `hash` and `place`."""
+def _records_of_times(
+    spark: SparkSession, cluster: Cluster, topics: Iterable[str], columns: Sequence[str], span: Span
+) -> DataFrame:
+    """Records of topics, of all times or from one to another, with `timestamp` and these columns; one without a time is of any."""
     from workbench.queues.systems import system_of
+
+    since_ms, until_ms = span
+    ranges: dict[Partition, Any] = {}
+    for topic in dict.fromkeys(topics):
+        ranges |= whole_topic(cluster, topic, since_ms=since_ms, until_ms=until_ms)
+    found = system_of(cluster).read_records(spark, cluster, ranges, ["timestamp", *columns])
+    if since_ms is not None:
+        found = found.where(f"coalesce(unix_millis(timestamp) >= {since_ms}, true)")
+    return found if until_ms is None else found.where(f"coalesce(unix_millis(timestamp) < {until_ms}, true)")
+
+
+def _side(spark: SparkSession, text: str, config: Path | None, span: Span) -> DataFrame:
+    """A table, or a topic as CLUSTER:TOPIC, with `hour_ms`, `hash` and `place`."""
     from workbench.settings import load_settings
 
     name, colon, topic = text.partition(":")
     if colon and not Path(text).exists():
         cluster = load_settings(config).cluster(name)
-        ranges = whole_topic(cluster, topic, since_ms=since_ms, until_ms=until_ms)
-        names = ["partition", "offset", "timestamp", "key", "value"]
-        return system_of(cluster).read_records(spark, cluster, ranges, names).selectExpr(
+        return _records_of_times(spark, cluster, [topic], ["partition", "offset", "key", "value"], span).selectExpr(
             "unix_millis(timestamp) div 3600000 * 3600000 AS hour_ms",
             "xxhash64(key, value, key IS NULL, value IS NULL) AS hash",
             "concat(partition, '@', offset) AS place",
@@ -238,7 +261,7 @@ def compare(
     from workbench.audit.compare import compare_frames
 
     spark = session_for_audits()
-    sides = [_side(spark, text, config, since_ms, until_ms) for text in (one, other)]
+    sides = [_side(spark, text, config, (since_ms, until_ms)) for text in (one, other)]
     with answering(f"{one} or {other}"):
         return compare_frames(*sides, names=(one, other), sample=sample)
 
@@ -279,16 +302,12 @@ def trace(
     """
     from pyspark.sql import functions as f
 
-    from workbench.queues.systems import system_of
     from workbench.settings import load_settings
 
     spark = session_for_audits()
     chosen = load_settings(config).cluster(cluster)
-    ranges: dict[tuple[str, int], Any] = {}
-    for topic in dict.fromkeys(topics):
-        ranges |= whole_topic(chosen, topic, since_ms=since_ms, until_ms=until_ms)
-    columns = ["topic", "partition", "offset", "timestamp", "key", "headers"]
-    records = system_of(chosen).read_records(spark, chosen, ranges, columns)
+    columns = ["topic", "partition", "offset", "key", "headers"]
+    records = _records_of_times(spark, chosen, topics, columns, (since_ms, until_ms))
     wanted = f.lit(record).cast("binary")
     mine = records.where((f.expr(_header(ID_HEADER)) == wanted) | (f.col("key") == wanted)).selectExpr(
         "topic", "partition", "offset", "unix_millis(timestamp) AS stored_ms",

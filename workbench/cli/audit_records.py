@@ -31,7 +31,7 @@ def compare_command(
     """Compare the records of two topics or tables, whatever their order: a run of a new version beside the old one.
 
     Each is CLUSTER:TOPIC, or a file or folder of Parquet or JSON lines. Of topics, key and value count; of tables, all columns.
-    Exit code 3 if they differ.
+    Where producers set the times, what lies behind --until is read, too. Exit code 3 if they differ.
     """
     from workbench.api.audit_records import compare
 
@@ -75,6 +75,7 @@ def trace_command(
 ) -> int:
     """Where one record has been: by its id (header wb-id) or its key, in the order of time.
 
+    Where producers set the times, what lies behind --until is read, too.
     Exit code 4 if it is in none of the topics (any more).
     """
     from workbench.api.audit_records import trace
