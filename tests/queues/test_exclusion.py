@@ -146,7 +146,7 @@ def test_a_producer_obeys_and_the_lag_goes(lab: Lab, tmp_path: Path) -> None:
         time.sleep(3)
         wait_for(lambda: look() == [slow], seconds=60)
         assert not listed.exists()  # a look changes nothing
-        assert look("--write") == [slow]
+        wait_for(lambda: look("--write") == [slow], seconds=60)
         assert read_list(listed).of(topic) == frozenset({slow})
         time.sleep(2)
         before = sent[slow]
