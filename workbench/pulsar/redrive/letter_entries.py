@@ -9,8 +9,9 @@ from time import monotonic
 
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.kafka_headers import UNREADABLE
-from workbench.pulsar.commands import Command, CommandKind, PulsarWireError, field, frame
-from workbench.pulsar.entries import ChunkPart, PulsarMessage, read_entry
+from workbench.pulsar.chunks import MessageLine
+from workbench.pulsar.commands import Command, CommandKind, Fields, PulsarWireError, field, frame
+from workbench.pulsar.entries import ChunkPart, MessagePlace, PulsarMessage, read_entry
 from workbench.pulsar.topic_owners import PulsarBrokers
 from workbench.pulsar.topics import TopicName, part_name
 from workbench.queues.position import packed, unpacked
@@ -82,6 +83,11 @@ class PulsarLetters:
                 came,
                 lambda more: connection.send(frame(CommandKind.FLOW, field(1, consumer), field(2, more))),
                 start,
+                lambda: connection.ask(
+                    CommandKind.GET_LAST_MESSAGE_ID,
+                    lambda request: field(1, consumer) + field(2, request),
+                    what=f"the last message of {name}",
+                ).message(1),
             )
             connection.begin(CommandKind.CLOSE_CONSUMER, lambda request: field(1, consumer) + field(2, request))
         finally:
@@ -95,11 +101,12 @@ class PulsarLetters:
         came: queue.SimpleQueue[Command | None],
         grant: Callable[[int], None],
         start: int,
+        last: Callable[[], Fields],
     ) -> Iterator[list[Letter]]:
         grant(_PERMITS)
         letters: list[Letter] = []
         used, deadline = 0, monotonic() + self._seconds
-        chunks: dict[str, list[bytes]] = {}
+        line, end = MessageLine(), stop
         while True:
             try:
                 command = came.get(timeout=min(0.2, self._seconds))
@@ -120,12 +127,16 @@ class PulsarLetters:
                 raise SourceUnreachableError(f"A message of {name} cannot be read: {error}.") from None
             used += permits
             where = command.body.message(2)
-            if isinstance(found, ChunkPart):
-                found = _whole(found, chunks)
-            letters += [it for it in (_letter(number, one) for one in found) if start <= it.offset < stop]
-            over = packed((where.number(1), where.number(2) + 1, 0))
-            if over is None or over >= stop:
-                yield letters
+            for one in [found] if isinstance(found, ChunkPart) else found:
+                is_further = isinstance(one, ChunkPart) and one.number > 0
+                if is_further or start <= _offset(number, one.place) < stop:
+                    line.add(one)
+            letters += [_letter(number, it) for it in line.take()]
+            over = _behind(where)
+            if over is not None and over >= end == stop and line:  # further chunks of a message may lie behind
+                end = max(stop, _behind(last()) or 0)
+            if over is None or over >= end or (over >= stop and not line):
+                yield letters + [_letter(number, it) for it in line.rest()]
                 return
             if used * 2 >= _PERMITS:
                 grant(used)
@@ -135,23 +146,19 @@ class PulsarLetters:
                 letters = []
 
 
-def _whole(chunk: ChunkPart, chunks: dict[str, list[bytes]]) -> list[PulsarMessage]:
-    """A message in chunks, at the place of its last one."""
-    from workbench.pulsar.entries import whole_message
+def _behind(where: Fields) -> int | None:
+    """Packed position behind an entry; None: it is too large."""
+    return packed((where.number(1), where.number(2) + 1, 0))
 
-    parts = chunks.setdefault(chunk.name, []) if chunk.number == 0 else chunks.get(chunk.name)
-    if parts is None or len(parts) != chunk.number:
-        return []
-    parts.append(chunk.value)
-    if len(parts) < chunk.of:
-        return []
-    return [whole_message(chunk.place, chunk.metadata, b"".join(chunks.pop(chunk.name)))]
+
+def _offset(number: int, place: MessagePlace) -> int:
+    found = packed((place.ledger, place.entry, place.within))
+    if found is None:
+        raise EvidenceError(f"The message {place.identifier(number)} has a place that is too large to be told here.")
+    return found
 
 
 def _letter(number: int, message: PulsarMessage) -> Letter:
-    place = message.place
-    offset = packed((place.ledger, place.entry, place.within))
-    if offset is None:
-        raise EvidenceError(f"The message {place.identifier(number)} has a place that is too large to be told here.")
+    offset = _offset(number, message.place)
     headers = UNREADABLE if message.headers is None else message.headers
     return Letter(number, offset, message.publish_ms, message.key, message.value, headers)

@@ -16,6 +16,7 @@ from math import inf
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
+from workbench.pulsar.chunks import ChunkedMessage, MessageLine
 from workbench.pulsar.commands import Command, CommandKind, Fields, frame
 from workbench.pulsar.commands import field as wire_field
 from workbench.pulsar.connection import PulsarConnection
@@ -25,7 +26,6 @@ from workbench.pulsar.entries import (
     PulsarMessage,
     identifier_fields,
     read_entry,
-    whole_message,
 )
 from workbench.pulsar.runtime.place_numbers import offset_behind, offset_of
 from workbench.runtime.event import Record, TopicPartition, UnreadableHeaders
@@ -82,21 +82,6 @@ CAME, JOINED, ENDED = "came", "joined", "ended"
 
 
 @dataclass(slots=True, eq=False)
-class _Chunked:
-    """A message of which chunks have come, at the place of the first."""
-
-    first: ChunkPart
-    since: float  # when the last one came, monotonic
-    published_ms: int  # of the last one
-    parts: list[bytes] = field(default_factory=list)
-    is_sent_anew: bool = False  # the producer has begun again: this one is never whole
-
-    @property
-    def is_whole(self) -> bool:
-        return len(self.parts) == self.first.of
-
-
-@dataclass(slots=True, eq=False)
 class Seat:
     """See the module."""
 
@@ -121,9 +106,7 @@ class Seat:
     _batches: OrderedDict[tuple[int, int], int] = field(
         default_factory=OrderedDict
     )  # sizes of entries that are not acknowledged
-    # A message in chunks that is not whole, and what came behind its first one: it waits, so that offsets rise.
-    _line: deque[Record | _Chunked] = field(default_factory=deque)
-    _chunked: dict[str, _Chunked] = field(default_factory=dict)  # of the line, the last one of each name
+    _line: MessageLine = field(default_factory=MessageLine)
     _came_at: float = 0.0
     _published_ms: int = 0  # of what came last
 
@@ -199,8 +182,8 @@ class Seat:
         self._next = max(self._next, self.acknowledged)  # the broker may have it on its way
         while self.waiting and self.waiting[0].offset < self.acknowledged:
             self.waiting.popleft()
-        while self._line and _offset(self._line[0]) < self.acknowledged:
-            self._line.popleft()
+        acknowledged = self.acknowledged
+        self._line.drop_while(lambda place: offset_of(place) < acknowledged)
 
     def begin_again(self) -> None:
         """It is no longer active. When it is again, the broker begins behind what is acknowledged."""
@@ -211,7 +194,6 @@ class Seat:
         """What waits is not taken; the broker sends it again, here or elsewhere."""
         self.waiting.clear()
         self._batches.clear()
-        self._chunked.clear()
         self._line.clear()
 
     def take_in(self, command: Command, now: float) -> None:
@@ -230,7 +212,10 @@ class Seat:
                     continue  # it came already, or is acknowledged
                 self._next = record.offset + 1
                 self._came(len(record.value or b""), record.timestamp_ms)
-                (self._line if self._line else self.waiting).append(record)
+                if self._line:
+                    self._line.add(message)
+                else:
+                    self.waiting.append(record)
                 self._batches[message.place.ledger, message.place.entry] = message.place.of
         self.go_on(now)
 
@@ -244,57 +229,24 @@ class Seat:
         return Record(topic, number, offset_of(message.place), message.key, message.value, message.publish_ms, headers)
 
     def _take_chunk(self, chunk: ChunkPart, now: float) -> None:
-        """A message in chunks has the place of its first one, and what comes between them waits for it.
-
-        So an acknowledgement never stands between the chunks of a message that is not handled. Chunks whose first one is not here
-        belong to a message that was handled, or was never whole.
-        """
         offset = offset_of(chunk.place)
         if offset < self._next:
             return
         self._next = offset + 1
-        published_ms = chunk.metadata.number(3)
-        self._came(len(chunk.value), published_ms)
+        self._came(len(chunk.value), chunk.metadata.number(3))
         if chunk.number == 0:
-            if (former := self._chunked.get(chunk.name)) is not None:
-                former.is_sent_anew = True
-            self._chunked[chunk.name] = begun = _Chunked(chunk, now, published_ms)
-            self._line.append(begun)
             self._batches[chunk.place.ledger, chunk.place.entry] = 1
-        found = self._chunked.get(chunk.name)
-        if found is None or len(found.parts) != chunk.number:
-            return
-        found.parts.append(chunk.value)
-        found.since, found.published_ms = now, published_ms
-        if found.is_whole:
-            del self._chunked[chunk.name]
+        self._line.add(chunk, now)
 
     def go_on(self, now: float) -> None:
-        """Take what has waited for chunks, up to the first message that is not whole.
+        """Take what has waited for chunks; one that can no longer become whole cannot be read, so that somebody sees it."""
+        self.waiting.extend(map(self._record, self._line.take(lambda it: self._is_given_up(it, now))))
 
-        One that can no longer become whole is a message that cannot be read, so that somebody sees it.
-        """
-        while self._line:
-            head = self._line[0]
-            if isinstance(head, Record):
-                self.waiting.append(head)
-            elif head.is_whole:
-                place, metadata = head.first.place, head.first.metadata
-                self.waiting.append(self._record(whole_message(place, metadata, b"".join(head.parts))))
-            elif self._is_given_up(head, now):
-                self._chunked.pop(head.first.name, None)
-                self.waiting.append(
-                    self._record(PulsarMessage(head.first.place, None, None, head.published_ms, headers=None))
-                )
-            elif not head.is_sent_anew:
-                return
-            self._line.popleft()
-
-    def _is_given_up(self, message: _Chunked, now: float) -> bool:
+    def _is_given_up(self, message: ChunkedMessage, now: float) -> bool:
         """Time alone says nothing: the next chunk may wait at the broker while nothing is wanted here. So what came last must be
         younger by as much, or the broker must have been free to send all the time.
         """
-        if message.is_sent_anew or now - message.since <= _CHUNKED_SECONDS:
+        if message.is_abandoned or now - message.since <= _CHUNKED_SECONDS:
             return False
         is_passed = self._published_ms - message.published_ms > _CHUNKED_SECONDS * 1000
         return is_passed or (self._granted > 0 and now - self._came_at > _CHUNKED_SECONDS)
@@ -358,7 +310,3 @@ class Seat:
             link.close().result(seconds)
         except (SourceUnreachableError, TimeoutError):
             return
-
-
-def _offset(item: Record | _Chunked) -> int:
-    return item.offset if isinstance(item, Record) else offset_of(item.first.place)
