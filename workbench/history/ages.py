@@ -23,7 +23,7 @@ def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[Fl
         part = np.divide(offset + 0.5 - rising[before], span, out=np.full(len(at), 0.5), where=span > 0)
         produced = end.at[before] + np.clip(part, 0, 1) * (end.at[seen] - end.at[before])
         # When the end is measured no more, a commit that has reached its last value may have any number of messages before it.
-        known = (after > 0) & ((after < len(rising)) | _is_measured(end, at, step))
+        known = (after > 0) & ((after < len(rising)) | is_measured(end, at, step))
         produced = np.where(after > 0, produced, end.at[0])
         waits = (after < len(rising)) & (produced < at)
         age = np.where(waits, at - produced, 0.0)
@@ -72,12 +72,12 @@ def from_lag(lag: Track, end: Track) -> Track:
     """Commits where only the lag is exported."""
     if not len(lag) or not len(end):
         return Track()
-    both = _is_measured(end, lag.at, _usual_step(lag))
+    both = is_measured(end, lag.at, _usual_step(lag))
     at, value = lag.at[both], lag.value[both]
     return Track(at, np.round(np.interp(at, end.at, end.value)) - value)
 
 
-def _is_measured(end: Track, at: FloatArray, step: float) -> BoolArray:
+def is_measured(end: Track, at: FloatArray, step: float) -> BoolArray:
     """Whether the log's end is still measured at the samples of another series, `step` seconds apart.
 
     Behind its last sample it stands still only in the data: a commit that moves on is no longer compared with it.

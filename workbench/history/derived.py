@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.ages import ages, from_lag, newest_log, without_glitches
+from workbench.history.ages import ages, from_lag, is_measured, newest_log, without_glitches
 from workbench.history.partition import is_idle
 from workbench.history.partition_histories import lines_of
 from workbench.history.series import Track
@@ -59,7 +59,7 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
             "group": [group] * len(age),
             "topic": [topic] * len(age),
             "value": age,
-            "sure": known | idle,
+            "sure": known | idle | ((age == 0) & is_measured(end, committed.at, step)),
         }
         parts.append(pa.Table.from_pydict(columns, schema=DERIVED))
     return pa.concat_tables(parts) if parts else DERIVED.empty_table()
