@@ -100,13 +100,19 @@ def test_an_incident_stands_while_a_group_waits_though_it_is_no_longer_seen(offi
     assert row is not None and (row["verdict"], row["closed"]) == ("slows_others", None)
 
 
-def test_incidents_that_were_opened_apart_become_one_when_the_cause_is_found(office: Office) -> None:
-    """The first look could not compare brokers; the second does. One of the two goes on, with the alerts of both."""
+def opened_apart(office: Office) -> list[Judged]:
+    """Two groups with an incident each, told; their verdicts before the cause on brokers is found."""
     apart = [judged("g0", "orders", "slow_network"), judged("g1", "orders", "too_few_consumers")]
     office.oracle.says = lambda _q: apart
     post(office, alert("g0"), alert("g1"))
     office.worker.judge_alerts()
     assert office.send() == ["new", "new"]
+    return apart
+
+
+def test_incidents_that_were_opened_apart_become_one_when_the_cause_is_found(office: Office) -> None:
+    """The first look could not compare brokers; the second does. One of the two goes on, with the alerts of both."""
+    apart = opened_apart(office)
     office.clock.now += 400
     office.oracle.says = lambda _q: attributed(apart, [HOG])
     office.worker.look_again()
@@ -120,11 +126,7 @@ def test_incidents_that_were_opened_apart_become_one_when_the_cause_is_found(off
 
 def test_an_incident_that_moves_into_a_muted_one_ends_the_mute(office: Office) -> None:
     """Whoever muted that one did not know of this one, which would be silent in it."""
-    apart = [judged("g0", "orders", "slow_network"), judged("g1", "orders", "too_few_consumers")]
-    office.oracle.says = lambda _q: apart
-    post(office, alert("g0"), alert("g1"))
-    office.worker.judge_alerts()
-    assert office.send() == ["new", "new"]
+    apart = opened_apart(office)
     [muted] = office.store.rows("SELECT incident AS id FROM member WHERE grp = 'g0'")
     assert handle(office.store, muted["id"], Handling.MUTE, author="Ada", hours=24, settings=office.settings)
 

@@ -102,9 +102,10 @@ def snapshot(
 def _above_ends(snapshot: Snapshot) -> list[str]:
     """Commits of which no lag can be told."""
     return [
-        f"lag of {group!r} on {topic}-{number}: its commit {at:,} is above the log's end {end:,} (cut, or recreated?)"
+        f"lag of {group!r} on {topic}-{number}: its commit {at:,} is above the log's end {snapshot.ends[topic, number]:,}"
+        " (cut, or recreated?)"
         for (group, topic, number), at in sorted(snapshot.commits.items())
-        if at is not None and (end := snapshot.ends.get((topic, number))) is not None and at > end
+        if at is not None and (snapshot.behind(group, topic, number) or 0) < 0
     ]
 
 

@@ -26,7 +26,15 @@ import pyarrow as pa
 
 from workbench.collect.disputed_groups import Unit, contradicted, dispute_notes, without_disputed
 from workbench.collect.series_owners import OWNER_LABELS, latest_begun, owner_at
-from workbench.collect.source_agreement import Measured, compared_lag, compared_offsets, has_gap, in_gaps, surely_whole
+from workbench.collect.source_agreement import (
+    Measured,
+    compared_lag,
+    compared_offsets,
+    has_gap,
+    in_gaps,
+    summed,
+    surely_whole,
+)
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed
 from workbench.profiles import Profile
@@ -360,16 +368,7 @@ class _Clashes:
         A process that has begun anew makes a part at its first event. With the part's old value until then, the sum would fall when it
         comes back, as if the others had begun anew, too.
         """
-        every = [self._samples(unit) for unit in units]
-        times = np.unique(np.concatenate([ts for ts, _ in every]))
-        total = np.zeros(len(times))
-        for ts, values in every:
-            if not len(ts):
-                continue
-            at = np.searchsorted(ts, times, side="right") - 1
-            apart = float(np.median(np.diff(ts))) if len(ts) > 1 else 0.0
-            is_there = (at >= 0) & (times - ts[np.maximum(at, 0)] <= _ONE_SCRAPE_RATIO * apart)
-            total += np.where(is_there, values[np.maximum(at, 0)], 0.0)
+        times, total = summed([self._samples(unit) for unit in units], intervals=_ONE_SCRAPE_RATIO)
         first = self.series.names.slice(units[0][0], 1)
         return SeriesTable(first, np.array([len(times)]), times, total, np.full(len(times), -1, np.int8))
 

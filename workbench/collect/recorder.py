@@ -114,7 +114,7 @@ class Recorder:
                 missing += seen.incomplete
                 tables += seen.series
                 self._views.append(seen.views)
-                # A client id that two groups use now is nobody's, whoever used it first.
+                # A client id that two groups use now says nothing of its group, also if one of them had it before.
                 known = groups_of_clients(seen.views)
                 used = {name: known.get(name) for name in seen.views["client_id"].to_pylist() if name is not None}
                 self._members = {name: it for name, it in {**self._members, **used}.items() if it is not None}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -73,6 +75,22 @@ def _inside(one: Measured, other: Measured, *, wide: bool = False) -> float | No
 
 def _interval(times: IntArray) -> int:
     return int(np.median(np.diff(times))) if len(times) > 1 else 0
+
+
+def summed(parts: Sequence[Measured], *, intervals: float) -> Measured:
+    """Their sum at each time; each counts until its last sample is so many of its own intervals old."""
+    times = np.unique(np.concatenate([ts for ts, _ in parts]))
+    total = np.zeros(len(times))
+    for ts, values in parts:
+        known = ~np.isnan(values)
+        mine, of_it = ts[known], values[known]
+        if not len(mine):
+            continue
+        at = np.searchsorted(mine, times, side="right") - 1
+        lasts = intervals * float(np.median(np.diff(mine))) if len(mine) > 1 else 0.0
+        there = (at >= 0) & (times - mine[np.maximum(at, 0)] <= lasts)
+        total += np.where(there, of_it[np.maximum(at, 0)], 0.0)
+    return times, total
 
 
 def longest_age(times: IntArray) -> float:

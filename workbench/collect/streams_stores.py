@@ -9,11 +9,10 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.collect.source_agreement import GAP_INTERVALS, Measured
+from workbench.collect.source_agreement import GAP_INTERVALS, Measured, summed
 from workbench.samples import SampleBatch, SeriesTable, concat_series
 
 _CONSUMER = re.compile(r"(.+)-StreamThread-[0-9]+-consumer")
@@ -47,22 +46,6 @@ def with_restoring(series: SeriesTable, members: Mapping[str, str]) -> SeriesTab
         return others
     batch = SampleBatch(series.names["cluster"][0].as_py(), series.names["source"][0].as_py())
     for group, measured in parts.items():
-        times, values = _sum(measured)
+        times, values = summed(measured, intervals=GAP_INTERVALS)
         batch.add("restoring", {"group": group}, times, values)
     return concat_series([others, batch.to_series()])
-
-
-def _sum(parts: list[Measured]) -> Measured:
-    """Their sum at each time; each counts until it has no more samples."""
-    times = np.unique(np.concatenate([ts for ts, _ in parts]))
-    total = np.zeros(len(times))
-    for ts, values in parts:
-        known = ~np.isnan(values)
-        mine, of_it = ts[known], values[known]
-        if not len(mine):
-            continue
-        at = np.searchsorted(mine, times, side="right") - 1
-        lasts = GAP_INTERVALS * float(np.median(np.diff(mine))) if len(mine) > 1 else 0.0
-        there = (at >= 0) & (times - mine[np.maximum(at, 0)] <= lasts)
-        total += np.where(there, of_it[np.maximum(at, 0)], 0.0)
-    return times, total

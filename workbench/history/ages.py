@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.history.series import BoolArray, FloatArray, Track
+from workbench.history.series import BoolArray, FloatArray, Track, step_of
 from workbench.numbers import FAR, FEW_SAMPLES, MISSED, MOST, SLACK
 
 
@@ -31,7 +31,7 @@ def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[Fl
         # The latest one, and nothing between two: a commit makes a step. A process that is gone shows none, and what waits grows older.
         latest = np.maximum(np.searchsorted(time_lag.at, at, side="right") - 1, 0)
         exact = time_lag.value[latest]
-        near = np.abs(at - time_lag.at[latest]) <= MISSED * max(step, _usual_step(time_lag))
+        near = np.abs(at - time_lag.at[latest]) <= MISSED * max(step, step_of(time_lag.at))
         age = np.where(near, exact, age if age is not None else exact)
         known = known | near
     return age, known
@@ -72,7 +72,7 @@ def from_lag(lag: Track, end: Track) -> Track:
     """Commits where only the lag is exported."""
     if not len(lag) or not len(end):
         return Track()
-    both = is_measured(end, lag.at, _usual_step(lag))
+    both = is_measured(end, lag.at, step_of(lag.at))
     at, value = lag.at[both], lag.value[both]
     return Track(at, np.round(np.interp(at, end.at, end.value)) - value)
 
@@ -82,11 +82,7 @@ def is_measured(end: Track, at: FloatArray, step: float) -> BoolArray:
 
     Behind its last sample it stands still only in the data: a commit that moves on is no longer compared with it.
     """
-    return np.asarray(at <= end.at[-1] + MISSED * max(step, _usual_step(end)))
-
-
-def _usual_step(line: Track) -> float:
-    return float(np.median(np.diff(line.at))) if len(line) > 1 else 0.0
+    return np.asarray(at <= end.at[-1] + MISSED * max(step, step_of(end.at)))
 
 
 def newest_log(end: Track) -> tuple[Track, float | None]:

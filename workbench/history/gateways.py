@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.gateway_signals import OF_GATEWAYS
-from workbench.history.series import FloatArray, Track, tracks_of
+from workbench.history.series import FloatArray, Track, step_of, tracks_of
 from workbench.numbers import MISSED
 from workbench.samples import SERIES_ORDER
 from workbench.window import Window
@@ -100,11 +100,6 @@ def processes(samples: pa.Table, window: Window) -> dict[str, Process]:
     for (member, signal), of in counters.items():
         setattr(found[member], signal.removeprefix("gateway_"), _counters(of))
     return dict(sorted(found.items()))
-
-
-def step_of(at: FloatArray) -> float:
-    """Usual time between two scrapes; 0 for fewer than two."""
-    return float(np.median(np.diff(at))) if len(at) > 1 else 0.0
 
 
 def _counters(series: Mapping[Count, Track]) -> Counters:

@@ -217,6 +217,11 @@ def tracks_of(
             yield label, Track(at, value)
 
 
+def step_of(at: FloatArray) -> float:
+    """Usual time between two samples; 0 for fewer than two."""
+    return float(np.median(np.diff(at))) if len(at) > 1 else 0.0
+
+
 def pace_of(end: Track) -> float:
     """Growth of a line per second, from its first to its last sample; 0 where it falls or has no length."""
     span = float(end.at[-1] - end.at[0]) if len(end) >= 2 else 0.0

@@ -63,15 +63,14 @@ class KafkaExporter(Collector):
         lag = GaugeMetricFamily("kafka_consumergroup_lag", "Approximate lag in messages.", labels=group_labels)
         for (group, topic, number), committed in snapshot.commits.items():
             labels = [group, topic, str(number)]
-            end = snapshot.ends.get((topic, number))
+            behind = snapshot.behind(group, topic, number)  # as kafka_exporter: negative for a commit above the end
             if group in faults:
                 if faults[group].mode != "hidden":
                     current.add_metric(labels, _NEVER)
                     lag.add_metric(labels, math.nan if faults[group].mode == "nan" else _NEVER)
                 continue
             current.add_metric(labels, _NEVER if committed is None else committed)
-            # As kafka_exporter: negative for a commit above the end.
-            lag.add_metric(labels, _NEVER if committed is None or end is None else end - committed)
+            lag.add_metric(labels, _NEVER if behind is None else behind)
         members = GaugeMetricFamily("kafka_consumergroup_members", "Members of the group.", labels=["consumergroup"])
         state = GaugeMetricFamily("wb_group_state", "State of the group, 0 dead to 4 stable.", labels=["group"])
         for view in snapshot.groups:

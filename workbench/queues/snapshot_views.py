@@ -117,10 +117,11 @@ class Snapshot:
         """
         if (share := self.shares.get((group, topic, partition))) is not None:
             return share.lag
-        behind = self._behind(group, topic, partition)
+        behind = self.behind(group, topic, partition)
         return None if behind is None or behind < 0 else behind
 
-    def _behind(self, group: str, topic: str, partition: int) -> int | None:
+    def behind(self, group: str, topic: str, partition: int) -> int | None:
+        """Log end minus committed offset, negative for a commit above the end; None where one of them is not known."""
         committed, end = self.commits.get((group, topic, partition)), self.ends.get((topic, partition))
         return None if committed is None or end is None else end - committed
 
@@ -149,7 +150,7 @@ class Snapshot:
         for (group, topic, partition), committed in self.commits.items():
             labels = {"group": group, "topic": topic, "partition": partition}
             batch.add("committed_offset", labels, ts, [_NEVER_COMMITTED if committed is None else committed])
-            if (behind := self._behind(group, topic, partition)) is not None:
+            if (behind := self.behind(group, topic, partition)) is not None:
                 batch.add("consumer_lag", labels, ts, [behind])  # a negative one gets its flag there
         self._add_shares(batch, ts)
         for signal, offsets in (("log_end_offset", self.ends), ("log_start_offset", self.starts)):

@@ -187,8 +187,7 @@ def _check_takes_over(
             f"{plan.new_group!r} has no commit on {names_of(missing)}, which {plan.from_group!r} has read.",
             hint="Cut over with --carry-others first.",
         )
-    remade = remade_topics(plan, gateway.cluster(plan.topics))
-    if remade and not allow_gap:
+    if not allow_gap and (remade := remade_topics(plan, gateway.cluster(plan.topics))):
         raise GuardError(
             f"{listed(remade)} {'was' if len(remade) == 1 else 'were'} deleted and recreated since the plan was made: it cannot be told"
             f" what is left to {plan.from_group!r} alone.",

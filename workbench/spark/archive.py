@@ -76,18 +76,17 @@ class Learned:
 
 def learned(java: Java) -> Learned | None:
     """Load the start-up data for this Java; None if there are none, or if they do not fit."""
+    home = archive_path(java)
     if target := os.environ.get(WRITE_VARIABLE):  # this is the warm-up run
         archive, use = Path(target), _AOT_WRITE if java.version >= _AOT_SINCE else _CDS_WRITE
     else:
-        archive = archive_path(java)
+        archive = home
         use = (_AOT_USE if java.version >= _AOT_SINCE else _CDS_USE) if archive.exists() else (_SILENT,)
     try:
         options = [str(text) for text in json.loads(learned_path(archive).read_text(encoding="utf-8"))["options"]]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Learned(
-        options=(*options, *(word.format(archive) for word in use)), plans=archive_path(java).with_suffix(_PLANS)
-    )
+    return Learned(options=(*options, *(word.format(archive) for word in use)), plans=home.with_suffix(_PLANS))
 
 
 def learned_path(archive: Path) -> Path:

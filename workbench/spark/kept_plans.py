@@ -7,7 +7,6 @@ one a third). The process keeps the tree, and the next one finds it beside the c
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.files import atomic_write
 from workbench.spark.connect import is_remote
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def _with_rows(kept: _Kept, node: Any, rows: Any) -> Any:
     children = node.children()
     if children.isEmpty():
         return node.copy(node.output(), rows, node.isStreaming(), node.stream())
-    filled = [_with_rows(kept, children.apply(at), rows) for at in range(children.size())]
-    return node.withNewChildren(_sequence(kept, filled))
+    new = [_with_rows(kept, children.apply(at), rows) for at in range(children.size())]
+    return node.withNewChildren(_sequence(kept, new))
 
 
 def _sequence(kept: _Kept, items: list[Any]) -> Any:
@@ -148,17 +148,16 @@ def _keep(kept: _Kept, file: str, plan: Any, leaf: Any) -> None:
 
 def _write(kept: _Kept, folder: Path, file: str, plan: Any) -> None:
     folder.mkdir(exist_ok=True)
-    there = [path for path in folder.iterdir() if path.is_file()]
+    there = list(folder.glob("*.plan"))
     for path in there:
         if path.name.partition("-")[0] != file.partition("-")[0] or len(there) >= _MOST:
             path.unlink(missing_ok=True)
-    part = folder / f"{file}.{os.getpid()}"
-    stream = kept.jvm.java.io.ObjectOutputStream(kept.jvm.java.io.FileOutputStream(str(part)))
-    try:
-        stream.writeObject(plan)
-    finally:
-        stream.close()
-    part.replace(folder / file)
+    with atomic_write(folder / file) as temporary:
+        stream = kept.jvm.java.io.ObjectOutputStream(kept.jvm.java.io.FileOutputStream(str(temporary)))
+        try:
+            stream.writeObject(plan)
+        finally:
+            stream.close()
 
 
 def _read(kept: _Kept, folder: Path) -> None:
