@@ -19,10 +19,11 @@ from evaluation.stories import END as STORY_END
 from tests.fleet import END, KINDS, land_fleet, slot_series
 from tests.reference.valid import valid
 from tests.triage.test_incidents import TRUTH, shifted
+from workbench.cli.triage_all import exit_code
 from workbench.collect.capture import Capture, new_info
-from workbench.errors import DamagedCaptureError, NoSeriesError
+from workbench.errors import DamagedCaptureError, ExitCode, NoSeriesError
 from workbench.lab.lab import LAB_THRESHOLDS
-from workbench.samples import SeriesTable
+from workbench.samples import SampleBatch, SeriesTable, concat_series
 from workbench.sweep.condense_store import condense_missing
 from workbench.sweep.engine import sweep
 from workbench.sweep.store import FleetStore, StoreInfo, make_store
@@ -134,6 +135,26 @@ def test_recorded_incidents_are_found_by_a_sweep(spark: Any, tmp_path: Path) -> 
         it.group: told(it) for it in together.findings if it.state != "healthy"
     }
     assert swept.table.num_rows == len(together.findings)
+
+
+@pytest.mark.parametrize("most", [0, 1_000_000])
+def test_what_waits_before_kafka_is_said_once(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """As one triage says it, whether the fleet is small or large: no lag is no all-clear then."""
+    monkeypatch.setattr("workbench.sweep.engine.SMALL_SAMPLES", most)
+    store = land_fleet(tmp_path / "store", subscriptions=4, slot_seconds=600)
+    calm = sweep(store, spark)
+    assert (calm.partial, exit_code(calm)) == ((), ExitCode.OK)
+    batch = SampleBatch("test", "fleet")
+    times = [round(END.timestamp() * 1e6) - 15_000_000 * at for at in range(20)][::-1]
+    batch.add("disk_backlog_age", {"member": "agent-7"}, times, [900.0] * 20)
+    store.land(END, concat_series([slot_series(4, END, 600, 30), SeriesTable.of_samples(batch.to_arrow())]))
+    found = sweep(store, spark)
+    [text] = valid("sweep", found.to_json())["incomplete"]
+    assert text.startswith("records also wait before Kafka: agent-7")
+    assert text.endswith(": workbench audit upstream --cluster fleet")
+    assert exit_code(found) == ExitCode.EVIDENCE
 
 
 def test_what_was_condensed_is_not_read_again(spark: Any, tmp_path: Path) -> None:

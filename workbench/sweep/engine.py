@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 
 from workbench.errors import NoSeriesError
 from workbench.expectations import Expectations
+from workbench.history.held_back import words_of_lag_before
+from workbench.humanize import shell_word
 from workbench.queues.kinds import REDRIVE_PREFIX, Unjudged
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.spark.columns import columns
@@ -75,7 +77,7 @@ class Sweep:
         table: a row for each subscription, worst first: the columns of `_TABLE` and `state`.
         findings: full findings of the worst subscriptions.
         reading: what was read for it.
-        partial: what the sources left out of the window's slots.
+        partial: what the sources left out of the window's slots, and what waits before Kafka.
         shorter: slots of the baseline that have not landed.
         not_judged: groups of kinds that cannot be judged; their rows of the table are `cannot_tell`.
     """
@@ -217,7 +219,14 @@ def sweep(
             for end in ends
             for text in store.missing_of(end)
         )
-        + tuple(missing),
+        + tuple(missing)
+        + words_of_lag_before(
+            looked.kept if looked.kept is not None else store.samples_of_nobody(seen),
+            seen,
+            late_seconds=limits.time_lag_objective_seconds,
+            stale_seconds=limits.stale_after_seconds,
+            source=f"--cluster {shell_word(store.info.cluster)}",
+        ),
         not_judged=tuple(others),
         shorter=tuple(
             f"the slot that ends at {end:%Y-%m-%d %H:%M:%SZ} has not landed, so the baseline is shorter"

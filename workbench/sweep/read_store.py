@@ -104,6 +104,24 @@ def _rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
     return _as_samples(table.filter(pc.or_(mine, shared)), room)
 
 
+def rows_of_nobody(path: Path) -> pa.Table:
+    """The rows of no group and no topic, such as those of gateways; only row groups that can hold them are read.
+
+    Raises:
+        DamagedCaptureError: if the file cannot be read.
+    """
+
+    def read() -> pa.Table:
+        file, room = _opened(path)
+        places = [file.schema_arrow.names.index(name) for name in ("group", "topic")]
+        parts = (file.metadata.row_group(at) for at in range(file.metadata.num_row_groups))
+        wanted = [at for at, part in enumerate(parts) if all(_may_be_null(part.column(it).statistics) for it in places)]
+        table = file.read_row_groups(wanted, columns=SAMPLES_SCHEMA.names, use_threads=False)
+        return _as_samples(table.filter(pc.and_(pc.is_null(table["group"]), pc.is_null(table["topic"]))), room)
+
+    return _read(path, read)
+
+
 @lru_cache(maxsize=10_000)  # batches of a sweep read the same files again and again
 def _taken(path: str, _size: int, _changed: int) -> int:
     return taken_bytes(Path(path), SAMPLES_SCHEMA, Room(memory_limit_gib() * 2**30))

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ from workbench.expectations import Expectations, GroupSettings, Recorded
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
-from workbench.sweep.read_store import rows_of
+from workbench.sweep.read_store import rows_of, rows_of_nobody
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
@@ -219,10 +219,22 @@ class FleetStore:
             DamagedCaptureError: if a file cannot be read, or needs more memory than a file of others may.
         """
         groups, topics = {group for group, _ in subscriptions}, {topic for _, topic in subscriptions}
-        files = self.files(self.slots_of(window)) if groups else []
+        if not groups:
+            return SAMPLES_SCHEMA.empty_table()
+        return self._of_files(window, lambda path: rows_of(path, groups, topics))
+
+    def samples_of_nobody(self, window: Window) -> pa.Table:
+        """Read all samples of no group and no topic in a window, such as those of gateways.
+
+        Raises:
+            DamagedCaptureError: as `samples_of`.
+        """
+        return self._of_files(window, rows_of_nobody)
+
+    def _of_files(self, window: Window, read: Callable[[Path], pa.Table]) -> pa.Table:
+        files = self.files(self.slots_of(window))
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow reads without Python's GIL
-            found = list(pool.map(lambda file: rows_of(file.path, groups, topics), files))
-        return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *found])
+            return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *pool.map(lambda file: read(file.path), files)])
 
 
 def open_store(root: Path) -> FleetStore:
