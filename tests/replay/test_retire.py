@@ -13,7 +13,7 @@ from tests.replay.fakes import FakeGateway, instant, now_ms, orders, request
 from tests.replay.fakes import plan_of as plan_of_window
 from tests.replay.test_plan_ranges import gateway, plan_of
 from workbench.errors import GuardError
-from workbench.plans.journal import Journal
+from workbench.plans.journal import Journal, only_one
 from workbench.replay.group_gap import left_to_old
 from workbench.replay.retire import retire, retired_path
 
@@ -108,6 +108,16 @@ def test_the_new_group_can_stay(place: Path) -> None:
     source = replayed()
     retire(plan_of(RANGES, gateway()), place / "plan.json", source, Journal(path=place / "j"), stays=True, now_ms=0)
     assert set(source.groups) == {"new"}
+
+
+@pytest.mark.parametrize("busy", ["old", "new"])
+def test_nothing_is_deleted_while_another_plan_changes_one_of_the_groups(place: Path, busy: str) -> None:
+    """A second plan that commits to the old group would lose what it has just written."""
+    source = replayed()
+    plan = plan_of(RANGES, gateway())
+    with only_one(busy), pytest.raises(GuardError, match=f"Another process is changing the group '{busy}'"):
+        retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=True, now_ms=0)
+    assert set(source.groups) == {"old", "new"}
 
 
 def test_a_window_that_ends_with_markers_is_done(place: Path) -> None:

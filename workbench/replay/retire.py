@@ -65,8 +65,8 @@ def retire(
         GuardError: if the group has members, or something is left that only it would process.
         SourceUnreachableError: if Kafka does not answer.
     """
-    with only_one(plan.new_group):
-        group, other = (plan.from_group, plan.new_group) if stays else (plan.new_group, plan.from_group)
+    group, other = (plan.from_group, plan.new_group) if stays else (plan.new_group, plan.from_group)
+    with only_one(plan.new_group), only_one(plan.from_group):  # another plan may apply to the old one just now
         view = gateway.group(group)
         if view.state not in WITHOUT_MEMBERS:
             raise GuardError(
