@@ -86,10 +86,16 @@ def room(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def side_by_side(room: Path, *parts: str, beside: str = "") -> subprocess.Popen[str]:
+def side_by_side(room: Path, *parts: str, beside: str = "", most_seconds: int = 600) -> subprocess.Popen[str]:
     """The script, begun."""
     words = [word for part in parts for word in (f"part-{part}", part)]
-    env = {**os.environ, "ROOM": str(room), "PYTEST": str(room / "part"), "BESIDE": beside}
+    env = {
+        **os.environ,
+        "ROOM": str(room),
+        "PYTEST": str(room / "part"),
+        "BESIDE": beside,
+        "MOST_SECONDS": str(most_seconds),
+    }
     command = [room / ".ci" / SCRIPT.name, "--durations=5", "--", *words]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
 
@@ -148,3 +154,11 @@ def test_an_interrupt_ends_every_part_and_waits_for_it(room: Path, number: signa
     assert (room / "put-away").exists()
     with pytest.raises(ProcessLookupError):
         os.kill(int((room / "long").read_text()), 0)
+
+
+def test_a_part_that_hangs_is_ended_and_everything_is_shown(room: Path) -> None:
+    """Else whoever runs the tests would end all of it, and see nothing; the part can put away what it has started."""
+    shown, _ = (run := side_by_side(room, "long", "right", most_seconds=2)).communicate(timeout=60)
+    assert run.returncode == 1
+    assert "all is well" in shown and "part-long (after" in shown
+    assert (room / "put-away").exists()
