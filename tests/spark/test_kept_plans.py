@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,9 @@ pytestmark = pytest.mark.jvm
 
 
 @pytest.fixture(autouse=True)
-def _alone(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _alone(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of other tests' plans, nor they ours."""
     monkeypatch.setattr(kept_plans, "_kept", None)
-    yield
-    kept_plans._of_this_jvm().done()
 
 
 class Query:
@@ -96,12 +93,10 @@ def test_plans_of_other_code_are_removed(spark: Any, tmp_path: Path, monkeypatch
     """With the first one of this code that is written."""
     share(tmp_path)
     Query().of(spark, [1])
-    kept_plans._of_this_jvm().done()
     former = set(tmp_path.iterdir())
     monkeypatch.setattr(kept_plans, "_code", lambda: "other")
     begin_anew()
     query = Query()
     assert query.of(spark, [1]) == {"n1": 1} and query.made == 1
-    kept_plans._of_this_jvm().done()
     assert len(former) == 1 and not former & set(tmp_path.iterdir())
     assert len(list(tmp_path.iterdir())) == 1

@@ -7,7 +7,6 @@ one a third). The process keeps the tree, and the next one finds it beside the c
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -32,23 +31,6 @@ class _Kept:
         self.jvm = jvm
         self.folder: Path | None = None
         self.plans: dict[str, Any] = {}
-        self.busy: list[threading.Thread] = []
-
-    def do(self, work: Callable[[], None]) -> None:
-        """Do it in a thread. All of it is only a cache: whatever goes wrong, a plan is made anew."""
-
-        def quietly() -> None:
-            with suppress(Exception):
-                work()
-
-        thread = threading.Thread(target=quietly, name="spark-plans", daemon=True)
-        self.busy.append(thread)
-        thread.start()
-
-    def done(self) -> None:
-        """Wait for it."""
-        for thread in tuple(self.busy):
-            thread.join()
 
 
 _kept: _Kept | None = None
@@ -66,9 +48,7 @@ def filled(frame: DataFrame, name: str, make: Callable[[DataFrame], DataFrame]) 
         return make(frame)
     kept = _of_this_jvm()
     file, leaf = _file(name), _analyzed(frame)
-    if file not in kept.plans:
-        kept.done()  # it may be on its way
-    plan = kept.plans.get(file)
+    plan = kept.plans.get(file) or _read(kept, file)
     if plan is not None and plan.collectLeaves().head().schema().equals(leaf.schema()) and _has_rows(leaf):
         return _frame(kept, frame, _with_rows(kept, plan, leaf.data()))
     made = make(frame)
@@ -77,19 +57,13 @@ def filled(frame: DataFrame, name: str, make: Callable[[DataFrame], DataFrame]) 
 
 
 def share(folder: Path) -> None:
-    """Read the plans that are in this folder, and leave there what this process has to make itself."""
-    kept = _of_this_jvm()
-    kept.folder = folder
-    kept.do(lambda: _read(kept, folder))
+    """Look for plans in this folder, and leave there what this process has to make itself."""
+    _of_this_jvm().folder = folder
 
 
 def begin_anew() -> None:
     """Keep only what the folder has, as the next process will."""
-    kept = _of_this_jvm()
-    kept.done()
-    kept.plans.clear()
-    if kept.folder is not None:
-        share(kept.folder)
+    _of_this_jvm().plans.clear()
 
 
 def _of_this_jvm() -> _Kept:
@@ -142,8 +116,9 @@ def _keep(kept: _Kept, file: str, plan: Any, leaf: Any) -> None:
     if not all(_has_rows(it) and it.data().equals(leaf.data()) for it in its_own):
         return
     kept.plans[file] = empty = _with_rows(kept, plan, _sequence(kept, []))
-    if (folder := kept.folder) is not None:
-        kept.do(lambda: _write(kept, folder, file, empty))
+    if kept.folder is not None:
+        with suppress(Exception):  # the next process makes it anew
+            _write(kept, kept.folder, file, empty)
 
 
 def _write(kept: _Kept, folder: Path, file: str, plan: Any) -> None:
@@ -160,14 +135,23 @@ def _write(kept: _Kept, folder: Path, file: str, plan: Any) -> None:
             stream.close()
 
 
-def _read(kept: _Kept, folder: Path) -> None:
-    io = kept.jvm.java.io
-    for path in folder.glob(f"{_code()}-*.plan"):
-        stream = io.ObjectInputStream(io.BufferedInputStream(io.FileInputStream(str(path))))
+def _read(kept: _Kept, file: str) -> Any:
+    """A plan of the folder; None if it is not there, or cannot be read.
+
+    Not in a thread beside the start of Spark, however well it would fit there: two threads that initialize classes of Spark may wait
+    for each other, forever.
+    """
+    if kept.folder is None or not (path := kept.folder / file).exists():
+        return None
+    with suppress(Exception):
+        stream = kept.jvm.java.io.ObjectInputStream(
+            kept.jvm.java.io.BufferedInputStream(kept.jvm.java.io.FileInputStream(str(path)))
+        )
         try:
-            kept.plans[path.name] = stream.readObject()
+            kept.plans[file] = stream.readObject()
         finally:
             stream.close()
+    return kept.plans.get(file)
 
 
 def _file(name: str) -> str:
