@@ -16,6 +16,7 @@ from workbench.profiles.metric_name_templates import places as places_of
 from workbench.profiles.patterns import (
     BEFORE_LABELS,
     LABELS,
+    LIKE_LAG,
     NO_COUNT,
     OF_TARGET,
     OF_TOPIC,
@@ -23,11 +24,12 @@ from workbench.profiles.patterns import (
     OWN_UNITS,
     PATTERNS,
     PREFIXES,
+    TO_DRAIN,
+    UNITS,
     Pattern,
 )
 from workbench.signals import SIGNALS, Grain, Kind, ProcessingOutcome
 
-_LIKE_LAG = re.compile(r"lag(?:_|$)|backlog|back_log|offset|keda_scaler")
 _MOST_LEFT = 8
 _INTERESTING = re.compile(
     r"back_?log|keda_scaler|start_time|duration|lag|offset|consum|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq"
@@ -41,12 +43,6 @@ _WORK = ("process_time", "processed", "deserialized")
 _OF_A_CONSUMER = ("rebalances", "heartbeat_age", "poll_age", "poll_idle")
 _OTLP_RATIO = re.compile(r"(?<=lag|set|ers)_ratio$")
 _DERIVED_END = r"_(max|min|avg|mean|sum|count|rate)$"
-_UNITS = (
-    (r"_(ms|millis|milliseconds)(_|$)", 0.001),
-    (r"_(us|micros|microseconds)(_|$)", 1e-6),
-    (r"_(ns|nanos|nanoseconds)(_|$)", 1e-9),
-    (r"_minutes(_|$)", 60.0),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +251,7 @@ def _left(seen: Seen, used: set[str]) -> dict[str, str]:
     """Metrics that look like lag or offsets and are not used, with the reason; those of a used metric's family are not told."""
     found: dict[str, str] = {}
     for metric, series in sorted(seen.items()):
-        unlike = not _LIKE_LAG.search(metric) or re.search(r"event_?loop|_bucket$", metric)
+        unlike = not LIKE_LAG.search(metric) or re.search(r"event_?loop|_bucket$", metric)
         if metric in used or unlike or not series or len(found) >= _MOST_LEFT:
             continue
         labels = series[0]
@@ -265,6 +261,8 @@ def _left(seen: Seen, used: set[str]) -> dict[str, str]:
             found[metric] = f"no label looks like {', '.join(lacking)} (there are: {there})"
         elif re.search(_DERIVED_END, metric) and f"{metric.rpartition('_')[0]}_max" not in used:
             found[metric] = "a statistic of many values by its name, not the value of the moment"
+        elif re.search(TO_DRAIN, metric):
+            found[metric] = "the time that it will take to drain, not how long messages have waited"
     return found
 
 
@@ -283,12 +281,7 @@ def _of_summary(metric: str, names: Container[str]) -> bool:
 def _namespace(names: Iterable[str]) -> str:
     """The first word that most metrics of an exporter have: it may contain "lag" or "offset" and says nothing."""
     counted = Counter(name.partition("_")[0] for name in names)
-    word, count = counted.most_common(1)[0] if counted else ("", 0)
-    return word if count > _MOSTLY * counted.total() else ""
-
-
-def _without_namespace(name: str, namespace: str) -> str:
-    return name.removeprefix(f"{namespace}_") if namespace else name
+    return next((word for word, count in counted.most_common(1) if count > _MOSTLY * counted.total()), "")
 
 
 def _state_label(labels: Mapping[str, str]) -> str | None:
@@ -313,7 +306,7 @@ def _score(
     plain = re.sub(r"_maximum$|_average$", "", _OTLP_RATIO.sub("", _base(signal, metric) if histogram else metric))
     if SIGNALS[signal].grain in (Grain.PARTITION, Grain.GROUP_PARTITION) and _of_summary(metric, names):
         plain = plain.removesuffix("_max")
-    name = _without_namespace(plain, namespace)
+    name = plain.removeprefix(f"{namespace}_") if namespace else plain
     if re.search(pattern.never, name) or _odd_unit(signal, plain):
         return 0.0
     labels = series[0] if series else {}
@@ -391,7 +384,7 @@ def _rule(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str])
         rule["where"] = dict.fromkeys(numbers, "[0-9]+")
     notes = []
     if SIGNALS[signal].unit == "seconds" and signal != "start_time":
-        scale = next((factor for text, factor in _UNITS if re.search(text, metric)), None)
+        scale = next((factor for text, factor in UNITS if re.search(text, metric)), None)
         if scale is None and not re.search(r"seconds|_s(_|$)", metric):
             scale = next((factor for text, factor in OWN_UNITS if re.search(text, metric)), None)
             notes += [] if scale is not None else ["its name has no unit: taken for seconds"]

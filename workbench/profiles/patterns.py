@@ -65,10 +65,19 @@ _DONE = r"process|processed|processing|handled|handling|handler|executed|executi
 _TAKEN = r"consumed?|received?|fetch|fetched|delivered|deserialized|decoded|read"
 _RECORDS = r"(records?|messages?|events?|msgs?|tasks?)"
 _TIME = r"seconds|millis|(?:^|_)(?:ms|time|age|latency|duration)(?:_|$)"
+_AGE = r"(?<![a-z])age(?![a-z])"  # not the end of "message", nor that of "average"
+TO_DRAIN = r"to_drain|(^|_)eta(_|$)|estimat"  # how long it will take, not how long messages have waited
 # Units of other things than a count, by which a metric of that name is no count.
 NO_COUNT = r"_(seconds|millis|milliseconds|ms|micros|us|nanos|ns|minutes|hours|bytes|ratio|percent|per_second)(_|$)"
 _SPREAD = r"max|min|count|std_?dev|_p[0-9]+"  # how values are spread, where a mean is meant
 _DERIVED = r"_max|_min|_avg|_mean|_sum|sum_|max_|_rate|per_sec|_created|_bucket|_count\b|percent|ratio|slope|velocity"
+LIKE_LAG = re.compile(r"lag(?:_|$)|backlog|back_log|offset|keda_scaler")
+UNITS = (
+    (r"_(ms|millis|milliseconds)(_|$)", 0.001),
+    (r"_(us|micros|microseconds)(_|$)", 1e-6),
+    (r"_(ns|nanos|nanoseconds)(_|$)", 1e-9),
+    (r"_minutes(_|$)", 60.0),
+)
 PATTERNS: dict[str, Pattern] = {
     "consumer_lag": Pattern(
         ((r"lag|uncommitted", 3), (r"group|consumer", 1), (r"offset|records|messages", 0.5), (r"partition", 0.5)),
@@ -78,10 +87,10 @@ PATTERNS: dict[str, Pattern] = {
     ),
     "time_lag": Pattern(
         (
-            (r"lag.*(seconds|millis|_ms\b|time|age)|(time|age|seconds).*lag|(oldest|message).*age", 3),
+            (rf"lag.*(seconds|millis|_ms\b|time|{_AGE})|(time|{_AGE}|seconds).*lag|(oldest|message).*{_AGE}", 3),
             (r"group|consumer", 1),
         ),
-        never=r"_bucket|_created|percent|_max\b.*_max\b|to_drain|(^|_)eta(_|$)|estimat|replica|event_?loop",
+        never=rf"_bucket|_created|percent|_max\b.*_max\b|{TO_DRAIN}|replica|event_?loop",
         labels=("topic", "partition"),
         more=("group", "member"),
     ),
