@@ -26,7 +26,7 @@ from workbench.collect.capture import (
     write_capture,
 )
 from workbench.collect.capture_info import INFO, write_info
-from workbench.collect.parquet_bounds import Room, read_bounded
+from workbench.collect.limited_parquet import Room, read_bounded
 from workbench.collect.parquet_pages import pages_of
 from workbench.errors import DamagedCaptureError, NotACaptureError, OutputError, UsageError
 from workbench.samples import GROUPS_SCHEMA

@@ -14,7 +14,7 @@ from tests.pulsar.broker import entry
 from tests.pulsar.pages import consumer, partitioned, subscription, topic
 from workbench.api.dispatch_look import look_twice
 from workbench.api.requests import Measurements
-from workbench.pulsar.broker_settings_file import read_configs
+from workbench.pulsar.broker_conf import read_configs
 from workbench.pulsar.bundle_loads_file import read_split_file
 from workbench.pulsar.commands import Command, CommandKind, PulsarWireError, field, frame, sealed
 from workbench.pulsar.config_check import BrokerSettings, check_config, misspelt

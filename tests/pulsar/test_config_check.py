@@ -12,7 +12,7 @@ from tests.pulsar.pages import FakeAdmin
 from tests.servers import Script, scripted
 from workbench.cli.pulsar import command
 from workbench.errors import UsageError
-from workbench.pulsar.broker_settings_file import read_configs
+from workbench.pulsar.broker_conf import read_configs
 from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, misspelt, parse_version
 
 CACHE, TIME = "cacheEvictionByMarkDeletedPosition", "managedLedgerCacheEvictionTimeThresholdMillis"

@@ -15,7 +15,7 @@ from tests.pulsar.pages import cluster
 from tests.waiting import wait_for
 from workbench.lab.pulsar import PulsarStandalone
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.broker_settings_file import read_configs
+from workbench.pulsar.broker_conf import read_configs
 from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, parse_version
 from workbench.pulsar.observing import PulsarObserver
 from workbench.pulsar.split import Bundle, TopicLoad, hash_of, plan_split

@@ -13,7 +13,7 @@ from workbench.errors import UsageError
 from workbench.queues.gateway import LogView
 from workbench.queues.position import packed
 from workbench.serve.agents import make_server
-from workbench.serve.kept_verdict import Question, SparkJudge
+from workbench.serve.judge_groups import Question, SparkJudge
 
 
 def dead() -> FakeAdmin:

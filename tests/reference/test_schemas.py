@@ -23,7 +23,7 @@ from tests.triage.test_checks import finding, look
 from workbench.api.letters import LetterTopics
 from workbench.api.snapshots import SnapshotResult
 from workbench.cli import root
-from workbench.cli.replay_watch import look_document
+from workbench.cli.replay_follow import look_document
 from workbench.queues.snapshot_views import GroupView, Member, Snapshot
 from workbench.queues.tools import tools_of
 from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt

@@ -13,7 +13,7 @@ from workbench.errors import GuardError
 from workbench.queues.snapshot_views import GroupView, Member
 from workbench.replay.fleet import InstanceStatus, MemberStatus
 from workbench.replay.guard import ReplayLimits
-from workbench.replay.unnamed_members import check_named, names_of_members, strangers
+from workbench.replay.members_outside_fleet import check_named, names_of_members, strangers
 
 
 def group_of(*clients: str) -> GroupView:

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.serve.serving import TOKEN, judged
-from workbench.delivery import ServeSettings
 from workbench.serve.access import Access
 from workbench.serve.app import Server, application
-from workbench.serve.kept_verdict import Judged, Question
+from workbench.serve.judge_groups import Question
+from workbench.serve.kept_verdict import Judged
 from workbench.serve.server import Options, open_store, run
 from workbench.serve.worker import Worker
+from workbench.serve_settings import ServeSettings
 
 
 def judge(question: Question) -> Sequence[Judged]:

@@ -11,14 +11,15 @@ from typing import Any
 
 from tests.serve.serving import Clock, alert, judged, webhook
 from workbench.alerts import parse_alerts
-from workbench.delivery import ServeSettings, Target
 from workbench.serve import alert_messages
 from workbench.serve.journal import accept
-from workbench.serve.kept_verdict import Judged, Question
+from workbench.serve.judge_groups import Question
+from workbench.serve.kept_verdict import Judged
 from workbench.serve.outbox import Parcel
 from workbench.serve.send_message import NotTakenError
 from workbench.serve.store import LeadLostError, Store
 from workbench.serve.worker import Worker
+from workbench.serve_settings import ServeSettings, Target
 
 CHAT = Target(name="chat", kind="slack", url="http://127.0.0.1:9/a-secret-path")
 MANAGER = Target(name="manager", kind="alertmanager", url="http://127.0.0.1:9")

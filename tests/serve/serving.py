@@ -14,17 +14,18 @@ from typing import Any
 
 import uvicorn
 
-from workbench.delivery import ServeSettings, Target
 from workbench.lab.process import free_port
 from workbench.serve.access import Access
 from workbench.serve.app import Server, application
 from workbench.serve.connections import Connections
-from workbench.serve.kept_verdict import Judged, Question
+from workbench.serve.judge_groups import Question
+from workbench.serve.kept_verdict import Judged
 from workbench.serve.outbox import Parcel
 from workbench.serve.server import Options, bound, configured
 from workbench.serve.sqlite import FileStore
 from workbench.serve.store import Store
 from workbench.serve.worker import Worker
+from workbench.serve_settings import ServeSettings, Target
 
 TOKEN = "a-token-of-these-tests-only"
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m@everyone <!channel> \"'&\r\nBcc: a@b.c"

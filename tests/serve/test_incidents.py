@@ -13,7 +13,8 @@ from workbench.errors import SourceUnreachableError
 from workbench.serve.incident_actions import add_note
 from workbench.serve.incidents import conclude
 from workbench.serve.journal import Accepted, FullError, accept, waiting
-from workbench.serve.kept_verdict import GivenWayError, Judged, Question
+from workbench.serve.judge_groups import GivenWayError, Question
+from workbench.serve.kept_verdict import Judged
 from workbench.serve.send_message import NotTakenError
 from workbench.serve.worker import Worker
 

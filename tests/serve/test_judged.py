@@ -12,7 +12,7 @@ from workbench.api.measurements import Measured
 from workbench.api.requests import Measurements
 from workbench.collect.capture import read_capture
 from workbench.errors import NoSeriesError
-from workbench.serve.kept_verdict import Question, SparkJudge
+from workbench.serve.judge_groups import Question, SparkJudge
 
 INCIDENT = Path(__file__).parent.parent.parent / "notebooks" / "captures" / "incident-1"
 

@@ -23,7 +23,6 @@ import requests
 
 from tests.serve.serving import TOKEN
 from tests.servers import with_own_share
-from workbench.delivery import Target
 from workbench.lab.lab import PROFILES, Lab
 from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.process import free_port
@@ -31,6 +30,7 @@ from workbench.lab.prometheus import ensure_alertmanager
 from workbench.lab.scenarios import make_scenario
 from workbench.serve.outbox import Message, Parcel
 from workbench.serve.send_message import send
+from workbench.serve_settings import Target
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm, pytest.mark.apt]
 

@@ -18,7 +18,8 @@ from workbench.collect.capture import Capture, new_info
 from workbench.samples import GROUPS_SCHEMA, concat
 from workbench.serve import fleet
 from workbench.serve.group_detail import packed, unpacked
-from workbench.serve.kept_verdict import Judged, reduced
+from workbench.serve.judge_groups import reduced
+from workbench.serve.kept_verdict import Judged
 from workbench.triage.finding import TimeLag
 
 

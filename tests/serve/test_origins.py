@@ -19,7 +19,8 @@ from workbench.collect.capture import Capture, new_info
 from workbench.serve import fleet
 from workbench.serve.broker_causes import SharedCause, is_over, origin_of, origins_of
 from workbench.serve.incident_actions import Handling, handle
-from workbench.serve.kept_verdict import Judged, Question, attributed, no_longer_found, with_origins
+from workbench.serve.judge_groups import Question, with_origins
+from workbench.serve.kept_verdict import Judged, attributed, no_longer_found
 
 GROUPS = [f"g{number}" for number in range(500)]
 HOG = SharedCause(

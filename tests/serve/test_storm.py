@@ -15,7 +15,7 @@ from tests.serve.test_incidents import post
 from workbench.api.measurements import Measured
 from workbench.collect.capture import Capture, new_info
 from workbench.samples import concat
-from workbench.serve.kept_verdict import SparkJudge
+from workbench.serve.judge_groups import SparkJudge
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

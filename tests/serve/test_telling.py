@@ -11,7 +11,6 @@ import pytest
 
 from tests.serve.serving import Office, alert, judged
 from tests.serve.test_incidents import post
-from workbench.delivery import Target
 from workbench.errors import UnknownClusterError
 from workbench.serve import database_tables as schema
 from workbench.serve import fleet
@@ -24,6 +23,7 @@ from workbench.serve.page_queries import Reading
 from workbench.serve.send_message import NotTakenError
 from workbench.serve.sqlite import FileStore
 from workbench.serve.store import LeadLostError
+from workbench.serve_settings import Target
 
 MANAGER = Target(name="am", kind="alertmanager", url="http://127.0.0.1:9")
 

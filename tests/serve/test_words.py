@@ -17,11 +17,11 @@ from pydantic import ValidationError
 from tests.reference.valid import valid
 from tests.serve.serving import HOSTILE
 from tests.servers import Script, scripted
-from workbench.delivery import ServeSettings, Target
 from workbench.lab.process import free_port
 from workbench.serve import alert_messages
 from workbench.serve.outbox import Message, Parcel
 from workbench.serve.send_message import NotTakenError, send
+from workbench.serve_settings import ServeSettings, Target
 
 URL = "https://workbench.example"
 LINK = "<https://evil.example|click> [click](https://evil.example) <@U123> <!here> @channel password=hunter22"

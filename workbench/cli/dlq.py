@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from workbench.api.letters import apply_redrive, dead_letters, letters_setup, plan_redrive
+from workbench.cli.dlq_follow import discard_command, follow_command, give_up_command, verify_command
 from workbench.cli.dlq_options import dry_run_option, selection_options_of_letters
-from workbench.cli.dlq_watch import discard_command, follow_command, give_up_command, verify_command
 from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, config_option, json_option, renamed, table_option, wrote_rows
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_option, confirmed, seconds_of

@@ -117,7 +117,7 @@ def config_check(
     Exit code 3 if a setting is at risk, 4 if of one it cannot be told.
     """
     from workbench.pulsar.admin import PulsarAdmin
-    from workbench.pulsar.broker_settings_file import read_configs, running_config
+    from workbench.pulsar.broker_conf import read_configs, running_config
     from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, misspelt, parse_version
     from workbench.settings import load_settings
 

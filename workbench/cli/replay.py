@@ -9,6 +9,7 @@ import click
 from workbench.cli.help import Group
 from workbench.cli.options import A_TIME, cluster_option, completing, config_option, json_option, renamed
 from workbench.cli.replay_cutover import cutover_command, retire_command
+from workbench.cli.replay_follow import follow_command, inspect_command, verify_command
 from workbench.cli.replay_options import (
     PLAN_FILE,
     collect_no_garbage,
@@ -17,7 +18,6 @@ from workbench.cli.replay_options import (
     refuse_on_pulsar,
     seconds_of,
 )
-from workbench.cli.replay_watch import follow_command, inspect_command, verify_command
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.queues.systems import gateway_of

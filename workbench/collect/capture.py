@@ -41,7 +41,7 @@ from workbench.collect.capture_info import (
     read_info,
     write_info,
 )
-from workbench.collect.parquet_bounds import Room, TooLargeError, read_bounded
+from workbench.collect.limited_parquet import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, UsageError, WindowError
 from workbench.expectations import Expectations, GroupExpectation, GroupSettings
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from workbench.lab.client_spec import Behaviour
-from workbench.lab.data_fault_scenarios import burst
+from workbench.lab.healthy_consumer_scenarios import burst
 from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.scenario_draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.upstream_scenarios import SMALL_FETCHES

@@ -8,7 +8,7 @@ from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.lab import (
     compound_scenarios,
-    data_fault_scenarios,
+    healthy_consumer_scenarios,
     lost_work_scenarios,
     rebalance_scenarios,
     standstill_scenarios,
@@ -168,7 +168,7 @@ SCENARIOS: dict[str, tuple[Make, str]] = {
     "consumer_stopped": (_consumer_stopped, "all instances crash or are stopped"),
     **upstream_scenarios.SCENARIOS,
     **rebalance_scenarios.SCENARIOS,
-    **data_fault_scenarios.SCENARIOS,
+    **healthy_consumer_scenarios.SCENARIOS,
     **standstill_scenarios.SCENARIOS,
     **lost_work_scenarios.SCENARIOS,
     **compound_scenarios.SCENARIOS,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.humanize import plural
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.broker_settings_file import running_config
+from workbench.pulsar.broker_conf import running_config
 from workbench.pulsar.config_check import is_version
 from workbench.pulsar.policies import TopicPolicies, read_policies
 from workbench.pulsar.survey import survey

@@ -23,9 +23,9 @@ from workbench.replay.carried_partitions import carried, check_or_carry, gaps_be
 from workbench.replay.fleet import FleetFile, InstanceStatus, ServiceFleet, run_template
 from workbench.replay.group_gap import gaps
 from workbench.replay.guard import HINTS, ReplayLimits, check_cluster, wrong_kind
+from workbench.replay.members_outside_fleet import check_left, check_named
 from workbench.replay.planfile import Plan
 from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
-from workbench.replay.unnamed_members import check_left, check_named
 
 _LOOK_SECONDS = 0.5
 Say = Callable[[str], None]

@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from workbench.alerts import OWN_ALERT
-from workbench.delivery import Target
 from workbench.humanize import for_chat, groups_on_topics, one_line, plural, printable
 from workbench.masking import masked, masked_document
 from workbench.serve.outbox import Parcel
+from workbench.serve_settings import Target
 
 _SLACK_TEXT = 2900  # a section has room for 3,000 characters
 _HEADER_TEXT = 140

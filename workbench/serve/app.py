@@ -19,7 +19,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from workbench.alerts import NO_NAMES, Alert, AlertMessage, Names, left_out, parse_message, told
-from workbench.delivery import ServeSettings
 from workbench.errors import UsageError
 from workbench.masking import masked, masked_document, masked_start
 from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from_here
@@ -34,6 +33,7 @@ from workbench.serve.quiet_warnings import warn
 from workbench.serve.request_limits import Limits, let_in
 from workbench.serve.store import Store, StoreError
 from workbench.serve.worker import Worker
+from workbench.serve_settings import ServeSettings
 
 _log = logging.getLogger(__name__)
 _STUCK_SECONDS = 600.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from workbench.delivery import ServeSettings
 from workbench.masking import masked
 from workbench.serve.incidents import close_by_hand
 from workbench.serve.store import Store
+from workbench.serve_settings import ServeSettings
 
 MUTES = (1, 4, 24)  # hours that can be chosen
 

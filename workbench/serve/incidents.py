@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from workbench.delivery import ServeSettings
 from workbench.humanize import duration
 from workbench.serve.grouping import Cause, causes, leading, named_by
 from workbench.serve.journal import Waiting
@@ -19,6 +18,7 @@ from workbench.serve.one_by_one import each_alone
 from workbench.serve.similar_incidents import remember, similar
 from workbench.serve.store import Database, Row, Store
 from workbench.serve.who_is_told import Telling, members_of
+from workbench.serve_settings import ServeSettings
 from workbench.triage.verdict import State, Verdict
 
 __all__ = ["LATE", "Open", "conclude", "due", "expire", "followed", "pass_on_late", "similar"]

@@ -17,7 +17,7 @@ from email.message import EmailMessage
 from io import BufferedReader
 from typing import Any
 
-from workbench.delivery import Target
+from workbench.serve_settings import Target
 
 _MOST_BYTES = 1 << 18  # of all answers of one dialogue
 _WELCOME = 220

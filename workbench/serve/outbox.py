@@ -10,9 +10,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 
-from workbench.delivery import Target
 from workbench.masking import masked_document
 from workbench.serve.store import Database, Store
+from workbench.serve_settings import Target
 
 # A chat that is down for a night still gets its messages.
 _PAUSES_SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0)

@@ -20,19 +20,19 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from workbench.assets import shipped
-from workbench.delivery import ServeSettings, is_database
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.serve.access import AGENT_VARIABLE, TOKEN_VARIABLE, Access
 from workbench.serve.app import Server, application, for_bearers
 from workbench.serve.audits import Shelf
 from workbench.serve.certificate import Certificate
 from workbench.serve.connections import ACCEPTED_AT_ONCE, Connections, Listener, raise_descriptors
-from workbench.serve.kept_verdict import SparkJudge
+from workbench.serve.judge_groups import SparkJudge
 from workbench.serve.own_metrics import Metrics
 from workbench.serve.request_limits import BoundedProtocol
 from workbench.serve.sqlite import FileStore
 from workbench.serve.store import Store
 from workbench.serve.worker import Worker
+from workbench.serve_settings import ServeSettings, is_database
 from workbench.settings import load_settings
 from workbench.user_folders import state_dir
 

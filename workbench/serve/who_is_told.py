@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from workbench.delivery import ServeSettings, Target
 from workbench.humanize import plural
 from workbench.serve.broker_causes import origin_of
 from workbench.serve.grouping import leading
@@ -27,6 +26,7 @@ from workbench.serve.next_message import LATE, Phase, Told, Truth, decide, is_re
 from workbench.serve.outbox import Message, put
 from workbench.serve.similar_incidents import words_of_similar
 from workbench.serve.store import Database, Row, Store, StoreError
+from workbench.serve_settings import ServeSettings, Target
 from workbench.triage.verdict import State, Verdict
 
 _log = logging.getLogger(__name__)

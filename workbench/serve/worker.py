@@ -14,15 +14,16 @@ from datetime import datetime
 from functools import partial
 from itertools import groupby
 
-from workbench.delivery import ServeSettings, Target
 from workbench.errors import WorkbenchError
 from workbench.humanize import duration
 from workbench.serve import fleet, incidents, journal, outbox, who_is_told
-from workbench.serve.kept_verdict import AT_ONCE, GivenWayError, Judge, Judged, Question, unknown
+from workbench.serve.judge_groups import AT_ONCE, GivenWayError, Judge, Question
+from workbench.serve.kept_verdict import Judged, unknown
 from workbench.serve.one_by_one import each_alone
 from workbench.serve.own_metrics import Metrics
 from workbench.serve.send_message import NotTakenError, PartlyTakenError, Send, send
 from workbench.serve.store import LeadLostError, Store, StoreError
+from workbench.serve_settings import ServeSettings, Target
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1

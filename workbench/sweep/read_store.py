@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workbench.collect.capture import ROOM_VARIABLE, memory_limit_gib
-from workbench.collect.parquet_bounds import Room, TooLargeError, spread_bytes, taken_bytes
+from workbench.collect.limited_parquet import Room, TooLargeError, spread_bytes, taken_bytes
 from workbench.errors import DamagedCaptureError
 from workbench.humanize import first_line
 from workbench.samples import SAMPLES_SCHEMA
