@@ -16,15 +16,8 @@ from workbench.triage.asked import OF_GROUPS, named_in, said_most, said_words
 from workbench.triage.cause import Ask, Node, Outcome, Rule
 from workbench.triage.operand import Operand, Reason
 from workbench.triage.order import PARTS, TREE
-from workbench.triage.pulsar.pulsar_reference import (
-    SAID,
-    pulsar_markdown,
-    pulsar_named,
-    pulsar_questions,
-    pulsar_searched,
-    question_document,
-    said_of,
-)
+from workbench.triage.pulsar import pulsar_reference as pulsar
+from workbench.triage.pulsar.pulsar_reference import SAID, question_document, said_of
 from workbench.triage.pulsar.question import DispatchQuestion
 from workbench.triage.rule_terms import ORIGINS, TERMS, Term, asked_names, term_of, terms_in
 from workbench.triage.verdict import Answer
@@ -51,8 +44,8 @@ ANSWERED = sorted(it for it in _ABOUT if not it.isdigit())
 
 def of_pulsar(text: str) -> list[DispatchQuestion]:
     """The questions about a subscription of Pulsar that a text asks for: its own words, or those that this tree does not have."""
-    own = pulsar_questions(text, ANSWERED)
-    return own or ([] if _found(text) else pulsar_searched(text))
+    own = pulsar.pulsar_questions(text, ANSWERED)
+    return own or ([] if _found(text) else pulsar.pulsar_searched(text))
 
 
 def nodes_about(name: str | None) -> list[Node]:
@@ -87,19 +80,17 @@ def _found(text: str) -> list[str]:
     """What a text names: a question's number, constants as they are written, names and words; else what says most of its words."""
     numbers = [it for it in re.findall(r"(?:^|question )(\d+)\b", text) if it in _ABOUT]
     constants = [it for it in re.findall("[A-Z_]{3,}", text) if it in all_numbers()]
-    names = re.findall("[a-z]+(?:_[a-z]+)+", " ".join([*_texts(), *_texts().values()]))
+    whys = {it["name"]: str(it["why"]) for it in _numbers(list(TREE.values()))}
+    names = re.findall("[a-z]+(?:_[a-z]+)+", " ".join([*whys, *_texts(), *_texts().values()]))
     found = [*numbers, *constants] or named_in(text, [*ANSWERED, *asked_names(), *names], OF_GROUPS)
-    return found or said_most(text, _texts())
+    return found or said_most(text, _texts()) or said_most(text, whys)
 
 
 @cache
 def _texts() -> dict[str, str]:
-    """What the page says of each question, word, setting and constant."""
-    texts = {
-        it.id: " ".join([*_lines(it), *it.verdicts, *(one["name"] for one in _numbers([it]))]) for it in TREE.values()
-    }
-    texts |= {it.name: " ".join([it.name, *it.also, it.means]) for it in TERMS}
-    return texts | {it["name"]: it["why"] for it in _numbers(list(TREE.values()))}
+    """What the page says of each question and word."""
+    texts = {it.id: " ".join([*_lines(it), *(one["name"] for one in _numbers([it]))]) for it in TREE.values()}
+    return texts | {it.name: " ".join([it.name, *it.also, it.means]) for it in TERMS}
 
 
 def _says(text: str, name: str) -> bool:
@@ -140,7 +131,7 @@ def _words_of(name: str | None, nodes: list[Node]) -> list[Term]:
     """Words that these questions use, those of the name itself first."""
     if name is None:
         return list(TERMS)
-    asked = _named(name)
+    asked = _found(name) or [name]
     own = list(dict.fromkeys(it for word in asked if (it := term_of(word)) is not None))
     said = [it for it in TERMS if any(_says(it.name, word) for word in asked)]
     if not any(it in _ABOUT for it in asked) and (own or said or _numbers_of(asked)):
@@ -242,7 +233,7 @@ def as_text(name: str | None = None) -> str:
     settings = [it for it in Thresholds.model_fields if re.search(rf"setting {it}\b|`{it}`", said) and it not in named]
     page += _section("Settings ([thresholds] of workbench.toml)", _told(settings))
     page += _wrapped(ORIGINS, first=0) if re.search(r"\((measured|chosen|kafka)\b", said) else []
-    theirs = " ".join(it.id for it in pulsar_named(name or ""))
+    theirs = " ".join(it.id for it in pulsar.pulsar_named(name or ""))
     page += [f"Of a subscription of Pulsar: workbench tree pulsar {theirs}"] if theirs else []
     return "\n".join(page).rstrip()
 
@@ -299,15 +290,12 @@ def _users(named: list[str], nodes: list[Node]) -> list[str]:
         if len(nodes) <= _FEW_USERS:
             return [line for node in nodes for line in _lines(node)]
         return [f"Questions that use it: {', '.join(f'{it.number} {it.id}' for it in nodes)}"]
-    lines = [
-        "A finding names the question that stayed open: `workbench tree NUMBER` prints it. What leaves a question open:",
-        "",
-    ]
-    for node in TREE.values():
-        for rule in (it for it in node.rules if it.answer is Answer.CANNOT_TELL):
-            look = f" To decide: {rule.look}" if rule.look is not None else ""
-            lines += _wrapped(f"{node.number:>2} {node.id}: {rule.because}.{look}", first=4)
-    return lines
+    title = (
+        "A finding names the question that stayed open: `workbench tree NUMBER` prints it. What leaves a question open:"
+    )
+    opens = [(node, it) for node in TREE.values() for it in node.rules if it.answer is Answer.CANNOT_TELL]
+    reasons = [(f"{node.number:>2} {node.id}: {it.because}.", it.look) for node, it in opens]
+    return _section(title, [reason + (f" To decide: {look}" if look is not None else "") for reason, look in reasons])
 
 
 def _wrapped(text: str, *, first: int = 8) -> list[str]:
@@ -375,7 +363,7 @@ def as_markdown() -> str:
             lines += ["", "Why, in the finding: the first of these that holds.", ""]
             lines += ["| cause | because | compares |", "|---|---|---|"]
             lines += [f"| `{it.says}` | {it.because} | {_cell(it)} |" for it in node.causes]
-    lines += pulsar_markdown()
+    lines += pulsar.pulsar_markdown()
     lines += ["", "## Words", "", "| word | means |", "|---|---|"]
     lines += [f"| {it.name} | {it.means} |" for it in _words_of(None, [])]
     row = "| `{name}` | {value:g} {unit} | {why} |"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from workbench.humanize import counted, duration, numbered, rate
+from workbench.humanize import counted, duration, numbered, plural, rate
 from workbench.numbers import SEVERAL
 from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import any_of
@@ -122,7 +122,7 @@ QUESTION = Node(
         # What comes and goes is not over because it ends once more.
         yes(
             "again",
-            f"it was late {SEVERAL - 1:g} times or more in the window, or has stood still again and again",
+            f"it was late {plural(round(SEVERAL - 1), 'time')} or more in the window, or has stood still again and again",
             lambda row: row.comes_and_goes,
         ),
         # However few they still are.
