@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 Origin = Literal["kafka", "measured", "chosen"]
+Side = Literal["<", ">"]
 
 
 class Number(float):
@@ -18,34 +19,42 @@ class Number(float):
         unit: of the value; "×" for a multiple, "share" for a part of a whole.
         why: reason for this value.
         origin: a fact of Kafka or its clients, measured on real consumers, or chosen.
+        side: where what the reason names lies: "<" of "clearly less"; None: it names no side.
     """
 
-    __slots__ = ("origin", "unit", "why")
+    __slots__ = ("origin", "side", "unit", "why")
 
-    def __new__(cls, value: float, unit: str, why: str, origin: Origin = "chosen") -> Number:
+    def __new__(cls, value: float, unit: str, why: str, origin: Origin = "chosen", side: Side | None = None) -> Number:
         """A float with its reason."""
         it = super().__new__(cls, value)
-        it.unit, it.why, it.origin = unit, why, origin
+        it.unit, it.why, it.origin, it.side = unit, why, origin, side
         return it
 
-    def __getnewargs__(self) -> tuple[float, str, str, Origin]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[float, str, str, Origin, Side | None]:  # type: ignore[override]
         """So that copies and pickles of it are what it is; Spark sends numbers to its workers."""
-        return float(self), self.unit, self.why, self.origin
+        return float(self), self.unit, self.why, self.origin, self.side
+
+    def reason(self, relation: str) -> str:
+        """Why it is this one, for a value in this relation to it: what is not below "clearly less" is "not clearly less"."""
+        return f"not {self.why}" if self.side is not None and self.side not in relation else self.why
 
     unit: str
     why: str
     origin: Origin
+    side: Side | None
 
 
 # Comparison: with before, with peers, with the whole.
 NOISE = Number(0.05, "share", "two scrapes of the same differ by as much", "measured")
 TENTH = Number(0.1, "share", "what is a tenth of the rest does not matter beside it")
-PART = Number(0.3, "share", "a small part: with the error of two clocks and scrapes still less than half")
-MOST = Number(0.5, "share", "more than half")
-LESS = Number(0.8, "×", "clearly less: beyond what traffic does in minutes", "measured")
-MORE = Number(1.2, "×", "clearly more: beyond an uneven hash of keys and what traffic does in minutes", "measured")
-APART = Number(1.5, "×", "half as much again: another one of its kind, not the same one seen twice")
-FAR = Number(3.0, "×", "far more: no variation of the same load")
+PART = Number(
+    0.3, "share", "a small part: with the error of two clocks and scrapes still less than half", "chosen", "<"
+)
+MOST = Number(0.5, "share", "more than half", "chosen", ">")
+LESS = Number(0.8, "×", "clearly less: beyond what traffic does in minutes", "measured", "<")
+MORE = Number(1.2, "×", "clearly more: beyond an uneven hash of keys and what traffic does in minutes", "measured", ">")
+APART = Number(1.5, "×", "half as much again: another one of its kind, not the same one seen twice", "chosen", ">")
+FAR = Number(3.0, "×", "far more: no variation of the same load", "chosen", ">")
 
 SEVERAL = Number(3, "times", "twice may be chance")
 

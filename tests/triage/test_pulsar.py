@@ -511,7 +511,7 @@ def test_the_tree_prints_its_questions_by_verdict_and_by_name() -> None:
     rules = sum(len(it[kind]) for it in document["questions"] for kind in ("proves", "contradicts", "leaves_open"))
     assert rules == sum(len(it.rules) for it in QUESTIONS)
     page = as_markdown()
-    assert all(f"`{it.id}` · yes →" in page for it in QUESTIONS)
+    assert all(f"`{it.id}` · " in page for it in QUESTIONS)
 
 
 def test_a_runbook_asks_what_the_triage_asks() -> None:

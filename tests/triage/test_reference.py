@@ -69,7 +69,7 @@ def test_one_cause_is_what_leads_to_it(name: str, questions: list[str]) -> None:
         ("open_transaction", ["stuck"], "last stable offset"),
         ("restoring", ["stuck"], "do not restart"),
         ("partition stopped", ["frozen"], "twice its usual time between two commits"),
-        ("draining", ["draining"], "within 1 h or twice its present time lag"),
+        ("draining", ["draining"], "within 1 h or twice the group's present time lag"),
         ("stale_seconds", ["data_usable"], "2 min 15 s by default"),
         ("hot", ["hot_partition"], "3 × min(mean, median)"),
         ("skipped", ["lost"], "20 × the usual pace"),
@@ -116,6 +116,19 @@ def test_words_of_screens_and_causes_within_are_understood(name: str, questions:
         ("is cold data read from disk?", "what it reads next is in remote storage alone"),
         ("does it look at the page cache?", "not of brokers' own disks"),
         ("member left and traffic doubled, which?", "8 consuming: a yes leads on"),
+        ("FAR", "far more: no variation of the same load"),
+        ("two faults at once", "as a second cause with its share"),
+        ("not_ruled_out", "that one is listed as `not_ruled_out`"),
+        ("who slows whom on a broker", "`workbench impact` names who slows whom"),
+        ("what does skip_pace_ratio do", "skipped records, not read them"),
+        ("offset jumped backwards", "plus 10 messages: a member that hands over commits so late"),
+        ("how old may the data be?", "2 min 15 s by default"),
+        ("catching up", "Of a subscription of Pulsar: workbench tree pulsar catching_up"),
+        ("rebalance_storm", "one restart makes up to 3 (leave, join, hand-over)"),
+        ("what contradicts poison_record?", "commit_fails is named instead: what arrives there is read"),
+        ("order", "who is busy is not held up from outside"),
+        ("consumer_stopped", "no → batch_missed if a run that was due has not come, else consumer_stopped"),
+        ("commit_fails", "read_share >= 0.8 of what arrives there (measured: not clearly less"),
         ("when is a processor slow?", "slowest_slow_down >= 3 × its baseline (default of the setting slow_ratio)"),
     ],
 )
@@ -143,6 +156,8 @@ def test_a_cause_shows_the_ways_to_it() -> None:
         ("17", ["throttled"]),
         ("poll_age_seconds", ["consuming"]),
         ("burst_ratio", ["burst"]),
+        ("SEVERAL", ["rebalancing"]),
+        ("lost to retention while catching up", ["lost", "draining"]),
         ("does rebalancing beat a slow consumer?", ["rebalancing", "queue_backed_up"]),
     ],
 )
@@ -171,6 +186,7 @@ def test_a_cause_within_a_verdict_is_found_with_the_reasons_for_it() -> None:
         ("is the bookie in quarantine", ["bookies_avoided"]),
         ("when does a TTL lose messages", ["expiring"]),
         ("ack_hole", ["hole_in_acks"]),
+        ("which hashes keep entries back?", ["hashes_blocked"]),
     ],
 )
 def test_a_question_about_a_subscription_of_pulsar_is_answered_by_pulsars_tree(
@@ -179,6 +195,14 @@ def test_a_question_about_a_subscription_of_pulsar_is_answered_by_pulsars_tree(
     """In a person's words, and in order; the document is one of the tree's."""
     printed = CliRunner().invoke(root, ["tree", asked, "--json"])
     assert [it["id"] for it in valid("tree", json.loads(printed.output))["questions"]] == questions
+
+
+def test_the_whole_tree_and_pulsars_begin_with_the_questions_alone() -> None:
+    """One line each, in their order; a word that two names stand for is printed once."""
+    assert re.findall(r"^ {4}[ \d]\d  (\w+)", as_text().split("\n\n")[0], flags=re.MULTILINE) == list(TREE)
+    of_pulsar = CliRunner().invoke(root, ["tree", "subscription"]).output
+    assert of_pulsar.index("20  consumers_full") < of_pulsar.index("proof") and "cannot be yes" in of_pulsar
+    assert [it["name"] for it in document("brokers, leaderless or under replicated")["words"]] == ["brokers"]
 
 
 def test_of_two_causes_it_says_what_a_yes_of_each_does() -> None:
@@ -206,6 +230,7 @@ PAGES_OWN = {
     "committed offset",
     "nearest change",
     "order",
+    "origin",
     "healthy",
     "window",
     "recovered",

@@ -19,17 +19,17 @@ def command(words: tuple[str, ...], markdown: bool, as_json: bool) -> int:
     CAUSE is a verdict (hot_partition), a question (throttled), or what you ask in your own words (when is a partition hot): only what
     leads to it. A verdict or a question about a subscription of Pulsar (dead_subscription) likewise.
     """
-    from workbench.triage.pulsar.pulsar_reference import pulsar_document, pulsar_questions, pulsar_text
-    from workbench.triage.reference import ANSWERED, as_markdown, as_text, document
+    from workbench.triage.pulsar.pulsar_reference import pulsar_document, pulsar_text
+    from workbench.triage.reference import as_markdown, as_text, document, of_pulsar
 
     cause = " ".join(words) or None
     if markdown and (cause is not None or as_json):
         raise UsageError("--markdown prints the whole page.", hint="workbench tree --markdown > docs/tree.md")
-    if cause is not None and (of_pulsar := pulsar_questions(cause, ANSWERED)):
+    if cause is not None and (theirs := of_pulsar(cause)):
         if as_json:
-            write_json(pulsar_document(of_pulsar))
+            write_json(pulsar_document(theirs))
         else:
-            tell_page(pulsar_text(of_pulsar))
+            tell_page(pulsar_text(theirs))
     elif as_json:
         write_json(document(cause))
     else:

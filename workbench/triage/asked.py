@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
-# Other words for questions, verdicts, causes and words of the rules, of Kafka's groups.
+# Other words for questions, verdicts, causes and words of the rules, of Kafka's groups; each stands for its inflections, too.
 OF_GROUPS: Mapping[str, str] = {
     "how old": "late", "objective": "late", "how much lag": "late", "too much": "late", "threshold": "late", "stale": "stale_seconds",
-    "not tell": "cannot_tell", "unknown": "cannot_tell", "fine": "healthy", "ok": "healthy", "hot": "hot_partition",
-    "throttle": "throttled", "throttling": "throttled", "quota": "throttled", "quotas": "throttled", "storm": "rebalance_storm",
-    "rebalances": "rebalance_storm", "rebalance": "rebalance_storm", "processor": "slow_processor", "handler": "slow_processor",
-    "handlers": "slow_processor", "consumer slow": "queue_backed_up", "slow consumer": "queue_backed_up", "growing": "grows",
-    "slow processing": "slow_processor", "processing": "slow_processor", "dependency": "slow_downstream", "database": "slow_downstream",
-    "downstream": "slow_downstream", "spike": "burst", "peak": "burst", "producer rate": "burst", "more traffic": "burst",
-    "traffic spike": "burst", "doubled": "burst", "traffic": "burst", "poison": "poison_record", "poison message": "poison_record",
-    "poison pill": "poison_record", "commit": "commit_fails", "commits fail": "commit_fails", "kicked out": "poll_stall",
-    "max poll interval": "poll_stall", "gc": "poll_stall", "members": "consumer_stopped", "no members": "consumer_stopped",
+    "not tell": "cannot_tell", "unknown": "cannot_tell", "missing": "cannot_tell", "fine": "healthy", "ok": "healthy",
+    "hot": "hot_partition", "quota": "throttled", "storm": "rebalance_storm", "processor": "slow_processor",
+    "handler": "slow_processor", "consumer slow": "queue_backed_up", "slow consumer": "queue_backed_up", "processing": "slow_processor",
+    "dependency": "slow_downstream", "database": "slow_downstream", "downstream": "slow_downstream", "spike": "burst", "peak": "burst",
+    "producer rate": "burst", "traffic": "burst", "doubled": "burst", "poison": "poison_record", "commits fail": "commit_fails",
+    "kicked out": "poll_stall", "max poll interval": "poll_stall", "gc": "poll_stall", "no members": "consumer_stopped",
     "member left": "consumer_stopped", "left the group": "consumer_stopped", "empty": "consumer_stopped", "nobody": "consumer_stopped",
-    "crash": "member_crash", "crash loop": "member_crash", "rolling restart": "deploy", "rollout": "deploy", "snapshot": "data_usable",
-    "one sample": "data_usable", "gap": "gap in the data", "gaps": "gap in the data", "scrape": "gap in the data",
-    "scrapes": "gap in the data", "metrics missing": "gap in the data", "missing": "cannot_tell", "consumers": "too_few_consumers",
+    "crash": "member_crash", "rolling restart": "deploy", "rollout": "deploy", "deployment": "deploy", "changed": "nearest change",
+    "snapshot": "data_usable", "one sample": "data_usable", "old data": "data_usable", "how old may the data be": "data_usable",
+    "gap": "gap in the data", "scrape": "gap in the data", "metrics missing": "gap in the data", "more consumers": "too_few_consumers",
     "too few": "too_few_consumers", "network": "slow_network", "broker slow": "brokers", "page cache": "brokers", "disk": "brokers",
-    "disks": "brokers", "cold": "cold_read", "cold data": "cold_read", "tiered": "cold_read", "remote storage": "cold_read",
-    "tiered storage": "cold_read", "transaction": "open transaction", "transactions": "open transaction", "caught up": "draining",
-    "deleted": "lost", "retention": "lost", "lose data": "lost", "data loss": "lost", "silent": "producer_silent", "wins": "order",
-    "first": "order", "priority": "order", "outranks": "order", "commits": "committed offset",
-    "deployment": "deploy", "changed": "nearest change",
+    "cold": "cold_read", "tiered": "cold_read", "remote storage": "cold_read", "transaction": "open transaction",
+    "caught up": "draining", "falling": "draining", "going down": "draining", "deleted": "lost", "retention": "lost",
+    "lose data": "lost", "data loss": "lost", "wins": "order", "first": "order", "outranks": "order", "two causes": "order",
+    "fault": "order", "measured": "origin", "chosen": "origin", "jumped": "reset", "rewound": "reset", "leader": "brokers",
 }  # fmt: skip
 
 # The same of subscriptions of Pulsar: words that mean nothing of a Kafka, and those that count where a subscription is asked for.
 OF_PULSAR: Mapping[str, str] = {
     "unacked": "blocked_on_unacked", "unacknowledged": "blocked_on_unacked", "mark delete": "hole_in_acks",
-    "dispatcher": "dispatcher_stands", "permits": "consumers_full", "redelivery": "sent_again", "redelivered": "sent_again",
-    "redeliveries": "sent_again", "bookie": "bookies_avoided", "bookies": "bookies_avoided", "bookkeeper": "bookies_avoided",
-    "unload": "unloaded_again", "unloads": "unloaded_again", "unloaded": "unloaded_again", "bundle": "unloaded_again",
-    "bundles": "unloaded_again", "ttl": "expiring", "backlog quota": "expiring", "key shared": "hashes_blocked",
+    "dispatcher": "dispatcher_stands", "permit": "consumers_full", "redelivery": "sent_again", "redelivered": "sent_again",
+    "redeliveries": "sent_again", "bookie": "bookies_avoided", "bookkeeper": "bookies_avoided", "unload": "unloaded_again",
+    "bundle": "unloaded_again", "ttl": "expiring", "backlog quota": "expiring", "key shared": "hashes_blocked",
     "load report": "bad_load_report",
 }  # fmt: skip
 OF_SUBSCRIPTIONS: Mapping[str, str] = {
-    **OF_PULSAR, "acks": "hole_in_acks", "ack": "hole_in_acks", "hole": "hole_in_acks", "stuck": "dispatcher_stands",
-    "consumer slow": "consumers_full", "consumers slow": "consumers_full", "slow": "consumers_full",
-    "cache": "sent_again_from_bookies", "quota": "expiring", "loss": "expiring", "retention": "expiring", "keys": "hashes_blocked",
-    "hash": "hashes_blocked", "dead": "dead_subscription", "no consumers": "dead_subscription", "throttled": "dispatch_throttled",
+    **OF_PULSAR, "ack": "hole_in_acks", "hole": "hole_in_acks", "stuck": "dispatcher_stands", "consumer slow": "consumers_full",
+    "slow": "consumers_full", "cache": "sent_again_from_bookies", "quota": "expiring", "loss": "expiring", "retention": "expiring",
+    "key": "hashes_blocked", "hash": "hashes_blocked", "dead": "dead_subscription", "no consumers": "dead_subscription",
     "throttle": "dispatch_throttled", "rate limit": "dispatch_throttled", "delayed": "only_delayed", "late": "behind",
     "backlog": "behind", "connected": "nobody_connected",
 }  # fmt: skip
@@ -50,8 +45,8 @@ OF_SUBSCRIPTIONS: Mapping[str, str] = {
 
 def named_in(text: str, names: Iterable[str], asked: Mapping[str, str]) -> list[str]:
     """What a question in a person's words is about: the names and other words in it, each the longest at its place."""
-    known = {**{it.replace("_", " ").lower(): it for it in names}, **asked}
-    said = f" {said_words(text)} "
+    known = {" ".join(_stems(word)): name for word, name in (*((it, it) for it in names), *asked.items())}
+    said = f" {' '.join(_stems(text))} "
     found = []
     for word in sorted(known, key=len, reverse=True):
         if f" {word} " in said:
@@ -60,6 +55,23 @@ def named_in(text: str, names: Iterable[str], asked: Mapping[str, str]) -> list[
     return list(dict.fromkeys(found))
 
 
+def said_most(text: str, texts: Mapping[str, str]) -> list[str]:
+    """The text that says most of a question's longer words, the rare ones first: more than half of them, and as briefly as any."""
+    asked = set(re.findall("[a-z]{4,}", " ".join(_stems(text)))) - _ASKING
+    said = {name: asked.intersection(_stems(own)) for name, own in texts.items()}
+    often = Counter(word for words in said.values() for word in words)
+    enough = {name: sum(1 / often[it] for it in words) for name, words in said.items() if 2 * len(words) > len(asked)}
+    return [max(enough, key=lambda name: (enough[name], -len(texts[name])))] if enough else []
+
+
+_ASKING = {"doe", "from", "hav", "many", "mean", "must", "that", "then", "ther", "thes", "they", "thi", "what", "when", "wher", "which",
+           "will", "with", "would"}  # fmt: skip
+
+
 def said_words(text: str) -> str:
     """Its words in small letters, with a blank between two."""
     return " ".join(re.findall("[a-z0-9]+", text.lower()))
+
+
+def _stems(text: str) -> list[str]:
+    return [re.sub("(ing|ed|es|e|(?<!s)s)$", "", it) for it in said_words(text).split()]

@@ -113,20 +113,20 @@ class Conclude:
 
     Attributes:
         verdict: which one.
-        unless: pairs of (condition, another verdict); the first condition that holds decides.
+        unless: (condition, another verdict, the condition in words); the first condition that holds decides.
     """
 
     verdict: Verdict
-    unless: tuple[tuple[Test, Verdict], ...] = ()
+    unless: tuple[tuple[Test, Verdict, str], ...] = ()
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Each possible verdict once, in order."""
-        return tuple(dict.fromkeys((*(verdict for _, verdict in self.unless), self.verdict)))
+        return tuple(dict.fromkeys((*(verdict for _, verdict, _ in self.unless), self.verdict)))
 
     def verdict_of(self, row: Row) -> Verdict:
         """The one that a subscription gets."""
-        return next((verdict for holds, verdict in self.unless if holds(row)), self.verdict)
+        return next((verdict for holds, verdict, _ in self.unless if holds(row)), self.verdict)
 
 
 Outcome = Ask | Conclude

@@ -55,7 +55,7 @@ class Operand:
     @property
     def reason(self) -> str | None:
         """Why a number is that number; None for a setting, which says so itself."""
-        return self.number.why if self.why is None and isinstance(self.number, Number) else self.why
+        return self.number.reason(self.relation) if self.why is None and isinstance(self.number, Number) else self.why
 
     def limit(self, row: Limited) -> float | None:
         """The limit for a subscription, in `unit`; None if what it multiplies is not known."""

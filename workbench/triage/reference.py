@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+from functools import cache
 from typing import Any
 
 from workbench.errors import UsageError
@@ -10,18 +12,19 @@ from workbench.humanize import did_you_mean, near
 from workbench.numbers import Number, all_numbers
 from workbench.signals import SIGNALS
 from workbench.thresholds import Thresholds
-from workbench.triage.asked import OF_GROUPS, named_in, said_words
+from workbench.triage.asked import OF_GROUPS, named_in, said_most, said_words
 from workbench.triage.cause import Ask, Node, Outcome, Rule
 from workbench.triage.operand import Operand, Reason
-from workbench.triage.order import TREE
-from workbench.triage.pulsar.pulsar_reference import pulsar_markdown
-from workbench.triage.rule_terms import TERMS, Term, asked_names, term_of, terms_in
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.order import PARTS, TREE
+from workbench.triage.pulsar import pulsar_reference as pulsar
+from workbench.triage.pulsar.pulsar_reference import SAID, question_document, said_of
+from workbench.triage.pulsar.question import DispatchQuestion
+from workbench.triage.rule_terms import ORIGINS, TERMS, Term, asked_names, term_of, terms_in
+from workbench.triage.verdict import Answer
 from workbench.triage.walk import ways
 
 SCHEMA = "workbench.tree/1"
 _WIDTH = 100
-_SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
 _BY = {
     "gate": "needs an answer: if there is none, the verdict is cannot_tell, whatever is proven later",
     "proof": "if it cannot be answered: cannot_tell, unless a later cause is proven",
@@ -30,14 +33,19 @@ _BY = {
 }
 
 
-# Causes within a verdict, with the question that names them.
-_CAUSES = {cause.says: node for node in TREE.values() for cause in node.causes}
-# Names of questions, of the verdicts that they lead to, and of causes within these.
-ANSWERED = [*TREE, *(it.short.rstrip("?") for it in TREE.values()), *(str(it) for it in Verdict), *_CAUSES]
+# The questions that answer for a name or number: their own ones, verdicts, and causes within these.
+_ABOUT: dict[str, list[Node]] = {}
+for _node in TREE.values():
+    _names = [_node.id, str(_node.number), _node.short.rstrip("?"), *map(str, _node.verdicts)]
+    for _name in [*_names, *(it.says for it in _node.causes)]:
+        _ABOUT.setdefault(_name, []).append(_node)
+ANSWERED = sorted(it for it in _ABOUT if not it.isdigit())
 
 
-def _said(rule: Rule) -> str:
-    return "proof" if rule.proof else _SAID[rule.answer]
+def of_pulsar(text: str) -> list[DispatchQuestion]:
+    """The questions about a subscription of Pulsar that a text asks for: its own words, or those that this tree does not have."""
+    own = pulsar.pulsar_questions(text, ANSWERED)
+    return own or ([] if _found(text) else pulsar.pulsar_searched(text))
 
 
 def nodes_about(name: str | None) -> list[Node]:
@@ -51,9 +59,9 @@ def nodes_about(name: str | None) -> list[Node]:
     if name is None:
         return list(TREE.values())
     named = _named(name)
-    found = [node for node in TREE.values() if any(_is_about(node, it) for it in named)]
+    found = [node for node in TREE.values() if any(node in _ABOUT.get(it, ()) for it in named)]
     found = found or [node for node in TREE.values() if any(_uses(node, it) for it in named)]
-    if not found and not any(term_of(it) for it in named):
+    if not found and not _found(name):
         nearest = next((it for it in (name, *said_words(name).split()) if near(it, ANSWERED)), name)
         raise UsageError(
             f"No question, verdict or word of the tree is named {name!r}.{did_you_mean(nearest, ANSWERED)}",
@@ -63,30 +71,36 @@ def nodes_about(name: str | None) -> list[Node]:
 
 
 def _named(text: str) -> list[str]:
-    """What a text names, else the text; words only if it names no question."""
-    found = named_in(text, [*ANSWERED, *asked_names()], OF_GROUPS) or [text]
-    return [it for it in found if _is_asked(it)] or found
+    """What a text names, else the text; words, features and settings, which some use, only if no question answers for it."""
+    found = _found(text) or [text]
+    return [it for it in found if it in _ABOUT] or found
 
 
-def _is_asked(name: str) -> bool:
-    """Whether a question answers for it; else it is a word, a feature or a setting, which some use."""
-    return any(_is_about(node, name) for node in TREE.values())
+def _found(text: str) -> list[str]:
+    """What a text names: a question's number, constants as they are written, names and words; else what says most of its words."""
+    numbers = [it for it in re.findall(r"(?:^|question )(\d+)\b", text) if it in _ABOUT]
+    constants = [it for it in re.findall("[A-Z_]{3,}", text) if it in all_numbers()]
+    whys = {it["name"]: str(it["why"]) for it in _numbers(list(TREE.values()))}
+    names = re.findall("[a-z]+(?:_[a-z]+)+", " ".join([*whys, *_texts(), *_texts().values()]))
+    found = [*numbers, *constants] or named_in(text, [*ANSWERED, *asked_names(), *names], OF_GROUPS)
+    return found or said_most(text, _texts()) or said_most(text, whys)
 
 
-def _is_about(node: Node, name: str) -> bool:
-    return _CAUSES.get(name) is node or name in (
-        node.id,
-        str(node.number),
-        node.short.rstrip("?"),
-        *map(str, node.verdicts),
-    )
+@cache
+def _texts() -> dict[str, str]:
+    """What the page says of each question and word."""
+    texts = {it.id: " ".join([*_lines(it), *(one["name"] for one in _numbers([it]))]) for it in TREE.values()}
+    return texts | {it.name: " ".join([it.name, *it.also, it.means]) for it in TERMS}
+
+
+def _says(text: str, name: str) -> bool:
+    """Whether a text has a name as one writes only names."""
+    return ("_" in name or name.isupper()) and re.search(rf"\b{re.escape(name)}\b", _texts()[text]) is not None
 
 
 def _uses(node: Node, name: str) -> bool:
-    names = {word for it in _compared(node) for word in (it.fact, it.setting, it.of)} | {
-        it.threshold for it in node.measures
-    }
-    return name in names or term_of(name) in terms_in(_sentences(node))
+    term = term_of(name)
+    return _says(node.id, name) if term is None else term in terms_in(_sentences(node))
 
 
 def _compared(node: Node) -> list[Operand]:
@@ -104,11 +118,12 @@ def document(name: str | None = None) -> dict[str, Any]:
         UsageError: as `nodes_about`.
     """
     nodes = nodes_about(name)
+    own = _numbers_of(_named(name)) if name is not None else []
     return {
         "schema": SCHEMA,
         "questions": [_question(node) for node in nodes],
         "words": [{"name": it.name, "means": it.means} for it in _words_of(name, nodes)],
-        "numbers": [*_settings(nodes), *_numbers(nodes)],
+        "numbers": list({it["name"]: it for it in [*_numbers(nodes), *own]}.values()),
     }
 
 
@@ -116,10 +131,11 @@ def _words_of(name: str | None, nodes: list[Node]) -> list[Term]:
     """Words that these questions use, those of the name itself first."""
     if name is None:
         return list(TERMS)
-    asked = _named(name)
-    own = [it for word in asked if (it := term_of(word)) is not None]
-    if own and not any(map(_is_asked, asked)):
-        return own
+    asked = _found(name) or [name]
+    own = list(dict.fromkeys(it for word in asked if (it := term_of(word)) is not None))
+    said = [it for it in TERMS if any(_says(it.name, word) for word in asked)]
+    if not any(it in _ABOUT for it in asked) and (own or said or _numbers_of(asked)):
+        return own or said
     used = terms_in([text for node in nodes for text in _sentences(node)])
     return list(dict.fromkeys([*own, *used]))
 
@@ -133,36 +149,20 @@ def _before(name: str) -> list[str]:
     found = []
     for way, end in ways(dict.fromkeys(TREE, Answer.CANNOT_TELL)):
         if name in [str(it) for it in end.verdicts]:
-            found.append(", ".join(f"{node.id} {_SAID[answer]}" for node, answer in way))
+            found.append(", ".join(f"{node.id} {SAID[answer]}" for node, answer in way))
     return found
 
 
 def _question(node: Node) -> dict[str, Any]:
-    return {
-        "id": node.id,
-        "number": node.number,
-        "question": node.question,
-        "by": node.by,
-        "proves": [_rule(it) for it in node.rules if it.answer is Answer.YES],
-        "contradicts": [_rule(it) for it in node.rules if it.answer is Answer.NO],
-        "leaves_open": [_rule(it) for it in node.rules if it.answer is Answer.CANNOT_TELL],
-        "order": [it.id for it in node.rules],
-        "needs": list(node.needs),
-        "causes": [_cause(it) for it in node.causes],
-        "yes": _outcome(node.yes),
-        "no": _outcome(node.no),
-    }
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    return {
-        "id": rule.id,
-        "because": rule.because,
-        "proof": rule.proof,
-        "compares": [compared(it) for it in rule.operands],
-        "either": rule.either,
-        "look": rule.look,
-    }
+    return question_document(
+        node,
+        lambda rule: [compared(it) for it in rule.operands],
+        number=node.number,
+        needs=list(node.needs),
+        causes=[_cause(it) for it in node.causes],
+        yes=_outcome(node.yes, when=False),
+        no=_outcome(node.no, when=False),
+    )
 
 
 def _cause(it: Reason[str]) -> dict[str, Any]:
@@ -181,38 +181,33 @@ def compared(it: Operand) -> str:
     return f"{it.fact} {it.relation} {limit}{unit}" + (f" ({origin})" if origin is not None else "")
 
 
-def _outcome(outcome: Outcome) -> str:
-    return f"question {outcome.node}" if isinstance(outcome, Ask) else " or ".join(map(str, outcome.verdicts))
-
-
-def _settings(nodes: list[Node]) -> list[dict[str, Any]]:
-    compared = [it for node in nodes for it in _compared(node) if it.setting is not None]
-    units = {str(it.setting): "×" if it.of is not None else it.unit for it in compared}
-    used = {*units, *(it.threshold for node in nodes for it in node.measures if it.threshold is not None)}
-    wanted = Thresholds.model_fields if len(nodes) == len(TREE) else sorted(used)
-    return [
-        {
-            "name": name,
-            "value": float(Thresholds.model_fields[name].default),
-            "unit": "s"
-            if name.endswith("_seconds")
-            else units.get(name, "messages" if name.endswith("_messages") else "×"),
-            "why": Thresholds.model_fields[name].description,
-            "origin": "setting",
-            "setting": f"thresholds.{name}",
-        }
-        for name in wanted
-    ]
+def _outcome(outcome: Outcome, *, when: bool = True) -> str:
+    if isinstance(outcome, Ask):
+        return f"question {outcome.node}"
+    if not when or not outcome.unless:
+        return " or ".join(map(str, outcome.verdicts))
+    return "".join(f"{verdict} if {words}, else " for _, verdict, words in outcome.unless) + str(outcome.verdict)
 
 
 def _numbers(nodes: list[Node]) -> list[dict[str, Any]]:
-    """Numbers that are no settings: all of the judgement, or those that the rules of some questions compare."""
-    compared = {id(it.number) for node in nodes for it in _compared(node)}
-    return [
-        {"name": name, "value": float(it), "unit": it.unit, "why": it.why, "origin": it.origin, "setting": None}
-        for name, it in all_numbers().items()
-        if len(nodes) == len(TREE) or id(it) in compared
-    ]
+    """Settings and constants that the rules of some questions compare; of all questions, all of the judgement."""
+    operands, every = [it for node in nodes for it in _compared(node)], len(nodes) == len(TREE)
+    units = {it.setting: "×" if it.of is not None else it.unit for it in operands}
+    used = {*units, *(it.threshold for node in nodes for it in node.measures)}
+    found: list[tuple[str, float, str, str | None, str, str | None]] = []
+    for name, field in Thresholds.model_fields.items():
+        unit = "s" if name.endswith("_seconds") else "messages" if name.endswith("_messages") else units.get(name, "×")
+        if every or name in used:
+            found.append((name, float(field.default), unit, field.description, "setting", f"thresholds.{name}"))
+    compared = {id(it.number) for it in operands}
+    for name, it in all_numbers().items():
+        if every or id(it) in compared:
+            found.append((name, float(it), it.unit, it.why, it.origin, None))
+    return [dict(zip(("name", "value", "unit", "why", "origin", "setting"), it, strict=True)) for it in found]
+
+
+def _numbers_of(names: list[str]) -> list[dict[str, Any]]:
+    return [it for it in _numbers(list(TREE.values())) if it["name"] in names]
 
 
 def as_text(name: str | None = None) -> str:
@@ -222,20 +217,57 @@ def as_text(name: str | None = None) -> str:
         UsageError: as `nodes_about`.
     """
     nodes, named = nodes_about(name), _named(name) if name is not None else []
-    words = _words_of(name, nodes)
-    means = ["Words", *(line for it in words for line in (f"    {it.name}", *_wrapped(it.means))), ""] if words else []
-    if named and not any(map(_is_asked, named)):
-        return "\n".join([*means, *_users(named, nodes)]).rstrip()
-    asked = [line for node in nodes for line in _lines(node)]
-    if len(nodes) > 1 and named:
-        asked = ["Asked in this order:", *(_leads(it) for it in nodes), "", *asked]
-    wanted = set(named) if len(nodes) > 1 else {str(it) for node in nodes for it in node.verdicts}
-    for verdict in dict.fromkeys(str(it) for node in nodes for it in node.verdicts if str(it) in wanted):
-        asked += [
-            f"Ways to {verdict} (a yes that leads elsewhere comes before it; a proof stands over what is open and says so):"
-        ]
-        asked += [line for it in _before(verdict) for line in _wrapped(it, first=4)] + [""]
-    return "\n".join(asked + means).rstrip()
+    means = _section("Words", [f"{it.name}\n{it.means}" for it in _words_of(name, nodes)])
+    if named and not any(it in _ABOUT for it in named):
+        page = [*_section("Numbers", _told(named)), *means, *_users(named, nodes), ""]
+    else:
+        page = [] if named else [*_index(), ""]
+        page += ["Asked in this order:", *map(_leads, nodes), ""] if named and len(nodes) > 1 else []
+        page += [line for node in nodes for line in _lines(node)]
+        for it in dict.fromkeys(named if len(nodes) > 1 else [*map(str, nodes[0].verdicts), *named]):
+            title = f"Ways to {it} (a yes that leads elsewhere comes before it; a proof stands over what is open and says so):"
+            page += _section(title, _before(it))
+            page += _section(f"Contradicted by (of {it}):", _against(it))
+        page += means
+    said = "\n".join(page)
+    settings = [it for it in Thresholds.model_fields if re.search(rf"setting {it}\b|`{it}`", said) and it not in named]
+    page += _section("Settings ([thresholds] of workbench.toml)", _told(settings))
+    page += _wrapped(ORIGINS, first=0) if re.search(r"\((measured|chosen|kafka)\b", said) else []
+    theirs = " ".join(it.id for it in pulsar.pulsar_named(name or ""))
+    page += [f"Of a subscription of Pulsar: workbench tree pulsar {theirs}"] if theirs else []
+    return "\n".join(page).rstrip()
+
+
+def _section(title: str, entries: list[str]) -> list[str]:
+    """A title and its entries: of one with several lines, the first one is a name."""
+    parts = [(part, 8 if at else 4) for it in entries for at, part in enumerate(it.split("\n"))]
+    return [title, *(line for part, first in parts for line in _wrapped(part, first=first)), ""] if entries else []
+
+
+def _told(names: list[str]) -> list[str]:
+    """Settings and constants of these names, with their reasons."""
+    return [f"{it['name']} = {it['value']:g} {it['unit']} ({it['origin']})\n{it['why']}" for it in _numbers_of(names)]
+
+
+def _index() -> list[str]:
+    """The questions alone."""
+    parts = {
+        part: [f"{TREE[it.id].number:>2}  {it.id:<16}{it.question}" for it in nodes] for part, nodes in PARTS.items()
+    }
+    return [line for part, nodes in parts.items() for line in _section(part, nodes)[:-1]]
+
+
+def _against(name: str) -> list[str]:
+    """Rules that say no to a verdict, or to the question that names a cause, and causes that are named before it."""
+    found = []
+    for node in TREE.values():
+        causes = [it.says for it in node.causes]
+        of_yes, of_no = name in (*node.yes.verdicts, *causes), name in node.no.verdicts
+        answer = Answer.NO if of_yes else Answer.YES if of_no else None
+        found += [f"{node.number:>2} {node.id}: {it.because}" for it in node.rules if it.answer is answer]
+        before = [it for at, it in enumerate(node.causes) if name in causes[at:] and it.says != name]
+        found += [f"{it.says} is named instead: {it.because}" for it in before]
+    return found
 
 
 def _leads(node: Node) -> str:
@@ -251,19 +283,19 @@ _FEW_USERS = 2
 
 def _users(named: list[str], nodes: list[Node]) -> list[str]:
     """The questions that use a word, as a whole if they are few; of "cannot tell", what leaves each question open."""
-    if "cannot_tell" not in [it.name for word in named if (it := term_of(word)) is not None]:
+    terms = [it.name for word in named if (it := term_of(word)) is not None]
+    if "order" in terms:
+        return _index()
+    if "cannot_tell" not in terms:
         if len(nodes) <= _FEW_USERS:
             return [line for node in nodes for line in _lines(node)]
         return [f"Questions that use it: {', '.join(f'{it.number} {it.id}' for it in nodes)}"]
-    lines = [
-        "A finding names the question that stayed open: `workbench tree NUMBER` prints it. What leaves a question open:",
-        "",
-    ]
-    for node in TREE.values():
-        for rule in (it for it in node.rules if it.answer is Answer.CANNOT_TELL):
-            look = f" To decide: {rule.look}" if rule.look is not None else ""
-            lines += _wrapped(f"{node.number:>2} {node.id}: {rule.because}.{look}", first=4)
-    return lines
+    title = (
+        "A finding names the question that stayed open: `workbench tree NUMBER` prints it. What leaves a question open:"
+    )
+    opens = [(node, it) for node in TREE.values() for it in node.rules if it.answer is Answer.CANNOT_TELL]
+    reasons = [(f"{node.number:>2} {node.id}: {it.because}.", it.look) for node, it in opens]
+    return _section(title, [reason + (f" To decide: {look}" if look is not None else "") for reason, look in reasons])
 
 
 def _wrapped(text: str, *, first: int = 8) -> list[str]:
@@ -275,14 +307,14 @@ def _wrapped(text: str, *, first: int = 8) -> list[str]:
 def _lines(node: Node) -> list[str]:
     lines = [
         f"{node.number:>2}  {node.question}",
-        f"    {node.id}: yes → {_outcome(node.yes)}; no → {_outcome(node.no)}",
+        *_wrapped(f"{node.id}: yes → {_outcome(node.yes)}; no → {_outcome(node.no)}", first=4),
         f"    {_BY[node.by]}",
     ]
     if node.needs:
         needs = "; ".join(f"{name} ({SIGNALS[name].help.rstrip('.')})" for name in node.needs)
         lines += _wrapped(f"needs: {needs}. Who exports it: docs/troubleshooting.md", first=4)
     for rule in node.rules:
-        lines += _wrapped(f"{_said(rule):<12}{rule.because}", first=4)
+        lines += _wrapped(f"{said_of(rule):<12}{rule.because}", first=4)
         lines += _compares(rule)
         if rule.look is not None:
             lines += _wrapped(f"to decide: {rule.look}", first=16)
@@ -326,24 +358,21 @@ def as_markdown() -> str:
         lines += ["", "| answer | because | compares |", "|---|---|---|"]
         for rule in node.rules:
             look = f" To decide: {rule.look.rstrip('?')}." if rule.look is not None else ""
-            lines.append(f"| {_said(rule)} | {rule.because}.{look} | {_cell(rule)} |")
+            lines.append(f"| {said_of(rule)} | {rule.because}.{look} | {_cell(rule)} |")
         if node.causes:
             lines += ["", "Why, in the finding: the first of these that holds.", ""]
             lines += ["| cause | because | compares |", "|---|---|---|"]
             lines += [f"| `{it.says}` | {it.because} | {_cell(it)} |" for it in node.causes]
-    lines += pulsar_markdown()
+    lines += pulsar.pulsar_markdown()
     lines += ["", "## Words", "", "| word | means |", "|---|---|"]
     lines += [f"| {it.name} | {it.means} |" for it in _words_of(None, [])]
-    lines += ["", "## Settings", "", "| name | default | why |", "|---|---|---|"]
-    lines += [
-        f"| `{it['name']}` | {it['value']:g} {it['unit']} | {it['why']} |" for it in _settings(list(TREE.values()))
-    ]
+    row = "| `{name}` | {value:g} {unit} | {why} |"
+    rows = [(it["origin"], row.format(**it)) for it in _numbers(list(TREE.values()))]
+    lines += ["", "## Settings", "", ORIGINS, "", "| name | default | why |", "|---|---|---|"]
+    lines += [row for origin, row in rows if origin == "setting"]
     lines += ["", "## Numbers that are no settings", "", "One idea has one number, wherever it is compared.", ""]
     lines += ["| name | value | why | origin |", "|---|---|---|---|"]
-    lines += [
-        f"| `{it['name']}` | {it['value']:g} {it['unit']} | {it['why']} | {it['origin']} |"
-        for it in _numbers(list(TREE.values()))
-    ]
+    lines += [f"{row} {origin} |" for origin, row in rows if origin != "setting"]
     return "\n".join(lines) + "\n"
 
 

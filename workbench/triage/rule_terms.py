@@ -14,6 +14,15 @@ from workbench.humanize import counted, duration, percent
 from workbench.thresholds import Thresholds
 
 _DEFAULT = Thresholds()
+ORIGINS = (
+    "Measured: on real consumers and brokers. Kafka: a fact of Kafka or its clients. Chosen: for the reason that is told, and held"
+    " against recorded and made incidents; so are the defaults of settings, unless their reason says where they are from."
+)
+WHY_THIS_ORDER = (
+    "First comes what no cause can be told without (data), what is worse than any lag (lost records), and whether it lags; then whether"
+    " anybody reads; then the consumer's own work: who is busy is not held up from outside; then what comes from outside; last what is"
+    " left by elimination: too little capacity."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +80,8 @@ TERMS = (
     Term(
         "catches up in time",
         "No partition that is behind stands still, or may have stopped a moment ago (question 19); the lag shrinks in the last third of"
-        " the window, and each is done within"
-        f" {duration(n.DRAIN_SECONDS)} or twice its present time lag, whichever is longer, and before retention deletes what waits. The"
-        " verdict is `producer_burst`, also where a standstill left what is caught up.",
+        f" the window, and each is done within {duration(n.DRAIN_SECONDS)} or twice the group's present time lag, whichever is longer,"
+        " and before retention deletes what waits. The verdict is `producer_burst`, also where a standstill left what is caught up.",
         ("draining", "catching up"),
     ),
     Term(
@@ -99,12 +107,13 @@ TERMS = (
     ),
     Term(
         "stuck",
-        "A few partitions stand still while another one advances, and nothing in the consumer explains it: messages have waited, and no"
-        f" commit has moved, for {n.FREEZES:g} times the shorter of the objective and {duration(n.PAUSE_SECONDS)}"
-        f" ({duration(n.FREEZES * n.PAUSE_SECONDS)} by default). Where it is known that its threads wait for records: for the objective"
+        f"Slow: commits move. Stands still: none has moved for {duration(n.PAUSE_SECONDS)} by default, longer where they are rare (see"
+        f" there). Stuck: none for {duration(n.FREEZES * n.PAUSE_SECONDS)} by default ({n.FREEZES:g} times the shorter of the objective"
+        f" and {duration(n.PAUSE_SECONDS)}), and messages have waited as long, in a few partitions while another one advances, and"
+        " nothing in the consumer explains it. Where it is known that its threads wait for records: for the objective"
         f" plus its usual time between two commits. What was never seen to move: in {n.FEW_SAMPLES:g} samples, unless it is known to"
         " have waited for less than half of the objective plus 2 × `commit_every`. `stuck_partition` is also the verdict where a"
-        " partition stands still for none of the other reasons (question 19), and then sooner.",
+        " partition stands still for none of the other reasons (question 19): as soon as it does.",
     ),
     Term(
         "stale_seconds",
@@ -115,16 +124,17 @@ TERMS = (
     Term(
         "skipped",
         f"In the largest step of a commit that was late, {n.APART:g} × as fast as any other or more, messages were passed of which the"
-        f" handlers counted less than {percent(n.PART)}. Where nobody counts them: at {_DEFAULT.skip_pace_ratio:g} × the usual pace"
-        f" (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all partitions. What commits pass while a group"
-        " that usually has members has none, nobody read, at any pace.",
+        f" handlers can have counted less than {percent(n.PART)}. Where nobody counts them: at {_DEFAULT.skip_pace_ratio:g} × the usual"
+        f" pace (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all partitions. What commits pass while a"
+        " group that usually has members has none, nobody read, at any pace.",
         ("that nobody read", "quick step"),
     ),
     Term(
         "doubtful",
-        f"{n.COUNTED:g} messages or more were passed in one step, and the handlers counted {percent(n.PART)} to {percent(n.MOST)} of"
-        f" them. Where nobody counts them: they had waited for more than {duration(n.DEPLOY_SECONDS)} and were passed {n.FAR:g} × as"
-        f" fast as anything before or since; or they are the first records of a new partition.",
+        f"{n.COUNTED:g} messages or more were passed in one step, of which the handlers counted less than {percent(n.MOST)}, but can"
+        f" have counted {percent(n.PART)} or more. Where nobody counts them: they had waited for more than"
+        f" {duration(n.DEPLOY_SECONDS)}, and were passed {n.FAR:g} × as fast as anything before or since, or fewer than"
+        f" {n.FEW_SAMPLES:g} other steps show how fast it reads; or they are the first records of a new partition.",
         ("so fast that",),
     ),
     Term(
@@ -161,8 +171,8 @@ TERMS = (
         "at its quota",
         f"Kafka's quotas are read (setting `bootstrap`), no client tells its throttle time, and the group lately read at most"
         f" {n.MORE:g} × what they allow, while {n.MORE:g} × as much arrives and it reads {percent(n.NEAR_QUOTA)} of what they allow or"
-        " more.",
-        ("its quota allows",),
+        " more. Asked of the consumer's fetches alone (consumer_byte_rate): a producer's quota only lets less arrive.",
+        ("its quota allows", "its fetches wait", "producer quota"),
     ),
     Term(
         "keep up",
@@ -200,7 +210,24 @@ TERMS = (
     ),
     Term(
         "again and again",
-        f"{n.SEVERAL:g} times or more: twice may be chance.",
+        f"{n.SEVERAL:g} times or more: twice may be chance. Standstills count in all the data, if each made it late and the last is no"
+        f" longer ago than {n.MORE:g} × the usual time between two.",
+    ),
+    Term(
+        "went back",
+        "A commit is lower than an earlier one of baseline or window, even if that was read again since, by more than what arrives in"
+        f" two samples or half of the objective, whichever is longer, plus {n.SLACK:g} messages: a member that hands over commits so"
+        f" late. Above the log's end: in each of the last {n.FEW_SAMPLES:g} samples, by more than what arrives in two samples plus"
+        f" {n.SLACK:g} messages. A single sample that is off counts for nothing.",
+        ("go back", "backwards", "above the log's end", "above the end"),
+    ),
+    Term(
+        "has no members",
+        "0 were counted in the last two samples, and no partition's commit has moved for more than"
+        f" {n.APART:g} × the time between two samples. A count of 0 while commits moved {n.FEW_SAMPLES:g} times says nothing. If it"
+        f" usually has some ({n.MOST:g} or more on average in the baseline, or that is not known), it lags at once, however little"
+        " waits.",
+        ("no members", "has none"),
     ),
     Term(
         "has a member",
@@ -247,16 +274,19 @@ TERMS = (
     ),
     Term(
         "order",
-        "Questions are asked by their numbers, and the answers lead from one to the next. A yes that ends at a verdict comes before"
-        " whatever is asked later; one that leads on (questions 1, 4, 8 and 11) only says where. What else is true is named in the"
+        f"Questions are asked by their numbers. {WHY_THIS_ORDER} A yes that ends at a verdict comes before whatever is asked later; one"
+        " that leads on (questions 1, 4, 8 and 11) only says where. What else is true is named in the"
         " finding: beside the verdict (also true), or as a second cause with its share. See also: proof.",
-        ("priority",),
+        ("priority", "also true", "second cause"),
+    ),
+    Term(
+        "origin",
+        f"Of each number, in brackets before its reason. {ORIGINS}",
     ),
     Term(
         "side question",
         "If it cannot be answered, the walk goes on, and the finding says so (`also_seen`). But then nothing is called healthy,"
-        " recovered"
-        " or catching up: that is `cannot_tell`.",
+        " recovered or catching up: that is `cannot_tell`.",
         ("also_seen",),
     ),
     Term(
@@ -280,7 +310,7 @@ def asked_names() -> list[str]:
 def term_of(name: str) -> Term | None:
     """The word of this name, or that is also called so."""
     wanted = name.replace("_", " ").lower()
-    return next((it for it in TERMS if wanted in (it.name.replace("_", " "), *it.also)), None)
+    return next((it for it in TERMS if wanted in (word.replace("_", " ") for word in (it.name, *it.also))), None)
 
 
 def terms_in(texts: Sequence[str]) -> list[Term]:

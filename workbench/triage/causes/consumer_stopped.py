@@ -123,7 +123,10 @@ QUESTION = Node(
         ),
     ),
     yes=Ask("rebalancing"),
-    no=Conclude(Verdict.CONSUMER_STOPPED, unless=((lambda row: row.batch_missed, Verdict.BATCH_MISSED),)),
+    no=Conclude(
+        Verdict.CONSUMER_STOPPED,
+        unless=((lambda row: row.batch_missed, Verdict.BATCH_MISSED, "a run that was due has not come"),),
+    ),
     words=_words,
     needs=("group_members", "poll_age"),
     measures=(

@@ -32,8 +32,9 @@ QUESTION = Node(
     rules=(
         proves(
             "surely",
-            f"a few partitions are behind, no other stands still, and they get more than the others and than before ({FAR:g} × a"
-            " typical one, if before is not known): a quota or a slow network would hold up all",
+            "a few partitions are behind, none stands still or may have stopped, and they get more than the others and have grown"
+            f" {MORE:g} × as much (where before is not known, and it has no queues: they get {FAR:g} × a typical one): a quota or a"
+            " slow network would hold up all",
             lambda row: row.surely_hot,
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=APART),
         ),

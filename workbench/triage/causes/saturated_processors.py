@@ -39,7 +39,10 @@ QUESTION = Node(
             look="a profile of the process: does it handle records, or wait for them?",
         ),
     ),
-    yes=Conclude(Verdict.SATURATED_PROCESSORS, unless=((FAR_MORE.holds, Verdict.BURST),)),
+    yes=Conclude(
+        Verdict.SATURATED_PROCESSORS,
+        unless=((FAR_MORE.holds, Verdict.BURST, "far more arrives than usual (question 22)"),),
+    ),
     # The room of a poll loop is members and partitions.
     no=Ask("frozen"),
     words=_words,

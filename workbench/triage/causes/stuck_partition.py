@@ -108,7 +108,7 @@ STUCK = Node(
             lambda row: row.silent_partitions > 0 and row.moving_partitions == 0,
             look="look again when there are three samples",
         ),
-        no("advance", "partitions advance, or all stand still", always),
+        no("advance", "for none of the reasons above: partitions advance, or all stand still", always),
     ),
     yes=Conclude(Verdict.STUCK_PARTITION),
     words=_words,

@@ -35,7 +35,7 @@ QUESTION = Node(
     rules=(
         proves(
             "told",
-            "the client says that the broker makes it wait",
+            "the client says that the broker makes its fetches wait",
             Operand("throttle_seconds", "s", ">", setting="throttle_seconds"),
         ),
         proves(
@@ -45,7 +45,7 @@ QUESTION = Node(
         ),
         no(
             "not",
-            "the client says that the broker does not make it wait, or hardly",
+            "the client says that the broker does not make its fetches wait, or hardly",
             lambda row: row.throttle_seconds is not None,
         ),
         leaves_open(

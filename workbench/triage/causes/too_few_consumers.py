@@ -8,7 +8,7 @@ from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import at_least, at_most, times
+from workbench.triage.facts.unknown import at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.operand import Operand
 from workbench.triage.status.own_work import LOST_PACE
@@ -28,6 +28,8 @@ def _words(row: Row) -> str:
         return "number of members unknown"
     return f"{plural(int(members), 'member')} for {plural(row.partition_count, 'partition')}"
 
+
+_RULED_OUT = "every cause on the way is ruled out (a burst only if the baseline is long enough to know one)"
 
 QUESTION = Node(
     id="too_few",
@@ -59,16 +61,16 @@ QUESTION = Node(
         no(
             "all_busy",
             "every cause on the way is ruled out, and its members handle all partitions at once already",
-            lambda row: at_least(times(row.loop_busy, row.members_now), BUSY * row.partition_count),
+            Operand("busy_handlers", "busy handler threads", ">=", number=BUSY, of="partition_count"),
         ),
         yes(
             "fewer",
-            "every cause on the way is ruled out (or no burst is known), and there are fewer consumers than partitions",
+            f"{_RULED_OUT}, and there are fewer consumers than partitions",
             Operand("group_members", "members", "<", number=1.0, of="partition_count"),
         ),
         no(
             "as_many",
-            "every cause on the way is ruled out (or no burst is known), and there are as many consumers as partitions",
+            f"{_RULED_OUT}, and there are as many consumers as partitions",
             lambda row: row.group_members is not None,
             Operand("group_members", "members", ">=", number=1.0, of="partition_count"),
         ),

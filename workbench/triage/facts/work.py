@@ -151,6 +151,11 @@ class WorkFacts(MeasuredSubscription):
         return ratio(now, self.members_now) if self._timed else None
 
     @fact
+    def busy_handlers(self) -> Number:
+        """Handler threads that are busy in all members together."""
+        return times(self.loop_busy, self.members_now)
+
+    @fact
     def loop_busy_baseline(self) -> Number:
         """The same in the baseline."""
         then = sum(times(p.baseline_rate_per_second, p.baseline_seconds) or 0.0 for p in self.processors)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from workbench.humanize import significant
-from workbench.triage.asked import OF_PULSAR, OF_SUBSCRIPTIONS, named_in, said_words
+from workbench.triage.asked import OF_PULSAR, OF_SUBSCRIPTIONS, named_in, said_most, said_words
+from workbench.triage.cause import Rule
 from workbench.triage.pulsar.known import FACTS
 from workbench.triage.pulsar.pulsar_order import QUESTIONS
 from workbench.triage.pulsar.question import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
 from workbench.triage.verdict import Answer
 
-_SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
+SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
 _BY = {
     "gate": "if it cannot be answered: cannot_tell",
     "proof": "if it cannot be answered: cannot_tell, unless a later cause is proven",
     "side": "a side question: if it cannot be answered, go on, but nothing is then called healthy",
 }
 _PULSAR = frozenset({"pulsar", "subscription", "subscriptions"})
+_BY_NAME = {name: it for it in QUESTIONS for name in (*map(str, it.verdicts), it.short.rstrip("?"), it.id)}
+_NOT_ASKED = (
+    "Each partition is judged alone: neither partitions nor consumers are compared with each other (no hot partition, no slow member)."
+    " Too few consumers show as `no_permits`: they hold all that they take."
+)
 
 
 def pulsar_questions(text: str, of_groups: Collection[str]) -> list[DispatchQuestion]:
@@ -28,67 +34,79 @@ def pulsar_questions(text: str, of_groups: Collection[str]) -> list[DispatchQues
         text: a name, or a question in a person's words.
         of_groups: names of Kafka's questions and verdicts: these ask for a subscription only if the text says so.
     """
-    by_name = {name: it for it in QUESTIONS for name in (*map(str, it.verdicts), it.short.rstrip("?"), it.id)}
-    says_so = bool(_PULSAR & set(said_words(text).split()))
-    own = [it for it in by_name if it not in of_groups]
+    says_so = bool(_PULSAR & set(said_words(text).split())) or (text in _BY_NAME and text not in of_groups)
+    theirs = set(map(said_words, of_groups))
+    own = [it for it in _BY_NAME if said_words(it) not in theirs]
     if not says_so and not named_in(text, own, OF_PULSAR):
         return []
-    named = {by_name[it].id for it in named_in(text, by_name, OF_SUBSCRIPTIONS)}
-    return [it for it in QUESTIONS if it.id in named] or list(QUESTIONS)
+    return pulsar_named(text) or list(QUESTIONS)
+
+
+def pulsar_named(text: str) -> list[DispatchQuestion]:
+    """Questions that a text about a subscription names, in their order."""
+    named = {_BY_NAME[it].id for it in named_in(text, _BY_NAME, OF_SUBSCRIPTIONS)}
+    return [it for it in QUESTIONS if it.id in named]
+
+
+def pulsar_searched(text: str) -> list[DispatchQuestion]:
+    """Questions that say most of its words."""
+    found = said_most(text, {it.id: pulsar_text([it]) for it in QUESTIONS})
+    return [it for it in QUESTIONS if it.id in found]
 
 
 def pulsar_document(questions: list[DispatchQuestion]) -> dict[str, Any]:
     """The questions in the form of `workbench.tree/1`."""
+    found = [
+        question_document(
+            it,
+            lambda rule: [compared_words(test) for test in rule.tests],
+            number=QUESTIONS.index(it) + 1,
+            needs=[],
+            causes=[],
+            yes=_outcome(it, Answer.YES),
+            no=_outcome(it, Answer.NO),
+        )
+        for it in questions
+    ]
+    return {"schema": "workbench.tree/1", "questions": found, "words": [], "numbers": []}
 
-    def rules(it: DispatchQuestion, answer: Answer) -> list[dict[str, Any]]:
-        return [
-            {
-                "id": rule.id,
-                "because": rule.because,
-                "proof": rule.proof,
-                "compares": [compared_words(test) for test in rule.tests],
-                "either": False,
-                "look": rule.look,
-            }
-            for rule in it.rules
-            if rule.answer is answer
-        ]
 
-    return {
-        "schema": "workbench.tree/1",
-        "questions": [
-            {
-                "id": it.id,
-                "number": QUESTIONS.index(it) + 1,
-                "question": it.question,
-                "by": it.by,
-                "proves": rules(it, Answer.YES),
-                "contradicts": rules(it, Answer.NO),
-                "leaves_open": rules(it, Answer.CANNOT_TELL),
-                "order": [rule.id for rule in it.rules],
-                "needs": [],
-                "causes": [],
-                "yes": _outcome(it, Answer.YES),
-                "no": _outcome(it, Answer.NO),
-            }
-            for it in questions
-        ],
-        "words": [],
-        "numbers": [],
+def question_document(it: Any, compares: Callable[[Any], list[str]], **more: Any) -> dict[str, Any]:
+    """A question of either tree in the form of `workbench.tree/1`, with its rules by what they answer."""
+    said = {
+        rule.id: {
+            "id": rule.id,
+            "because": rule.because,
+            "proof": rule.proof,
+            "compares": compares(rule),
+            "either": getattr(rule, "either", False),
+            "look": rule.look,
+        }
+        for rule in it.rules
     }
+    kinds = {"proves": Answer.YES, "contradicts": Answer.NO, "leaves_open": Answer.CANNOT_TELL}
+    rules = {kind: [said[rule.id] for rule in it.rules if rule.answer is answer] for kind, answer in kinds.items()}
+    return {"id": it.id, "question": it.question, "by": it.by, **rules, "order": list(said), **more}
 
 
 def pulsar_text(questions: list[DispatchQuestion]) -> str:
     """For a terminal."""
     lines = ["Asked in this order; the first yes is the verdict.", ""] if len(questions) > 1 else []
+    if len(questions) == len(QUESTIONS):
+        lines += [
+            *(f"{number:>2}  {it.id:<24}{it.question}" for number, it in enumerate(QUESTIONS, 1)),
+            "",
+            _NOT_ASKED,
+            "",
+        ]
     for it in questions:
         lines += [
             f"{QUESTIONS.index(it) + 1:>2}  {it.question} (Pulsar)",
-            f"    {it.id}: yes → {_outcome(it, Answer.YES)}; no → {_outcome(it, Answer.NO)}",
+            f"    {it.id}: {_way(it, Answer.YES)}; {_way(it, Answer.NO)}",
             f"    {_BY[it.by]}",
         ]
         for rule in it.rules:
-            lines.append(f"    {_said(rule):<12}{rule.because}")
+            lines.append(f"    {said_of(rule):<12}{rule.because}")
             lines += [f"                {compared_words(test)}" for test in rule.tests]
             if rule.look is not None:
                 lines.append(f"                to decide: {rule.look}")
@@ -103,15 +121,17 @@ def pulsar_markdown() -> list[str]:
         "## Subscriptions of Pulsar",
         "",
         "Of a [Pulsar](pulsar.md) other questions are asked, about each partition, after two looks at it some seconds apart. The first"
-        " rule that holds answers; all of its comparisons hold, and what is not told does not hold.",
+        " rule that holds answers; all of its comparisons hold, and what is not told does not hold. " + _NOT_ASKED,
     ]
     for number, it in enumerate(QUESTIONS, 1):
         lines += ["", f"### {number}. {it.question}", ""]
-        lines.append(f"`{it.id}` · yes → {_outcome(it, Answer.YES)} · no → {_outcome(it, Answer.NO)} · {_BY[it.by]}")
+        lines.append(f"`{it.id}` · {_way(it, Answer.YES)} · {_way(it, Answer.NO)} · {_BY[it.by]}")
         lines += ["", "| answer | because | compares |", "|---|---|---|"]
         for rule in it.rules:
             look = f" To decide: {rule.look}." if rule.look is not None else ""
-            lines.append(f"| {_said(rule)} | {rule.because}.{look} | {'<br>'.join(map(compared_words, rule.tests))} |")
+            lines.append(
+                f"| {said_of(rule)} | {rule.because}.{look} | {'<br>'.join(map(compared_words, rule.tests))} |"
+            )
     return lines
 
 
@@ -128,8 +148,14 @@ def compared_words(test: Test) -> str:
     return f"{name} {test.relation} " + (of if test.limit == 1 else f"{significant(float(test.limit))} × {of}")
 
 
-def _said(rule: DispatchRule) -> str:
-    return "proof" if rule.proof else _SAID[rule.answer]
+def said_of(rule: Rule | DispatchRule) -> str:
+    """Its answer; a yes that only this cause makes is a proof."""
+    return "proof" if rule.proof else SAID[rule.answer]
+
+
+def _way(it: DispatchQuestion, answer: Answer) -> str:
+    to = _outcome(it, answer)
+    return f"cannot be {SAID[answer]}" if to == "never" else f"{SAID[answer]} → {to}"
 
 
 def _outcome(it: DispatchQuestion, answer: Answer) -> str:

@@ -58,7 +58,7 @@ class Test:
     def origin(self) -> str:
         """Where the limit comes from, in words."""
         factor = f"{float(self.limit):g}"
-        why = f": {self.limit.why}" if isinstance(self.limit, Number) else ""
+        why = f": {self.limit.reason(self.relation)}" if isinstance(self.limit, Number) else ""
         if self.of is None:
             return factor + why
         of = (

@@ -78,7 +78,9 @@ QUESTION = Node(
         ),
     ),
     yes=Ask("lost"),
-    no=Conclude(Verdict.UNUSABLE_DATA, unless=((has_no_sample, Verdict.NO_DATA),)),
+    no=Conclude(
+        Verdict.UNUSABLE_DATA, unless=((has_no_sample, Verdict.NO_DATA, "no lag was measured, or none lately"),)
+    ),
     words=_words,
     needs=(),
     measures=(

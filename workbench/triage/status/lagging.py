@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from workbench.humanize import counted, duration, numbered, rate
+from workbench.humanize import counted, duration, numbered, plural, rate
+from workbench.numbers import SEVERAL
 from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.facts.unknown import any_of
 from workbench.triage.finding import TimeLag
@@ -57,7 +58,7 @@ def _besides(row: Row) -> str:
     if row.batch_due_seconds is not None:
         return _of_batch(row)
     if row.comes_and_goes:
-        return "; late again and again"
+        return "; late more than once"
     if row.steady:
         return "; as late all the time: on purpose, or for longer than the data show"
     behind = row.time_lag_seconds or 0.0
@@ -119,9 +120,18 @@ QUESTION = Node(
             lambda row: any_of(row.late, row.growing) is True and row.draining is not True,
         ),
         # What comes and goes is not over because it ends once more.
-        yes("again", "it is late again and again", lambda row: row.comes_and_goes),
+        yes(
+            "again",
+            f"it was late {plural(round(SEVERAL - 1), 'time')} or more in the window, or has stood still again and again",
+            lambda row: row.comes_and_goes,
+        ),
         # However few they still are.
-        yes("abandoned", "no member will read what waits", lambda row: row.abandoned),
+        yes(
+            "abandoned",
+            "no member will read what waits, however little it is: the group usually has members and has none, or nobody has the"
+            " partition",
+            lambda row: row.abandoned,
+        ),
         yes(
             "client_hangs",
             "a member does not poll, and partitions fall behind, or only their own client measures their lag",

@@ -18,7 +18,7 @@ def _words(row: Row) -> str:
         parts.append(f"commits went back by {counted(row.back_messages, 'message')}")
     if row.above_end_messages:
         parts.append(f"commits are {counted(row.above_end_messages, 'message')} above the log's end")
-    return ", ".join(parts) or "commits only went forward"
+    return ", ".join(parts) or "no commit went back by more than a member commits late"
 
 
 QUESTION = Node(
@@ -35,7 +35,11 @@ QUESTION = Node(
             lambda row: row.began_anew,
             look="look again in a minute; or ask Kafka for the log's end",
         ),
-        no("forward", "commits only went forward, up to the log's end", always),
+        no(
+            "forward",
+            "no commit went back by more than a member commits late, or is above the log's end",
+            always,
+        ),
     ),
     yes=Conclude(Verdict.OFFSETS_RESET),
     words=_words,

@@ -33,7 +33,10 @@ QUESTION = Node(
         no("arrives", "records arrive as usual", always),
     ),
     yes=Conclude(Verdict.PRODUCER_SILENT),
-    no=Conclude(Verdict.HEALTHY, unless=((lambda row: row.recovered_seconds is not None, Verdict.RECOVERED),)),
+    no=Conclude(
+        Verdict.HEALTHY,
+        unless=((lambda row: row.recovered_seconds is not None, Verdict.RECOVERED, "it was late before"),),
+    ),
     words=_words,
     needs=("log_end_offset",),
     measures=(
