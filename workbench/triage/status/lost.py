@@ -54,7 +54,7 @@ QUESTION = Node(
     needs=("log_start_offset", "committed_offset"),
     measures=(
         Measure("log_start_offset", "lost_messages", "messages deleted before they were read"),
-        Measure("committed_offset", "skipped_messages", "messages skipped by a commit"),
+        Measure("committed_offset", "skipped_messages", "messages that a commit passed unread"),
     ),
 )
 
