@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.lab.replaying import fresh
 from tests.redrive.redriving import dead_letters, dlq, kafka_of, planned_as, produced_by, records_of, write_letters
 from tests.redrive.six_kinds import headers_of, letters
+from tests.waiting import wait_for
 from workbench.errors import EvidenceError, GuardError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.redrive.sink import KafkaSink
@@ -270,6 +271,29 @@ def test_a_poison_record_stops_after_its_rounds(lab: Lab, kafka: RedriveCluster)
         assert verify_redrive(plan, kafka.gateway, kafka.letters).came_back == {"again": 1}
     with pytest.raises(GuardError, match="1 poison"):
         plan_of(kafka, topic, done=_handled(kafka, topic))
+
+
+def test_what_came_back_is_seen_in_a_topic_that_was_made_anew(lab: Lab, kafka: RedriveCluster) -> None:
+    """Below the end that the plan knows, and in a partition that it does not know; deleted, it hides nothing of the records."""
+    source, topic = dead_letters(lab.bootstrap, 30, partitions=1)
+    plan = plan_of(kafka, topic)
+    assert run_of(kafka, plan).run().produced == 30
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+
+    def deleted() -> bool:
+        return verify_redrive(plan, kafka.gateway, kafka.letters).letters_topic == "deleted"
+
+    wait_for(deleted)
+    create_topic(lab.bootstrap, topic, 2)
+    records = records_of(kafka, source, partitions=1)
+    for part in (0, 1):
+        [letter] = [records[part]._replace(partition=part)]
+        headers = [*letter.headers, *headers_of("runtime", source, 0, records[part].offset, "again")]
+        write_letters(lab.bootstrap, topic, [letter._replace(headers=headers)])
+    found = verify_redrive(plan, kafka.gateway, kafka.letters)
+    assert (found.verdict, found.came_back) == (RedriveVerdict.VERIFIED, {"again": 2})
+    assert (found.letters_topic, found.letters_gone) == ("recreated", 0)
 
 
 def _handled(kafka: RedriveCluster, topic: str) -> Any:
