@@ -22,6 +22,7 @@ _RANGES = st.lists(st.tuples(_OFFSETS, _OFFSETS).map(lambda it: (min(it), max(it
         (CommitNote(skipped=((50, 800),)), "skipped=50-799"),
         (CommitNote(topic_id="c:one", skipped=((50, 800), (900, 901))), "skipped=50-799,900-900 topic-id=c:one"),
         (CommitNote(topic_id="c:one", is_readable=False), "skipped=? topic-id=c:one"),
+        (CommitNote(topic_id="c:one", partitions=4, audit=7), "audit=7 partitions=4 topic-id=c:one"),
     ],
 )
 def test_a_note_has_one_text(note: CommitNote, text: str) -> None:

@@ -2,12 +2,13 @@
 
 The text is `name=value` words with a space between them, in this order:
 
-    skipped=50-799,900-919 audit=1795660000000 topic-id=CLUSTER:TOPIC
+    skipped=50-799,900-919 audit=1795660000000 partitions=4 topic-id=CLUSTER:TOPIC
 
 `skipped` has the offsets below the commit that the group was to read and that were gone (both ends belong to it): retention had
 deleted them. It stays for as long as the group commits. `audit` is the number of the task that tells an audit of what it does.
-`topic-id` has the ids of cluster and topic. Words with another name are ignored, so a later version can add some. `skipped` comes
-first: versions that know `topic-id` only take a text that begins otherwise for no note.
+`partitions` is how many the topic had when the group began to read it at the ends of all of them; it stays, too. `topic-id` has
+the ids of cluster and topic. Words with another name are ignored, so a later version can add some. `skipped` comes first: versions
+that know `topic-id` only take a text that begins otherwise for no note.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_SKIPPED, _AUDIT, _TOPIC_ID = "skipped", "audit", "topic-id"
+_SKIPPED, _AUDIT, _PARTITIONS, _TOPIC_ID = "skipped", "audit", "partitions", "topic-id"
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zeros: what a broker without topic ids (before Kafka 2.8) answers
 # A broker takes 4,096 bytes of metadata (offset.metadata.max.bytes); 32 ranges of two offsets have 1,280 at most.
 MOST_RANGES = 32
@@ -42,6 +43,7 @@ class CommitNote:
     skipped: tuple[OffsetRange, ...] = ()
     is_readable: bool = True
     audit: int | None = None
+    partitions: int | None = None
 
     @property
     def proves_reading(self) -> bool:
@@ -79,6 +81,8 @@ def format_note(note: CommitNote) -> str:
         words.append(f"{_SKIPPED}=" + ",".join(f"{start}-{end - 1}" for start, end in merged(note.skipped)))
     if note.audit is not None:
         words.append(f"{_AUDIT}={note.audit}")
+    if note.partitions is not None:
+        words.append(f"{_PARTITIONS}={note.partitions}")
     if note.topic_id is not None:
         words.append(f"{_TOPIC_ID}={note.topic_id}")
     return " ".join(words)
@@ -96,10 +100,14 @@ def parse_note(text: str | None) -> CommitNote:
     ranges = [_RANGE.fullmatch(part) for part in parts]
     skipped = [(int(found[1]), int(found[2]) + 1) for found in ranges if found is not None]
     is_readable = len(skipped) == len(ranges) and all(start < end <= _END_OF_OFFSETS for start, end in skipped)
-    number = words.get(_AUDIT, "")
     return CommitNote(
         topic_id=topic_id,
         skipped=merged(skipped) if is_readable else (),
         is_readable=is_readable,
-        audit=int(number) if _NUMBER.fullmatch(number) else None,
+        audit=_number(words.get(_AUDIT, "")),
+        partitions=_number(words.get(_PARTITIONS, "")),
     )
+
+
+def _number(text: str) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text) else None

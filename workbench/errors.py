@@ -12,6 +12,7 @@
     │   ├── NoSeriesError                the source answered, with nothing in the window
     │   ├── MixedSourcesError            series of two clusters, or of two sources that contradict each other
     │   └── DamagedCaptureError          a capture whose files do not match their checksums
+    │       └── SlotReplacedError        a slot of a store that was replaced or removed while it was read
     ├── SourceUnreachableError        5  Prometheus or Kafka refuses, hangs or answers with an error
     │   ├── NoAnswerError                a request without an answer: whether it took effect is not known
     │   └── SetupError                   a part of the lab or of this installation that is missing or does not start
@@ -106,6 +107,16 @@ class MixedSourcesError(EvidenceError):
 
 class DamagedCaptureError(EvidenceError):
     """A capture whose files are missing, truncated or changed."""
+
+
+class SlotReplacedError(DamagedCaptureError):
+    """A slot of a store, or a file of it, that another process replaced or removed while it was read."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__(
+            f"{path} was replaced or removed while it was read.",
+            hint="Another process lands or removes slots of this store. Repeat the command.",
+        )
 
 
 class SourceUnreachableError(WorkbenchError):

@@ -117,6 +117,11 @@ def restored(parent: Path) -> None:
                 _remove(old)
 
 
+def moved_aside(path: Path) -> bool:
+    """Whether a folder is missing because `atomic_folder(..., replace=True)` is replacing it, or was killed then."""
+    return any(path.parent.glob(f".{path.name}.*.old")) and not path.exists()
+
+
 def remove_folder(path: Path) -> None:
     """Remove a folder atomically: after a kill it is complete or gone. Does nothing if another process has removed it."""
     gone = _beside(path, "gone")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.replay.fakes import FakeGateway
-from workbench.api.audit_records import whole_topic
+from workbench.api.audit_records import _behind_late_records, whole_topic
 from workbench.queues.gateway import TopicSettings
 from workbench.settings import Cluster
 
@@ -24,3 +26,34 @@ def test_only_a_log_in_order_is_read_up_to_the_first_later_record(
     monkeypatch.setattr("workbench.queues.systems.gateway_of", lambda _: gateway)
     cluster = Cluster(name="prod", bootstrap="b:9092")
     assert whole_topic(cluster, "orders", since_ms=150, until_ms=300) == {PART: (2, stop)}
+
+
+def ends_at(records: list[tuple[int, int]], until_ms: int, **how: Any) -> tuple[int, bool]:
+    """Where a time ends in a log of these (offset, timestamp), and whether that is known."""
+    part = ("rows", 0)
+    gateway = FakeGateway({part: records}, **how)
+    logs = gateway.logs([part], instants_ms=[until_ms], stable=True)
+    first = logs.found[until_ms][part].offset
+    found, is_known = _behind_late_records(gateway, logs, {part: logs.ends[part] if first is None else first}, until_ms)
+    return found[part], is_known
+
+
+def test_a_time_ends_behind_records_that_came_late() -> None:
+    """Kafka's lookup ends it at the first record of a later time, wherever that is."""
+    in_order = [(at, at) for at in range(10_000)]
+    assert ends_at(in_order, 500) == (500, True)
+    assert ends_at(in_order, 20_000) == (10_000, True)
+    ahead = [(0, 9_000), *in_order[1:]]
+    assert ends_at(ahead, 500) == (500, True)
+    assert ends_at(ahead, 7_000) == (7_000, True)
+    late = [*in_order[:600], (600, 450), (601, -1), *in_order[602:]]  # one without a time may be of any
+    assert ends_at(late, 500) == (602, True)
+
+
+def test_a_time_whose_end_cannot_be_seen_is_not_known() -> None:
+    """Too many records out of order, or none that can be read: what was found stays."""
+    shuffled = [(at, at % 7) for at in range(400_000)]
+    stop, is_known = ends_at(shuffled, 5)
+    assert stop > 200_000 and not is_known
+    assert ends_at(shuffled, 5, unreadable="no right") == (5, False)
+    assert ends_at(shuffled, 5, most_read=100) == (103, False)

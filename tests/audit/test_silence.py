@@ -54,10 +54,15 @@ def heartbeat(stream: str, layer: str, at_ms: int, *, minute: bool) -> AuditRow:
 
 @pytest.mark.lab
 @pytest.mark.jvm
-def test_streams_and_layers_whose_rows_lie_before_the_period_are_named_as_silent(lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", ["in_order", "ahead", "late"])
+def test_streams_and_layers_whose_rows_lie_before_the_period_are_named_as_silent(
+    lab: Lab, tmp_path: Path, order: str
+) -> None:
     """Of two streams and a layer that fell silent days and hours ago, the last rows that were seen are told; who lives, or has ended on
-    purpose, is not named; and only a small part of the rows is read."""
-    topic = f"rows-{os.getpid()}"
+    purpose, is not named; and only a small part of the rows is read.
+
+    Kafka finds the first record at or after a time: also where an early one is dated ahead, or each came a while after a later one."""
+    topic = f"rows-{os.getpid()}-{order}"
     create_topic(lab.bootstrap, topic, 2)
     now = round(time.time() * 1000) // MINUTE * MINUTE
     producer = Producer({"bootstrap.servers": lab.bootstrap})
@@ -73,7 +78,10 @@ def test_streams_and_layers_whose_rows_lie_before_the_period_are_named_as_silent
         for at in range(now - 48 * HOUR, now - hours * HOUR + 1, 5 * MINUTE)
     ]
     rows.append(heartbeat("other", "elsewhere", now - 47 * HOUR, minute=False))  # of another pipeline
-    for number, row in enumerate(sorted(rows, key=lambda it: it.emitted_ms)):
+    shift = {"late": lambda row: HOUR // 4 * (row.stream == "gone")}.get(order, lambda _row: 0)
+    for number, row in enumerate(sorted(rows, key=lambda it: it.emitted_ms + shift(it))):
+        if order == "ahead" and number in (40, 41):  # of a layer whose clock is ahead by more than a day
+            producer.produce(topic, b"{}", timestamp=now - 7 * HOUR, partition=number % 2)
         producer.produce(topic, row.line().encode(), timestamp=row.emitted_ms, partition=number % 2)
     assert producer.flush(20) == 0
     settings = tmp_path / "workbench.toml"

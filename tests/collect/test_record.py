@@ -118,6 +118,22 @@ def test_garbage_in_the_middle_of_a_recording_ends_nothing(admin: Admin, tmp_pat
     assert f"({len(GARBAGE)} of {len(GARBAGE) + 2} rounds)" in text
 
 
+def test_a_page_that_tells_the_last_value_of_a_dead_exporter_records_it_once(tmp_path: Path) -> None:
+    """At the time that the page says: for the rest of the recording, the group is not measured."""
+    measured = datetime.now(UTC) - timedelta(seconds=200)
+    page = PAGE.decode() + (
+        'wb_consumer_lag_messages{group="dead",topic="t",partition="0",member="d"} 0 '
+        f"{round(measured.timestamp() * 1000)}\n"
+    )
+    with scripted(Script(body=page.encode())) as server:
+        cluster = Cluster(name="c", metrics=[server.url], profiles=["runtime"], timeout_seconds=5)
+        it = Recorder(cluster, tmp_path / "a", interval_seconds=1)
+        assert [it.round() for _ in range(3)] == [[], [], []]
+    rows = [row for table in it._samples for row in table.to_pylist() if row["signal"] == "consumer_lag"]
+    assert [abs(row["ts"] - measured) < timedelta(seconds=1) for row in rows if row["group"] == "dead"] == [True]
+    assert len([row for row in rows if row["group"] == "g"]) == 3
+
+
 def test_nothing_but_garbage_is_no_recording(tmp_path: Path) -> None:
     """The first round says what it has found instead."""
     with scripted(Script(body=GARBAGE[0])) as server:

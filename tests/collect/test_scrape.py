@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.servers import Script, scripted
+from workbench.collect.own_times import OwnTimes
 from workbench.collect.scrape import Page, page_series, scrape
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
@@ -81,3 +82,45 @@ def test_an_odd_label_of_a_page_leaves_one_series_out() -> None:
         series, missing = scrape([server.url], [load_profile("runtime")], cluster="c", timeout_seconds=5)
     assert len(series) == 6
     assert len(missing) == 1 and "partition" in missing[0]
+
+
+LAG = 'wb_consumer_lag_messages{{group="{group}",topic="t",partition="0",member="m"}} {value}{at}\n'
+NOW = 1_795_000_000.0
+
+
+def told(text: str, *, at: float = NOW, times: OwnTimes | None = None) -> dict[str, tuple[float, float]]:
+    """What a page says by group: seconds before it was taken, and the value."""
+    page = Page(url="http://h:1/federate", taken_at=at, text=text)
+    [series] = page_series(page, [load_profile("runtime")], cluster="c", own_times=times)
+    rows = series.to_samples().to_pylist()
+    return {row["group"]: (at - row["ts"].timestamp(), row["value"]) for row in rows}
+
+
+def dated(group: str, seconds_ago: float | str, value: float = 7.0) -> str:
+    """A series with a time of its own."""
+    at = seconds_ago if isinstance(seconds_ago, str) else round((NOW - seconds_ago) * 1000)
+    return LAG.format(group=group, value=value, at=f" {at}")
+
+
+def test_a_series_with_a_time_of_its_own_is_as_old_as_it_says() -> None:
+    """As on `/federate`; not as old as the answer. A clock that is a little ahead is no measurement of the future."""
+    page = LAG.format(group="bare", value=1.0, at="") + dated("late", 240) + dated("ahead", -5)
+    assert told(page) == {"bare": (0, 1.0), "late": (240, 7.0), "ahead": (0, 7.0)}
+
+
+@pytest.mark.parametrize("at", [2 * 3600, -3600, "0", "-1", "NaN", "1e300", "Inf"])
+def test_a_series_whose_time_cannot_be_is_left_out_and_told(at: float | str) -> None:
+    """Of one that was measured at no time that anybody knows, nothing is known; the others stay."""
+    times = OwnTimes()
+    assert set(told(dated("odd", at) + dated("good", 10), times=times)) == {"good"}
+    assert list(times.refused) == ["h:1: series are dated more than an hour ago, or ahead, and are left out"]
+
+
+def test_a_value_that_is_told_again_is_no_new_one() -> None:
+    """The exporter behind a page is gone, and the page goes on telling its last value; then it is back."""
+    assert told(LAG.format(group="open", value=1.0, at=f" {NOW - 30}") + "# EOF\n") == {"open": (30, 1.0)}  # in seconds
+    times = OwnTimes()
+    assert told(dated("dead", 5) + dated("alive", 5), times=times).keys() == {"dead", "alive"}
+    for later in (10, 20):
+        assert told(dated("dead", 5) + dated("alive", 5 - later), at=NOW + later, times=times) == {"alive": (5, 7.0)}
+    assert told(dated("dead", -30), at=NOW + 30, times=times) == {"dead": (0, 7.0)}

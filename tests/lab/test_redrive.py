@@ -6,6 +6,8 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.lab.replaying import fresh
 from tests.redrive.redriving import dead_letters, dlq, kafka_of, planned_as, produced_by, records_of, write_letters
 from tests.redrive.six_kinds import headers_of, letters
+from tests.waiting import wait_for
 from workbench.errors import EvidenceError, GuardError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.redrive.sink import KafkaSink
@@ -31,7 +34,7 @@ from workbench.redrive.guard import RedriveLimits
 from workbench.redrive.ledger import Ledger
 from workbench.redrive.letter_headers import Letter
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
-from workbench.redrive.planfile import Destination, LetterPartition, RedrivePlan, To
+from workbench.redrive.planfile import Destination, LetterPartition, RedrivePlan, To, read_redrive_plan
 from workbench.redrive.verify import RedriveVerdict, verify_redrive
 
 pytestmark = pytest.mark.lab
@@ -133,9 +136,9 @@ def test_letters_that_retention_deletes_are_never_skipped_in_silence(
     assert receipt.outcome is RedriveOutcome.REFUSED
     assert "Retention has deleted 10 letters" in receipt.reasons[0]
     run = run_of(kafka, plan)
-    look = run.look
-    run.look = lambda: _as_before(look(), topic)
-    with pytest.raises(EvidenceError, match="deleted"):
+    look, is_before = run.look, [False, True, True]  # the checks, the claim, and why the reader found nothing
+    run.look = lambda: _as_before(look(), topic) if is_before.pop() else look()
+    with pytest.raises(EvidenceError, match="deleted 10 letters"):
         run.run()
     assert not [place for place in produced_by(plan.id, records_of(kafka, source)) if place.startswith("1:")]
 
@@ -272,6 +275,29 @@ def test_a_poison_record_stops_after_its_rounds(lab: Lab, kafka: RedriveCluster)
         plan_of(kafka, topic, done=_handled(kafka, topic))
 
 
+def test_what_came_back_is_seen_in_a_topic_that_was_made_anew(lab: Lab, kafka: RedriveCluster) -> None:
+    """Below the end that the plan knows, and in a partition that it does not know; deleted, it hides nothing of the records."""
+    source, topic = dead_letters(lab.bootstrap, 30, partitions=1)
+    plan = plan_of(kafka, topic)
+    assert run_of(kafka, plan).run().produced == 30
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+
+    def deleted() -> bool:
+        return verify_redrive(plan, kafka.gateway, kafka.letters).letters_topic == "deleted"
+
+    wait_for(deleted)
+    create_topic(lab.bootstrap, topic, 2)
+    records = records_of(kafka, source, partitions=1)
+    for part in (0, 1):
+        [letter] = [records[part]._replace(partition=part)]
+        headers = [*letter.headers, *headers_of("runtime", source, 0, records[part].offset, "again")]
+        write_letters(lab.bootstrap, topic, [letter._replace(headers=headers)])
+    found = verify_redrive(plan, kafka.gateway, kafka.letters)
+    assert (found.verdict, found.came_back) == (RedriveVerdict.VERIFIED, {"again": 2})
+    assert (found.letters_topic, found.letters_gone) == ("recreated", 0)
+
+
 def _handled(kafka: RedriveCluster, topic: str) -> Any:
     view = kafka.gateway.cluster([topic])
     return kafka.handled(topic, view.topics[topic].topic_id, view.cluster_id, Ledger.of_user())
@@ -292,36 +318,93 @@ def test_a_second_plan_of_the_same_letters_is_refused(
     assert run_of(kafka, first).run().produced == 0  # its position in Kafka says that it is done
 
 
-def test_by_http_in_order_and_at_most_a_batch_twice(lab: Lab, kafka: RedriveCluster) -> None:
-    """A service that fails at some moments gets every letter; after a crash it can tell the repeats by their key."""
-    _, topic = dead_letters(lab.bootstrap, 250)
-    got: list[tuple[str, bytes]] = []
+@pytest.mark.parametrize("late", [False, True], ids=["before_the_checks", "after_the_checks"])
+def test_letters_that_expire_before_they_are_sent_by_http_end_the_run(
+    lab: Lab, kafka: RedriveCluster, settings_file: Path, tmp_path: Path, admin: AdminClient, late: bool
+) -> None:
+    """Nothing is sent then, and the next plan sends what is left, each letter once."""
+    _, topic = dead_letters(lab.bootstrap, 60, partitions=1)
+    got: list[str] = []
+    with _service(lambda key, _body: got.append(key) or 200) as url:
+        path = tmp_path / "plan.json"
+        words = ("plan", topic, "--cluster", "mine", "--to-url", url)
+        assert dlq(*words, "-o", str(path), settings=settings_file).returncode == 0
+        plan = read_redrive_plan(path)
+        place = TopicPartition(topic, 0, 10)
+
+        class Late:
+            """The letters go between the checks and the first reading."""
+
+            def read(self, start: Any, stop: Any) -> Any:
+                admin.delete_records([place])[place].result(30)
+                return kafka.letters(topic).read(start, stop)
+
+        if late:
+            run = run_of(kafka, plan)
+            run.letters = Late()
+            with pytest.raises(EvidenceError, match="deleted 10 letters of the plan"):
+                run.run()
+        else:
+            admin.delete_records([place])[place].result(30)
+        for _ in range(2):
+            done = dlq("apply", str(path), "--apply", "--confirm", planned_as(path), settings=settings_file)
+            assert (done.returncode, got) == (6, []), done.stderr
+            assert "deleted 10 letters of the plan" in done.stderr
+        if late:
+            given_up = ("--reason", "gone", "--apply", "--confirm", planned_as(path))
+            ended = dlq("give-up", str(path), *given_up, settings=settings_file)
+            assert ended.returncode == 0, ended.stderr
+        rest = tmp_path / "rest.json"
+        assert dlq(*words, "-o", str(rest), settings=settings_file).returncode == 0
+        done = dlq("apply", str(rest), "--apply", "--confirm", planned_as(rest), settings=settings_file)
+        assert done.returncode == 0, done.stderr
+    assert sorted(got) == sorted(f"{topic}/0/{offset}" for offset in range(10, 60))
+
+
+@contextmanager
+def _service(answer: Callable[[str, bytes], int]) -> Iterator[str]:
+    """A REST service on this machine, until the end of the block."""
 
     class Service(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            code = 503 if len(got) in (20, 150) and not failed.count(len(got)) else 200
-            failed.append(len(got))
-            if code == 200:
-                got.append((self.headers["Idempotency-Key"], body))
-            self.send_response(code)
+            self.send_response(answer(self.headers["Idempotency-Key"], body))
             self.send_header("Content-Length", "0")
             self.end_headers()
 
         def log_message(self, *_words: object) -> None: ...
 
-    failed: list[int] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    plan = plan_of(kafka, topic, destination=Destination(kind=To.HTTP, url=f"http://127.0.0.1:{server.server_port}/in"))
-    run = run_of(kafka, plan)
-    run.on_progress = lambda produced: (_ for _ in ()).throw(KeyboardInterrupt) if 100 <= produced < 200 else None
-    with pytest.raises(KeyboardInterrupt):
-        run.run()
-    assert run_of(kafka, plan).run().outcome is RedriveOutcome.DONE
-    server.shutdown()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/in"
+    finally:
+        server.shutdown()
+
+
+def test_by_http_in_order_and_at_most_a_batch_twice(lab: Lab, kafka: RedriveCluster) -> None:
+    """A service that fails at some moments gets every letter; after a crash it can tell the repeats by their key."""
+    _, topic = dead_letters(lab.bootstrap, 250)
+    got: list[tuple[str, bytes]] = []
+
+    failed: list[int] = []
+
+    def answer(key: str, body: bytes) -> int:
+        code = 503 if len(got) in (20, 150) and not failed.count(len(got)) else 200
+        failed.append(len(got))
+        if code == 200:
+            got.append((key, body))
+        return code
+
+    with _service(answer) as url:
+        plan = plan_of(kafka, topic, destination=Destination(kind=To.HTTP, url=url))
+        run = run_of(kafka, plan)
+        run.on_progress = lambda produced: (_ for _ in ()).throw(KeyboardInterrupt) if 100 <= produced < 200 else None
+        with pytest.raises(KeyboardInterrupt):
+            run.run()
+        assert run_of(kafka, plan).run().outcome is RedriveOutcome.DONE
     counts = Counter(key for key, _ in got)
     assert set(counts) == {f"{topic}/{number}/{offset}" for number, some in plan.planned().items() for offset in some}
     assert sum(counts.values()) - len(counts) <= 100

@@ -103,6 +103,15 @@ def test_several_rounds_of_one_framework() -> None:
     assert Reader().origin(headers)[1:4] == ("second", 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("left_out", "stays"), [("value", True), ("headers", True), ("value,key,headers", True), (None, False)]
+)
+def test_a_letter_that_lacks_a_part_of_its_record_is_told(left_out: str | None, stays: bool) -> None:
+    """Produced again, it would be another record."""
+    more = [] if left_out is None else [("wb_left_out", left_out.encode())]
+    assert Reader().origin([*headers_of("runtime", "first", 0, 1, "a"), *more]).left_out is stays
+
+
 NAMES = st.one_of(
     st.text(max_size=8),
     st.sampled_from(

@@ -37,6 +37,7 @@ class Produced:
     gateway: FakeGateway = field(default_factory=lambda: gateway_of(LETTERS))
     dies_after: int | None = None  # number of records after which retention takes them away
     is_away: bool = False
+    came_back: list[Letter] = field(default_factory=lambda: LETTERS)
 
     def __post_init__(self) -> None:
         places = [(0, at) for at in range(10) if (0, at) not in self.without]
@@ -53,7 +54,7 @@ class Produced:
         """Reader of a topic."""
         if topic == SOURCE and self.dies_after is not None:
             return _Dying(self.records[: self.dies_after], after=self)
-        return FakeCluster(self.records if topic == SOURCE else LETTERS)
+        return FakeCluster(self.records if topic == SOURCE else self.came_back)
 
     def check(self, **more: dict[Place, str]) -> RedriveCheck:
         """As `dlq verify`."""
@@ -140,6 +141,42 @@ def test_later_letters_that_are_gone_say_nothing_of_the_records() -> None:
     found = made.check()
     assert (found.verdict, found.gone, found.letters_gone) == (RedriveVerdict.INCOMPLETE, {}, 20)
     assert "20 offsets of later letters were deleted" in " ".join(found.sentences())
+
+
+def test_records_that_came_back_into_a_topic_that_was_made_anew_are_seen() -> None:
+    """Its offsets begin anew, below the end of the plan; what came back before is not known."""
+    made = Produced(without=set())
+    back = [letter_of(0, at, b"k", (0, at), error="again") for at in range(2)]
+    made.came_back = back
+    made.gateway.topic_ids[TOPIC] = "another"
+    made.gateway.records[TOPIC, 0] = [(it.offset, 0) for it in back]
+    found = made.check()
+    assert (found.verdict, found.came_back, found.letters_topic) == (RedriveVerdict.VERIFIED, {"again": 2}, "recreated")
+    assert "recreated since the plan was made: whether more records came back before cannot be told" in " ".join(
+        found.sentences()
+    )
+    assert RedriveFollower(PLAN, made.gateway).look().new_letters is None
+
+
+def test_records_that_came_back_into_a_partition_that_was_added_are_seen() -> None:
+    """The plan knows nothing of it."""
+    made = Produced(without=set())
+    made.came_back = [letter_of(7, 0, b"k", (0, 3), error="again")]
+    made.gateway.records[TOPIC, 7] = [(0, 0)]
+    found = made.check()
+    assert (found.verdict, found.came_back, found.letters_topic) == (RedriveVerdict.VERIFIED, {"again": 1}, None)
+    assert RedriveFollower(PLAN, made.gateway).look().new_letters == 1
+
+
+def test_the_records_of_a_plan_are_verified_without_its_dead_letter_topic() -> None:
+    """It was deleted when all was done; only what came back cannot be told."""
+    made = Produced(without=set())
+    for key in [key for key in made.gateway.records if key[0] == TOPIC]:
+        del made.gateway.records[key]
+    found = made.check()
+    assert (found.verdict, found.came_back, found.letters_topic) == (RedriveVerdict.VERIFIED, {}, "deleted")
+    assert "deleted since the plan was made" in " ".join(found.sentences())
+    assert RedriveFollower(PLAN, made.gateway).look().new_letters is None
 
 
 def test_one_topic_that_retention_empties_does_not_hide_the_others() -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from tests.runtime.helpers import Clock, event, until
 from tests.runtime.mock import MockCluster, mock_cluster
 from workbench.kafka.runtime.dead_letters import LEFT_OUT_HEADER, VALUE_BYTES_HEADER, DeadLetters
-from workbench.runtime.event import Event
+from workbench.runtime.event import Event, UnreadableHeaders
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +162,21 @@ def test_a_letter_that_the_topic_does_not_take_goes_without_what_is_too_large() 
     assert (last[LEFT_OUT_HEADER], last[VALUE_BYTES_HEADER]) == (b"value,key,headers", b"50")
     assert (last["wb_topic"], last["wb_partition"], last["wb_offset"]) == (b"t", b"0", b"7")
     assert "event_type" not in last
+
+
+def test_a_letter_without_readable_headers_says_each_thing_that_it_lacks() -> None:
+    """Its value goes only where it is too large as well."""
+    made = Made(lambda message: KafkaError.MSG_SIZE_TOO_LARGE if message.value else None)
+    bare = letter(7, size=50)
+    bare.record = bare.record._replace(headers=UnreadableHeaders())
+    made.put(bare)
+    until(lambda: made.safe == [7])
+    made.letters.close(1)
+    assert [(sent.value, sent.key, sent.headers[LEFT_OUT_HEADER]) for sent in made.sent] == [
+        (b"v" * 50, b"k", b"headers"),
+        (b"v" * 50, b"k", b"headers"),
+        (None, b"k", b"value,headers"),
+    ]
 
 
 def test_a_refused_letter_waits_behind_the_others_and_longer_each_time() -> None:

@@ -514,6 +514,36 @@ def test_a_letter_that_its_topic_does_not_take_goes_without_its_value(lab: Lab) 
     assert (first["wb_left_out"], first["wb_value_bytes"]) == (b"value", b"50000")
 
 
+class _NoText(str):
+    """A header's name whose bytes are no UTF-8."""
+
+    def encode(self, *_: Any) -> bytes:
+        return b"\xff\xfe"
+
+
+def test_a_record_whose_headers_cannot_be_read_keeps_its_key_and_value_in_its_letter(lab: Lab) -> None:
+    """Only its headers are left out, and the letter says so. Also after many that can be read: Python no longer looks then whether a
+    call that it has specialised has failed, and the client's tells it by no value of its own."""
+    from kafka import KafkaProducer
+
+    topic, letters = Topic(lab, partitions=1), Topic(lab, partitions=1)
+    good = 500
+    topic.produce(good, partition=0)
+    producer = KafkaProducer(bootstrap_servers=lab.bootstrap)
+    for key, value in ((b"k0", b"v0"), (None, b"v1"), (b"k2", None)):
+        producer.send(topic.name, value, key, headers=[("event_type", b"x"), (_NoText("n"), b"h")], partition=0)
+    producer.flush(30)
+    producer.close()
+    with running(Runtime(topic.config(dead_letter_topic=letters.name), {"x": lambda _e: None})):
+        wait_for(lambda: topic.committed() == [good + 3])
+    found = topic.read(letters.name, 3)
+    assert [(it.key(), it.value()) for it in found] == [(b"k0", b"v0"), (None, b"v1"), (b"k2", None)]
+    headers = [dict(it.headers() or ()) for it in found]
+    assert [(it["wb_left_out"], it["wb_offset"]) for it in headers] == [
+        (b"headers", b"%d" % (good + at)) for at in range(3)
+    ]
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_position_that_retention_overtakes_is_told_and_noted(lab: Lab, protocol: str) -> None:
     """The member stays in the group, other partitions go on where they are, and the next member keeps the note."""

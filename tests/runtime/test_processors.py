@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from multiprocessing.pool import AsyncResult
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -135,13 +139,91 @@ def _in_parts(_item: Event) -> Iterator[int]:
     yield 1
 
 
-@pytest.mark.parametrize("value", [_later, _in_parts, lambda _item: Retry, lambda _item: Dead])
-def test_a_value_that_tells_that_nothing_was_done_is_a_failed_attempt(value: Callable[[Event], Any]) -> None:
-    """A coroutine that nobody awaits, a generator, `return Retry` without its brackets: never a success."""
+class _Pending:
+    """As the futures of gRPC, Dask and others."""
+
+    def add_done_callback(self, _call: object) -> None: ...
+
+
+class _Sent:
+    """As the futures of kafka-python."""
+
+    def add_callback(self, _call: object) -> None: ...
+
+
+def _in_a_loop(_item: Event) -> asyncio.Future[None]:
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.create_future()
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        _later,
+        _in_parts,
+        lambda _item: Retry,
+        lambda _item: Dead,
+        lambda item: map(_later, [item]),
+        lambda item: _ended(_later(item)),
+        lambda _item: _ended(Retry),
+        lambda _item: _Pending(),
+        lambda _item: _Sent(),
+        lambda _item: AsyncResult(SimpleNamespace(_cache={}), None, None),  # type: ignore[arg-type]
+        lambda _item: threading.Thread(),
+        _in_a_loop,
+    ],
+)
+def test_a_value_that_tells_that_nothing_was_done_is_a_failed_attempt(
+    value: Callable[[Event], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What nobody awaits, iterates over or waits for; `return Retry` without its brackets: never a success. The log says why, once."""
     it = Pool(lambda item: value(item) if item.record.offset == 0 else "an id", max_attempts=2)
     it.slot.queue.put([event(0, key=b"a"), event(1, key=b"a")])
     until(lambda: it.noted.done == [1])
     assert it.noted.given_up == [(0, "retries_exhausted")]
+    assert [it.levelname for it in caplog.records if "returned" in it.getMessage()] == ["ERROR"]
+    assert it.pool.stop(5)
+
+
+def _ended(value: object) -> Future[object]:
+    future: Future[object] = Future()
+    future.set_result(value)
+    return future
+
+
+def test_a_future_is_done_when_its_work_is() -> None:
+    """`return executor.submit(…)`: its result counts as the handler's would, and its key waits for it."""
+    futures = [Future[object]() for _ in range(4)]
+    it = Pool(lambda item: futures[item.record.offset], max_attempts=1)
+    it.slot.queue.put([event(number, key=b"a") for number in range(4)])
+    until(lambda: [item.record.offset for item in it.slot.at_work()] == [0])
+    assert it.noted.done == []
+    futures[0].set_result(_ended("an id"))
+    until(lambda: it.noted.done == [0])
+    futures[1].set_exception(ValueError("cannot"))
+    futures[2].set_result(Dead("600"))
+    futures[3].cancel()
+    until(lambda: len(it.noted.given_up) == 3)
+    assert it.noted.given_up == [(1, "retries_exhausted"), (2, "600"), (3, "retries_exhausted")]
+    assert it.noted.done == [0] and it.pool.failure is None
+    assert it.pool.stop(5)
+
+
+def test_a_future_that_does_not_end_is_given_up_in_time() -> None:
+    """As a handler that does not return; its key waits for what may still run."""
+    future = Future[object]()
+    it = Pool(lambda item: future if item.record.offset == 0 else None)
+    it.slot.queue.put([event(0, key=b"a"), event(1, key=b"a"), event(2, key=b"b")])
+    until(lambda: list(it.slot.at_work()))
+    it.clock.now += 5
+    it.pool.check_timeouts()
+    until(lambda: it.noted.done == [2])
+    assert it.noted.given_up == [(0, "timeout")]
+    future.set_result(None)
+    until(lambda: it.noted.done == [2, 1])
     assert it.pool.stop(5)
 
 

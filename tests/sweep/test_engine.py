@@ -24,6 +24,7 @@ from workbench.collect.capture import Capture, new_info
 from workbench.errors import DamagedCaptureError, ExitCode, NoSeriesError
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import SampleBatch, SeriesTable, concat_series
+from workbench.sweep import condense_store
 from workbench.sweep.condense_store import condense_missing
 from workbench.sweep.engine import sweep
 from workbench.sweep.store import FleetStore, StoreInfo, make_store
@@ -175,6 +176,27 @@ def test_what_was_condensed_is_not_read_again(spark: Any, tmp_path: Path) -> Non
     few = store.samples_of(store.window(), [("group-000001", "topic-000000")])
     store.land(ends[-1], SeriesTable.of_samples(few))
     assert condense_missing(store, spark, now).condensed == 1
+
+
+def test_a_slot_that_is_replaced_while_it_is_condensed_is_condensed_as_it_is_then(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was listed, and its files are gone: that is no damage."""
+    store = land_fleet(tmp_path / "store", subscriptions=20, slot_seconds=600)
+    ends, run = store.slots_of(store.window()), condense_store._run
+
+    def meanwhile(*args: Any) -> pa.Table:
+        monkeypatch.undo()
+        few = store.samples_of(store.window(), [("group-000001", "topic-000000")])
+        store.land(END, SeriesTable.of_samples(few))
+        return run(*args)
+
+    monkeypatch.setattr(condense_store, "_run", meanwhile)
+    found = condense_missing(store, spark, ends)
+    assert (found.files, found.condensed) == (5, 5)
+    assert found.bytes_read == sum(file.size for file in store.files(ends))
+    again = condense_missing(store, spark, ends)
+    assert (again.condensed, again.summaries) == (0, found.summaries)
 
 
 def test_a_file_that_was_changed_is_refused(spark: Any, tmp_path: Path) -> None:

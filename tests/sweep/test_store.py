@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from tests.killed import killed_at_each_change
 from workbench.errors import DamagedCaptureError, NoSeriesError, OutputError, UsageError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 from workbench.sweep import store as module
+from workbench.sweep.read_store import whole_file
 from workbench.sweep.store import FleetStore, StoreInfo, make_store, open_store
 
 
@@ -71,6 +75,69 @@ def test_two_that_land_a_slot_at_once_leave_one_of_the_two(store: FleetStore, mo
     [file] = store.land(STORY_END, half)
     assert 0 < pq.read_metadata(file.path).num_rows < len(samples)
     assert not list((store.root / "samples").rglob(".*")), "nothing is left over"
+
+
+READERS: dict[str, Callable[[FleetStore], object]] = {
+    "landed": lambda it: it.landed() == [STORY_END],
+    "files": lambda it: len(it.files([STORY_END])),
+    "rows": lambda it: it.rows_of(STORY_END),
+    "missing": lambda it: it.missing_of(STORY_END),
+    "samples": lambda it: it.samples_of(it.window(), [("payments", "orders")]).num_rows,
+    "whole": lambda it: sum(table.num_rows for _, table in it.read([STORY_END], whole_file)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_slot_that_is_replaced_while_it_is_read_is_the_old_one_or_the_new_one(
+    store: FleetStore, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    """Two folders cannot be exchanged at once: for a moment there is none, and what was listed is gone."""
+    monkeypatch.setattr(module, "_FILE_ROWS", 500)
+    samples = SeriesTable.of_samples(lagging().samples())
+    kinds = [(samples, "old"), (samples.take(np.arange(len(samples) // 2)), "new")]
+    allowed = set()
+    for table, missing in kinds:
+        store.land(STORY_END, table, missing=[missing])
+        allowed.add(READERS[reader](store))
+    over = threading.Event()
+
+    def replacing() -> None:
+        while not over.is_set():
+            for table, missing in kinds:
+                store.land(STORY_END, table, missing=[missing])
+
+    with ThreadPoolExecutor(1) as pool:
+        replaced = pool.submit(replacing)
+        try:
+            found = [READERS[reader](store) for _ in range(150)]
+        finally:
+            over.set()
+    assert replaced.exception() is None
+    assert set(found) <= allowed and all(found)
+
+
+def test_a_slot_that_is_removed_while_it_is_read_has_no_files(store: FleetStore) -> None:
+    """It was pruned: what was listed is not damaged."""
+    store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
+    removed: list[Path] = []
+
+    def read(path: Path, digest: str) -> pa.Table:
+        if not removed:
+            removed.append(path)
+            store.prune(STORY_END)
+        return whole_file(path, digest)
+
+    assert store.read([STORY_END], read) == []
+
+
+def test_a_file_that_stays_away_from_its_slot_is_told(store: FleetStore) -> None:
+    """Its name was listed each time, as of a link to nowhere."""
+    [file] = store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
+    file.path.unlink()
+    file.path.symlink_to("nowhere")
+    for read in (lambda: store.files([STORY_END]), lambda: store.samples_of(store.window(), [("payments", "orders")])):
+        with pytest.raises(DamagedCaptureError, match="was replaced or removed"):
+            read()
 
 
 def test_a_kill_while_slots_are_pruned_leaves_them_whole_or_away(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_FOUND = 1_000
 _MUCH_ROWS = 200_000
+# Behind the end of a time: so many offsets without a record of before it end it, and each further look is four times as long.
+_LOOK_BEHIND, _MOST_LOOKS = 1_000, 5
 _BROADCAST_SECONDS = "86400"
 _PARTS = "64"  # tasks of a shuffle: 35 million rows of a day's windows pass in pieces that fit into memory
 
@@ -117,9 +119,23 @@ def whole_topic(cluster: Cluster, topic: str, *, since_ms: int | None = None, un
     }
 
 
-def rows_of_topic(cluster: Cluster, topic: str, times: Sequence[Span]) -> tuple[DataFrame, KeptRecords | None]:
-    """An audit's rows that were written to a topic at some times, read from the queue once, and how far back it reaches; None: it is
-    not known. A time with an end is a look, which may miss rows whose times are out of order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRows:
+    """Rows of an audit in a topic.
+
+    Attributes:
+        rows: as `read_rows` makes them.
+        kept: how far back the topic reaches; None: it is not known.
+        is_whole: whether all rows of the times were read, as far as a look behind their ends tells.
+    """
+
+    rows: DataFrame
+    kept: KeptRecords | None
+    is_whole: bool
+
+
+def rows_of_topic(cluster: Cluster, topic: str, times: Sequence[Span]) -> TopicRows:
+    """An audit's rows that were written to a topic at some times, read from the queue once, and perhaps others.
 
     Raises:
         UsageError, SourceUnreachableError: as `whole_topic`.
@@ -128,15 +144,56 @@ def rows_of_topic(cluster: Cluster, topic: str, times: Sequence[Span]) -> tuple[
     from workbench.queues.position import merged
     from workbench.queues.systems import system_of
 
-    _, logs = _logs_of_topic(cluster, topic, {0, *(it for span in times for it in span if it is not None)})
+    gateway, logs = _logs_of_topic(cluster, topic, {0, *(it for span in times for it in span if it is not None)})
     oldest = [it.timestamp_ms for it in logs.found[0].values() if it.offset is not None]
     told = [it for it in oldest if it is not None and it >= 0]
     kept = KeptRecords(first_ms=min(told), every_ms=max(told)) if told and len(told) == len(oldest) else None
-    ranges = {part: merged([_span_of_times(logs, part, span) for span in times]) for part in logs.ends}
+    is_whole, found = True, dict[Partition, list[tuple[int, int]]]()
+    for span in times:
+        spans = {part: _span_of_times(logs, part, span) for part in logs.ends}
+        stops = {part: stop for part, (_, stop) in spans.items()}
+        if span[1] is not None:
+            stops, is_known = _behind_late_records(gateway, logs, stops, span[1])
+            is_whole = is_whole and is_known
+        for part, (start, _) in spans.items():
+            found.setdefault(part, []).append((start, stops[part]))
+    ranges = {part: merged(some) for part, some in found.items()}
     counted = sum(stop - start for some in ranges.values() for start, stop in some)
     spark = session_for_audits(counted)
     values = system_of(cluster).read_records(spark, cluster, ranges, ["value"])
-    return rows_of_values(values.where("value IS NOT NULL")).cache(), kept
+    return TopicRows(rows=rows_of_values(values.where("value IS NOT NULL")).cache(), kept=kept, is_whole=is_whole)
+
+
+def _behind_late_records(
+    gateway: Gateway, logs: LogView, stops: Mapping[Partition, int], until_ms: int
+) -> tuple[dict[Partition, int], bool]:
+    """Where a time ends in each log: where no record of before its end has come for a while; and whether that was seen.
+
+    Kafka finds the first record at or after the end. One that is dated ahead may be far before it, and late records come behind.
+    """
+    from workbench.errors import SourceUnreachableError
+    from workbench.logs.time_windows import TAIL_LIMITS
+
+    ends = {part: logs.stable_ends.get(part, logs.ends[part]) for part in stops}
+    found, size, is_known = dict(stops), _LOOK_BEHIND, True
+    left = {part: at for part, at in stops.items() if at < ends[part]}
+    for _ in range(_MOST_LOOKS):
+        asked = {part: (at, min(ends[part], at + size)) for part, at in left.items()}
+        try:
+            read = gateway.times(asked, TAIL_LIMITS, committed=True) if asked else {}
+        except SourceUnreachableError:
+            return found, False
+        left = {}
+        for part, it in read.items():
+            early = [offset for offset, timestamp_ms in it.records if timestamp_ms < until_ms]
+            if early:
+                found[part] = early[-1] + 1
+            stop = asked[part][1]
+            is_known = is_known and it.through >= stop
+            if early and it.through >= stop and stop < ends[part]:
+                left[part] = stop
+        size *= 4
+    return found, is_known and not left
 
 
 def records_of(

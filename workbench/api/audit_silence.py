@@ -77,15 +77,18 @@ def rows_before(ledger: AuditLedger, told: Sequence[Any]) -> RowsBefore:
     if cluster is None or topic is None or begun_ms is None or kept is None or kept.first_ms >= begun_ms:
         oldest_ms = min((row["first_ms"] for row in told if row["first_ms"] is not None), default=None)
         return RowsBefore(reach_ms=oldest_ms if kept is None else kept.every_ms)
-    rows, _ = rows_of_topic(cluster, topic, looks(begun_ms, kept.first_ms, ledger.silence_ms))
+    looked = rows_of_topic(cluster, topic, looks(begun_ms, kept.first_ms, ledger.silence_ms))
     try:
         with answering(topic):
-            earlier = rows.where("emitted_ms > 0").groupBy("stream", "layer").agg({"emitted_ms": "max"}).collect()
+            earlier = (
+                looked.rows.where("emitted_ms > 0").groupBy("stream", "layer").agg({"emitted_ms": "max"}).collect()
+            )
     except EvidenceError:  # retention has just taken some of them
         return RowsBefore()
     finally:
-        rows.unpersist()
-    return RowsBefore(told_ms={(row[0], row[1]): row[2] for row in earlier}, reach_ms=kept.every_ms)
+        looked.rows.unpersist()
+    reach_ms = kept.every_ms if looked.is_whole else None
+    return RowsBefore(told_ms={(row[0], row[1]): row[2] for row in earlier}, reach_ms=reach_ms)
 
 
 def silent_layers(

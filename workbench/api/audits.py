@@ -336,7 +336,8 @@ def audit(
     elif of_cluster is not None and chosen.topic is not None:
         margin = round(1000 * chosen.lateness.total_seconds())  # clocks of layers may differ
         read_from_ms = None if since_ms is None else max(0, since_ms - margin)
-        found, kept = rows_of_topic(of_cluster, chosen.topic, [(read_from_ms, None)])
+        of_topic = rows_of_topic(of_cluster, chosen.topic, [(read_from_ms, None)])
+        found, kept = of_topic.rows, of_topic.kept
     else:
         raise UsageError("The topic is on no cluster.", hint="Name it with --cluster.")
     if stream is not None:

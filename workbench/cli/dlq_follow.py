@@ -93,7 +93,8 @@ def follow_command(
             eta = f", ETA {duration(look.eta_seconds)}" if look.eta_seconds is not None else ""
             speed = f", {rate(look.per_second)}" if look.per_second is not None else ""
             new = f", {plural(look.new_letters, 'new letter')} since the plan" if look.new_letters else ""
-            new = ", new letters unknown: a partition does not answer" if look.new_letters is None else new
+            unknown = ", new letters unknown: a partition does not answer, or the topic was deleted"
+            new = unknown if look.new_letters is None else new
             refused = f", {look.refused:,} left out (the target refuses them)" if look.refused else ""
             tell(f"{look.produced:,} of {look.planned:,} produced{refused}{speed}{eta}{new}")
         if look.state in (PlanState.DISCARDED, PlanState.GIVEN_UP):

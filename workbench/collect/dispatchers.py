@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
+from workbench.collect.own_times import OwnTimes
 from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.scrape import fetch_all, page_series
 from workbench.errors import SourceUnreachableError, WorkbenchError
@@ -34,6 +35,7 @@ class DispatcherMetrics:
         own = filter(None, [cluster.pulsar.admin_url, *cluster.pulsar.broker_urls])
         self._pages = cluster.metrics or [f"{url}/metrics/" for url in dict.fromkeys(own)]
         self._tables: list[pa.Table] = []
+        self._own_times = OwnTimes()
         self.missing: list[str] = []
 
     def look(self) -> None:
@@ -44,13 +46,17 @@ class DispatcherMetrics:
             error = page.error
             try:
                 series = page_series(
-                    replace(page, text=_needed(page.text, self._profiles)), self._profiles, cluster=self._cluster.name
+                    replace(page, text=_needed(page.text, self._profiles)),
+                    self._profiles,
+                    cluster=self._cluster.name,
+                    own_times=self._own_times,
                 )
                 self._tables += [it.to_samples() for it in series]
             except SourceUnreachableError as told:
                 error = told.message
             if error is not None and self._cluster.metrics:
                 self.missing.append(error)
+        self.missing += [it for it in self._own_times.refused if it not in self.missing]
 
     def samples(self, end: datetime) -> pa.Table:
         """All that was read, in `SAMPLES_SCHEMA`; of a Prometheus the half hour before a time."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from workbench.collect.capture import PARTS, Capture, complete_recording, new_info, read_capture, write_parquet
 from workbench.collect.capture_info import INFO, CaptureInfo, write_info
 from workbench.collect.events import of_window
+from workbench.collect.own_times import OwnTimes
 from workbench.collect.scrape import scrape
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import groups_of_clients, with_derived_lag
@@ -67,6 +68,7 @@ class Recorder:
         self._thresholds = thresholds or Thresholds()
         self._profiles = [load_profile(name) for name in cluster.profiles]
         self._wholes = [Wholes(it) for it in self._profiles]
+        self._own_times = OwnTimes()
         self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
         self._started, self._began = datetime.now(UTC), time.monotonic()
         self._samples: list[pa.Table] = []
@@ -127,6 +129,7 @@ class Recorder:
             timeout_seconds=self._cluster.timeout_seconds,
             members={**self._members, **self._cluster.members},
             wholes=self._wholes,
+            own_times=self._own_times,
             topics=(topic for it in tables for topic in it.names["topic"].to_pylist() if topic is not None),
         )
         missing += unreachable

@@ -17,6 +17,7 @@ import urllib3
 from prometheus_client.parser import text_fd_to_metric_families
 
 from workbench.collect.names_in_metrics import Spelling, in_full_first
+from workbench.collect.own_times import OwnTimes
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import with_groups
 from workbench.errors import SourceUnreachableError
@@ -63,9 +64,16 @@ def fetch_all(urls: Sequence[str], *, timeout_seconds: float) -> list[Page]:
 
 
 def page_series(
-    page: Page, profiles: Sequence[Profile], *, cluster: str, left_out: LeftOut | None = None
+    page: Page,
+    profiles: Sequence[Profile],
+    *,
+    cluster: str,
+    left_out: LeftOut | None = None,
+    own_times: OwnTimes | None = None,
 ) -> list[SeriesTable]:
     """Parse the series of one page, for each profile; invalid ones are noted in `left_out`.
+
+    A series that has a time of its own counts at that time, and once (`own_times` remembers it).
 
     Of several names of one metric (`also`), the first one that a member has counts.
 
@@ -76,19 +84,25 @@ def page_series(
     generations = [
         [SampleBatch(cluster, profile.name) for _ in range(profile.names_of_a_metric)] for profile in profiles
     ]
-    ts_us = [round(page.taken_at * 1e6)]
-    instance = {"instance": urlsplit(page.url).netloc.rpartition("@")[2]}  # as a Prometheus names its target
+    times = own_times if own_times is not None else OwnTimes()
+    host = urlsplit(page.url).netloc.rpartition("@")[2]
+    is_open = page.text.rstrip().endswith("# EOF")
+    instance = {"instance": host}  # as a Prometheus names its target
     try:
         for family in text_fd_to_metric_families(cast(TextIO, _lines(page.text, profiles))):
             for sample in family.samples:
                 labels = {**instance, **sample.labels}
+                at = None
                 for profile, batches in zip(profiles, generations, strict=True):
                     meaning = profile.meaning(sample.name, labels, left_out=left_out)
-                    if meaning is not None:
+                    if meaning is None:
+                        continue
+                    at = at or times.of(sample, host, page.taken_at, is_open_metrics=is_open)
+                    if at is not None:
                         batches[meaning.generation].add(
                             meaning.signal,
                             meaning.labels,
-                            ts_us,
+                            [round(at * 1e6)],
                             [sample.value if meaning.value is None else meaning.value if sample.value else math.nan],
                             stat=meaning.stat,
                             le=meaning.le,
@@ -103,7 +117,6 @@ def page_series(
         AttributeError,
         OverflowError,
     ) as error:  # the parser trusts its input
-        host = urlsplit(page.url).netloc.rpartition("@")[2]
         raise SourceUnreachableError(
             f"The answer of {host} is not a metrics page ({error.__class__.__name__}).",
             hint="The URL usually ends in /metrics.",
@@ -135,6 +148,7 @@ def scrape(
     members: Mapping[str, str] | None = None,
     wholes: Sequence[Wholes] | None = None,
     topics: Iterable[str] = (),
+    own_times: OwnTimes | None = None,
 ) -> tuple[SeriesTable, list[str]]:
     """Scrape all pages once: series, and what is missing.
 
@@ -142,7 +156,10 @@ def scrape(
         members: as for `source_join.with_groups`.
         wholes: of the profiles, if they are scraped again and again.
         topics: that are known to be there.
+        own_times: of the pages, if they are scraped again and again.
     """
+    own_times = own_times if own_times is not None else OwnTimes()
+    own_times.refused.clear()
     pages = fetch_all(urls, timeout_seconds=timeout_seconds)
     missing: list[str] = []
     found: list[list[SeriesTable]] = []
@@ -152,10 +169,10 @@ def scrape(
             missing.append(page.error)
             continue
         try:
-            found.append(page_series(page, profiles, cluster=cluster, left_out=left_out))
+            found.append(page_series(page, profiles, cluster=cluster, left_out=left_out, own_times=own_times))
         except SourceUnreachableError as error:  # one invalid page must not affect the others
             missing.append(error.message)
-    missing += left_out.words()
+    missing += [*left_out.words(), *own_times.refused]
     spelling = Spelling.of_groups((members or {}).values())
     spelling.known["topic"].update(topics)
     by_profile = [

@@ -152,7 +152,7 @@ class Redrive:
         A refused letter and a transaction that was too large change what the next one has; only what brings nothing further counts as a
         try.
         """
-        tries = 0
+        plan, tries = self.plan, 0
         while True:
             before, sink = self._committed, self.make_sink()
             lanes: Lanes | None = None
@@ -161,10 +161,15 @@ class Redrive:
                 lanes.run()
                 return
             except LettersGoneError as error:
-                raise EvidenceError(
-                    f"Planned letters are deleted: {error.where}.",
-                    hint="Give the plan up (dlq give-up), and make a new one of what is left.",
-                ) from None
+                gone = [it for it in check_redrive(plan, self.look(), self.limits) if it.code == "letters_deleted"]
+                tries = 1 if self._committed > before else tries + 1
+                if gone or tries >= _MOST_TRIES:  # else nothing that was planned is among them
+                    raise EvidenceError(
+                        _with_place(gone[0].message, gone[0].partition)
+                        if gone
+                        else f"Planned letters are deleted: {error.where}.",
+                        hint="Give the plan up (dlq give-up), and make a new one of what is left.",
+                    ) from None
             except LettersRefusedError as error:
                 self._flow.was_refused(lanes.places if lanes is not None else [], error.code, error.named)
                 tries = 0

@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.queues.gateway import Gateway
 from workbench.redrive.commit_marks import PlanProgress, PlanState
+from workbench.redrive.later_letters import LaterLetters, later_letters
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.verify import marks_in, produced_of
 
@@ -21,7 +22,8 @@ class RedriveProgress:
         produced: letters whose records are committed; of `planned`.
         refused: letters that were left out, because the target refuses them.
         per_second: since the look before; None at the first.
-        new_letters: letters that arrived in the dead-letter topic since the plan; None if a partition does not answer.
+        new_letters: letters that arrived in the dead-letter topic since the plan; None if a partition does not answer, or the topic was
+            deleted since.
     """
 
     planned: int
@@ -61,6 +63,7 @@ class RedriveFollower:
     gateway: Gateway
     clock: Callable[[], float] = time.monotonic
     _before: tuple[float, int] | None = field(default=None)
+    _later: LaterLetters | None = field(default=None)  # asked for once: that lists the cluster
 
     def look(self) -> RedriveProgress:
         """Observe once.
@@ -73,19 +76,20 @@ class RedriveFollower:
         ordered = self.gateway.commits(plan.order_group).get((plan.topic, 0), 0) if plan.ordered else 0
         marks = marks_in(plan, self.gateway.notes(plan.id)) if positions else {}
         progress = PlanProgress(positions=positions, ordered=ordered, marks=marks)
-        logs = self.gateway.logs([(plan.topic, part.partition) for part in plan.partitions])
+        later = self._later = self._later or later_letters(plan, self.gateway)
+        logs = self.gateway.logs([(plan.topic, number) for number in later.starts])
         handled = produced_of(plan, positions, ordered, ())
         produced, now = produced_of(plan, positions, ordered, progress.refused), self.clock()
         rate = None
         if self._before is not None and now > self._before[0]:
             rate = max(0, produced - self._before[1]) / (now - self._before[0])
         self._before = (now, produced)
-        new = [logs.records_from((plan.topic, part.partition), part.stop) for part in plan.partitions]
+        new = [logs.records_from((plan.topic, number), at) for number, at in later.starts.items()]
         return RedriveProgress(
             planned=plan.letters,
             produced=produced,
             refused=handled - produced,
             per_second=rate,
-            new_letters=None if None in new else sum(filter(None, new)),
+            new_letters=None if None in new or later.fate is not None else sum(filter(None, new)),
             state=progress.state,
         )

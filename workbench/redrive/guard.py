@@ -139,6 +139,7 @@ def _letters(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> list[
             )
             found.append(Refusal(code="log_changed", message=text, partition=key))
         gone = part.parsed.below(start) - part.parsed.below(min(at, start))
+        gone += sum(it[0] == part.partition and it[1] < start for it in plan.ordered[now.ordered or 0 :])
         if gone:
             text = f"Retention has deleted {plural(gone, 'letter')} of the plan; the log now begins at {start:,}."
             found.append(Refusal(code="letters_deleted", message=text, partition=key))

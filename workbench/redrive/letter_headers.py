@@ -64,7 +64,7 @@ class Origin(NamedTuple):
         message: its text.
         round: how often the record was redriven before.
         group: consumer group that gave the record up; None if the headers do not say it.
-        left_out: whether the letter lacks the record's value, because it was too large.
+        left_out: whether the letter lacks a part of the record: what was too large, or headers that cannot be read.
     """
 
     framework: str
@@ -249,7 +249,7 @@ class Reader:
             _text(_first(found, by.error), _MAX_TEXT) or "(none)",
             message,
             _number(found.get(ROUND_HEADER), 1_000_000) or 0,
-            b"value" in (found.get("wb_left_out") or b""),
+            bool(found.get("wb_left_out")),
             f"{by.group_prefix}{group}" if by.group and (group := _text(_first(found, by.group), _MAX_TEXT)) else None,
         )
 

@@ -350,7 +350,7 @@ def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: Lo
             found.append(f"{target.topic}: with their original timestamps, retention may delete the records at once.")
     stays = {
         Left.POISON: "redriven too often",
-        Left.LEFT_OUT: "without the record's value",
+        Left.LEFT_OUT: "without a part of the record",
         Left.NO_SOURCE: "no source topic in the headers",
     }
     stays |= {

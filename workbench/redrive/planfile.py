@@ -58,7 +58,7 @@ class Left(StrEnum):
     POISON = "poison"  # came back too often
     NO_SOURCE = "no_source"  # the headers do not name a topic
     NO_TARGET = "no_target"  # the topic does not exist, may not be described, or is not a possible target
-    LEFT_OUT = "value_left_out"  # the letter does not have the record's value
+    LEFT_OUT = "value_left_out"  # the letter lacks the record's value, or its headers
     TOO_LARGE = "too_large"  # for the target topic
     NO_KEY = "no_key"  # the target is compacted, and refuses records without a key
     WRONG_TIME = "timestamp_refused"  # outside of the target's limits

@@ -19,6 +19,7 @@ from workbench.humanize import count, counted, listed, plural
 from workbench.queues.gateway import Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.commit_marks import Mark, Place, PlanProgress, all_letters
+from workbench.redrive.later_letters import TopicFate, later_letters
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Letter, Origin, Reader
 from workbench.redrive.letter_survey import letter_checksum
 from workbench.redrive.planfile import RedrivePlan, To
@@ -54,6 +55,7 @@ class RedriveCheck:
         open: offsets of the targets behind a transaction that is still open, by partition: these cannot be read yet.
         came_back: letters of records that were dead-lettered again, by error.
         letters_gone: offsets behind the plan that were deleted from the dead-letter topic: `came_back` may lack some.
+        letters_topic: what became of the dead-letter topic since the plan: `came_back` may lack some; None: it is the same.
         processed: by group, number of the records below its committed offsets.
     """
 
@@ -70,6 +72,7 @@ class RedriveCheck:
     open: dict[Partition, int] = field(default_factory=dict)
     came_back: dict[str, int] = field(default_factory=dict)
     letters_gone: int = 0
+    letters_topic: TopicFate | None = None
     processed: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -114,6 +117,10 @@ class RedriveCheck:
         if self.letters_gone:
             deleted = plural(self.letters_gone, "offset of later letters was", "offsets of later letters were")
             found.append(f"{deleted} deleted: whether more records came back cannot be told.")
+        if self.letters_topic is not None:
+            since = f"The dead-letter topic was {self.letters_topic} since the plan was made"
+            before = " before" if self.letters_topic is TopicFate.RECREATED else ""
+            found.append(f"{since}: whether more records came back{before} cannot be told.")
         return found
 
     def _why_hidden(self) -> str:
@@ -125,7 +132,16 @@ class RedriveCheck:
 
     def document(self) -> dict[str, Any]:
         """As plain values; long lists are cut, their lengths are not."""
-        names = ("plan", "planned", "produced", "content_differs", "came_back", "letters_gone", "processed")
+        names = (
+            "plan",
+            "planned",
+            "produced",
+            "content_differs",
+            "came_back",
+            "letters_gone",
+            "letters_topic",
+            "processed",
+        )
         lists = {name: getattr(self, name) for name in ("missing", "doubled", "unplanned")}
         return {
             "schema": "workbench.redrive-check/1",
@@ -284,14 +300,16 @@ def _look_for_returns(
     produced: Mapping[Partition, array[int]],
 ) -> None:
     """Letters after the plan that were made from its records: by our header, or by their origin."""
-    logs = whole_logs(gateway, [(plan.topic, part.partition) for part in plan.partitions], stable=True)
+    later = later_letters(plan, gateway)
+    check.letters_topic = later.fate
+    logs = whole_logs(gateway, [(plan.topic, number) for number in later.starts], stable=True)
     start, stop, gone = {}, {}, dict[Partition, int]()
-    for part in plan.partitions:
-        key = (plan.topic, part.partition)
-        start[part.partition] = max(part.stop, logs.starts[key])
-        if start[part.partition] > part.stop:
-            gone[key] = start[part.partition] - part.stop
-        stop[part.partition] = max(start[part.partition], logs.stable_ends.get(key, logs.ends[key]))
+    for number, at in later.starts.items():
+        key = (plan.topic, number)
+        start[number] = max(at, logs.starts[key])
+        if start[number] > at and (at or logs.back is None):  # a partition that was added begins at 0, but of a Pulsar
+            gone[key] = start[number] - at
+        stop[number] = max(start[number], logs.stable_ends.get(key, logs.ends[key]))
     reader, found = Reader(plan.headers), dict[str, int]()
     for batch, _ in _until_gone(letters.read(start, stop), gateway, plan.topic, start, gone):
         for letter in batch:

@@ -167,7 +167,7 @@ class Skip:
 
 Outcome = Done | Retry | Failed | Dead | Skip
 
-# A processor may return an outcome. Anything else, or nothing, means Done; an exception means Retry.
+# A processor may return an outcome, or a future of one. Anything else, or nothing, means Done; an exception means Retry.
 Handler = Callable[[Event], object]
 # A decoder turns a record into an event. None skips the record; an exception makes it undecodable.
 Decoder = Callable[[Record], Event | None]

@@ -107,7 +107,9 @@ class LogIdentity:
             range_end=old.range_end,
             paused=old.paused,
             note=replace(
-                old.note, skipped=merged((start, min(end, offset)) for start, end in old.note.skipped if start < offset)
+                old.note,
+                skipped=merged((start, min(end, offset)) for start, end in old.note.skipped if start < offset),
+                partitions=None,  # of the former log
             ),
             began_anew=(self._clock(), offset),
             # Not checked yet: it tells whether the log was truncated or belongs to another topic.

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import threading
 import zlib
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 from workbench.runtime.event import Dead, Done, Event, Failed, Handler, Lane, Outcome, Retry, Skip
 from workbench.runtime.queues import KeyedQueue
+from workbench.runtime.returned import NotHandledError, result_of
 from workbench.runtime.sentinels import KeyWatch, Sentinels
 from workbench.signals import ProcessingOutcome as OutcomeLabel
 
@@ -107,26 +98,6 @@ def queue_index(key: Lane, queues: int) -> int:
     return (zlib.crc32(topic.encode(errors="replace")) + partition) % queues
 
 
-def runs_later(function: object) -> bool:
-    """Whether a call of this only makes something to wait for or to iterate over, and runs nothing of it: `async def`, or `yield`."""
-    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-    return any(kind(it) for kind in kinds for it in (function, getattr(function, "__call__", None)))  # noqa: B004 - of an object
-
-
-def _check_value(value: object) -> None:
-    """Refuse what a handler returns if it tells that the event was not handled; any other value means that it was.
-
-    Raises:
-        TypeError: for what is still to be awaited or iterated over, and for an outcome's class (`return Retry`).
-    """
-    if isinstance(value, Awaitable | Generator | AsyncGenerator):
-        if isinstance(value, Coroutine | Generator):
-            value.close()
-        raise TypeError(f"a handler returned a {type(value).__name__}, which nobody runs")
-    if isinstance(value, type) and issubclass(value, Outcome):
-        raise TypeError(f"a handler returned the class {value.__name__}, not {value.__name__}(…)")
-
-
 class ProcessorPool:
     """Queues and threads of one event type."""
 
@@ -156,7 +127,7 @@ class ProcessorPool:
         ]
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()  # of that list
-        self._stopping = False
+        self._stopping = self._is_told = False
         self.failure: BaseException | None = None  # error that ended one of its threads, not caused by a handler
 
     def start(self) -> None:
@@ -247,7 +218,10 @@ class ProcessorPool:
             try:
                 outcome = handler(event)
                 if outcome is not None and not isinstance(outcome, Outcome):
-                    _check_value(outcome)
+                    outcome = result_of(outcome)
+            except NotHandledError as error:
+                self._tell_once(error)
+                outcome = Retry()
             except BaseException as error:
                 # Also SystemExit (a library's `sys.exit`) and a cancelled task: if the thread ended, the key would stay parked forever.
                 _log.debug("processor %s: attempt %d failed", self.name, attempt, exc_info=error)
@@ -270,6 +244,12 @@ class ProcessorPool:
             else:
                 self._settle(slot, event, outcome, seconds)
             worker.event = None  # only now: a thread that waits for it also finds the completion
+
+    def _tell_once(self, error: NotHandledError) -> None:
+        """Where its events go wrong at each attempt, more than one error would fill the log."""
+        if not self._is_told:
+            self._is_told = True
+            _log.error("processor %s: %s; such events are tried again and given up", self.name, error)
 
     def _settle(self, slot: Slot, event: Event, outcome: Outcome, seconds: float) -> None:
         reporter = self._reporter

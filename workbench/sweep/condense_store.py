@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from workbench.errors import DamagedCaptureError
+from workbench.errors import DamagedCaptureError, SlotReplacedError
 from workbench.files import atomic_write
 from workbench.sweep.read_store import LAND_AGAIN, columns_of, is_empty
+from workbench.sweep.replaced_slots import tries
 from workbench.sweep.store import SUMMARIES, FleetStore, LandedFile
 
 if TYPE_CHECKING:
@@ -24,9 +26,15 @@ if TYPE_CHECKING:
 
 # Part of the key: a change of the method must make new summaries.
 VERSION = "5"
-_DONE = "number bigint, bytes_read bigint, samples bigint, error string"
+_DONE = "number bigint, bytes_read bigint, samples bigint, error string, is_gone boolean"
 _DONE_SCHEMA = pa.schema(
-    [("number", pa.int64()), ("bytes_read", pa.int64()), ("samples", pa.int64()), ("error", pa.string())]
+    [
+        ("number", pa.int64()),
+        ("bytes_read", pa.int64()),
+        ("samples", pa.int64()),
+        ("error", pa.string()),
+        ("is_gone", pa.bool_()),
+    ]
 )
 
 
@@ -65,33 +73,41 @@ def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[date
     """Condense the files of these slots that have no summary that can be read.
 
     Raises:
-        DamagedCaptureError: if a file has changed since it was landed.
+        DamagedCaptureError: if a file has changed since it was landed, or is replaced again and again.
     """
-    files = store.files(ends)
-    targets = [summary_path(store, file) for file in files]
-    slot_us = round(store.slot.total_seconds() * 1e6)
-    jobs = []
-    for file, target in zip(files, targets, strict=True):
-        if not _is_whole(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            end_us = round(file.end.timestamp() * 1e6)
-            jobs.append(
-                Job(
-                    source=str(file.path.absolute()),
-                    digest=file.digest,
-                    begin_us=end_us - slot_us,
-                    end_us=end_us,
-                    target=str(target.absolute()),
-                )
-            )
-    done = _run(spark, jobs)
+    condensed, all_done = 0, [_DONE_SCHEMA.empty_table()]
+    for _ in tries():
+        files = store.files(ends)
+        targets = [summary_path(store, file) for file in files]
+        jobs = [_job(store, file, target) for file, target in zip(files, targets, strict=True) if not _is_whole(target)]
+        done = _run(spark, jobs)
+        gone = done.filter(done["is_gone"])
+        condensed += len(jobs) - gone.num_rows
+        all_done.append(done)
+        if not gone.num_rows:
+            break
+    else:
+        raise SlotReplacedError(jobs[gone["number"][0].as_py()].source)
+    read = pa.concat_tables(all_done)
     return StoreReading(
         files=len(files),
-        condensed=len(jobs),
-        bytes_read=sum(done["bytes_read"].to_pylist()),
-        samples_read=sum(done["samples"].to_pylist()),
+        condensed=condensed,
+        bytes_read=sum(read["bytes_read"].to_pylist()),
+        samples_read=sum(read["samples"].to_pylist()),
         summaries=tuple(str(target.absolute()) for target in targets),
         counters=any(_has_counters(target) for target in targets),
+    )
+
+
+def _job(store: FleetStore, file: LandedFile, target: Path) -> Job:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    end_us = round(file.end.timestamp() * 1e6)
+    return Job(
+        source=str(file.path.absolute()),
+        digest=file.digest,
+        begin_us=end_us - round(store.slot.total_seconds() * 1e6),
+        end_us=end_us,
+        target=str(target.absolute()),
     )
 
 
@@ -125,7 +141,8 @@ def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:
     # One task per file: a lost executor loses the work of one file.
     numbers = spark.range(0, len(jobs), 1, len(jobs))
     done = numbers.mapInArrow(_worker(tuple(jobs)), _DONE).toArrow()
-    errors = [text for text in done["error"].to_pylist() if text is not None]
+    damaged = done.filter(pc.invert(done["is_gone"]))
+    errors = [text for text in damaged["error"].to_pylist() if text is not None]
     if errors:
         raise DamagedCaptureError(errors[0], hint=LAND_AGAIN)
     return done
@@ -149,9 +166,10 @@ def condense_file(job: Job) -> dict[str, object]:
     try:
         samples, size = columns_of(Path(job.source), job.digest, COLUMNS, [*NAMES, "flag"])
     except DamagedCaptureError as error:
-        return {"bytes_read": 0, "samples": 0, "error": error.message}
+        is_gone = isinstance(error, SlotReplacedError)
+        return {"bytes_read": 0, "samples": 0, "error": error.message, "is_gone": is_gone}
     summary = condense(samples, (job.begin_us, job.end_us))
     target = Path(job.target)
     with atomic_write(target) as temporary:
         pq.write_table(summary, temporary, compression="zstd", compression_level=1)
-    return {"bytes_read": size, "samples": samples.num_rows, "error": None}
+    return {"bytes_read": size, "samples": samples.num_rows, "error": None, "is_gone": False}

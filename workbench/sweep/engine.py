@@ -265,10 +265,13 @@ def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreReadin
     """The same for a small fleet, from all of its samples in one plan, as a triage does it; None if the fleet is not small."""
     if not is_local(looked.spark):  # somebody with a cluster wants the work done there
         return None
-    files = looked.store.files(ends)
     if sum(looked.store.rows_of(end) for end in ends) > SMALL_SAMPLES:
         return None
-    samples = pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *(whole_file(file.path, file.digest) for file in files)])
+    found = looked.store.read(ends, whole_file)
+    files, samples = (
+        [file for file, _ in found],
+        pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *(it for _, it in found)]),
+    )
     both = pc.and_(pc.is_valid(samples["group"]), pc.is_valid(samples["topic"]))
     pairs = samples.filter(both).group_by(["group", "topic"]).aggregate([])
     pairs = pairs.filter(pc.invert(pc.starts_with(pairs["group"], REDRIVE_PREFIX)))

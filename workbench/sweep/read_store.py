@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from workbench.collect.capture import ROOM_VARIABLE, memory_limit_gib
 from workbench.collect.limited_parquet import Room, TooLargeError, spread_bytes, taken_bytes
-from workbench.errors import DamagedCaptureError
+from workbench.errors import DamagedCaptureError, SlotReplacedError
 from workbench.humanize import first_line
 from workbench.samples import SAMPLES_SCHEMA
 
@@ -39,7 +39,7 @@ def whole_file(path: Path, digest: str) -> pa.Table:
     """All samples of a landed file.
 
     Raises:
-        DamagedCaptureError: if it has changed since it was landed, or cannot be read.
+        DamagedCaptureError: if it has changed since it was landed, or cannot be read. SlotReplacedError: if it is gone.
     """
 
     def read() -> pa.Table:
@@ -54,7 +54,7 @@ def columns_of(path: Path, digest: str, names: Sequence[str], texts: Sequence[st
     """Some columns, text as dictionaries, in one chunk, and the size of the file; empty columns are not decoded.
 
     Raises:
-        DamagedCaptureError: if it has changed since it was landed, or cannot be read.
+        DamagedCaptureError: if it has changed since it was landed, or cannot be read. SlotReplacedError: if it is gone.
     """
 
     def read() -> tuple[pa.Table, int]:
@@ -77,7 +77,7 @@ def rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
     """The rows of some groups, and of some topics that belong to no group; only row groups that can hold them are read.
 
     Raises:
-        DamagedCaptureError: if the file cannot be read.
+        DamagedCaptureError: if the file cannot be read. SlotReplacedError: if it is gone.
     """
     return _read(path, lambda: _rows_of(path, groups, topics))
 
@@ -108,7 +108,7 @@ def rows_of_nobody(path: Path) -> pa.Table:
     """The rows of no group and no topic, such as those of gateways; only row groups that can hold them are read.
 
     Raises:
-        DamagedCaptureError: if the file cannot be read.
+        DamagedCaptureError: if the file cannot be read. SlotReplacedError: if it is gone.
     """
 
     def read() -> pa.Table:
@@ -149,6 +149,8 @@ def _read(path: Path, read: Callable[[], T]) -> T:
             f"{path} needs more than {memory_limit_gib():g} GiB of memory.",
             hint=f"If you trust it and have more memory, set {ROOM_VARIABLE}. Otherwise: {LAND_AGAIN}",
         ) from None
+    except FileNotFoundError:
+        raise SlotReplacedError(path) from None
     except KeyError as error:
         raise DamagedCaptureError(f"{path} has no column {error.args[0]!r}.", hint=LAND_AGAIN) from None
     except (OSError, TypeError, ValueError, pa.ArrowException) as error:  # pa.ArrowInvalid is a ValueError

@@ -20,8 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,12 +30,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
+from workbench.errors import DamagedCaptureError, NoSeriesError, SlotReplacedError, UsageError
 from workbench.expectations import Expectations, GroupSettings, Recorded
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.sweep.read_store import rows_of, rows_of_nobody
+from workbench.sweep.replaced_slots import listed, steadily, tries
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
@@ -48,6 +50,7 @@ _FIRST_YEAR, _LAST_YEAR = 1970, 2999
 _FILE_ROWS = 1_000_000  # about 60 MB while it is condensed
 _ROW_GROUP = 131_072  # rows of a few groups: so the rows of one group are read without the others
 _MADE_BY = b"workbench.store/1"
+T = TypeVar("T")
 
 
 class StoreInfo(BaseModel):
@@ -124,6 +127,9 @@ class FleetStore:
 
     def landed(self) -> list[datetime]:
         """Ends of the landed slots, oldest first."""
+        return listed(self.root / SAMPLES, self._landed)
+
+    def _landed(self) -> list[datetime]:
         found = []
         for path in (self.root / SAMPLES).glob("day=*/slot=*"):
             text = path.parent.name.removeprefix("day=") + path.name.removeprefix("slot=")
@@ -153,16 +159,23 @@ class FleetStore:
 
     def files(self, ends: Iterable[datetime]) -> list[LandedFile]:
         """Files of some slots, in a fixed order; slots that have not landed have none."""
-        found = []
+        found: list[LandedFile] = []
         for end in ends:
-            for path in sorted(self.folder(end).glob("part-*.parquet")):
-                digest = path.stem.removeprefix("part-")
-                found.append(LandedFile(path=path, end=end, size=path.stat().st_size, digest=digest))
+            found += steadily(self.folder(end), partial(self._files, end), absent=[])
+        return found
+
+    def _files(self, end: datetime) -> list[LandedFile]:
+        found = []
+        for path in sorted(self.folder(end).glob("part-*.parquet")):
+            digest = path.stem.removeprefix("part-")
+            found.append(LandedFile(path=path, end=end, size=path.stat().st_size, digest=digest))
         return found
 
     def missing_of(self, end: datetime) -> tuple[str, ...]:
         """What the source reported as missing from a landed slot."""
-        path = self.folder(end) / INCOMPLETE
+        return steadily(self.folder(end), lambda: self._missing(self.folder(end) / INCOMPLETE), absent=())
+
+    def _missing(self, path: Path) -> tuple[str, ...]:
         try:
             return tuple(str(text) for text in json.loads(path.read_bytes()))
         except FileNotFoundError:
@@ -172,7 +185,23 @@ class FleetStore:
 
     def rows_of(self, end: datetime) -> int:
         """Number of samples in a landed slot."""
-        return sum(pq.read_metadata(file.path).num_rows for file in self.files([end]))
+        return steadily(self.folder(end), lambda: sum(map(_rows, self._files(end))), absent=0)
+
+    def read(self, ends: Iterable[datetime], read: Callable[[Path, str], T]) -> list[tuple[LandedFile, T]]:
+        """Read the files of some slots by path and digest, and once more if a slot is replaced meanwhile.
+
+        Raises:
+            DamagedCaptureError: if a file cannot be read, or needs more memory than a file of others may.
+        """
+        ends, replaced = list(ends), SlotReplacedError(self.root)
+        for _ in tries():
+            files = self.files(ends)
+            try:
+                with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow reads without Python's GIL
+                    return list(zip(files, pool.map(lambda it: read(it.path, it.digest), files), strict=True))
+            except SlotReplacedError as error:
+                replaced = error
+        raise replaced
 
     def land(self, end: datetime, series: SeriesTable, *, missing: Sequence[str] = ()) -> list[LandedFile]:
         """Write the samples of a slot; an existing slot is replaced.
@@ -221,7 +250,7 @@ class FleetStore:
         groups, topics = {group for group, _ in subscriptions}, {topic for _, topic in subscriptions}
         if not groups:
             return SAMPLES_SCHEMA.empty_table()
-        return self._of_files(window, lambda path: rows_of(path, groups, topics))
+        return self._of_files(window, lambda path, _digest: rows_of(path, groups, topics))
 
     def samples_of_nobody(self, window: Window) -> pa.Table:
         """Read all samples of no group and no topic in a window, such as those of gateways.
@@ -229,12 +258,11 @@ class FleetStore:
         Raises:
             DamagedCaptureError: as `samples_of`.
         """
-        return self._of_files(window, rows_of_nobody)
+        return self._of_files(window, lambda path, _digest: rows_of_nobody(path))
 
-    def _of_files(self, window: Window, read: Callable[[Path], pa.Table]) -> pa.Table:
-        files = self.files(self.slots_of(window))
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow reads without Python's GIL
-            return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *pool.map(lambda file: read(file.path), files)])
+    def _of_files(self, window: Window, read: Callable[[Path, str], pa.Table]) -> pa.Table:
+        found = self.read(self.slots_of(window), read)
+        return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *(table for _, table in found)])
 
 
 def open_store(root: Path) -> FleetStore:
@@ -309,6 +337,10 @@ def _write(path: Path, samples: pa.Table) -> None:
         column_encoding={"ts": "DELTA_BINARY_PACKED"},
         write_page_index=True,
     )
+
+
+def _rows(file: LandedFile) -> int:
+    return int(pq.read_metadata(file.path).num_rows)
 
 
 def _digest(path: Path) -> str:

@@ -28,7 +28,7 @@ _MAX_CODE_LENGTH = 200  # a code may come from outside (from a service)
 # Only the topic's limit must count, not the producer's (librdkafka's default is 1 MB; brokers may allow more).
 _MAX_MESSAGE_BYTES = 1_000_000_000
 
-LEFT_OUT_HEADER = "wb_left_out"  # what was left out of a letter that was too large
+LEFT_OUT_HEADER = "wb_left_out"  # what was left out of a letter: it was too large, or its headers cannot be read
 VALUE_BYTES_HEADER = "wb_value_bytes"  # and the size of its value; topic, partition and offset identify the record
 
 
@@ -213,18 +213,23 @@ class DeadLetters:
 
 def _headers(letter: _Letter) -> list[tuple[str, str | bytes | None]]:
     record = letter.event.record
-    left_out = {_Size.NO_VALUE: b"value", _Size.HEADERS_ONLY: b"value,key,headers"}.get(letter.size)
+    left_out = {_Size.NO_VALUE: ["value"], _Size.HEADERS_ONLY: ["value", "key"]}.get(letter.size, [])
+    theirs: list[tuple[str, str | bytes | None]] = []
+    try:
+        if letter.size is _Size.HEADERS_ONLY:
+            left_out.append("headers")
+        else:
+            theirs += record.headers or ()
+    except ValueError:  # `UnreadableHeaders`: their bytes are only in the record
+        left_out.append("headers")
     return [
-        *((record.headers or ()) if letter.size < _Size.HEADERS_ONLY else ()),
+        *theirs,
         ("wb_topic", record.topic.encode()),
         ("wb_partition", str(record.partition).encode()),
         ("wb_offset", str(record.offset).encode()),
         ("wb_timestamp_ms", str(record.timestamp_ms).encode()),
         ("wb_attempts", str(letter.event.attempt).encode()),
         ("wb_code", letter.code.encode()),
-        *(
-            [(LEFT_OUT_HEADER, left_out), (VALUE_BYTES_HEADER, str(len(record.value or b"")).encode())]
-            if left_out is not None
-            else []
-        ),
+        *([(LEFT_OUT_HEADER, ",".join(left_out).encode())] if left_out else []),
+        *([(VALUE_BYTES_HEADER, str(len(record.value or b"")).encode())] if "value" in left_out else []),
     ]

@@ -12,11 +12,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from workbench.commit_note import CommitNote, format_note
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
+from workbench.kafka.runtime.client_errors import PERMANENT, TRANSIENT
 from workbench.kafka.runtime.starts import (
+    FirstStart,
     Policy,
     begin_at,
     check_ranges,
-    ends_of,
     failures_of,
     next_offset,
     offsets_of,
@@ -54,38 +55,6 @@ _DEFAULTS: dict[str, str | int | float | bool] = {
 }
 
 
-# Errors that no further poll resolves, and what to do. As warnings they would leave an idle member.
-_PERMANENT: dict[int, str] = {
-    KafkaError._FATAL: "Restart the service when the cause is fixed.",
-    KafkaError._AUTO_OFFSET_RESET: "Commit a position for the group (workbench replay), or set auto.offset.reset to earliest.",
-    KafkaError.FENCED_INSTANCE_ID: "Another member has this group.instance.id; each member needs its own.",
-    KafkaError.UNRELEASED_INSTANCE_ID: "Another member has this group.instance.id; each member needs its own.",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "The principal needs READ and DESCRIBE on the topic.",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "The principal needs READ on the group.",
-    KafkaError.INCONSISTENT_GROUP_PROTOCOL: "All members of a group need a common assignor (partition.assignment.strategy).",
-    KafkaError.GROUP_MAX_SIZE_REACHED: "The group has as many members as the broker allows (group.max.size).",
-    KafkaError.INVALID_GROUP_ID: "Choose another group.",
-    KafkaError.TOPIC_EXCEPTION: "The name of a topic is not valid.",
-    KafkaError.UNSUPPORTED_ASSIGNOR: "The broker does not know the assignor (group.remote.assignor).",
-    KafkaError.INVALID_REGULAR_EXPRESSION: "The broker cannot read a pattern among the topics.",
-}
-
-# Refusals of a commit that end while the caller waits. The epoch of a KIP-848 member is stale after the broker has answered a heartbeat
-# whose answer has not arrived (the broker was slow, for example); the client's next heartbeat ends that, and revoked partitions stay
-# the member's own until it has released them. librdkafka does not repeat such commits.
-_TRANSIENT = frozenset(
-    {
-        KafkaError.STALE_MEMBER_EPOCH,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._WAIT_COORD,
-    }
-)
-
-
 class KafkaSource:
     """A `Source` over one confluent-kafka consumer."""
 
@@ -109,6 +78,7 @@ class KafkaSource:
         self._policy = Policy.of(properties.get("auto.offset.reset", "earliest"))
         if config.start_at is not None or config.ranges is not None:
             self._policy = Policy.EARLIEST  # if retention overtakes a start, read the remaining log
+        self._first_start = FirstStart()
         # Where a position is lost, the client would move it, and nobody could tell that from progress. So it only says so.
         properties["auto.offset.reset"] = "error"
         self._ranges = Ranges(config.ranges) if config.ranges is not None else None
@@ -241,7 +211,7 @@ class KafkaSource:
                 hint="Restart the service when the broker answers; commits are kept.",
             ) from error
         # Before the assignment: that may make the client rejoin at once, and the commit would have an old generation.
-        failures = (self.commit(begin, wait=True) or {}) if begin else {}
+        failures = (self.commit(begin, wait=True, notes=self._notes) or {}) if begin else {}
         for partition, why in failures.items():
             # For example while another member joins. The next commit retries it.
             _log.warning("the start offset of %s-%d is not committed yet: %s", *partition, why)
@@ -259,7 +229,11 @@ class KafkaSource:
             return {part: start for part, start in of_ranges.items() if start is not None}
         if start_at_ms is not None:
             return begin_at(self._consumer, partitions, start_at_ms)
-        return ends_of(self._consumer, partitions) if self._policy is Policy.LATEST else {}
+        if self._policy is not Policy.LATEST:
+            return {}
+        begin, notes = self._first_start.begin(self._consumer, partitions)
+        self._notes |= notes
+        return begin
 
     def poll(self, max_records: int, timeout: float) -> list[Record]:
         """See `Source.poll`.
@@ -268,6 +242,8 @@ class KafkaSource:
             SourceUnreachableError: for errors that no further poll resolves: missing permission, fenced, no start offset.
             GuardError: for ranges that the logs do not have.
         """
+        if self._policy is Policy.LATEST and not self._first_start.is_known(self._consumer):
+            return []
         if self._seeks:
             self._seek()
         if self._ranges is not None and self._unchecked and check_ranges(self._consumer, self._ranges, self._unchecked):
@@ -308,10 +284,10 @@ class KafkaSource:
                 )
             elif failure.code() == KafkaError._AUTO_OFFSET_RESET and self._policy is not Policy.ERROR:
                 self._lose(message, failure.str())
-            elif failure.fatal() or failure.code() in _PERMANENT:
+            elif failure.fatal() or failure.code() in PERMANENT:
                 raise SourceUnreachableError(
                     f"Group {self._group} cannot continue: {failure.str()} ({failure.name()}).",
-                    hint=_PERMANENT.get(failure.code(), _PERMANENT[KafkaError._FATAL]),
+                    hint=PERMANENT.get(failure.code(), PERMANENT[KafkaError._FATAL]),
                 )
             elif failure.code() == KafkaError._PARTITION_EOF:
                 # Of a partition that is to be sent elsewhere, the end is told again once it is there.
@@ -328,7 +304,7 @@ class KafkaSource:
         partition, offset = (message.topic(), message.partition()), message.offset()
         sought = self._seeks.get(partition)
         if sought is not None and sought.offset == OFFSET_BEGINNING:
-            offset = None  # it was to begin anew
+            offset = 0  # it was to begin anew
         elif sought is not None:
             offset = sought.offset  # what was returned before the seek was dropped
         self._lost[partition] = (offset if offset is not None and offset >= 0 else None), why
@@ -337,11 +313,13 @@ class KafkaSource:
         for partition, (lost, why) in list(self._lost.items()):
             try:
                 low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_PLACE_SECONDS)
+                start = next_offset(lost, why, low, high)
+                if start is None:
+                    start = self._begin([partition], None).get(partition, low)
             except KafkaException as error:
                 _log.warning("%s-%d has no position, and its log's start is not known yet: %s", *partition, error)
                 self._place_at = time.monotonic() + _PLACE_AGAIN_SECONDS
                 continue
-            start = next_offset(lost, why, low, high, self._policy)
             try:
                 place(self._consumer, partition, start, incremental=self._incremental, begun=self._begun)
             except KafkaException as error:
@@ -405,7 +383,7 @@ class KafkaSource:
                 failed = {(part.topic, part.partition): part.error for part in answers if part.error is not None}
             except KafkaException as error:
                 failed = {(part.topic, part.partition): error.args[0] for part in wanted}
-            transient = any(error.code() in _TRANSIENT for error in failed.values())
+            transient = any(error.code() in TRANSIENT for error in failed.values())
             if not transient or time.monotonic() >= deadline:
                 return {partition: str(error) for partition, error in failed.items()}
             wanted = [part for part in wanted if (part.topic, part.partition) in failed]
@@ -439,6 +417,7 @@ class KafkaSource:
         self._commit_failures = {}
         for of in (self._seeks, self._dropped, self._lost, self._begun, self._ends, self._unchecked):
             of.clear()
+        self._first_start.is_over()
         self._consumer = Consumer(self._properties, logger=_log)
         self._join()
 

@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, Consumer, KafkaException, TopicPartition
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
+from workbench.commit_note import CommitNote, format_note, parse_note
 from workbench.errors import ConfigError, GuardError
 from workbench.runtime.event import TopicPartition as Partition
 from workbench.runtime.ranges import Ranges
@@ -19,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.5
+_LIST_SECONDS = 2.0  # for the partitions of all topics, in a poll
 _TRIES = 3  # the start of a replay must be known; reading from another offset would be a silent error
 # What librdkafka (2.16) says of a log that was truncated below the position, if the records up to the cut are still the same.
 _CUT = re.compile(r"log truncation detected .*broker end offset is (\d+)")
@@ -52,7 +54,7 @@ class Policy(StrEnum):
 
     @property
     def start(self) -> int:
-        """Offset to assign to a partition without a start; the end of a log is asked for (`ends_of`)."""
+        """Offset to assign to a partition without a start; the end of a log is asked for (`FirstStart`)."""
         return OFFSET_BEGINNING if self is Policy.EARLIEST else OFFSET_STORED
 
 
@@ -94,20 +96,58 @@ def begin_at(consumer: Consumer, partitions: Sequence[Partition], start_at_ms: i
     begin = _at_or_after(consumer, start_at_ms, partitions)
     none_yet = [partition for partition, offset in begin.items() if offset < 0]
     # They start at the log end. Request the end first and the timestamp again after it, to find records that arrive in between.
-    ends = ends_of(consumer, none_yet)
+    ends = _at_or_after(consumer, OFFSET_END, none_yet)
     again = _at_or_after(consumer, start_at_ms, none_yet)
     return begin | {part: again[part] if again[part] >= 0 else end for part, end in ends.items()}
 
 
-def ends_of(consumer: Consumer, partitions: Sequence[Partition]) -> dict[Partition, int]:
-    """Log ends, as start offsets that must be committed: the end is another one at the next assignment, and what arrived meanwhile
-    would be skipped.
+class FirstStart:
+    """Which partitions a group with `latest` begins at their end: those that were there when it began. All others are new to it, and
+    what they have came after it.
 
-    Raises:
-        KafkaException: if the broker does not answer.
+    Members that begin together see commits of each other, so these say how many partitions the topic had.
     """
-    # In ListOffsets, the timestamp -1 means the log end; one request covers all partitions.
-    return _at_or_after(consumer, OFFSET_END, partitions)
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] | None = None  # of partitions, by topic, before the group was joined
+
+    def is_known(self, consumer: Consumer) -> bool:
+        """Whether it is known what was there; ask outside of the client's callbacks (see `check_ranges`), and before the first one."""
+        if self._counts is None:
+            try:
+                topics = consumer.list_topics(timeout=_LIST_SECONDS).topics
+            except KafkaException as error:
+                _log.warning("the partitions of the topics are not known yet: %s", error)
+                return False
+            self._counts = {name: len(topic.partitions) for name, topic in topics.items()}
+        return True
+
+    def is_over(self) -> None:
+        """The group is joined anew: whatever has no commit then is new."""
+        self._counts = {}
+
+    def begin(
+        self, consumer: Consumer, partitions: Iterable[Partition]
+    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
+        """Start offsets of partitions without a commit, and the notes to commit with them, so that both outlast this member: the end
+        is another one at the next assignment, and what arrived meanwhile would be skipped.
+
+        Raises:
+            KafkaException: if the broker does not answer.
+        """
+        counts = self._counts or {}
+        there = [part for part in partitions if part[1] < counts.get(part[0], 0)]
+        new = {part for part in partitions if part not in there}
+        asked = [TopicPartition(topic, number) for topic in {it for it, _ in there} for number in range(counts[topic])]
+        found: dict[str, int] = {}  # topics with commits, and the most partitions that one of those says
+        for it in persistently(lambda: consumer.committed(asked, timeout=_TIMEOUT_SECONDS)) if asked else []:
+            if it.offset >= 0:
+                found[it.topic] = max(found.get(it.topic, 0), parse_note(it.metadata).partitions or 0)
+        new |= {part for part in there if part[1] >= found.get(part[0], counts[part[0]])}
+        first = [part for part in there if part not in new]
+        # In ListOffsets, these are timestamps of the log's start and end; one request covers all partitions.
+        offsets = _at_or_after(consumer, OFFSET_BEGINNING, sorted(new)) | _at_or_after(consumer, OFFSET_END, first)
+        return offsets, {part: format_note(CommitNote(partitions=counts[part[0]])) for part in first}
 
 
 def _at_or_after(consumer: Consumer, at_ms: int, partitions: Sequence[Partition]) -> dict[Partition, int]:
@@ -157,16 +197,14 @@ def check_ranges(consumer: Consumer, ranges: Ranges, assigned: Iterable[Partitio
     return True
 
 
-def next_offset(lost: int | None, why: str, low: int, high: int, policy: Policy) -> int:
-    """Offset at which to go on after a position was outside of the log [low, high), or where there was none.
+def next_offset(lost: int | None, why: str, low: int, high: int) -> int | None:
+    """Offset at which to go on after a position was outside of the log [low, high); None where there was no position.
 
     Whatever the policy, as little as possible is skipped, and nothing of a log that was truncated: what it has now are other records.
     """
     if (cut := _CUT.search(why)) is not None:
         return max(low, min(int(cut[1]), high))
-    if lost is None and "truncat" not in why:
-        return high if policy is Policy.LATEST else low
-    return low
+    return None if lost is None and "truncat" not in why else low
 
 
 def place(

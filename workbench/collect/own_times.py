@@ -1,0 +1,43 @@
+"""Times that a metrics page gives its series: a value is as old as the page says, not as the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from prometheus_client.samples import Sample
+
+# A page that joins others (`/federate`) dates its series, and a cloud's metrics come minutes late. What is older is no measurement of
+# now, and a clock that is wrong by more dates nothing.
+_OLDEST_SECONDS = 3600.0
+_AHEAD_SECONDS = 60.0
+
+_Series = tuple[str, str, frozenset[tuple[str, str]]]
+
+
+@dataclass(slots=True)
+class OwnTimes:
+    """Remembers what each series told at last, for pages that are read again and again: the same value at the same time is no new one.
+
+    Attributes:
+        refused: what could not be dated, a sentence for each page.
+    """
+
+    refused: dict[str, None] = field(default_factory=dict)
+    _last: dict[_Series, float] = field(default_factory=dict)
+
+    def of(self, sample: Sample, page: str, taken_at: float, *, is_open_metrics: bool = False) -> float | None:
+        """Time of a value in seconds since the epoch: when its page was taken, or before, if it says so; None if it counts for nothing.
+
+        The parser takes times for milliseconds; in OpenMetrics they are seconds.
+        """
+        if sample.timestamp is None:
+            return taken_at
+        told = float(sample.timestamp) * (1000 if is_open_metrics else 1)
+        if not taken_at - _OLDEST_SECONDS <= told <= taken_at + _AHEAD_SECONDS:
+            self.refused[f"{page}: series are dated more than an hour ago, or ahead, and are left out"] = None
+            return None
+        series = (page, sample.name, frozenset(sample.labels.items()))
+        if told <= self._last.get(series, 0.0):
+            return None
+        self._last[series] = told
+        return min(told, taken_at)

@@ -1,0 +1,79 @@
+"""Reading of slots that another process replaces or removes meanwhile.
+
+Two folders cannot be exchanged at once, so for a moment there is none, and what was listed is gone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from workbench.errors import SlotReplacedError
+from workbench.files import moved_aside, restored
+
+# A second: a replacement takes milliseconds, and one that was killed is ended by whoever waits for it.
+TRIES = 50
+_PAUSE_SECONDS = 0.02
+
+T = TypeVar("T")
+
+
+def tries() -> Iterator[int]:
+    """Numbers of attempts, with a pause between them."""
+    for number in range(TRIES):
+        if number:
+            time.sleep(_PAUSE_SECONDS)
+        yield number
+
+
+def steadily(slot: Path, read: Callable[[], T], *, absent: T) -> T:
+    """What is read from a slot's folder while it is not replaced; `absent` if there is none.
+
+    Raises:
+        SlotReplacedError: if it never stays.
+    """
+    for number in tries():
+        before = _identity(slot)
+        if before is None:
+            if not moved_aside(slot):
+                return absent
+            if number == TRIES // 2:
+                restored(slot.parent)
+            continue
+        try:
+            found = read()
+        except FileNotFoundError:
+            continue
+        if _identity(slot) == before:
+            return found
+    raise SlotReplacedError(slot)
+
+
+def listed(samples: Path, listing: Callable[[], T]) -> T:
+    """A listing of all slots while none is replaced: one that is moved aside would look as if it had never landed."""
+    found = listing()
+    for _ in tries():
+        before = _days(samples)
+        found = listing()
+        if before == _days(samples) and not any(moved_aside(old) for old in _replaced(samples)):
+            break
+    return found
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        state = folder.stat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns
+
+
+def _days(samples: Path) -> dict[Path, tuple[int, int] | None]:
+    return {day: _identity(day) for day in samples.glob("day=*")}
+
+
+def _replaced(samples: Path) -> set[Path]:
+    """Slots beside which there is a former one."""
+    return {old.parent / old.name[1:].rsplit(".", 2)[0] for old in samples.glob("day=*/.slot=*.old")}
