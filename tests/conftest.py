@@ -62,10 +62,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session that the product itself uses."""
+    """The session that the product itself uses, where it is kept: its code runs for minutes, and is worth the second compiler."""
     from workbench.spark.session import end, session
 
-    started = session()
+    started = session(kept=True)
     yield started
     end(started)
 
