@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from workbench.layers.rows import LATENCY_MS, AuditRow, Point, WindowCount
 
 LAYERS = ("gateway", "collector")
 MINUTES, BURST = 12, (7, 8)
+DAY_MS = 86_400_000
 
 
 def row(stream: str, layer: str, minute: int, count: int, took_ms: int, *, point: Point = "in") -> AuditRow:
@@ -41,48 +43,90 @@ def pipeline(*, burst: int, victim_ms: int, victims: int = 500, layer: str = "ga
     return made
 
 
-def judged(spark: Any, rows: list[AuditRow]) -> list[tuple[str, str, str, bool | None]]:
-    """Victim, burst, layer, whether delayed."""
+def with_a_tiny_stream() -> list[AuditRow]:
+    """Its rise is 45 of 1,545 records; and no other one has a burst."""
+    rows = [row("tiny", at, minute, 50 if minute in BURST else 5, 8) for at in LAYERS for minute in range(MINUTES)]
+    return [*pipeline(burst=1_000, victim_ms=4_000), *rows]
+
+
+CASES: dict[str, list[AuditRow]] = {
+    **{layer: pipeline(burst=20_000, victim_ms=4_000, layer=layer) for layer in LAYERS},
+    **{f"{ms} ms": pipeline(burst=20_000, victim_ms=ms) for ms in (8, 18, 21)},
+    "small burst": pipeline(burst=2_900, victim_ms=4_000),
+    **{f"{number} victims": pipeline(burst=20_000, victim_ms=4_000, victims=number) for number in (149, 150)},
+    "tiny": with_a_tiny_stream(),
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said of a case: (window_ms, burst, records, usual), and (victim, burst, layer, whether delayed)."""
+
+    bursts: list[tuple[int, str, int, float]]
+    delayed: list[tuple[str, str, str, bool | None]]
+
+
+@pytest.fixture(scope="module")
+def told(spark: Any) -> dict[str, Told]:
+    """All cases in one ledger: each has streams and a day of its own, so no window has records of two of them."""
+    rows = [
+        it.model_copy(
+            update={
+                "stream": f"{name}/{it.stream}", "emitted_ms": it.emitted_ms + day * DAY_MS,
+                "windows": [at.model_copy(update={"start_ms": at.start_ms + day * DAY_MS}) for at in it.windows],
+            }
+        )
+        for day, (name, case) in enumerate(CASES.items())
+        for it in case
+    ]  # fmt: skip
     frame = frame_of_rows(spark, rows)
-    told = lines(frame).cache()
-    found = {it.window_ms: it.burst for it in bursts(frame, told).collect()}
-    times = times_beside_bursts(frame, found, told).collect() if found else []
-    return [(it.stream, it.burst, it.layer, it.is_delayed) for it in delayed([it.asDict() for it in times], LAYERS)]
+    of_lines = lines(frame).cache()
+    found = bursts(frame, of_lines).collect()
+    assert sorted(found) == sorted(bursts(frame).collect())
+    times = times_beside_bursts(frame, {it.window_ms: it.burst for it in found}, of_lines).collect()
+    late = delayed([it.asDict() for it in times], LAYERS)
+
+    def of(name: str, stream: str) -> str | None:
+        case, _, own = stream.partition("/")
+        return own if case == name else None
+
+    return {
+        name: Told(
+            bursts=sorted((it.window_ms - day * DAY_MS, own, it.records, it.usual) for it in found if (own := of(name, it.burst))),
+            delayed=[(own, it.burst.partition("/")[2], it.layer, it.is_delayed) for it in late if (own := of(name, it.stream))],
+        )
+        for day, name in enumerate(CASES)
+    }  # fmt: skip
 
 
 @pytest.mark.jvm
 @pytest.mark.parametrize("layer", LAYERS)
-def test_who_waits_for_a_burst_is_named_with_the_layer(spark: Any, layer: str) -> None:
+def test_who_waits_for_a_burst_is_named_with_the_layer(told: dict[str, Told], layer: str) -> None:
     """Where its time first rises."""
-    rows = pipeline(burst=20_000, victim_ms=4_000, layer=layer)
-    assert [tuple(it) for it in bursts(frame_of_rows(spark, rows)).orderBy("window_ms").collect()] == [
-        (60_000 * it, "loud", 20_000, 1_000.0) for it in BURST
-    ]
-    assert judged(spark, rows) == [("quiet", "loud", layer, True)]
+    assert told[layer].bursts == [(60_000 * it, "loud", 20_000, 1_000.0) for it in BURST]
+    assert told[layer].delayed == [("quiet", "loud", layer, True)]
 
 
 @pytest.mark.jvm
-def test_a_burst_that_delays_nobody_is_no_finding(spark: Any) -> None:
+def test_a_burst_that_delays_nobody_is_no_finding(told: dict[str, Told]) -> None:
     """Nor is the next bucket, which may be a little more, nor a delay without a burst."""
-    assert judged(spark, pipeline(burst=20_000, victim_ms=8)) == []
-    assert judged(spark, pipeline(burst=20_000, victim_ms=18)) == []  # 10 to 20 ms, after at most 10
-    assert judged(spark, pipeline(burst=20_000, victim_ms=21)) == [("quiet", "loud", "gateway", True)]
-    assert judged(spark, pipeline(burst=2_900, victim_ms=4_000)) == []  # less than three times as much as usual
-    assert bursts(frame_of_rows(spark, pipeline(burst=2_900, victim_ms=8))).count() == 0
+    assert told["8 ms"].delayed == []
+    assert told["18 ms"].delayed == []  # 10 to 20 ms, after at most 10
+    assert told["21 ms"].delayed == [("quiet", "loud", "gateway", True)]
+    assert told["small burst"] == Told([], [])  # less than three times as much as usual
 
 
 @pytest.mark.jvm
-def test_few_records_do_not_tell(spark: Any) -> None:
+def test_few_records_do_not_tell(told: dict[str, Told]) -> None:
     """A 99th percentile of fewer than 300 is a chance; it is said, and not that it was well."""
-    assert judged(spark, pipeline(burst=20_000, victim_ms=4_000, victims=149)) == [("quiet", "loud", "gateway", None)]
-    assert judged(spark, pipeline(burst=20_000, victim_ms=4_000, victims=150)) == [("quiet", "loud", "gateway", True)]
+    assert told["149 victims"].delayed == [("quiet", "loud", "gateway", None)]
+    assert told["150 victims"].delayed == [("quiet", "loud", "gateway", True)]
 
 
 @pytest.mark.jvm
-def test_a_small_stream_cannot_burst_for_all(spark: Any) -> None:
+def test_a_small_stream_cannot_burst_for_all(told: dict[str, Told]) -> None:
     """Its rise must be a good part of what all streams send: here 45 of 1,545 records."""
-    rows = [row("tiny", at, minute, 50 if minute in BURST else 5, 8) for at in LAYERS for minute in range(MINUTES)]
-    assert judged(spark, [*pipeline(burst=1_000, victim_ms=4_000), *rows]) == []
+    assert told["tiny"].delayed == []
 
 
 @pytest.mark.jvm

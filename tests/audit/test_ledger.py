@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.audit.pipeline import WINDOW_MS, Outcome, hash_of, run
-from workbench.audit.edges import Arrival, StreamShape, WindowState, edges
+from tests.audit.together import Judged, Together, apart
+from workbench.audit.edges import Arrival, StreamShape, WindowState
 from workbench.audit.frames import frame_of_rows
 from workbench.audit.ledger import counts, lines
 from workbench.layers.rows import AuditRow, WindowCount, signed
@@ -19,9 +20,7 @@ SHAPE = StreamShape(layers=("gateway", "collector"), window_ms=WINDOW_MS, latene
 OUTER, INNER = "gateway → collector", "collector"
 
 
-def apart(made: dict[str, Outcome]) -> list[AuditRow]:
-    """Rows of several runs in one ledger: each is a stream of its own."""
-    return [row.model_copy(update={"stream": name}) for name, one in made.items() for row in one.rows]
+TOGETHER = Together(SHAPE)
 
 
 def counted_apart(
@@ -29,15 +28,16 @@ def counted_apart(
 ) -> dict[str, dict[tuple[str, str], dict[int, tuple[int, int, int | None]]]]:
     """Bounds and sums by stream, point and window."""
     found: dict[str, dict[tuple[str, str], dict[int, tuple[int, int, int | None]]]] = {name: {} for name in made}
-    for row in counts(frame_of_rows(spark, apart(made))).collect():
+    for row in counts(frame_of_rows(spark, apart({name: it.rows for name, it in made.items()}))).collect():
         of_point = found[row["stream"]].setdefault((row["layer"], row["point"]), {})
         of_point[row["window_ms"]] = (row["low"], row["high"], row["sum"])
     return found
 
 
-def judged(spark: Any, made: Outcome) -> dict[tuple[str, int], Any]:
-    """Rows by edge and window."""
-    return {(row["edge"], row["window_ms"]): row for row in edges(frame_of_rows(spark, made.rows), SHAPE).collect()}
+@pytest.fixture(scope="module")
+def judged(spark: Any) -> Judged:
+    """The runs of each case."""
+    return TOGETHER.judged(spark)
 
 
 def test_counts_are_the_truth_after_crashes_and_double_delivery(spark: Any) -> None:
@@ -53,11 +53,19 @@ def test_counts_are_the_truth_after_crashes_and_double_delivery(spark: Any) -> N
         assert any(naive[point] > sum(windows.values()) for point, windows in made.truth.items()), stream
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_loss_and_a_double_are_told_apart_and_counted(spark: Any, seed: int) -> None:
+SEEDS = range(4)
+
+
+@TOGETHER.case
+def lossy() -> dict[str, list[AuditRow]]:
+    """A run of each seed."""
+    return {str(seed): run(100 + seed, lost=6, doubled=0, crashes=2).rows for seed in SEEDS}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_loss_and_a_double_are_told_apart_and_counted(judged: Judged, seed: int) -> None:
     """The gateway's records arrive; what the collector loses or doubles shows between its two sides, in its windows only."""
-    made = run(100 + seed, lost=6, doubled=0, crashes=2)
-    rows = judged(spark, made)
+    rows = judged["lossy"][str(seed)]
     assert {row["arrival"] for (edge, _), row in rows.items() if edge == OUTER} == {Arrival.OK}
     inner = [row for (edge, _), row in rows.items() if edge == INNER]
     assert sum(row["lost_low"] for row in inner) == sum(row["lost_high"] for row in inner) == 6
@@ -66,32 +74,47 @@ def test_a_loss_and_a_double_are_told_apart_and_counted(spark: Any, seed: int) -
     assert {row["state"] for row in rows.values()} == {WindowState.FINAL}
 
 
-def test_as_many_but_others_are_a_loss_and_a_double(spark: Any) -> None:
+@TOGETHER.case
+def others() -> dict[str, list[AuditRow]]:
+    """One record was lost, and another one doubled."""
+    sent, taken = _row("out", [1, 2, 3]), _row("in", [1, 2, 3], layer="collector")
+    return {"s": [sent, taken, _row("out", [1, 2, 2], layer="collector"), *_told()]}
+
+
+def test_as_many_but_others_are_a_loss_and_a_double(judged: Judged) -> None:
     """Counts alone would call it complete."""
-    made = Outcome(
-        [_row("out", [1, 2, 3]), _row("in", [1, 2, 3], layer="collector"), _row("out", [1, 2, 2], layer="collector")],
-        {},
-    )
-    made.rows += _told()
-    assert judged(spark, made)[INNER, 0]["arrival"] == Arrival.LOSS_DUP
-    assert judged(spark, made)[OUTER, 0]["arrival"] == Arrival.OK
+    found = judged["others"]["s"]
+    assert found[INNER, 0]["arrival"] == Arrival.LOSS_DUP
+    assert found[OUTER, 0]["arrival"] == Arrival.OK
 
 
-def test_what_straddles_a_restart_is_bounded_and_never_guessed(spark: Any) -> None:
-    """Rows that end elsewhere than commits: the truth lies within the bounds, and no window is called lost that may be whole."""
-    runs = {f"s{seed}": run(200 + seed, lost=0, crashes=3, unaligned=True) for seed in range(6)}
+def straddling() -> dict[str, Outcome]:
+    """Runs whose rows end elsewhere than commits."""
+    return {f"s{seed}": run(200 + seed, lost=0, crashes=3, unaligned=True) for seed in range(6)}
+
+
+@TOGETHER.case
+def unaligned() -> dict[str, list[AuditRow]]:
+    """The same."""
+    return {name: it.rows for name, it in straddling().items()}
+
+
+def test_what_straddles_a_restart_is_bounded_and_never_guessed(spark: Any, judged: Judged) -> None:
+    """The truth lies within the bounds, and no window is called lost that may be whole."""
+    runs = straddling()
     found = counted_apart(spark, runs)
     for stream, made in runs.items():
         for point, windows in made.truth.items():
             for at, true in windows.items():
                 low, high, _ = found[stream][point][at]
                 assert low <= true <= high, (stream, point, at)
-    arrivals = {row["arrival"] for row in edges(frame_of_rows(spark, apart(runs)), SHAPE).select("arrival").collect()}
+    arrivals = {row["arrival"] for rows in judged["unaligned"].values() for row in rows.values()}
+    assert arrivals
     assert Arrival.LOSS not in arrivals
 
 
-def test_a_missing_row_is_unknown_and_no_loss(spark: Any) -> None:
-    """Positions that no row covers, between rows that do."""
+def without_a_row() -> tuple[Outcome, AuditRow]:
+    """A run of which both rows of some positions are missing, and one of these."""
     made = run(7, crashes=0)
     victim = next(
         it for it in made.rows if it.layer == "collector" and it.point == "in" and it.start > 50 and it.windows
@@ -99,39 +122,64 @@ def test_a_missing_row_is_unknown_and_no_loss(spark: Any) -> None:
     made.rows[:] = [
         it for it in made.rows if (it.layer, it.partition, it.start) != ("collector", victim.partition, victim.start)
     ]
-    rows = judged(spark, made)
+    return made, victim
+
+
+@TOGETHER.case
+def missing_row() -> dict[str, list[AuditRow]]:
+    """Positions that no row covers."""
+    return {"s": without_a_row()[0].rows}
+
+
+def test_a_missing_row_is_unknown_and_no_loss(spark: Any, judged: Judged) -> None:
+    """Positions that no row covers, between rows that do."""
+    rows = judged["missing_row"]["s"]
     assert {row["arrival"] for (edge, _), row in rows.items() if edge == OUTER and row["lost_low"]} == {Arrival.UNKNOWN}
+    made, victim = without_a_row()
     gaps = sum(row["gap"] for row in lines(frame_of_rows(spark, made.rows)).collect())
     assert gaps == 2 * (victim.stop - victim.start)
 
 
-def test_a_window_is_open_then_provisional_then_final_then_amended(spark: Any) -> None:
+TOLD_UP_TO = {30_000: WindowState.OPEN, WINDOW_MS: WindowState.PROVISIONAL, 3 * WINDOW_MS: WindowState.FINAL}
+
+
+@TOGETHER.case
+def states() -> dict[str, list[AuditRow]]:
+    """What the layers have told up to some times; then more of the first window."""
+    made = {
+        str(told): [
+            _row("out", [1, 2]),
+            _row("in", [1], layer="collector", stop=2),
+            _row("out", [1], layer="collector", stop=2),
+            *_told(told, stop=2),
+        ]
+        for told in TOLD_UP_TO
+    }
+    more = _row("in", [2], layer="collector", at=4 * WINDOW_MS, start=2, incarnation=9)
+    made["amended"] = [*made[str(3 * WINDOW_MS)], more]
+    return made
+
+
+def test_a_window_is_open_then_provisional_then_final_then_amended(judged: Judged) -> None:
     """By what the layers have told, not by a clock; before it is final, what is missing is late."""
-    for told, state, arrival in (
-        (30_000, WindowState.OPEN, Arrival.LATE),
-        (WINDOW_MS, WindowState.PROVISIONAL, Arrival.LATE),
-        (3 * WINDOW_MS, WindowState.FINAL, Arrival.LOSS),
-    ):
-        made = Outcome(
-            [
-                _row("out", [1, 2]),
-                _row("in", [1], layer="collector", stop=2),
-                _row("out", [1], layer="collector", stop=2),
-                *_told(told, stop=2),
-            ],
-            {},
-        )
-        row = judged(spark, made)[OUTER, 0]
+    found = judged["states"]
+    for told, state in TOLD_UP_TO.items():
+        row = found[str(told)][OUTER, 0]
+        arrival = Arrival.LOSS if state is WindowState.FINAL else Arrival.LATE
         assert (row["state"], row["arrival"]) == (state, arrival), told
-    made.rows += [_row("in", [2], layer="collector", at=4 * WINDOW_MS, start=2, incarnation=9)]
-    row = judged(spark, made)[OUTER, 0]
+    row = found["amended"][OUTER, 0]
     assert (row["state"], row["arrival"]) == (WindowState.AMENDED, Arrival.OK)
 
 
-def test_a_layer_that_never_told_is_not_judged(spark: Any) -> None:
+@TOGETHER.case
+def untold() -> dict[str, list[AuditRow]]:
+    """The gateway alone."""
+    return {"s": [_row("out", [1, 2]), *[it for it in _told() if it.layer == "gateway"]]}
+
+
+def test_a_layer_that_never_told_is_not_judged(judged: Judged) -> None:
     """No row of an edge's other side: nothing is known, so there is no verdict."""
-    made = Outcome([_row("out", [1, 2]), *[it for it in _told() if it.layer == "gateway"]], {})
-    assert judged(spark, made) == {}
+    assert judged["untold"] == {"s": {}}
 
 
 def _row(
@@ -170,18 +218,26 @@ def _told(at: int = 60 * WINDOW_MS, *, stop: int = 3) -> list[AuditRow]:
     ]
 
 
-def test_missing_rows_are_unknown_on_either_side_and_in_their_time_only(spark: Any) -> None:
-    """A row that is missing upstream is no double, one that is missing in all layers is no all-clear; others are judged as before."""
+@TOGETHER.case
+def missing_rows() -> dict[str, list[AuditRow]]:
+    """Without the rows of a block, upstream or everywhere."""
+    made = {}
     for missing in (("gateway",), ("gateway", "collector")):
         rows = []
         for layer, point in (("gateway", "out"), ("collector", "in"), ("collector", "out")):
             for block in range(6):
                 if block != 2 or layer not in missing:
                     rows.append(_block(layer, point, block))
-        made = Outcome([*rows, *_told(stop=60)], {})
-        found = {at: row["arrival"] for (edge, at), row in judged(spark, made).items() if edge == OUTER}
+        made[" ".join(missing)] = [*rows, *_told(stop=60)]
+    return made
+
+
+def test_missing_rows_are_unknown_on_either_side_and_in_their_time_only(judged: Judged) -> None:
+    """A row that is missing upstream is no double, one that is missing in all layers is no all-clear; others are judged as before."""
+    for name, each in judged["missing_rows"].items():
+        found = {at: row["arrival"] for (edge, at), row in each.items() if edge == OUTER}
         around = {at: arrival for at, arrival in found.items() if WINDOW_MS <= at <= 3 * WINDOW_MS}
-        assert set(around.values()) == {Arrival.UNKNOWN}, missing
+        assert set(around.values()) == {Arrival.UNKNOWN}, name
         assert {found[at] for at in (0, 5 * WINDOW_MS)} == {Arrival.OK}
 
 
@@ -193,8 +249,10 @@ def _block(layer: str, point: str, block: int) -> AuditRow:
     )  # fmt: skip
 
 
-def test_what_begins_and_ends_without_rows_is_unknown(spark: Any) -> None:
-    """The first rows of a line were lost, or the last ones: where it began and what it has reached are told."""
+@TOGETHER.case
+def cut_off() -> dict[str, list[AuditRow]]:
+    """Without the first or the last rows of the collector."""
+    made = {}
     for kept in (range(1, 6), range(5)):
         rows = [_block("gateway", "out", block) for block in range(6)]
         for point in ("in", "out"):
@@ -204,12 +262,23 @@ def test_what_begins_and_ends_without_rows_is_unknown(spark: Any) -> None:
                     update={"stop": 0, "windows": [], "emitted_ms": 0, "sequence": 99}
                 )
             )
-        found = judged(spark, Outcome([*rows, *_told(stop=60)], {}))
+        made[str(kept)] = [*rows, *_told(stop=60)]
+    return made
+
+
+def test_what_begins_and_ends_without_rows_is_unknown(judged: Judged) -> None:
+    """The first rows of a line were lost, or the last ones: where it began and what it has reached are told."""
+    for found in judged["cut_off"].values():
         lost = [row for (edge, _), row in found.items() if edge == OUTER and row["lost_high"]]
         assert [row["arrival"] for row in lost] == [Arrival.UNKNOWN]
 
 
-def test_more_than_was_sent_is_no_double_before_a_window_is_final(spark: Any) -> None:
+@TOGETHER.case
+def too_many() -> dict[str, list[AuditRow]]:
+    """The collector has two records, of the gateway only one is known yet."""
+    return {"s": [_row("out", [1]), _row("in", [1, 2], layer="collector"), *_told(1_000, stop=2)]}
+
+
+def test_more_than_was_sent_is_no_double_before_a_window_is_final(judged: Judged) -> None:
     """The other side has perhaps not told yet."""
-    made = Outcome([_row("out", [1]), _row("in", [1, 2], layer="collector"), *_told(1_000, stop=2)], {})
-    assert judged(spark, made)[OUTER, 0]["arrival"] == Arrival.LATE
+    assert judged["too_many"]["s"][OUTER, 0]["arrival"] == Arrival.LATE

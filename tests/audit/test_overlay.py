@@ -6,8 +6,10 @@ import random
 from collections import defaultdict
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from tests.audit.together import Judged, Together, apart
 from workbench.audit.edges import Arrival, StreamShape, WindowState, edges
 from workbench.audit.frames import frame_of_rows
 from workbench.audit.ledger import counts, lines
@@ -82,8 +84,9 @@ def test_two_hundred_drawn_lines_are_counted_as_by_hand(spark: Any) -> None:
     found: dict[str, dict[int, tuple[int, int, int | None]]] = defaultdict(dict)
     for row in counts(frame).collect():
         found[row["stream"]][row["window_ms"]] = (row["low"], row["high"], row["sum"])
-    gaps = {row["stream"]: row["gap"] for row in lines(frame).collect()}
-    plain = {row["stream"] for row in lines(frame).collect() if row["is_plain"]}
+    of_lines = lines(frame).collect()
+    gaps = {row["stream"]: row["gap"] for row in of_lines}
+    plain = {row["stream"] for row in of_lines if row["is_plain"]}
     for stream, rows in made.items():
         bounds, missing = by_hand(rows)
         assert found[stream] == bounds, stream
@@ -113,19 +116,34 @@ def pipeline(read: int, *, at: float, lost: tuple[int, ...] = ()) -> list[AuditR
     return [*gateway.rows(7200), *collector.rows(read)]
 
 
+OUTER = "gateway → collector"
 SHAPE = StreamShape(layers=("gateway", "collector"), window_ms=WINDOW_MS, lateness_ms=10 * WINDOW_MS)
 
 
-def judged(spark: Any, rows: list[AuditRow], edge: str) -> dict[int, Any]:
+TOGETHER = Together(SHAPE)
+
+
+@pytest.fixture(scope="module")
+def judged(spark: Any) -> Judged:
+    """The runs of each case."""
+    return TOGETHER.judged(spark)
+
+
+def windows_of(judged: Judged, case: str, edge: str, run: str = "s") -> dict[int, Any]:
     """Rows of an edge by window."""
-    found = edges(frame_of_rows(spark, rows), SHAPE).where(f"edge = '{edge}'").collect()
-    return {row["window_ms"]: row for row in found}
+    return {at: row for (name, at), row in judged[case][run].items() if name == edge}
 
 
-def test_who_lags_has_lost_nothing(spark: Any) -> None:
-    """Its rows are of now and tell of an hour ago: what it has not read yet is late, whatever the clock says."""
+@TOGETHER.case
+def lagging() -> dict[str, list[AuditRow]]:
+    """A collector that is an hour behind."""
     now = 7_200_000.0
-    found = judged(spark, pipeline(3600, at=now), "gateway → collector")
+    return {"s": pipeline(3600, at=now)}
+
+
+def test_who_lags_has_lost_nothing(judged: Judged) -> None:
+    """Its rows are of now and tell of an hour ago: what it has not read yet is late, whatever the clock says."""
+    found = windows_of(judged, "lagging", OUTER)
     assert {row["arrival"] for at, row in found.items() if at < 3_600_000} == {Arrival.OK}
     assert {(row["arrival"], row["state"]) for at, row in found.items() if at >= 3_600_000} == {
         (Arrival.LATE, WindowState.OPEN)
@@ -133,9 +151,9 @@ def test_who_lags_has_lost_nothing(spark: Any) -> None:
     assert found[0]["state"] == WindowState.FINAL
 
 
-@pytest.mark.jvm
-def test_one_clock_that_is_ahead_does_not_end_the_windows_of_who_lags(spark: Any) -> None:
-    """A record of tomorrow among those of an hour ago: what the collector has not read yet is late, and no loss."""
+@TOGETHER.case
+def ahead() -> dict[str, list[AuditRow]]:
+    """The same, and one record is of tomorrow."""
     now = 7_200_000.0
     gateway, collector = meter("gateway", at=now, points=("out",)), meter("collector", at=now)
     for offset in range(7200):
@@ -143,35 +161,49 @@ def test_one_clock_that_is_ahead_does_not_end_the_windows_of_who_lags(spark: Any
         gateway.count("out", offset, str(offset).encode(), created_ms=created)
         if offset < 3600:
             collector.count("in", offset, str(offset).encode(), created_ms=created)
-    found = judged(spark, [*gateway.rows(7200), *collector.rows(3600)], "gateway → collector")
+    return {"s": [*gateway.rows(7200), *collector.rows(3600)]}
+
+
+def test_one_clock_that_is_ahead_does_not_end_the_windows_of_who_lags(judged: Judged) -> None:
+    """A record of tomorrow among those of an hour ago: what the collector has not read yet is late, and no loss."""
+    found = windows_of(judged, "ahead", OUTER)
     assert {row["arrival"] for at, row in found.items() if 3_600_000 <= at < 7_200_000} == {Arrival.LATE}
 
 
-def test_a_replay_of_some_ranges_repairs_their_windows_only(spark: Any) -> None:
-    """Another task, later, which answers for these positions and no others; the window is amended to ok."""
+@TOGETHER.case
+def repaired() -> dict[str, list[AuditRow]]:
+    """Two of three lost records are given out again; then another one, which was not lost."""
     now = 7_200_000.0
     rows = pipeline(7200, at=now, lost=(100, 101, 4000))
-    before = judged(spark, rows, "collector")
-    assert {at: row["lost_low"] for at, row in before.items() if row["lost_low"]} == {60_000: 2, 3_960_000: 1}
     again = meter("collector", at=now + 60_000, incarnation=2, start=100)
     again.adds = "re-1"
     for offset in (100, 101):
         for point in again.points:
             again.count(point, offset, str(offset).encode(), created_ms=offset * 1000)
-    after = judged(spark, [*rows, *again.rows(102, pieces=[(100, 102)])], "collector")
+    runs = {"before": rows, "after": [*rows, *again.rows(102, pieces=[(100, 102)])]}
+    again.count("out", 102, b"102", created_ms=102_000)  # and one that was not lost
+    runs["too many"] = [*rows, *again.rows(103, pieces=[(100, 103)])]
+    return runs
+
+
+def test_a_replay_of_some_ranges_repairs_their_windows_only(judged: Judged) -> None:
+    """Another task, later, which answers for these positions and no others; the window is amended to ok."""
+    found = {run: windows_of(judged, "repaired", "collector", run) for run in ("before", "after", "too many")}
+    assert {at: row["lost_low"] for at, row in found["before"].items() if row["lost_low"]} == {60_000: 2, 3_960_000: 1}
+    after = found["after"]
     assert (after[60_000]["arrival"], after[60_000]["same"], after[60_000]["state"]) == (
         Arrival.OK,
         True,
         WindowState.AMENDED,
     )
     assert (after[3_960_000]["arrival"], after[3_960_000]["lost_low"]) == (Arrival.LOSS, 1)
-    again.count("out", 102, b"102", created_ms=102_000)  # and one that was not lost
-    after = judged(spark, [*rows, *again.rows(103, pieces=[(100, 103)])], "collector")
+    after = found["too many"]
     assert (after[60_000]["arrival"], after[60_000]["doubled_low"]) == (Arrival.DUP, 1)
 
 
-def test_what_was_gone_counts_least(spark: Any) -> None:
-    """Nobody has read it: a loss. Somebody had read it before: it is there."""
+@TOGETHER.case
+def gone() -> dict[str, list[AuditRow]]:
+    """The records were deleted before the collector read them, which somebody had done before or not."""
     gateway = meter("gateway", at=9e6, points=("out",))
     collector = meter("collector", at=9e6, incarnation=5)
     for offset in range(20):
@@ -182,19 +214,24 @@ def test_what_was_gone_counts_least(spark: Any) -> None:
     for one in (gateway, collector):
         one.forget(20)
         late += one.rows(20)
-    [row] = judged(spark, late, "gateway → collector").values()
-    assert (row["arrival"], row["lost_low"], row["gap"]) == (Arrival.LOSS, 10, 0)
     first = meter("collector", at=1.0, incarnation=1)
     for offset in range(10):
         first.count("in", offset, b"%d" % offset, created_ms=offset)
-    [row] = judged(spark, [*late, *first.rows(10)], "gateway → collector").values()
+    return {"nobody": late, "somebody": [*late, *first.rows(10)]}
+
+
+def test_what_was_gone_counts_least(judged: Judged) -> None:
+    """Nobody has read it: a loss. Somebody had read it before: it is there."""
+    [row] = windows_of(judged, "gone", OUTER, "nobody").values()
+    assert (row["arrival"], row["lost_low"], row["gap"]) == (Arrival.LOSS, 10, 0)
+    [row] = windows_of(judged, "gone", OUTER, "somebody").values()
     assert (row["arrival"], row["same"]) == (Arrival.OK, True)
 
 
 def test_a_hash_is_what_spark_has_for_the_same_id(spark: Any) -> None:
     """So that sums can be made again from the records."""
     ids = [b"", b"a", b"order-17", bytes(range(256))]
-    frame = spark.createDataFrame([(bytearray(it),) for it in ids], "id binary").selectExpr("xxhash64(id) AS hash")
+    frame = spark.createDataFrame(pa.table({"id": ids})).selectExpr("xxhash64(id) AS hash")
     assert [row["hash"] for row in frame.collect()] == [hash_of(it) for it in ids]
 
 
@@ -208,8 +245,10 @@ def test_a_stream_in_one_line(spark: Any) -> None:
     assert row["open_windows"] > 60
 
 
-def test_who_was_killed_and_numbered_its_records_itself_holds_nothing_open(spark: Any) -> None:
-    """Nobody goes on with its numbers. A partition of a log is gone on with, so its silence keeps windows open."""
+@TOGETHER.case
+def killed() -> dict[str, list[AuditRow]]:
+    """A process was killed; its records have its own numbers, or those of a log."""
+    runs = {}
     for of_process in (True, False):
         rows = []
         for name, at, numbers in (("pod-1/1", 100_000.0, range(50)), ("pod-2/2", 5_000_000.0, range(50, 100))):
@@ -228,8 +267,15 @@ def test_who_was_killed_and_numbered_its_records_itself_holds_nothing_open(spark
         rows += collector.rows(100)
         collector.forget(100)
         rows += collector.rows(100)
-        found = judged(spark, rows, "gateway → collector")
-        assert (WindowState.FINAL in {row["state"] for row in found.values()}) is of_process
+        runs[str(of_process)] = rows
+    return runs
+
+
+def test_who_was_killed_and_numbered_its_records_itself_holds_nothing_open(judged: Judged) -> None:
+    """Nobody goes on with its numbers. A partition of a log is gone on with, so its silence keeps windows open."""
+    for name in ("True", "False"):
+        found = windows_of(judged, "killed", OUTER, name)
+        assert str(WindowState.FINAL in {row["state"] for row in found.values()}) == name
         assert {row["arrival"] for row in found.values()} == {Arrival.OK}
 
 
@@ -247,22 +293,31 @@ def task(rows: list[AuditRow], incarnation: int, spans: dict[tuple[int, int], in
         ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("again", "rejected"),
-    [
-        ({(0, 50): 0, (50, 100): 1}, 1),  # in rows with other borders
-        ({(0, 50): 0, (50, 100): 0}, 0),  # and this time everything went well
-        ({(40, 60): 2, (60, 100): 0}, 2),  # of the row before, a part was read again, and two records were rejected
-    ],
-)
+AGAIN: dict[str, tuple[dict[tuple[int, int], int], int]] = {
+    "in rows with other borders": ({(0, 50): 0, (50, 100): 1}, 1),
+    "and this time everything went well": ({(0, 50): 0, (50, 100): 0}, 0),
+    "of the row before, a part was read again, and two records were rejected": ({(40, 60): 2, (60, 100): 0}, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def read_again(spark: Any) -> dict[str, dict[str, tuple[int, int]]]:
+    """Of each of them, the bounds by point; counted in one job."""
+    runs: dict[str, list[AuditRow]] = {name: [] for name in AGAIN}
+    for name, (again, rejected) in AGAIN.items():
+        task(runs[name], 1, {(0, 40): 0, (40, 100): 1} if rejected == 2 else {(0, 100): 1})
+        task(runs[name], 2, again)
+    found: dict[str, dict[str, tuple[int, int]]] = {name: {} for name in AGAIN}
+    for it in counts(frame_of_rows(spark, apart(runs))).collect():
+        found[it["stream"]][it["point"]] = (it["low"], it["high"])
+    return found
+
+
+@pytest.mark.parametrize("name", AGAIN)
 def test_what_is_read_again_covers_what_was_rejected_before(
-    spark: Any, again: dict[tuple[int, int], int], rejected: int
+    read_again: dict[str, dict[str, tuple[int, int]]], name: str
 ) -> None:
     """A task that rejects nothing has no row that says so: what it took in and gave out says it."""
-    rows: list[AuditRow] = []
-    task(rows, 1, {(0, 40): 0, (40, 100): 1} if rejected == 2 else {(0, 100): 1})
-    task(rows, 2, again)
-    frame = frame_of_rows(spark, rows)
-    found = {it["point"]: (it["low"], it["high"]) for it in counts(frame).collect()}
+    found, rejected = read_again[name], AGAIN[name][1]
     assert found.get("rejected", (0, 0)) == (rejected, rejected)
     assert (found["in"], found["out"]) == ((100, 100), (100 - rejected, 100 - rejected))

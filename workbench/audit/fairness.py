@@ -80,9 +80,12 @@ def times_beside_bursts(rows: DataFrame, found: Mapping[int, str], of_lines: Dat
         of_lines: as `ledger.lines`, if it is at hand.
         found: window_ms to burst, of `bursts`. Collected, because their plan would be optimised again at each place that uses them.
     """
+    import pyarrow as pa
     from pyspark.sql import functions as f
 
-    all_bursts = rows.sparkSession.createDataFrame([(dict(found),)], "all_bursts map<bigint, string>")
+    # Arrow's table: Spark would start Python processes to read a list.
+    named = pa.array([list(found.items())], pa.map_(pa.int64(), pa.string()))
+    all_bursts = rows.sparkSession.createDataFrame(pa.table({"all_bursts": named}))
     beside = rows.crossJoin(f.broadcast(all_bursts)).selectExpr(
         *rows.columns, "array_compact(array_distinct(transform(windows, it -> all_bursts[it.start_ms]))) AS beside"
     )

@@ -74,6 +74,14 @@ def _whole(rows: DataFrame) -> DataFrame:
 
 
 def frame_of_rows(spark: SparkSession, rows: Iterable[AuditRow]) -> DataFrame:
-    """Rows at hand, as a frame."""
+    """Rows at hand, as a frame. By Arrow: Spark starts Python processes to read a list, for as long as a small audit takes."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(DDL)
+    assert isinstance(schema, StructType)  # noqa: S101 - as pyspark says it is any type
     found: list[dict[str, Any]] = [it.model_dump(mode="python", by_alias=True) for it in rows]
-    return spark.createDataFrame(found, DDL)
+    for it in found:
+        it["errors"] = list(it["errors"].items())
+    return spark.createDataFrame(pa.Table.from_pylist(found, to_arrow_schema(schema)), schema)
