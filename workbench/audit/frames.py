@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from workbench.errors import UsageError
 from workbench.layers.rows import LATENCY_MS, LATEST_MS, POINTS, SCHEMA, AuditRow
@@ -79,8 +79,7 @@ def frame_of_rows(spark: SparkSession, rows: Iterable[AuditRow]) -> DataFrame:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
-    schema = StructType.fromDDL(DDL)
-    assert isinstance(schema, StructType)  # noqa: S101 - as pyspark says it is any type
+    schema = cast("StructType", StructType.fromDDL(DDL))
     found: list[dict[str, Any]] = [it.model_dump(mode="python", by_alias=True) for it in rows]
     for it in found:
         it["errors"] = list(it["errors"].items())
