@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from functools import partial
+
 import pytest
+from prometheus_client.samples import Sample
 
 from tests.servers import Script, scripted
 from workbench.collect.own_times import OwnTimes
@@ -124,3 +128,22 @@ def test_a_value_that_is_told_again_is_no_new_one() -> None:
     for later in (10, 20):
         assert told(dated("dead", 5) + dated("alive", 5 - later), at=NOW + later, times=times) == {"alive": (5, 7.0)}
     assert told(dated("dead", -30), at=NOW + 30, times=times) == {"dead": (0, 7.0)}
+
+
+def test_what_was_told_at_last_takes_little_memory_and_is_forgotten_when_it_cannot_be_repeated() -> None:
+    """A page that joins others has 100,000 series, and those of former consumers go on for days."""
+    times, labels = OwnTimes(), {f"label_{n}": f"a value of some length {n}" for n in range(8)}
+    of = partial(times.of, page="h", taken_at=NOW)
+    tracemalloc.start()
+    try:
+        for number in range(2_000):
+            of(Sample("lag", {**labels, "partition": str(number)}, 0.0, NOW))
+        assert tracemalloc.get_traced_memory()[0] < 2_000 * 300
+    finally:
+        tracemalloc.stop()
+    last = Sample("lag", {**labels, "partition": "0"}, 0.0, NOW)
+    times.next_round(NOW + 3_600)
+    assert of(last) is None
+    times.next_round(NOW + 3_601)
+    assert not times._last
+    assert of(last, taken_at=NOW + 3_601) is None, "it is too old"

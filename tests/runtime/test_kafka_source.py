@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,14 +31,24 @@ class Client:
         self.revoke_callback: Any = None
         self.messages: list[Any] = []
         self.refuses_seek: int | None = None
+        self.silences = 0
+        self.asked_seconds: list[float] = []
+        self.consumed = 0
 
     def consume(self, most: int, _timeout: float) -> list[Any]:
+        self.consumed += 1
         found, self.messages = self.messages[:most], self.messages[most:]
         return found
 
     def seek(self, _at: TopicPartition) -> None:
         if self.refuses_seek is not None:
             raise KafkaException(KafkaError(self.refuses_seek))
+
+    def list_topics(self, timeout: float) -> Any:
+        self.asked_seconds.append(timeout)
+        if len(self.asked_seconds) <= self.silences:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return SimpleNamespace(topics={"t": SimpleNamespace(partitions={0: None})})
 
     def subscribe(self, _topics: list[str], *, on_assign: Any, on_revoke: Any, **_more: Any) -> None:
         self.assign_callback, self.revoke_callback = on_assign, on_revoke
@@ -107,6 +118,24 @@ def test_a_start_at_an_instant_never_jumps_to_the_end(made: tuple[KafkaSource, C
     itself never jumps."""
     assert made[1].properties["auto.offset.reset"] == "error"
     assert made[0]._policy is kafka_starts.Policy.EARLIEST
+
+
+def test_a_group_is_joined_once_it_is_known_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that cannot read yet holds no partitions; meanwhile the client is heard, and a long answer gets its time."""
+    monkeypatch.setattr(kafka_source, "Consumer", Client)
+    config = RuntimeConfig.parse(
+        {"bootstrap": "127.0.0.1:9", "group": "g", "topics": ["t"], "kafka": {"auto.offset.reset": "latest"}}
+    )
+    source, told = KafkaSource(config, member="m"), Told()
+    client: Any = source._consumer
+    client.silences = 4
+    source.subscribe(["t"], told)
+    for number in range(client.silences):
+        assert source.poll(1, 0) == []
+        assert (client.assign_callback, client.consumed) == (None, number + 1)
+    source.poll(1, 0)
+    assert client.assign_callback is not None
+    assert client.asked_seconds == [2, 4, 8, 10, 10]
 
 
 @pytest.mark.parametrize(

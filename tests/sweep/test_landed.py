@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,22 @@ def test_a_summary_that_cannot_be_read_is_made_anew(tmp_path: Path, monkeypatch:
     assert found.condensed == 1
     Path(found.summaries[0]).write_bytes(b"")
     assert [condense_store.condense_missing(store, spark, [END]).condensed for _ in range(2)] == [1, 0]
+
+
+def test_a_store_that_spark_does_not_have_is_told_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are here, so no other process has replaced them, and to repeat the command would not help."""
+    elsewhere, tries = tmp_path / "a disk of a worker", []
+
+    def run(_spark: object, jobs: Sequence[Job]) -> pa.Table:
+        tries.append(len(jobs))
+        there = [replace(job, source=str(elsewhere / Path(job.source).name)) for job in jobs]
+        done = [{"number": number, **condense_file(job)} for number, job in enumerate(there)]
+        return pa.Table.from_pylist(done, condense_store._DONE_SCHEMA)
+
+    monkeypatch.setattr(condense_store, "_run", run)
+    store = make_store(tmp_path / "store", StoreInfo(cluster="test", slot_seconds=60))
+    store.land(END, SeriesTable.of_samples(SAMPLES))
+    spark: Any = None
+    with pytest.raises(DamagedCaptureError, match="workers do not find it"):
+        condense_store.condense_missing(store, spark, [END])
+    assert len(tries) <= 3

@@ -20,6 +20,7 @@ from tests.fleet import END, land_fleet, slot_series
 from tests.killed import killed_at_each_change
 from workbench.errors import DamagedCaptureError, NoSeriesError, OutputError, UsageError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
+from workbench.sweep import replaced_slots
 from workbench.sweep import store as module
 from workbench.sweep.read_store import whole_file
 from workbench.sweep.store import FleetStore, StoreInfo, make_store, open_store
@@ -114,6 +115,22 @@ def test_a_slot_that_is_replaced_while_it_is_read_is_the_old_one_or_the_new_one(
             over.set()
     assert replaced.exception() is None
     assert set(found) <= allowed and all(found)
+
+
+def test_a_slot_that_comes_between_two_looks_at_it_is_read(store: FleetStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was moved aside at the first, and the new one was in its place at the second."""
+    store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
+    slot = store.folder(STORY_END)
+    old = slot.rename(slot.with_name(f".{slot.name}.0123456789abcdef.old"))
+    look = replaced_slots.moved_aside
+
+    def meanwhile(path: Path) -> bool:
+        if old.exists():
+            old.rename(slot)
+        return look(path)
+
+    monkeypatch.setattr(replaced_slots, "moved_aside", meanwhile)
+    assert len(store.files([STORY_END])) == 1
 
 
 def test_a_slot_that_is_removed_while_it_is_read_has_no_files(store: FleetStore) -> None:

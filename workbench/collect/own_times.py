@@ -11,8 +11,6 @@ from prometheus_client.samples import Sample
 _OLDEST_SECONDS = 3600.0
 _AHEAD_SECONDS = 60.0
 
-_Series = tuple[str, str, frozenset[tuple[str, str]]]
-
 
 @dataclass(slots=True)
 class OwnTimes:
@@ -23,7 +21,12 @@ class OwnTimes:
     """
 
     refused: dict[str, None] = field(default_factory=dict)
-    _last: dict[_Series, float] = field(default_factory=dict)
+    _last: dict[int, float] = field(default_factory=dict)  # by hashes: the names of 100,000 series would take 200 MB
+
+    def next_round(self, began_at: float) -> None:
+        """Before the pages are read anew: forget what was refused, and series that are gone; what these could repeat is refused."""
+        self.refused.clear()
+        self._last = {series: told for series, told in self._last.items() if told >= began_at - _OLDEST_SECONDS}
 
     def of(self, sample: Sample, page: str, taken_at: float, *, is_open_metrics: bool = False) -> float | None:
         """Time of a value in seconds since the epoch: when its page was taken, or before, if it says so; None if it counts for nothing.
@@ -36,7 +39,7 @@ class OwnTimes:
         if not taken_at - _OLDEST_SECONDS <= told <= taken_at + _AHEAD_SECONDS:
             self.refused[f"{page}: series are dated more than an hour ago, or ahead, and are left out"] = None
             return None
-        series = (page, sample.name, frozenset(sample.labels.items()))
+        series = hash((page, sample.name, frozenset(sample.labels.items())))
         if told <= self._last.get(series, 0.0):
             return None
         self._last[series] = told

@@ -159,7 +159,7 @@ def scrape(
         own_times: of the pages, if they are scraped again and again.
     """
     own_times = own_times if own_times is not None else OwnTimes()
-    own_times.refused.clear()
+    own_times.next_round(time.time())
     pages = fetch_all(urls, timeout_seconds=timeout_seconds)
     missing: list[str] = []
     found: list[list[SeriesTable]] = []

@@ -6,6 +6,7 @@ and a task that runs twice, because its executor was lost, writes the same file 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # Part of the key: a change of the method must make new summaries.
 VERSION = "5"
+# So often a file is gone where it was to be read and back here, as one that was landed anew with the same samples can be.
+_MOST_HIDDEN = 3
 _DONE = "number bigint, bytes_read bigint, samples bigint, error string, is_gone boolean"
 _DONE_SCHEMA = pa.schema(
     [
@@ -73,9 +76,9 @@ def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[date
     """Condense the files of these slots that have no summary that can be read.
 
     Raises:
-        DamagedCaptureError: if a file has changed since it was landed, or is replaced again and again.
+        DamagedCaptureError: if a file has changed since it was landed, is replaced again and again, or is not where Spark works.
     """
-    condensed, all_done = 0, [_DONE_SCHEMA.empty_table()]
+    condensed, all_done, hidden = 0, [_DONE_SCHEMA.empty_table()], Counter[str]()
     for _ in tries():
         files = store.files(ends)
         targets = [summary_path(store, file) for file in files]
@@ -86,6 +89,13 @@ def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[date
         all_done.append(done)
         if not gone.num_rows:
             break
+        sources = [jobs[number].source for number in gone["number"].to_pylist()]
+        hidden.update(it for it in sources if Path(it).exists())
+        if (unseen := next((it for it in sources if hidden[it] >= _MOST_HIDDEN), None)) is not None:
+            raise DamagedCaptureError(
+                f"{unseen} is here, and Spark's workers do not find it.",
+                hint="They need the store's folder at the same path: put it on a file system that all of them share.",
+            )
     else:
         raise SlotReplacedError(jobs[gone["number"][0].as_py()].source)
     read = pa.concat_tables(all_done)

@@ -37,7 +37,7 @@ def steadily(slot: Path, read: Callable[[], T], *, absent: T) -> T:
     for number in tries():
         before = _identity(slot)
         if before is None:
-            if not moved_aside(slot):
+            if not moved_aside(slot) and _identity(slot) is None:  # else the new one has come between the two looks
                 return absent
             if number == TRIES // 2:
                 restored(slot.parent)

@@ -134,7 +134,17 @@ class KafkaSource:
         self._join = lambda: self._consumer.subscribe(
             list(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost
         )
-        self._join()
+        if self._policy is not Policy.LATEST:
+            self._join()
+
+    def _is_first_start_known(self) -> bool:
+        """Join the group once it is: a member that does not read must not hold partitions."""
+        if not self._first_start.is_known:
+            if not self._first_start.learn(self._consumer):
+                self._consumer.consume(1, 0)  # else nobody hears why the client has no answer
+                return False
+            self._join()
+        return True
 
     def _given_up(self, partitions: list[TopicPartition]) -> list[Partition]:
         found = [(part.topic, part.partition) for part in partitions]
@@ -242,7 +252,7 @@ class KafkaSource:
             SourceUnreachableError: for errors that no further poll resolves: missing permission, fenced, no start offset.
             GuardError: for ranges that the logs do not have.
         """
-        if self._policy is Policy.LATEST and not self._first_start.is_known(self._consumer):
+        if self._policy is Policy.LATEST and not self._is_first_start_known():
             return []
         if self._seeks:
             self._seek()
@@ -417,9 +427,10 @@ class KafkaSource:
         self._commit_failures = {}
         for of in (self._seeks, self._dropped, self._lost, self._begun, self._ends, self._unchecked):
             of.clear()
-        self._first_start.is_over()
         self._consumer = Consumer(self._properties, logger=_log)
-        self._join()
+        if self._policy is not Policy.LATEST or self._first_start.is_known:
+            self._first_start.is_over()
+            self._join()
 
     def close(self) -> None:
         """See `Source.close`."""

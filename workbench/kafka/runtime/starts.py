@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.5
-_LIST_SECONDS = 2.0  # for the partitions of all topics, in a poll
+_LIST_SECONDS = 2.0  # for the partitions of all topics, in a poll; at first
 _TRIES = 3  # the start of a replay must be known; reading from another offset would be a silent error
 # What librdkafka (2.16) says of a log that was truncated below the position, if the records up to the cut are still the same.
 _CUT = re.compile(r"log truncation detected .*broker end offset is (\d+)")
@@ -110,16 +110,22 @@ class FirstStart:
 
     def __init__(self) -> None:
         self._counts: dict[str, int] | None = None  # of partitions, by topic, before the group was joined
+        self._patience_seconds = _LIST_SECONDS
 
-    def is_known(self, consumer: Consumer) -> bool:
-        """Whether it is known what was there; ask outside of the client's callbacks (see `check_ranges`), and before the first one."""
-        if self._counts is None:
-            try:
-                topics = consumer.list_topics(timeout=_LIST_SECONDS).topics
-            except KafkaException as error:
-                _log.warning("the partitions of the topics are not known yet: %s", error)
-                return False
-            self._counts = {name: len(topic.partitions) for name, topic in topics.items()}
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what was there."""
+        return self._counts is not None
+
+    def learn(self, consumer: Consumer) -> bool:
+        """Ask what is there, outside of the client's callbacks (see `check_ranges`); return whether the broker has answered."""
+        try:
+            topics = consumer.list_topics(timeout=self._patience_seconds).topics
+        except KafkaException as error:
+            _log.warning("the partitions of the topics are not known yet: %s", error)
+            self._patience_seconds = min(2 * self._patience_seconds, _TIMEOUT_SECONDS)  # there may be very many
+            return False
+        self._counts = {name: len(topic.partitions) for name, topic in topics.items()}
         return True
 
     def is_over(self) -> None:
