@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 # Programs in caches of their own would each build one behind the tests' back.
 os.environ.setdefault(ARCHIVE_VARIABLE, "off")
+
+# jsonschema builds a grammar for the format "iri" with it, which takes over a second of each part (workbench/notebook_format.py).
+sys.modules.setdefault("rfc3987_syntax", cast(ModuleType, None))
 
 settings.register_profile("workbench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("workbench")

@@ -71,13 +71,15 @@ class Gateway:
                 self.both.append(second)
             seen = {name: [0, 0] for name in own}
             arrived = self.rate // 2 + chance.randrange(self.rate + 1) if self.rate > 1 else chance.randrange(2)
+            failing = {"normal": self.normal(second), "failover": (self.failover or never)(second)}
             for _ in range(arrived):
                 to = "failover" if chance.random() < share else "normal"
-                fails = chance.random() < (self.normal if to == "normal" else self.failover or never)(second)
-                seen[to][fails] += 1
-                key = (to, "failed" if fails else "ok")
-                counts[key] = counts.get(key, 0) + 1
-                self.diverted += to == "failover"
+                seen[to][chance.random() < failing[to]] += 1
+            self.diverted += sum(seen["failover"])
+            for to, sent in seen.items():
+                for outcome, number in zip(("ok", "failed"), sent, strict=True):
+                    if number:
+                        counts[to, outcome] = counts.get((to, outcome), 0) + number
             for name, (ok, failed) in seen.items():
                 own[name].count(second, ok, failed)
             self.counts.append(dict(counts))

@@ -26,7 +26,7 @@ from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import SampleBatch, SeriesTable, concat_series
 from workbench.sweep import condense_store
 from workbench.sweep.condense_store import condense_missing
-from workbench.sweep.engine import sweep
+from workbench.sweep.engine import Sweep, sweep
 from workbench.sweep.store import FleetStore, StoreInfo, make_store
 from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
@@ -67,9 +67,17 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> FleetStore:
     return land_fleet(tmp_path_factory.mktemp("fleet") / "store", subscriptions=200, slot_seconds=600)
 
 
-def test_findings_are_those_of_triage_one_by_one(spark: Any, fleet: FleetStore) -> None:
+@pytest.fixture(scope="module")
+def screened(spark: Any, fleet: FleetStore) -> Sweep:
+    """The same, judged as a large one."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("workbench.sweep.engine.SMALL_SAMPLES", 0)
+        return sweep(fleet, spark, top=3)
+
+
+def test_findings_are_those_of_triage_one_by_one(spark: Any, fleet: FleetStore, screened: Sweep) -> None:
     """Sick ones with their onset, actions and all; a healthy one by its verdict and numbers. No more of them than asked for."""
-    swept = sweep(fleet, spark, top=3)
+    swept = screened
     document = swept.to_json()
     valid("sweep", document)
     assert [row["group"] for row in document["unwell"]][:3] == [it.group for it in swept.findings]
@@ -91,14 +99,11 @@ def test_findings_are_those_of_triage_one_by_one(spark: Any, fleet: FleetStore) 
 
 
 def test_a_small_fleet_is_judged_at_once_and_alike(
-    spark: Any, fleet: FleetStore, small: None, monkeypatch: pytest.MonkeyPatch
+    spark: Any, fleet: FleetStore, screened: Sweep, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No summaries are made, each file is read once, and every row and every finding is that of a large fleet."""
     monkeypatch.setattr("workbench.sweep.engine.condense_missing", None)
     at_once = sweep(fleet, spark, top=3)
-    monkeypatch.undo()
-    monkeypatch.setattr("workbench.sweep.engine.SMALL_SAMPLES", 0)
-    screened = sweep(fleet, spark, top=3)
     rows, others = ({(row["group"], row["topic"]): row for row in it.table.to_pylist()} for it in (at_once, screened))
     assert rows.keys() == others.keys()
     for key, row in rows.items():

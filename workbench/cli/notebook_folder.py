@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from workbench import notebook_format
 from workbench.errors import UsageError
 
 _EXTENSIONS = Path(__file__).parent.parent / "widgets" / "labextension"
@@ -48,7 +49,7 @@ def _trust(folder: Path, source: Path) -> None:
 
     Only what is signed runs on opening. A notebook that somebody else puts here does not.
     """
-    import nbformat
+    nbformat = notebook_format.load()
     from nbformat.sign import NotebookNotary
 
     notary = NotebookNotary(data_dir=str(_signatures(folder)))

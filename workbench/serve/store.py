@@ -46,6 +46,15 @@ def fit_text(text: str) -> str:
 
 def fit(value: Any) -> Any:
     """A value that both kinds can hold. A number that is none, or that nothing can have, is not known: NULL."""
+    kind = type(
+        value
+    )  # of the usual ones at once: a statement has ten of them, and asking numbers what they are is slow
+    if value is None or (kind is str and value.isascii() and "\0" not in value):
+        return value
+    if kind is int:
+        return value if -_MOST <= value < _MOST else None
+    if kind is float:
+        return value if math.isfinite(value) else None
     if isinstance(value, str):
         return fit_text(value)
     if value is None or isinstance(value, bool | bytes):

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from workbench import __version__, errors
+from workbench import __version__, errors, notebook_format
 from workbench.assets import notebook
 from workbench.errors import ExitCode, GuardError, OutputError, WorkbenchError
 from workbench.files import exclusive_lock
@@ -208,6 +208,7 @@ class _Run:
         self._say(f"Run {self.record.run_id}, at most {self.record.deadline_seconds:g} s.")
 
     def execute(self, stop: _Stop, staging: Path) -> None:
+        notebook_format.load()
         from workbench.report.runs.papermill_engine import Supervision, execute
 
         supervision = Supervision(self.record.deadline_seconds, say=self._say, changed=self._progress)
@@ -256,8 +257,7 @@ class _Run:
         """Write the executed notebook, for the audit; on a full disk, the outcome is still recorded."""
         if executed is None:
             return
-        import nbformat
-
+        nbformat = notebook_format.load()
         with suppress(WorkbenchError):
             text: str = nbformat.writes(nbformat.from_dict(masked_document(executed)))
             write_durably(staging / EXECUTED, text)
