@@ -46,9 +46,7 @@ def fit_text(text: str) -> str:
 
 def fit(value: Any) -> Any:
     """A value that both kinds can hold. A number that is none, or that nothing can have, is not known: NULL."""
-    kind = type(
-        value
-    )  # of the usual ones at once: a statement has ten of them, and asking numbers what they are is slow
+    kind = type(value)  # the usual ones at once: a statement has ten, and asking numbers what they are is slow
     if value is None or (kind is str and value.isascii() and "\0" not in value):
         return value
     if kind is int:
