@@ -53,13 +53,12 @@ def steadily(slot: Path, read: Callable[[], T], *, absent: T) -> T:
 
 def listed(samples: Path, listing: Callable[[], T]) -> T:
     """A listing of all slots while none is replaced: one that is moved aside would look as if it had never landed."""
-    found = listing()
     for _ in tries():
         before = _days(samples)
         found = listing()
         if before == _days(samples) and not any(moved_aside(old) for old in _replaced(samples)):
-            break
-    return found
+            return found
+    return listing()
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
