@@ -171,26 +171,21 @@ def _behind_late_records(
 
     Kafka finds the first record at or after the end. One that is dated ahead may be far before it, and late records come behind.
     """
-    from workbench.errors import SourceUnreachableError
-    from workbench.logs.time_windows import TAIL_LIMITS
+    from workbench.logs.time_windows import read_tails
 
     ends = {part: logs.stable_ends.get(part, logs.ends[part]) for part in stops}
     found, size, is_known = dict(stops), _LOOK_BEHIND, True
     left = {part: at for part, at in stops.items() if at < ends[part]}
     for _ in range(_MOST_LOOKS):
         asked = {part: (at, min(ends[part], at + size)) for part, at in left.items()}
-        try:
-            read = gateway.times(asked, TAIL_LIMITS, committed=True) if asked else {}
-        except SourceUnreachableError:
-            return found, False
         left = {}
-        for part, it in read.items():
-            early = [offset for offset, timestamp_ms in it.records if timestamp_ms < until_ms]
+        for part, tail in read_tails(gateway, asked, {}, committed=True).items():
+            early = [offset for offset, timestamp_ms in tail.records if timestamp_ms < until_ms]
             if early:
                 found[part] = early[-1] + 1
             stop = asked[part][1]
-            is_known = is_known and it.through >= stop
-            if early and it.through >= stop and stop < ends[part]:
+            is_known = is_known and tail.unread is None
+            if early and tail.unread is None and stop < ends[part]:
                 left[part] = stop
         size *= 4
     return found, is_known and not left
