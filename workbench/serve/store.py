@@ -46,21 +46,15 @@ def fit_text(text: str) -> str:
 
 def fit(value: Any) -> Any:
     """A value that both kinds can hold. A number that is none, or that nothing can have, is not known: NULL."""
-    kind = type(value)  # the usual ones at once: a statement has ten, and asking numbers what they are is slow
-    if value is None or (kind is str and value.isascii() and "\0" not in value):
-        return value
-    if kind is int:
-        return value if -_MOST <= value < _MOST else None
-    if kind is float:
-        return value if math.isfinite(value) else None
     if isinstance(value, str):
         return fit_text(value)
     if value is None or isinstance(value, bool | bytes):
         return value
-    if isinstance(value, Integral):  # of numpy, too
+    kind = type(value)  # a statement has ten values: to ask plain ones what numbers they are is slow
+    if kind is int or (kind is not float and isinstance(value, Integral)):  # of numpy, too
         number = int(value)
         return number if -_MOST <= number < _MOST else None
-    if isinstance(value, Real):
+    if kind is float or isinstance(value, Real):
         return float(value) if math.isfinite(value) else None
     return value
 
