@@ -5,6 +5,8 @@ One pass over the summary computes them all: a shuffle per kind of entity would 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from workbench.features.group import GROUP_FEATURES, MEMBER_DERIVED, MEMBER_FEATURES
@@ -28,18 +30,21 @@ if TYPE_CHECKING:
 _KEY = ("cluster", "`group`", "topic", "partition", "member", "processor", "queue")
 _OF_PARTITIONS = {**PARTITION_FEATURES, **LOG_FEATURES}
 _OF_OTHERS = {**GROUP_FEATURES, **MEMBER_FEATURES, **QUEUE_FEATURES, **PROCESSOR_FEATURES}
+_FEATURES = {**_OF_PARTITIONS, **_OF_OTHERS, "story": STORY_OF_PARTITION}
 # A heartbeat says no more than that its member is there.
 _SIGNALS = (*signals_in({**_OF_PARTITIONS, **_OF_OTHERS}), "heartbeat_age")
 _KIND = """CASE WHEN partition IS NOT NULL THEN 'partition' WHEN queue IS NOT NULL THEN 'queue'
                 WHEN processor IS NOT NULL THEN 'processor' WHEN member IS NOT NULL THEN 'member' ELSE 'group' END"""
 
 
-def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
+def entities(summary: DataFrame, *, stale_after_seconds: float, present: Collection[str] | None = None) -> DataFrame:
     """Compute the features of all entities that belong to a group.
 
     Args:
         summary: of `features.features_by_subscription`, where every subscription has its own rows, those of its logs among them.
         stale_after_seconds: a series whose last sample is older has ended.
+        present: the signals of which there are rows; None: any. What the others would be is known before: two thirds of the features,
+            where only a lag exporter tells.
 
     Returns:
         One row per entity: its labels, `kind` (partition | queue | processor | member | group), the features of its kind (null in the
@@ -49,11 +54,20 @@ def entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
     rows = aggregate(
         summary.where(*columns(f"signal IN {_SIGNALS} AND `group` IS NOT NULL")),
         _KEY,
-        {**_OF_PARTITIONS, **_OF_OTHERS, "story": STORY_OF_PARTITION},
+        _FEATURES if present is None else _known_of(present),
     )
     derived = {**_of_partitions(stale_after_seconds), **_derived(stale_after_seconds, heard=_HEARD)}
     known = extend(rows, {"kind": _KIND, **derived})
     return with_time_lag(known, stale_after_seconds=stale_after_seconds)
+
+
+def _known_of(present: Collection[str]) -> dict[str, str]:
+    """All features; Spark makes constants of those that ask for other signals."""
+
+    def asked(found: re.Match[str]) -> str:
+        return found[0] if found[1] in present else "false"
+
+    return {name: re.sub(r"signal = '(\w+)'", asked, sql) for name, sql in _FEATURES.items()}
 
 
 # When anything of the group was measured last: a pause of all measurements, such as a restart of Prometheus, is no end of a member.

@@ -24,6 +24,7 @@ from workbench.samples import SERIES_ORDER
 from workbench.sorted_runs import runs_of
 from workbench.spark.kept_plans import filled
 from workbench.spark.session import frame_of
+from workbench.spark.spread import spread
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
@@ -48,7 +49,11 @@ def features_of(spark: SparkSession, rows: pa.Table, *, stale_after_seconds: flo
         SetupError: if they are too many for a Spark Connect server.
     """
     few = rows.num_rows <= _ONE_TASK_ROWS
-    counters = bool(pc.any(pc.is_in(rows["signal"], pa.array(CUMULATIVE))).as_py())
+    present = set(rows["signal"].unique().to_pylist())
+    counters = not present.isdisjoint(CUMULATIVE)
+    if not few:  # a plan of their own without what is not there is worth more than one that is made already
+        summary = summary_of(spread(spark, rows), few=False, counters=counters)
+        return of_summary(summary, stale_after_seconds=stale_after_seconds, present=present)
     return filled(
         frame_of(spark, rows),
         f"features few={few} counters={counters} stale_after_seconds={stale_after_seconds!r}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from workbench.features.entities import entities
@@ -34,17 +34,18 @@ _ELEMENTS = {
 }
 
 
-def of_summary(summary: DataFrame, *, stale_after_seconds: float) -> DataFrame:
+def of_summary(summary: DataFrame, *, stale_after_seconds: float, present: Collection[str] | None = None) -> DataFrame:
     """Compute all features of all subscriptions in one plan.
 
     Args:
         summary: of `features.features_by_subscription`: every row belongs to one subscription.
         stale_after_seconds: a series whose last sample is older has ended.
+        present: as in `features.entities.entities`.
 
     Returns:
         One row per (cluster, group, topic): the columns of `features.measured.MeasuredSubscription`.
     """
-    things = entities(summary, stale_after_seconds=stale_after_seconds)
+    things = entities(summary, stale_after_seconds=stale_after_seconds, present=present)
     grouped = aggregate(things, SUBSCRIPTION, {**OVERVIEW, **GROUP_COLUMNS, **_DETAILS})
     return _finished(grouped.where(*columns("partition_count > 0")))
 
