@@ -20,8 +20,9 @@ from tests.browser.looking import PICTURES
 pytestmark = [pytest.mark.apt]
 
 BOOKS = ("lag_triage", "replay", "dead_letters", "game_day")
-TOPS = "[...document.querySelectorAll('.wb-form > *')].map((it) => Math.round(it.getBoundingClientRect().top))"
-ROWS = f"new Set({TOPS}).size"
+EDGES = """[...document.querySelectorAll('.wb-form > *')].map((it) => { const box = it.getBoundingClientRect();
+  return [it.classList.contains('wb-time'), Math.round(box.top), Math.round(box.left), Math.round(box.right)]; })"""
+ROWS = f"new Set({EDGES}.map((it) => it[1])).size"
 
 
 @pytest.fixture(scope="module")
@@ -59,19 +60,24 @@ def test_the_panel_is_there_when_the_notebook_is_open(page: Page, jupyter: Addre
         page.screenshot(PICTURES / f"opened-{book}-{width}.png")
 
 
-def test_the_inputs_of_a_triage_are_two_tidy_rows(page: Page, jupyter: Address) -> None:
-    """Three in a row beside the open sidebar too; on a phone one below another, all as wide as each other."""
+def test_the_inputs_of_a_triage_are_tidy_rows(page: Page, jupyter: Address) -> None:
+    """Four in a row, two beside the open sidebar of a narrow window, one on a phone; each time has a row of its own."""
     page.resize(1440, 900)
     opened(page, jupyter("lag_triage"))
-    for width, rows in ((1440, 2), (1200, 2), (390, 6), (1200, 2)):
+    for width, each in ((1440, 4), (1200, 2), (390, 1), (1200, 2)):
         page.resize(width, 900)
-        page.wait(f"{ROWS} === {rows}", seconds=20)
-        assert len(set(Counter(page.run(TOPS)).values())) == 1, "each row has as many inputs"
-        sizes = (
-            "[...document.querySelectorAll('.wb-form > *')].map((it) => Math.round(it.getBoundingClientRect().width))"
-        )
-        widths = page.run(sizes)
+        page.wait(f"{ROWS} === {4 // each + 2}", seconds=20)
+        edges = page.run(EDGES)
+        inputs = [it for it in edges if not it[0]]
+        assert set(Counter(top for _, top, _, _ in inputs).values()) == {each}, "each row has as many inputs"
+        widths = [right - left for _, _, left, right in inputs]
         assert max(widths) - min(widths) <= 1
+        beginning, end = min(it[2] for it in inputs), max(it[3] for it in inputs)
+        times = [it for it in edges if it[0]]
+        assert len(times) == len({top for _, top, _, _ in times}) == 2
+        assert all(abs(left - beginning) <= 1 and abs(right - end) <= 1 for _, _, left, right in times), (
+            "as wide as the rest"
+        )
 
 
 def test_on_a_phone_the_notebook_has_the_screen(page: Page, jupyter: Address) -> None:

@@ -68,15 +68,13 @@ _AGAINST_JUPYTER = """
 
 # JupyterLab has a theme of its own, which need not be the system's.
 _BY_THEME = """
-.wb-panel { min-width: 23rem; }  /* beside an open sidebar: scrolled, not broken letter by letter */
+.wb-panel { min-width: 23rem; container: wb-panel / inline-size; }  /* beside an open sidebar: scrolled, not broken letter by letter */
 .wb-panel .wb { padding-top: .2rem; padding-bottom: .2rem; }
 .wb-panel button.copy { display: inline-block; }
 .jp-RenderedHTMLCommon > .wb { margin: 0; padding: .2rem 0; }
-.wb-panel .wb-form { display: grid; gap: 4px 8px; overflow: visible;
-  --part: calc((100%% - 8px * (var(--columns) - 1)) / var(--columns));
-  grid-template-columns: repeat(auto-fill, minmax(min(100%%, max(15rem, var(--part))), 1fr)); }
-.wb-panel .wb-form-3 { --columns: 3; }
-.wb-panel .wb-form-4 { --columns: 4; }
+.wb-panel .wb-form { display: grid; gap: 4px 8px; overflow: visible; grid-template-columns: repeat(4, minmax(0, 1fr)); }
+@container wb-panel (max-width: 62rem) { .wb-panel .wb-form { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
+@container wb-panel (max-width: 31rem) { .wb-panel .wb-form { grid-template-columns: 100%%; } }
 .wb-panel .wb-form > .jupyter-widgets { width: auto; min-width: 0; margin: 0; }
 .wb-panel .wb-form > .wb-time { grid-column: 1 / -1; display: flex; flex-flow: row wrap; gap: 0 8px; overflow: visible; }
 .wb-time > .jupyter-widgets { margin: 0; }

@@ -159,10 +159,9 @@ def text(value: str, description: str, placeholder: str, hook: str, **options: A
     return hooked(made, hook)
 
 
-def form(*inputs: Any, columns: int = 3) -> Any:
-    """Arrange inputs in rows of equal columns, fewer where the panel is narrow."""
-    made = hooked(w.Box(list(inputs)), "wb-form")
-    return hooked(made, f"wb-form-{columns}")
+def form(*inputs: Any) -> Any:
+    """Arrange inputs in rows of four, two, or one, as wide as the panel is; a time has a row of its own."""
+    return hooked(w.Box(list(inputs)), "wb-form")
 
 
 def hooked(widget: Any, name: str) -> Any:

@@ -46,7 +46,6 @@ class LettersPanel(Panel):
             form(
                 *(self.cluster, self.topic, self.errors, self.sources, self.to_topic, self.most, self.cap, self.reason),
                 *(self.file, self.since, self.until),
-                columns=4,
             ),
             w.HBox([self.look, self.make, self.cancel, self.bar, self.status], layout=WRAPPED),
             self.trouble,

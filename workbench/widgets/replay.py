@@ -52,7 +52,6 @@ class ReplayPanel(Panel):
             form(
                 *(self.cluster, self.from_group, self.new_group, self.topics, self.partitions, self.after_end),
                 *(self.reason, self.file, self.since, self.until),
-                columns=4,
             ),
             w.HBox([self.make, self.open, self.cancel, self.bar, self.status], layout=WRAPPED),
             self.trouble,

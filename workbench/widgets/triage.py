@@ -41,7 +41,7 @@ class TriagePanel(Panel):
         self._make_inputs(inputs)
         self._make_outputs()
         self.lay_out(
-            form(self.source, self.folder, self.group, self.topic, self.since, self.until, columns=4),
+            form(self.source, self.folder, self.group, self.topic, self.since, self.until),
             w.HBox([self.find, self.cancel, self.bar, self.status], layout=WRAPPED),
             self.saving,  # at the top: what was found can be long
             self.trouble,
