@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -411,15 +412,19 @@ def test_by_http_in_order_and_at_most_a_batch_twice(lab: Lab, kafka: RedriveClus
 
 
 def test_the_cap_is_held(lab: Lab, kafka: RedriveCluster) -> None:
-    """Never over it by 3 %, in 10,000 records, by the time from the first one to the last; a busy machine may stay below."""
+    """Never over it by 3 %, in 10,000 records, from the first one to the last; below it only where the machine stood still."""
     source, topic = dead_letters(lab.bootstrap, 10_000)
     plan = plan_of(kafka, topic, max_records_per_second=2_500.0)
     began = time.monotonic()
     assert run_of(kafka, plan).run().produced == 10_000
     assert time.monotonic() - began > 4.0 * 0.97
-    times = [it.timestamp_ms for it in records_of(kafka, source)]
-    pace = 10_000 / ((max(times) - min(times)) / 1000)
-    assert 2_500 * 0.85 <= pace <= 2_500 * 1.03
+    times = sorted(it.timestamp_ms / 1000 for it in records_of(kafka, source))
+    taken = times[-1] - times[0]
+    stalled = sum(
+        max(0.0, later - sooner - 0.25) for sooner, later in pairwise(times)
+    )  # a longer pause is not made up for
+    assert 10_000 / taken <= 2_500 * 1.03
+    assert 10_000 / (taken - stalled) >= 2_500 * 0.85
 
 
 def test_the_commands_from_list_to_discard(lab: Lab, settings_file: Path, tmp_path: Path) -> None:
