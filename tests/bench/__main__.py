@@ -31,6 +31,7 @@ BENCHES: dict[str, Callable[[], Result]] = {
     "redrive_plan_1m": redrive.redrive_plan_1m,
     "redrive_apply_1m": redrive.redrive_apply_1m,
     "redrive_cap": redrive.redrive_cap,
+    "audit_ledger": audit.audit_ledger,
     "audit_compare": audit.audit_compare,
     "runtime_noop": runtime.runtime_noop,
     "runtime_audit": runtime.runtime_audit,

@@ -92,7 +92,7 @@ def _rows(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a sweep in a process of its own cost, it and its children together, and what it printed."""
+    """What a command in a process of its own cost, it and its children together, and what it printed."""
 
     seconds: float
     cpu_seconds: float
@@ -102,13 +102,14 @@ class Run:
 
 def run_sweep(store: Path, *words: str) -> Run:
     """`workbench triage --all`, JVM and all."""
+    return run_command("triage", "--all", "--store", store, "--json", *words)
+
+
+def run_command(*words: str | Path) -> Run:
+    """`workbench` with these words, of which one is `--json`."""
     program = Path(sys.executable).with_name("workbench")
     began = time.perf_counter()
-    with subprocess.Popen(
-        [program, "triage", "--all", "--store", store, "--json", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
+    with subprocess.Popen([program, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         highest, cpu, over = [0.0], [0.0], threading.Event()
         watch = threading.Thread(target=_watch, args=(process.pid, highest, cpu, over))
         watch.start()
