@@ -134,6 +134,20 @@ def test_a_page_that_tells_the_last_value_of_a_dead_exporter_records_it_once(tmp
     assert len([row for row in rows if row["group"] == "g"]) == 3
 
 
+def test_a_recording_of_series_that_come_later_than_it_is_long_says_why_it_tells_nothing(tmp_path: Path) -> None:
+    """The window has no value of the page; once there is one, nothing is said."""
+    page = 'wb_consumer_lag_messages{{group="g",topic="t",partition="0",member="m"}} 0 {at}\n'
+    with scripted(Script(body=b"")) as server:
+        cluster = Cluster(name="c", metrics=[server.url], profiles=["runtime"], timeout_seconds=5)
+        it = Recorder(cluster, tmp_path / "a", interval_seconds=1)
+        for minutes, told in ((5, ["its series come 5 min late"]), (-0.5, [])):
+            at = datetime.now(UTC) - timedelta(minutes=minutes)
+            server.body = page.format(at=round(at.timestamp() * 1000)).encode()
+            assert it.round() == []
+            found = it._info("recording").incomplete
+            assert [text.split(": ")[1].split(",")[0] for text in found] == told
+
+
 def test_nothing_but_garbage_is_no_recording(tmp_path: Path) -> None:
     """The first round says what it has found instead."""
     with scripted(Script(body=GARBAGE[0])) as server:

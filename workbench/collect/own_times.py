@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from prometheus_client.samples import Sample
 
+from workbench.humanize import duration
+
 # A page that joins others (`/federate`) dates its series, and a cloud's metrics come minutes late. What is older is no measurement of
 # now, and a clock that is wrong by more dates nothing.
 _OLDEST_SECONDS = 3600.0
@@ -18,9 +20,12 @@ class OwnTimes:
 
     Attributes:
         refused: what could not be dated, a sentence for each page.
+        late_seconds: of each page, how old its newest value was when it was read.
     """
 
     refused: dict[str, None] = field(default_factory=dict)
+    late_seconds: dict[str, float] = field(default_factory=dict)
+    _newest: dict[str, float] = field(default_factory=dict)
     _last: dict[int, float] = field(default_factory=dict)  # by hashes: the names of 100,000 series would take 200 MB
 
     def next_round(self, began_at: float) -> None:
@@ -34,13 +39,27 @@ class OwnTimes:
         The parser takes times for milliseconds; in OpenMetrics they are seconds.
         """
         if sample.timestamp is None:
-            return taken_at
+            return self._measured(page, taken_at, taken_at)
         told = float(sample.timestamp) * (1000 if is_open_metrics else 1)
         if not taken_at - _OLDEST_SECONDS <= told <= taken_at + _AHEAD_SECONDS:
             self.refused[f"{page}: series are dated more than an hour ago, or ahead, and are left out"] = None
             return None
+        found = self._measured(page, min(told, taken_at), taken_at)
         series = hash((page, sample.name, frozenset(sample.labels.items())))
         if told <= self._last.get(series, 0.0):
             return None
         self._last[series] = told
-        return min(told, taken_at)
+        return found
+
+    def _measured(self, page: str, at: float, taken_at: float) -> float:
+        self._newest[page] = max(self._newest.get(page, 0.0), at)
+        self.late_seconds[page] = taken_at - self._newest[page]
+        return at
+
+    def too_late(self, window_seconds: float) -> list[str]:
+        """Pages whose values are all from before a window that ends now, a sentence each."""
+        return [
+            f"{page}: its series come {duration(late)} late, and the window is {duration(window_seconds)} long: record for longer"
+            for page, late in self.late_seconds.items()
+            if late > window_seconds
+        ]

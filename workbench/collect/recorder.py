@@ -184,7 +184,10 @@ class Recorder:
             profiles=[*([KAFKA_PROFILE] if self._asked is not None else []), *(it.name for it in self._profiles)],
             window=Window(baseline_start=self._started, start=middle, end=now),
             groups=self._groups,
-            incomplete=[f"{text} ({count} of {plural(self.rounds, 'round')})" for text, count in self.missing.items()],
+            incomplete=[
+                *(f"{text} ({count} of {plural(self.rounds, 'round')})" for text, count in self.missing.items()),
+                *self._own_times.too_late((now - middle).total_seconds()),
+            ],
             thresholds=self._thresholds,
             expected=self._cluster.groups,
             state=state,
