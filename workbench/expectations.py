@@ -22,14 +22,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, field_validator
 
 from workbench.humanize import did_you_mean
 from workbench.limited_reads import is_web_address
-from workbench.schedule import Schedule, schedule_of
+from workbench.schedule import schedule_of
 from workbench.settings_base import LONGEST, Duration, Strict
 
 if TYPE_CHECKING:
@@ -253,48 +252,10 @@ class Expectations:
         """Whether any pattern has a `batch`."""
         return any(settings.batch is not None for settings in self.by_pattern.values())
 
-    def batch_sql(self, at: datetime, objective: str, most: timedelta) -> tuple[str, str, str]:
-        """SQL for the batch of each row's group; NULL for other groups.
-
-        Args:
-            at: the window's end.
-            objective: SQL for the objective of the row's group: so long may a run take until its commits are seen.
-            most: the longest objective that is possible.
-
-        Returns:
-            For how long the last run is due that must be over by now, and the run before it, in seconds; and the interval, in seconds,
-            of a batch without a cron expression.
-        """
-
-        def ago(text: str, which: str) -> str:
-            schedule = schedule_of(text)
-            if schedule.every is not None:
-                return f"{'2 * ' if which == 'before' else ''}{schedule.every.total_seconds()!r}D + {objective}"
-            pairs = ", ".join(
-                f"struct({due!r}D AS due, {before!r}D AS before)" for due, before in _dues(schedule, at, most)
-            )
-            return f"array_min(filter(array({pairs}), it -> it.due >= {objective})).{which}"
-
-        def every(text: str) -> str:
-            interval = schedule_of(text).every
-            return f"{interval.total_seconds()!r}D" if interval is not None else "CAST(NULL AS DOUBLE)"
-
-        nothing = "CAST(NULL AS DOUBLE)"
-        return (
-            self._cases("batch", lambda text: ago(text, "due"), nothing),
-            self._cases("batch", lambda text: ago(text, "before"), nothing),
-            self._cases("batch", every, nothing),
-        )
-
     def regexes(self) -> Iterator[tuple[str, GroupExpectation]]:
         """RE2 of each pattern as Prometheus matches a label, the most specific pattern first."""
         for _, pattern, settings in self._ordered:
             yield f"(?s:{_sql_regex(pattern, _any)})", settings
-
-    def longest_objective(self, otherwise: float) -> timedelta:
-        """The longest objective of any group."""
-        known = [it.time_lag_objective for it in self.by_pattern.values() if it.time_lag_objective is not None]
-        return max((*known, timedelta(seconds=otherwise)))
 
     def _cases(self, field: str, sql_of: Callable[[Any], str], otherwise: str, group: str = "`group`") -> str:
         whens = [
@@ -306,17 +267,6 @@ class Expectations:
 
 
 NOTHING_EXPECTED = Expectations({})
-_MOST_RUNS = 300  # of one schedule, in an expression of Spark
-
-
-def _dues(schedule: Schedule, at: datetime, most: timedelta) -> list[tuple[float, float]]:
-    """How long ago runs were due, and the runs before them, newest first: the first one beyond `most` is the last."""
-    found: list[float] = []
-    for due in schedule.due_before(at):
-        found.append((at - due).total_seconds())
-        if (len(found) >= 2 and found[-2] >= most.total_seconds()) or len(found) > _MOST_RUNS:
-            break
-    return list(pairwise(found))
 
 
 def matches(pattern: str, group: str) -> bool:

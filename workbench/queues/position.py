@@ -28,11 +28,6 @@ class Position:
             raise ValueError(f"{text[:60]!r} is not a position")
         return cls(tuple(int(word) for word in text.split(":")))
 
-    @classmethod
-    def of_offset(cls, offset: int) -> Self:
-        """Position of Kafka."""
-        return cls((offset,))
-
     @property
     def offset(self) -> int:
         """Offset of Kafka.

@@ -244,11 +244,6 @@ def states_in(folder: Path, ending: str = _STATE) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.name.endswith(f".{ending}") and path.is_file())
 
 
-def read_state(path: Path) -> AuditState:
-    """Read an answer; errors as `read_answer`."""
-    return read_answer(path, AuditState)
-
-
 def read_answer(path: Path, kind: type[Answer]) -> Answer:
     """Read an answer of a kind.
 
