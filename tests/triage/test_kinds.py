@@ -17,7 +17,7 @@ from workbench.queues.kinds import REDRIVE, REDRIVE_PREFIX
 from workbench.queues.snapshot_views import GroupView, Member, views_table
 from workbench.report.health import assess, overview
 from workbench.report.html import render_html
-from workbench.samples import SAMPLES_SCHEMA, concat
+from workbench.samples import SAMPLES_SCHEMA, SampleBatch, concat
 from workbench.triage.engine import Triage, triage
 from workbench.triage.verdict import Answer, State, Verdict
 
@@ -87,6 +87,16 @@ def test_a_request_for_such_a_group_alone_has_an_answer(spark: Any) -> None:
     TriageResult(triage=result, capture=capture)._repr_html_()
     with pytest.raises(NoSeriesError):
         triage(capture, spark, groups=["plain"])
+
+
+def test_where_only_gateways_are_measured_the_command_that_tells_of_them_is_named(spark: Any) -> None:
+    """Nothing is wrong with the names of groups, or with the profile."""
+    waiting = SampleBatch("test", "page")
+    labels: dict[str, str | int | None] = {"member": "agent-1", "queue": "gateway"}
+    waiting.add("disk_backlog_records", labels, [round(WINDOW.end.timestamp() * 1e6)], [7.0])
+    with pytest.raises(NoSeriesError) as caught:
+        triage(replace(captured([], {}), samples=waiting.to_arrow()), spark)
+    assert caught.value.hint == "What is measured stands before Kafka: workbench audit upstream --cluster test"
 
 
 def test_a_health_report_lists_them(spark: Any) -> None:

@@ -111,7 +111,8 @@ def _check_prometheus(cluster: Cluster) -> None:
     if cluster.prometheus is None:
         raise UsageError(
             f"The cluster {cluster.name!r} has no Prometheus in the settings.",
-            hint="Record it first with `workbench watch`, then triage that with --capture; or use --observe 60s.",
+            hint="Record it with `workbench watch`, and name the recording with --capture; or look at all its groups for a minute: "
+            f"workbench triage --cluster {shell_word(cluster.name)} --observe 60s",
         )
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.expectations import NOTHING_EXPECTED, Expectations
+from workbench.history.gateways import processes
 from workbench.history.held_back import words_of_lag_before
 from workbench.humanize import shell_word
 from workbench.profiles import Profile, is_path, load_profile
@@ -202,6 +203,8 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
     """
     capture, samples, seen, limits = asked.capture, asked.samples, asked.window, asked.thresholds
     groups, topics, expected = asked.groups, asked.topics, asked.expected
+    of_cluster = f"--cluster {shell_word(capture.info.cluster)}"
+    source = f"--capture {shell_word(str(capture.folder))}" if capture.folder is not None else of_cluster
     rows: Sequence[SubscriptionFeatures] = ()
     if asked.rows is not None:
         rows = _judged(measured(spark, asked.rows, limits).toArrow(), seen, limits, expected)
@@ -210,9 +213,14 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
         for it in unjudged_in(capture.groups, without={row.group for row in rows}, only=groups, topics=topics)
     )
     if not rows and not others:
+        before = "consumer_lag" not in capture.samples["signal"].unique().to_pylist() and processes(
+            capture.samples, seen
+        )
         raise NoSeriesError(
             f"No lag of {_asked_for(groups, topics)} in the window or its baseline.",
-            hint="Check the names, and that a profile fits the exporter: workbench profiles list",
+            hint=f"What is measured stands before Kafka: workbench audit upstream {source}"
+            if before
+            else "Check the names, and that a profile fits the exporter: workbench profiles list",
         )
     profiles = profiles_named(capture.info.profiles)
     kinds = kinds_in(capture.groups)
@@ -246,9 +254,7 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
                 seen,
                 late_seconds=limits.time_lag_objective_seconds,
                 stale_seconds=limits.stale_after_seconds,
-                source=f"--cluster {shell_word(capture.info.cluster)}"
-                if capture.folder is None
-                else f"--capture {shell_word(str(capture.folder))}",
+                source=source,
             ),
         ),
         not_judged=others,
