@@ -7,9 +7,10 @@ import os
 import re
 import signal
 import subprocess
-import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.waiting import wait_for
@@ -30,7 +31,7 @@ case "${!#}" in
     case "${!#}" in many) tests=$(printf '%s.py::1 ' {1..9}) ;; module) tests=$(printf 'a.py::%s ' {1..9}) ;; *) tests=a.py::1 ;; esac
     printf '  "%s": true,\\n' $tests >"$cache/lastfailed"
     [ "${!#}" = died ] && exit 2 || exit 1 ;;
-  long) trap 'sleep 0.2; touch "$ROOM/put-away"; exit 2' INT; while :; do sleep 0.05; done ;;
+  long) trap 'sleep 0.2; touch "$ROOM/put-away"; exit 2' INT; touch "$ROOM/hears"; while :; do sleep 0.05; done ;;
   meets*) for _ in {1..400}; do [ -e "$ROOM/meets-1" ] && [ -e "$ROOM/meets-2" ] && exit; sleep 0.05; done; exit 1 ;;
 esac
 """
@@ -86,36 +87,58 @@ def room(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def side_by_side(room: Path, *parts: str, beside: str = "", most_seconds: int = 600) -> subprocess.Popen[str]:
-    """The script, begun."""
-    words = [word for part in parts for word in (f"part-{part}", part)]
-    env = {
-        **os.environ,
-        "ROOM": str(room),
-        "PYTEST": str(room / "part"),
-        "BESIDE": beside,
-        "MOST_SECONDS": str(most_seconds),
-    }
-    command = [room / ".ci" / SCRIPT.name, "--durations=5", "--", *words]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+Begin = Callable[..., "subprocess.Popen[str]"]
 
 
-def test_parts_run_at_the_same_time(room: Path) -> None:
+@pytest.fixture
+def side_by_side(room: Path) -> Iterator[Begin]:
+    """Begin the script with these parts; none outlives its test."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def begin(*parts: str, beside: str = "", is_deaf: bool = False, **seconds: float) -> subprocess.Popen[str]:
+        words = [word for part in parts for word in (f"part-{part}", part)]
+        env = {
+            **os.environ,
+            "ROOM": str(room),
+            "PYTEST": str(room / "part"),
+            "BESIDE": beside,
+            **{name.upper(): str(value) for name, value in seconds.items()},
+        }
+        command = [room / ".ci" / SCRIPT.name, "--durations=5", "--", *words]
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN if is_deaf else signal.SIG_DFL)
+        try:
+            begun.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return begun[-1]
+
+    yield begin
+    for run in begun:
+        if run.poll() is None:
+            family = psutil.Process(run.pid).children(recursive=True)
+            for it in [psutil.Process(run.pid), *family]:
+                it.kill()
+            run.wait(30)
+
+
+def test_parts_run_at_the_same_time(side_by_side: Begin) -> None:
     """Two that wait for each other both end."""
-    assert side_by_side(room, "meets-1", "meets-2").wait(60) == 0
+    assert side_by_side("meets-1", "meets-2").wait(60) == 0
 
 
 @pytest.mark.parametrize("parts", [("wrong", "right"), ("right", "wrong")])
-def test_one_part_that_fails_fails_all_and_everything_is_shown(room: Path, parts: tuple[str, str]) -> None:
+def test_one_part_that_fails_fails_all_and_everything_is_shown(
+    room: Path, side_by_side: Begin, parts: tuple[str, str]
+) -> None:
     """Whichever it is; the logs stay in build."""
-    shown, _ = (run := side_by_side(room, *parts)).communicate(timeout=60)
+    shown, _ = (run := side_by_side(*parts)).communicate(timeout=60)
     assert run.returncode == 1
     assert "all is well" in shown and "something is wrong" in shown
     assert (room / "build" / "part-wrong.log").read_text() == "something is wrong\n"
 
 
 @pytest.mark.parametrize(("part", "code"), [("once", 0), ("module", 0), ("twice", 1), ("many", 1), ("died", 1)])
-def test_what_fails_once_is_run_again_alone_and_named(room: Path, part: str, code: int) -> None:
+def test_what_fails_once_is_run_again_alone_and_named(room: Path, side_by_side: Begin, part: str, code: int) -> None:
     """In few files (a fixture that fails takes all tests of one along), and only where nothing worse happened.
 
     What a former run left is not taken for this one's.
@@ -123,7 +146,7 @@ def test_what_fails_once_is_run_again_alone_and_named(room: Path, part: str, cod
     left = room / "build" / f"cache-part-{part}" / "v" / "cache"
     left.mkdir(parents=True)
     (left / "lastfailed").write_text('{"old.py::test": true}')
-    shown, _ = (run := side_by_side(room, "right", part)).communicate(timeout=60)
+    shown, _ = (run := side_by_side("right", part)).communicate(timeout=60)
     assert run.returncode == code
     assert ("passed alone" in shown) == (part in ("once", "module"))
     assert ("once more, alone" in shown) == (part in ("once", "module", "twice"))
@@ -131,23 +154,20 @@ def test_what_fails_once_is_run_again_alone_and_named(room: Path, part: str, cod
 
 
 @pytest.mark.parametrize(("beside", "code"), [("right", 0), ("wrong", 1)])
-def test_what_runs_beside_the_parts_counts_and_is_shown(room: Path, beside: str, code: int) -> None:
+def test_what_runs_beside_the_parts_counts_and_is_shown(
+    room: Path, side_by_side: Begin, beside: str, code: int
+) -> None:
     """It is no part of the tests: it is not run again."""
-    shown, _ = (run := side_by_side(room, "right", beside=f"{room / 'part'} {beside}")).communicate(timeout=60)
+    shown, _ = (run := side_by_side("right", beside=f"{room / 'part'} {beside}")).communicate(timeout=60)
     assert run.returncode == code
     assert ("something is wrong" in shown) == (code == 1) and "once more" not in shown
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_ends_every_part_and_waits_for_it(room: Path, number: signal.Signals) -> None:
+def test_an_interrupt_ends_every_part_and_waits_for_it(room: Path, side_by_side: Begin, number: signal.Signals) -> None:
     """Each part hears it as Ctrl-C, so that it can end what it has started."""
-    before = signal.signal(number, signal.SIG_DFL)
-    try:
-        run = side_by_side(room, "long", "right")
-    finally:
-        signal.signal(number, before)
-    wait_for(lambda: (room / "long").exists() and (room / "long").read_text().strip())
-    time.sleep(0.2)  # the part's own handler
+    run = side_by_side("long", "right")
+    wait_for((room / "hears").exists)
     run.send_signal(number)
     run.communicate(timeout=60)
     assert run.returncode == 130
@@ -156,9 +176,19 @@ def test_an_interrupt_ends_every_part_and_waits_for_it(room: Path, number: signa
         os.kill(int((room / "long").read_text()), 0)
 
 
-def test_a_part_that_hangs_is_ended_and_everything_is_shown(room: Path) -> None:
+def test_parts_that_do_not_hear_ctrl_c_are_ended_too(room: Path, side_by_side: Begin) -> None:
+    """A script's background job is begun deaf to it, and can hand down nothing else."""
+    run = side_by_side("long", is_deaf=True, patience_seconds=0.3)
+    wait_for((room / "hears").exists)
+    run.send_signal(signal.SIGTERM)
+    run.communicate(timeout=60)
+    assert run.returncode == 130
+    wait_for(lambda: not psutil.pid_exists(int((room / "long").read_text())))
+
+
+def test_a_part_that_hangs_is_ended_and_everything_is_shown(room: Path, side_by_side: Begin) -> None:
     """Else whoever runs the tests would end all of it, and see nothing; the part can put away what it has started."""
-    shown, _ = (run := side_by_side(room, "long", "right", most_seconds=2)).communicate(timeout=60)
+    shown, _ = (run := side_by_side("long", "right", most_seconds=2, patience_seconds=60)).communicate(timeout=60)
     assert run.returncode == 1
     assert "all is well" in shown and "part-long (after" in shown
     assert (room / "put-away").exists()
