@@ -80,6 +80,18 @@ def test_the_inputs_of_a_triage_are_tidy_rows(page: Page, jupyter: Address) -> N
         )
 
 
+def test_an_input_that_would_be_alone_in_its_row_has_all_of_it(page: Page, jupyter: Address) -> None:
+    """Of nine: the plan's file, whose path may be long."""
+    page.resize(1440, 900)
+    opened(page, jupyter("dead_letters"))
+    for width, rows in ((1440, 5), (1200, 7)):
+        page.resize(width, 900)
+        page.wait(f"{ROWS} === {rows}", seconds=20)
+        edges = page.run(EDGES)
+        [alone] = [it[2:] for it in edges if not it[0] and [other[1] for other in edges].count(it[1]) == 1]
+        assert alone == [min(it[2] for it in edges), max(it[3] for it in edges)]
+
+
 def test_on_a_phone_the_notebook_has_the_screen(page: Page, jupyter: Address) -> None:
     """No sidebar beside it, nothing beyond the edge; a wider window gets its sidebar back."""
     page.resize(390, 844)

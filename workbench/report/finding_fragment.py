@@ -76,6 +76,7 @@ _BY_THEME = """
 @container wb-panel (max-width: 62rem) { .wb-panel .wb-form { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
 @container wb-panel (max-width: 31rem) { .wb-panel .wb-form { grid-template-columns: 100%%; } }
 .wb-panel .wb-form > .jupyter-widgets { width: auto; min-width: 0; margin: 0; }
+.wb-panel .wb-form > :nth-child(odd):nth-last-child(3) { grid-column: 1 / -1; }  /* the last one before two times, alone in its row */
 .wb-panel .wb-form > .wb-time { grid-column: 1 / -1; display: flex; flex-flow: row wrap; gap: 0 8px; overflow: visible; }
 .wb-time > .jupyter-widgets { margin: 0; }
 .wb-time > .widget-text, .wb-time > .widget-combobox { flex: 1 1 19rem; min-width: min(100%%, 19rem); }
