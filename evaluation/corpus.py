@@ -27,8 +27,8 @@ from evaluation.tiers import cases as tiers
 from evaluation.tiers import faults
 from evaluation.tiers.cases import TIERS, of_book
 from workbench.collect.capture import Capture, read_capture
-from workbench.expectations import Expectations
 from workbench.features.measured import MeasuredSubscription
+from workbench.group_expectations import Expectations
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import concat
 from workbench.thresholds import Thresholds

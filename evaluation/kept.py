@@ -22,7 +22,7 @@ from typing import Any
 from evaluation.corpus import Case, load
 from evaluation.stories.score import Mark
 from evaluation.stories.truth import Truth
-from workbench.expectations import Expectations, GroupSettings
+from workbench.group_expectations import Expectations, GroupSettings
 from workbench.thresholds import Thresholds
 from workbench.triage.rows import measured_from
 from workbench.triage.subscription import SubscriptionFeatures

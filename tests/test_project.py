@@ -329,14 +329,14 @@ def printers_of(source: str) -> list[str]:
 
 
 def test_one_place_asks_http_servers() -> None:
-    """`web` bounds what is read and sends nothing to another host; the REST sink speaks to one server by a socket of its own."""
+    """`http_client` bounds what is read and sends nothing to another host; the REST sink has one server, and a socket of its own."""
     asks = re.compile(
         r"requests\.(?:get|post|put|delete|head|patch|request)\(|(?<![\w.])requests\.Session\(|urlopen|urlretrieve|http\.client|HTTPConnection"
     )
     found = {}
     for path in (ROOT / "workbench").rglob("*.py"):
         found[str(path.relative_to(ROOT / "workbench"))] = asks.findall(path.read_text(encoding="utf-8"))
-    own = {"web.py", "runtime/rest_sink.py"}
+    own = {"http_client.py", "runtime/rest_sink.py"}
     assert {name for name, calls in found.items() if calls} - own == set()
 
 

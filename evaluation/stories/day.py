@@ -29,7 +29,7 @@ from evaluation.stories import END
 from evaluation.stories.exporters import CLUSTER
 from evaluation.stories.life import DAY, HOUR, MINUTE, Life, Span
 from evaluation.stories.truth import Cast, Plan
-from workbench.expectations import GroupSettings
+from workbench.group_expectations import GroupSettings
 from workbench.samples import SeriesTable, concat
 from workbench.sweep.engine import sweep
 from workbench.sweep.store import FleetStore, StoreInfo, make_store, open_store

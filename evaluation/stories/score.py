@@ -23,7 +23,7 @@ from evaluation.stories.book import draw
 from evaluation.stories.life import LOADED
 from evaluation.stories.truth import HARMFUL, WINDOW, Story, Truth
 from workbench.collect.capture import Capture, new_info
-from workbench.expectations import Expectations
+from workbench.group_expectations import Expectations
 from workbench.samples import concat
 from workbench.thresholds import Thresholds
 from workbench.triage.engine import answered, finding_of, profiles_named

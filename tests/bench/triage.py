@@ -34,7 +34,7 @@ def triage_cold() -> Result:
 
 def _learn() -> None:
     """Have the start-up data made from this tree: they are kept for a version, and a checkout changes without a new one."""
-    from workbench.spark.archive import archive_path, build_archive, learned_path
+    from workbench.spark.class_archive import archive_path, build_archive, learned_path
     from workbench.spark.java import find_java
 
     archive = archive_path(find_java())

@@ -15,7 +15,7 @@ from workbench.features.summary import (
     sql_list,
 )
 from workbench.numbers import RECENT
-from workbench.spark.columns import columns
+from workbench.spark.sql_columns import columns
 from workbench.window import Window
 
 if TYPE_CHECKING:

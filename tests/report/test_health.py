@@ -19,7 +19,7 @@ from tests.triage.test_neighbours import cluster as hogged
 from tests.triage.test_neighbours import hog
 from workbench.api.reports import _before_kafka, _on_brokers
 from workbench.collect.capture import Capture, new_info
-from workbench.expectations import Expectations, GroupSettings
+from workbench.group_expectations import Expectations, GroupSettings
 from workbench.report import health
 from workbench.report.audit_lines import StreamLine, stream_lines
 from workbench.report.budget import Budget, budgets

@@ -14,7 +14,7 @@ import pytest
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.collect.capture import Capture, new_info, read_capture
-from workbench.expectations import GroupSettings
+from workbench.group_expectations import GroupSettings
 from workbench.report import health
 from workbench.report.finding_fragment import fragment
 from workbench.report.html import LARGEST_BYTES, render_html

@@ -12,7 +12,7 @@ from workbench.features.features_by_subscription import condense_each, features_
 from workbench.features.subscriptions import of_summary
 from workbench.samples import concat
 from workbench.spark.session import frame_of
-from workbench.spark.spread import spread
+from workbench.spark.upload_rows import spread
 
 pytestmark = pytest.mark.jvm
 NAMES = ("spark.sql.execution.arrow.localRelationThreshold", "spark.sql.execution.arrow.maxRecordsPerBatch")

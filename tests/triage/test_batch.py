@@ -17,7 +17,7 @@ import pytest
 
 from tests.triage.judging import rows_of
 from workbench.collect.capture import Capture, new_info
-from workbench.expectations import Expectations, GroupSettings
+from workbench.group_expectations import Expectations, GroupSettings
 from workbench.samples import SampleBatch, SeriesTable, concat
 from workbench.sweep.engine import sweep
 from workbench.sweep.store import StoreInfo, make_store

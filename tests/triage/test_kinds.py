@@ -12,7 +12,7 @@ from tests.reference.valid import valid
 from workbench.api.triages import TriageResult, exit_code
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import ExitCode, NoSeriesError
-from workbench.expectations import GroupSettings
+from workbench.group_expectations import GroupSettings
 from workbench.queues.kinds import REDRIVE, REDRIVE_PREFIX
 from workbench.queues.snapshot_views import GroupView, Member, views_table
 from workbench.report.health import assess, overview

@@ -10,7 +10,7 @@ import pytest
 
 from tests.triage.findings import finding
 from workbench.errors import ConfigError
-from workbench.expectations import ACTION_KINDS, Expectations, GroupSettings
+from workbench.group_expectations import ACTION_KINDS, Expectations, GroupSettings
 from workbench.settings import load_settings
 from workbench.triage import finding as finding_module
 from workbench.triage.finding import Action, Change, Finding

@@ -13,7 +13,7 @@ from workbench.api.run_progress import SILENT, Progress
 from workbench.collect.capture import Capture, new_info
 from workbench.collect.dispatchers import DispatcherMetrics
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
-from workbench.expectations import Expectations
+from workbench.group_expectations import Expectations
 from workbench.humanize import duration, plural
 from workbench.queues.dispatch import (
     DispatchReading,

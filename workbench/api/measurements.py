@@ -221,8 +221,8 @@ def _series(selector: str, name: str, times: Times, labels: Sequence[str], confi
 
 def session_for_much_data() -> SparkSession:
     """Second Spark session, configured for millions of rows, in the same JVM as that of triages."""
-    from workbench.spark.connect import is_remote
     from workbench.spark.session import for_much_data, session
+    from workbench.spark.spark_connect import is_remote
 
     spark = session(kept=True)
     if is_remote(spark):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.audit.latency import bucket_floor, latencies
 from workbench.audit.ledger import counted
 from workbench.numbers import FAR, FEW_SAMPLES, PART, SEVERAL
-from workbench.spark.columns import columns
+from workbench.spark.sql_columns import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from workbench.audit.ledger import effective
 from workbench.layers.rows import LATENCY_MS
-from workbench.spark.columns import columns
+from workbench.spark.sql_columns import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -62,8 +62,8 @@ def grafana(
 
     The dashboard has a panel for each signal of the profiles; the alerts are multi-window burn rates of the time over the objective.
     """
-    from workbench.expectations import NOTHING_EXPECTED, Expectations
     from workbench.files import write_text, writing
+    from workbench.group_expectations import NOTHING_EXPECTED, Expectations
     from workbench.profiles import load_profile
     from workbench.queues.systems import refuse_without_metrics
     from workbench.runbooks.burn_rates import burn_rules
@@ -153,7 +153,7 @@ def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None
 
 def _of_cluster(cluster: str, base: str, config: Path | None) -> dict[str, str]:
     """Files of one cluster: how far behind its groups are and may be, and the alerts about its brokers, if it measures them."""
-    from workbench.expectations import Expectations
+    from workbench.group_expectations import Expectations
     from workbench.profiles import load_profile
     from workbench.queues.systems import refuse_without_metrics
     from workbench.runbooks.broker_rules import broker_rules

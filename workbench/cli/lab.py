@@ -220,7 +220,7 @@ def fetch_parts(steps: Steps, *, tools: bool) -> None:
     """Kafka's jars (and its tools), Prometheus, and Spark's class archive, with a progress bar for what is missing."""
     from workbench.lab.jars import BROKER, TOOLS
     from workbench.lab.prometheus import ensure_prometheus, find_prometheus
-    from workbench.spark.archive import archive_path, build_archive, is_built
+    from workbench.spark.class_archive import archive_path, build_archive, is_built
     from workbench.spark.java import find_java
 
     for jars in (BROKER, TOOLS) if tools else (BROKER,):

@@ -43,8 +43,8 @@ from workbench.collect.capture_info import (
 )
 from workbench.collect.limited_parquet import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, UsageError, WindowError
-from workbench.expectations import Expectations, GroupExpectation, GroupSettings
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
+from workbench.group_expectations import Expectations, GroupExpectation, GroupSettings
 from workbench.humanize import first_line
 from workbench.limited_reads import read_within
 from workbench.queues.kinds import REDRIVE_PREFIX

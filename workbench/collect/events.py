@@ -22,10 +22,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from workbench.errors import ConfigError, SourceUnreachableError, UsageError
 from workbench.files import writing
+from workbench.http_client import WebSession, cause
 from workbench.humanize import one_line
 from workbench.limited_reads import first_problem, read_within
 from workbench.user_folders import state_dir
-from workbench.web import WebSession, cause
 
 KINDS = ("deploy", "config", "scaling", "topic", "restart", "alert", "other")
 _FILE_BYTES = 64 << 20

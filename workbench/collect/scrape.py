@@ -21,9 +21,9 @@ from workbench.collect.own_times import OwnTimes
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import with_groups
 from workbench.errors import SourceUnreachableError
+from workbench.http_client import WebSession, cause
 from workbench.profiles import LeftOut, Profile
 from workbench.samples import OF_A_MEMBER, SampleBatch, SeriesTable, concat_series, most_trusted
-from workbench.web import WebSession, cause
 
 MAX_PAGE_BYTES = 64 << 20
 _PARALLEL = 8

@@ -22,7 +22,7 @@ from workbench.features.queues import PROCESSOR_DERIVED, PROCESSOR_FEATURES, QUE
 from workbench.features.summary import signals_in
 from workbench.features.timelag import bracketed_by_search, with_search, with_time_lag
 from workbench.numbers import MISSED
-from workbench.spark.columns import aggregate, columns, extend
+from workbench.spark.sql_columns import aggregate, columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

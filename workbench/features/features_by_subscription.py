@@ -22,9 +22,9 @@ from workbench.history.partition_histories import Chronicle, JudgedHistory, Subs
 from workbench.history.partition_histories import read as read_chronicle
 from workbench.samples import SERIES_ORDER
 from workbench.sorted_runs import runs_of
-from workbench.spark.kept_plans import filled
+from workbench.spark.query_plans import filled
 from workbench.spark.session import frame_of
-from workbench.spark.spread import spread
+from workbench.spark.upload_rows import spread
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 

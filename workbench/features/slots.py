@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench.features.condense import SUMMARY_SCHEMA
 from workbench.features.summary import CUMULATIVE, LABELS, MEMBERLESS, sql_list
-from workbench.spark.columns import aggregate, columns
+from workbench.spark.sql_columns import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

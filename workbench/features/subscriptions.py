@@ -16,7 +16,7 @@ from workbench.features.measured import (
     names_of,
 )
 from workbench.features.summary import ratio
-from workbench.spark.columns import aggregate, columns
+from workbench.spark.sql_columns import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from workbench.features.summary import ratio
 from workbench.numbers import EXTRAPOLATED_SECONDS
-from workbench.spark.columns import columns, extend
+from workbench.spark.sql_columns import columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

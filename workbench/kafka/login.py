@@ -242,7 +242,7 @@ def _token(tokens: Mapping[str, str]) -> str:
     """A new token from the token endpoint."""
     import requests
 
-    from workbench.web import WebSession
+    from workbench.http_client import WebSession
 
     body = {"grant_type": "client_credentials"}
     if scope := tokens.get("sasl.oauthbearer.scope"):

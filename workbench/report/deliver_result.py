@@ -15,6 +15,7 @@ import requests
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from workbench.errors import SourceUnreachableError, UsageError
+from workbench.http_client import WebSession, cause
 from workbench.humanize import duration, for_chat, printable
 from workbench.limited_reads import is_web_address
 from workbench.masking import remember, secrets_in_url
@@ -24,7 +25,6 @@ from workbench.triage.leaves import leaf_of
 from workbench.triage.pulsar.pulsar_order import LEAVES
 from workbench.triage.settle import WAITING
 from workbench.triage.verdict import PulsarVerdict, Verdict
-from workbench.web import WebSession, cause
 
 ATTEMPTS = 3
 _TIMEOUT_SECONDS = 10.0

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.expectations import NOTHING_EXPECTED, Expectations
+from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.humanize import shell_word
 from workbench.runbooks.objectives import LATE, OBJECTIVE, recordings, rule_file
 from workbench.runbooks.promql import MeasuredQuery, lag

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from workbench.expectations import Expectations, GroupExpectation
+from workbench.group_expectations import Expectations, GroupExpectation
 from workbench.runbooks.promql import MeasuredQuery, time_lag
 from workbench.schedule import schedule_of
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.entities import fleet_entities
 from workbench.features.lag import stale_seconds
 from workbench.features.subscriptions import GROUP_COLUMNS, OVERVIEW, SUBSCRIPTION, in_order, over_group
 from workbench.features.summary import ratio
+from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.numbers import APART, PAUSE_SECONDS
-from workbench.spark.columns import aggregate, columns, extend
+from workbench.spark.sql_columns import aggregate, columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.errors import NoSeriesError
-from workbench.expectations import Expectations
+from workbench.group_expectations import Expectations
 from workbench.history.held_back import words_of_lag_before
 from workbench.humanize import shell_word
 from workbench.queues.kinds import REDRIVE_PREFIX, Unjudged
 from workbench.samples import SAMPLES_SCHEMA
-from workbench.spark.columns import columns
 from workbench.spark.session import for_little_data, is_local
+from workbench.spark.sql_columns import columns
 from workbench.sweep.condense_store import StoreReading, condense_missing
 from workbench.sweep.read_store import whole_file
 from workbench.sweep.store import FleetStore

@@ -31,8 +31,8 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, SlotReplacedError, UsageError
-from workbench.expectations import Expectations, GroupSettings, Recorded
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
+from workbench.group_expectations import Expectations, GroupSettings, Recorded
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.sweep.read_store import rows_of, rows_of_nobody

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.expectations import Expectations
+from workbench.group_expectations import Expectations
 from workbench.triage.engine import rank
 from workbench.triage.leaves import leaf_of
 from workbench.triage.settle import WAITING

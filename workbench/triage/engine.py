@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
-from workbench.expectations import NOTHING_EXPECTED, Expectations
+from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.history.held_back import words_of_lag_before
 from workbench.humanize import shell_word
 from workbench.profiles import Profile, is_path, load_profile

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from urllib.parse import quote
 
-from workbench.expectations import Expected, GroupSettings
+from workbench.group_expectations import Expected, GroupSettings
 from workbench.humanize import shell_word
 from workbench.triage.finding import Action, Finding
 from workbench.triage.subscription import SubscriptionFeatures

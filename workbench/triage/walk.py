@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from workbench.expectations import NOTHING_EXPECTED, Expectations
 from workbench.features.measured import MeasuredSubscription
+from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.schedule import schedule_of
 from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Conclude, Node, Outcome, Rule, deciding
@@ -30,7 +30,7 @@ def judged(
 
     Args:
         measured: its features.
-        thresholds: of the tree; objective and commit interval of its group come from `expectations`.
+        thresholds: of the tree; objective and commit interval of its group come from `group_expectations`.
         at: the window's end; without it, no group is a batch.
     """
     limits, batch = expectations.limits(thresholds, measured.group), expectations.of(measured.group).settings.batch

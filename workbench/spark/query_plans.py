@@ -1,7 +1,7 @@
 """Plans of queries without their rows: made once, and filled with the rows of the day.
 
 Most of the time of a small query is Spark's analyzer making the same tree again (of a triage in a running session half, of a cold
-one a third). The process keeps the tree, and the next one finds it beside the class archive (`archive`), as Java wrote it.
+one a third). The process keeps the tree, and the next one finds it beside the class archive (`class_archive`), as Java wrote it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.files import atomic_write
-from workbench.spark.connect import is_remote
+from workbench.spark.spark_connect import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

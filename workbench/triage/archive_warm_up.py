@@ -1,4 +1,4 @@
-"""Warm-up run for the class archive (`workbench.spark.archive` starts it): a triage of a few rows in a separate process."""
+"""Warm-up run for the class archive (`workbench.spark.class_archive` starts it): a triage of a few rows in a separate process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from workbench.features.summary import CUMULATIVE
 from workbench.samples import SampleBatch
 from workbench.signals import SIGNALS
-from workbench.spark import kept_plans
-from workbench.spark.archive import BUILD_SECONDS
+from workbench.spark import query_plans
+from workbench.spark.class_archive import BUILD_SECONDS
 from workbench.spark.session import end, session
 from workbench.thresholds import Thresholds
 from workbench.triage.engine import answered
@@ -33,7 +33,7 @@ def _warm_up() -> None:
     spark = session()
     for of_a_group in (gauges, samples):
         answered(spark, of_a_group, window, Thresholds())
-    kept_plans.begin_anew()
+    query_plans.begin_anew()
     answered(spark, samples, window, Thresholds())
     end(spark, seconds=BUILD_SECONDS)
 

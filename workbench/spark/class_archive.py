@@ -6,7 +6,7 @@ The JVM rejects an archive if the dates of the jars have changed, so they are pa
 gets a new archive.
 
 Beside it lies what else that run has learned: what Spark's launcher has to say to this Java, so that no session need ask again
-(`jvm`), and the plans of a triage (`kept_plans`).
+(`jvm`), and the plans of a triage (`query_plans`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PART = ".part"
 _PLANS = ".plans"
 WRITE_VARIABLE = "WORKBENCH_WRITE_SPARK_ARCHIVE"
 # Started by its name, because it imports modules above Spark.
-_WARM_UP = "workbench.triage.warm_up"
+_WARM_UP = "workbench.triage.archive_warm_up"
 _SILENT = "-Xlog:disable"  # the JVM prints problems with an archive to standard output, which is ours
 _CDS_WRITE: tuple[str, ...] = ("-XX:ArchiveClassesAtExit={}", "-Xshare:auto", _SILENT)
 _CDS_USE: tuple[str, ...] = ("-XX:SharedArchiveFile={}", "-Xshare:auto", _SILENT)
@@ -67,7 +67,7 @@ class Learned:
 
     Attributes:
         options: for the JVM of a session, with the archive's own.
-        plans: folder of `kept_plans`.
+        plans: folder of `query_plans`.
     """
 
     options: tuple[str, ...]
@@ -145,7 +145,7 @@ def build_later() -> None:
 def _build_behind(env: dict[str, str]) -> None:
     with suppress(OSError):  # the next start will be as slow as this one
         subprocess.Popen(
-            ["nice", "-n", "19", sys.executable, "-m", "workbench.spark.archive"],
+            ["nice", "-n", "19", sys.executable, "-m", "workbench.spark.class_archive"],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

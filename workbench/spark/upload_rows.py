@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from workbench.spark.connect import is_remote
 from workbench.spark.session import frame_of
+from workbench.spark.spark_connect import is_remote
 
 if TYPE_CHECKING:
     import pyarrow as pa
