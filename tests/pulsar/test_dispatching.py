@@ -21,7 +21,7 @@ from workbench.api.triages import triage
 from workbench.cli.triage import command
 from workbench.errors import ExitCode, UnknownGroupError, UsageError, WorkbenchError
 from workbench.pulsar.dispatching import read
-from workbench.pulsar.look import looks_of, position_of
+from workbench.pulsar.topic_look import looks_of, position_of
 from workbench.pulsar.topics import TopicName
 from workbench.queues.dispatch import DispatchedPart, DispatchReading
 from workbench.settings import Cluster

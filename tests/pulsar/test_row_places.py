@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from workbench.commit_note import CommitNote
 from workbench.layers.row_batch import RowBatch
-from workbench.pulsar.entries import MessagePlace
-from workbench.pulsar.runtime.place_numbers import offset_behind, offset_of, place_of
+from workbench.pulsar.entry_messages import MessagePlace
+from workbench.pulsar.runtime.place_offsets import offset_behind, offset_of, place_of
+from workbench.pulsar.runtime.pulsar_audit_rows import PulsarPlaces
 from workbench.pulsar.runtime.pulsar_queue import QUEUE
-from workbench.pulsar.runtime.pulsar_rows import PulsarPlaces
 from workbench.queues.position import packed
 from workbench.runtime.auditing import Auditor, PartitionAudit
 from workbench.runtime.config import AuditConfig

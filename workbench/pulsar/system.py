@@ -13,7 +13,7 @@ from workbench.settings import Cluster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from workbench.pulsar.observing import PulsarObserver
+    from workbench.pulsar.pulsar_observer import PulsarObserver
     from workbench.pulsar.redrive.letter_entries import PulsarLetters
     from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
     from workbench.pulsar.redrive.pulsar_letter_queue import PulsarLetterQueue
@@ -24,7 +24,7 @@ class PulsarSystem(NotThere):
 
     def observer(self, cluster: Cluster, *, seconds: float | None = None) -> PulsarObserver:
         """See `System`."""
-        from workbench.pulsar.observing import PulsarObserver
+        from workbench.pulsar.pulsar_observer import PulsarObserver
 
         return PulsarObserver(cluster, seconds=seconds)
 
@@ -39,7 +39,7 @@ class PulsarSystem(NotThere):
         from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
         from workbench.pulsar.redrive.pulsar_letter_queue import access_to
         from workbench.pulsar.redrive.topic_records import read_frame
-        from workbench.pulsar.topic_owners import PulsarBrokers
+        from workbench.pulsar.topic_brokers import PulsarBrokers
 
         with closing(PulsarBrokers(access_to(cluster))) as brokers:
             return read_frame(
@@ -51,7 +51,7 @@ class PulsarSystem(NotThere):
         from workbench.pulsar.redrive.letter_entries import PulsarLetters
         from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
         from workbench.pulsar.redrive.pulsar_letter_queue import access_to
-        from workbench.pulsar.topic_owners import PulsarBrokers
+        from workbench.pulsar.topic_brokers import PulsarBrokers
 
         place = PulsarLetterGateway(cluster).place
         return PulsarLetters(PulsarBrokers(access_to(cluster)), topic, place, seconds=seconds, batch=batch)

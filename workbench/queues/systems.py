@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SYSTEMS = {
     "kafka": "workbench.kafka.system",
     "pulsar": "workbench.pulsar.system",
-    "rocketmq": "workbench.rocketmq.metrics_only",
+    "rocketmq": "workbench.rocketmq.rocketmq_system",
 }  # each has SYSTEM
 _ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}  # a queue without one refuses by itself
 

@@ -15,13 +15,13 @@ from time import monotonic, sleep
 
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.pulsar.admin import NotThereError
-from workbench.pulsar.commands import ServerRefusal
 from workbench.pulsar.connection import RefusedError
-from workbench.pulsar.entries import MessagePlace
+from workbench.pulsar.entry_messages import MessagePlace
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
+from workbench.pulsar.pulsar_wire import ServerRefusal
 from workbench.pulsar.redrive.letter_entries import PulsarLetters
 from workbench.pulsar.redrive.letter_topics import MARK, ORDERED, POSITION, PulsarLetterGateway
-from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topics import part_name
 from workbench.queues.position import unpacked
 from workbench.redrive.commit_marks import Mark, PlanProgress

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from workbench.errors import ConfigError, SourceUnreachableError
-from workbench.pulsar.commands import CommandKind, ServerRefusal, field
 from workbench.pulsar.connection import PulsarAccess, PulsarConnection, service_address
+from workbench.pulsar.pulsar_wire import CommandKind, ServerRefusal, field
 
 _MOST_REDIRECTS = 20  # of a lookup, as Pulsar's clients do
 

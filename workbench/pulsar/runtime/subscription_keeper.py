@@ -11,10 +11,10 @@ from time import monotonic
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
-from workbench.pulsar.commands import ServerRefusal
 from workbench.pulsar.connection import RefusedError
-from workbench.pulsar.runtime.seat import Occurrence, Seat
-from workbench.pulsar.topic_owners import PERMANENT, PulsarBrokers
+from workbench.pulsar.pulsar_wire import ServerRefusal
+from workbench.pulsar.runtime.partition_seat import Occurrence, Seat
+from workbench.pulsar.topic_brokers import PERMANENT, PulsarBrokers
 from workbench.pulsar.topics import WHOLE, TopicName, part_name
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from time import monotonic
 
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.producer import PulsarProducer
-from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topics import TopicName, part_name
 
 RECEIPT_SECONDS = 10.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.stats import SubscriptionPart, parse_topic
+from workbench.pulsar.topic_stats import SubscriptionPart, parse_topic
 from workbench.pulsar.topics import TopicName, part_name
 
 _PLAN, _BEGAN_AT = "workbench-plan", "workbench-began-at"

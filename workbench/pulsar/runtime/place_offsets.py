@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.pulsar.entries import MessagePlace
+from workbench.pulsar.entry_messages import MessagePlace
 from workbench.queues.position import unpacked
 
 _INDEX_BITS, _ENTRY_BITS = 24, 32

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from workbench.errors import EvidenceError
 from workbench.limited_reads import first_problem
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
-from workbench.pulsar.stats import PulsarAnswer
+from workbench.pulsar.topic_stats import PulsarAnswer
 from workbench.pulsar.topics import WHOLE, TopicName, part_name, subscription_of
 from workbench.queues.position import Position
 

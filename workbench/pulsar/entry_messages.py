@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from workbench.pulsar.commands import Fields, PulsarWireError, field, read_varint, unsealed
+from workbench.pulsar.pulsar_wire import Fields, PulsarWireError, field, read_varint, unsealed
 
 _MOST_BYTES = 128 << 20  # of an entry that is unpacked; brokers take 5 MB (maxMessageSize), packed
 MOST_IN_BATCH = 1 << 17  # a message takes six bytes, and some hundred here; producers put 1,000 into one by default

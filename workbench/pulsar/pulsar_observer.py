@@ -16,8 +16,8 @@ import pyarrow as pa
 from workbench.errors import UnknownGroupError, UsageError
 from workbench.humanize import near, printable
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.stats import SubscriptionPart, age_seconds
 from workbench.pulsar.survey import survey
+from workbench.pulsar.topic_stats import SubscriptionPart, age_seconds
 from workbench.pulsar.topics import group_name
 from workbench.queues.kinds import UNKNOWN
 from workbench.queues.observer import Age, Ages, Listing, Rounds

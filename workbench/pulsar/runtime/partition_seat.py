@@ -17,17 +17,17 @@ from typing import Any
 
 from workbench.errors import SourceUnreachableError
 from workbench.pulsar.chunks import ChunkedMessage, MessageLine
-from workbench.pulsar.commands import Command, CommandKind, Fields, frame
-from workbench.pulsar.commands import field as wire_field
 from workbench.pulsar.connection import PulsarConnection
-from workbench.pulsar.entries import (
+from workbench.pulsar.entry_messages import (
     ChunkPart,
     MessagePlace,
     PulsarMessage,
     identifier_fields,
     read_entry,
 )
-from workbench.pulsar.runtime.place_numbers import offset_behind, offset_of
+from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, frame
+from workbench.pulsar.pulsar_wire import field as wire_field
+from workbench.pulsar.runtime.place_offsets import offset_behind, offset_of
 from workbench.runtime.event import Record, TopicPartition, UnreadableHeaders
 
 _NUMBERS = itertools.count(1)  # of consumers, in this process

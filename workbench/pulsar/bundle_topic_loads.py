@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbench.errors import SourceUnreachableError
 from workbench.limited_reads import first_problem
 from workbench.pulsar.admin import AT_ONCE, PulsarAdmin
-from workbench.pulsar.split import FULL, Bundle, TopicLoad
+from workbench.pulsar.bundle_split import FULL, Bundle, TopicLoad
 
 
 class _Positions(BaseModel):
