@@ -16,7 +16,7 @@ from typing import Any
 from evaluation.corpus import Case, harm_of, load
 from workbench.numbers import Number, all_numbers
 from workbench.triage.cause import Rule
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
 from workbench.triage.walk import proven_by, way_of

@@ -143,6 +143,7 @@ MODULES = {
     "triage.beside": "triage.second_faults",
     "triage.facts.events": "triage.facts.log_events",
     "triage.judge": "triage.walk",
+    "triage.order": "triage.question_order",
     "triage.warm_up": "triage.archive_warm_up",
     "web": "http_client",
     "widgets.letters": "widgets.letters_board",

@@ -26,8 +26,8 @@ from workbench.pulsar.topics import TopicName
 from workbench.queues.dispatch import DispatchedPart, DispatchReading
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
-from workbench.triage.pulsar.known import Known
-from workbench.triage.pulsar.walk_parts import judged_part
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_walk import judged_part
 
 RECORDED = Path(__file__).parent / "incidents.json.gz"
 ORDERS = "public/default/orders"

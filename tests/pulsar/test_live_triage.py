@@ -22,7 +22,7 @@ from workbench.settings import Cluster, checked_cluster
 from workbench.thresholds import Thresholds
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
-from workbench.triage.pulsar.servers import servers_of
+from workbench.triage.pulsar.pulsar_servers import servers_of
 from workbench.triage.verdict import State
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

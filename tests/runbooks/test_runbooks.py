@@ -22,7 +22,7 @@ from workbench.runbooks.steps import way_to
 from workbench.triage.cause import Ask
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
 from workbench.triage.leaves import leaf_of
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.verdict import State, Verdict
 
 FOLDER = Path(__file__).parent.parent.parent / "runbooks"

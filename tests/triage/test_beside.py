@@ -9,7 +9,7 @@ import pytest
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures
 from workbench.triage.leaves import leaf_of
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.second_faults import also_true
 from workbench.triage.shortfall import shortfall_of

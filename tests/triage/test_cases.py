@@ -10,7 +10,7 @@ import pytest
 from evaluation.corpus import Case
 from evaluation.kept import from_text, read, reasons_of, to_text
 from evaluation.stories.score import Mark
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.walk import CALM
 

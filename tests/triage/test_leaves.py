@@ -16,7 +16,7 @@ from workbench.triage.cause import Conclude, Node, deciding
 from workbench.triage.checks import all_hold
 from workbench.triage.facts.processors import ProcessorFacts
 from workbench.triage.leaves import leaf_of, registry
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict

@@ -26,10 +26,10 @@ from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.triage.engine import Triage, rank
-from workbench.triage.pulsar.known import Known
-from workbench.triage.pulsar.report import pulsar_finding
-from workbench.triage.pulsar.servers import servers_of
-from workbench.triage.pulsar.walk_parts import judged_part
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_finding import pulsar_finding
+from workbench.triage.pulsar.pulsar_servers import servers_of
+from workbench.triage.pulsar.pulsar_walk import judged_part
 from workbench.triage.settle import with_settings
 from workbench.triage.verdict import waits
 from workbench.window import Window, parse_duration

@@ -22,7 +22,7 @@ from workbench.masking import remember, secrets_in_url
 from workbench.report.result import NEWS
 from workbench.report.terminal import to_runbook
 from workbench.triage.leaves import leaf_of
-from workbench.triage.pulsar.pulsar_order import LEAVES
+from workbench.triage.pulsar.pulsar_questions import LEAVES
 from workbench.triage.settle import WAITING
 from workbench.triage.verdict import PulsarVerdict, Verdict
 

@@ -40,7 +40,7 @@ from workbench.report.tree_picture import tree_svg
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PartitionLag, missing_words
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.verdict import State
 from workbench.window import Window
 

@@ -20,7 +20,7 @@ from workbench.queues.kinds import PULSAR
 from workbench.triage.changes import words_of
 from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep, Shortfall, missing_words
-from workbench.triage.pulsar.names import short_of
+from workbench.triage.pulsar.question_names import short_of
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.window import Window
 

@@ -28,7 +28,7 @@ from workbench.triage.finding import (
     TimeLag,
 )
 from workbench.triage.leaves import leaf_of
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.second_faults import also_true, said_of
 from workbench.triage.shortfall import shortfall_of

@@ -160,7 +160,7 @@ class Node:
 
     Attributes:
         rules: the first one that holds answers it; the last one always holds.
-        yes, no: where these answers lead; a no by default to the next question of `triage.order`.
+        yes, no: where these answers lead; a no by default to the next question of `triage.question_order`.
         words: the reason for the answer, in half a line.
         needs: signals without which the answer is "cannot tell".
         contributes: whether a yes off the path is shown ("also true").
@@ -168,7 +168,7 @@ class Node:
             others must be ruled out for. side: an open answer ends nothing but an all-clear.
         look: where it ended the walk, what tells the candidates apart for the least effort; it can be done now.
         causes: why a yes is so, of which the first that holds is named in the finding.
-        number: its place in `triage.order`.
+        number: its place in `triage.question_order`.
     """
 
     id: str

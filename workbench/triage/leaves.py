@@ -11,7 +11,7 @@ from importlib import import_module
 
 from workbench.triage import causes, status
 from workbench.triage.cause import Leaf, Node
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.verdict import Verdict
 
 

@@ -11,7 +11,7 @@ from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.schedule import schedule_of
 from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Conclude, Node, Outcome, Rule, deciding
-from workbench.triage.order import ROOT, TREE
+from workbench.triage.question_order import ROOT, TREE
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict
 

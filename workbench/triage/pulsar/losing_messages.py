@@ -7,9 +7,16 @@ from workbench.numbers import LESS
 from workbench.queues.dispatch import DispatchTools
 from workbench.triage.actions import WEEK_MS
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.known import Known
-from workbench.triage.pulsar.question import DispatchLeaf, DispatchQuestion, Test, proof_of, says_no, stays_open
-from workbench.triage.pulsar.status import behind
+from workbench.triage.pulsar.dispatch_question import (
+    DispatchLeaf,
+    DispatchQuestion,
+    Test,
+    proof_of,
+    says_no,
+    stays_open,
+)
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_status import behind
 from workbench.triage.verdict import PulsarVerdict, State
 
 EXPIRING = DispatchQuestion(

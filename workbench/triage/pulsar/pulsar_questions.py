@@ -2,43 +2,54 @@
 
 from __future__ import annotations
 
-from workbench.triage.pulsar import acknowledging, losing, moving, sending, status, storing
-from workbench.triage.pulsar.question import DispatchLeaf, DispatchQuestion
+from workbench.triage.pulsar import (
+    acknowledging,
+    broker_sending,
+    losing_messages,
+    moving_topics,
+    pulsar_status,
+    slow_storage,
+)
+from workbench.triage.pulsar.dispatch_question import DispatchLeaf, DispatchQuestion
 from workbench.triage.verdict import AnyVerdict, PulsarVerdict, Verdict
 
 QUESTIONS: tuple[DispatchQuestion, ...] = (
     # Is there data, is it lost (what has expired waits no more), does anything wait, is it late?
-    status.TOLD,
-    losing.EXPIRING,
-    status.WAITING,
-    status.DELAYED,
-    status.BEHIND,
+    pulsar_status.TOLD,
+    losing_messages.EXPIRING,
+    pulsar_status.WAITING,
+    pulsar_status.DELAYED,
+    pulsar_status.BEHIND,
     # Does anybody read, and does it get better by itself?
-    losing.CONNECTED,
-    status.CATCHING_UP,
+    losing_messages.CONNECTED,
+    pulsar_status.CATCHING_UP,
     # Were its consumers made to connect again?
-    moving.BAD_LOAD,
-    moving.UNLOADS,
-    storing.MISSES,
-    status.STARTING,
+    moving_topics.BAD_LOAD,
+    moving_topics.UNLOADS,
+    slow_storage.MISSES,
+    pulsar_status.STARTING,
     # Do acknowledgements hold it up?
     acknowledging.BLOCKED,
     acknowledging.HASHES,
     acknowledging.HOLE,
     # Does the broker send, and do the consumers take it?
-    sending.THROTTLED,
+    broker_sending.THROTTLED,
     acknowledging.REDELIVERING,
-    sending.STUCK,
+    broker_sending.STUCK,
     # Is the storage slow?
-    storing.ACK_WRITES,
-    storing.QUARANTINE,
-    sending.PERMITS,
+    slow_storage.ACK_WRITES,
+    slow_storage.QUARANTINE,
+    broker_sending.PERMITS,
 )
 BY_ID = {it.id: it for it in QUESTIONS}
 
 
 def _leaves() -> dict[AnyVerdict, DispatchLeaf]:
-    found = {it.verdict: it for room in (status, losing, moving, storing, acknowledging, sending) for it in room.LEAVES}
+    found = {
+        it.verdict: it
+        for room in (pulsar_status, losing_messages, moving_topics, slow_storage, acknowledging, broker_sending)
+        for it in room.LEAVES
+    }
     led_to = {verdict for it in QUESTIONS for verdict in it.verdicts} | {Verdict.CANNOT_TELL}
     if found.keys() != led_to or not set(PulsarVerdict) <= led_to:
         raise TypeError(f"Verdicts and leaves do not fit together: {sorted(found.keys() ^ led_to)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart
-from workbench.triage.pulsar.servers import Servers
+from workbench.triage.pulsar.pulsar_servers import Servers
 
 # What a rule compares: its name in words, and its unit (as `humanize.quantity` takes it).
 FACTS: dict[str, tuple[str, str]] = {

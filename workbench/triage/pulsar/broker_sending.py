@@ -7,8 +7,7 @@ from workbench.numbers import LESS
 from workbench.queues.dispatch import DispatchTools
 from workbench.triage.actions import DUMPS
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.known import Known
-from workbench.triage.pulsar.question import (
+from workbench.triage.pulsar.dispatch_question import (
     DispatchLeaf,
     DispatchQuestion,
     Test,
@@ -17,7 +16,8 @@ from workbench.triage.pulsar.question import (
     says_yes,
     stays_open,
 )
-from workbench.triage.pulsar.status import behind, entries_a_second
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_status import behind, entries_a_second
 from workbench.triage.verdict import PulsarVerdict, State
 
 _STORAGE = "the brokers' pulsar_ml_cache_misses_rate and the bookies' bookkeeper_server_READ_ENTRY_REQUEST"

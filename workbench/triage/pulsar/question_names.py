@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.triage.order import TREE
-from workbench.triage.pulsar.pulsar_order import BY_ID
+from workbench.triage.pulsar.pulsar_questions import BY_ID
+from workbench.triage.question_order import TREE
 
 
 def short_of(question: str) -> str:

@@ -6,8 +6,7 @@ from workbench.humanize import count, counted, duration
 from workbench.numbers import DRAIN_SECONDS, MORE, PAUSE_SECONDS
 from workbench.queues.dispatch import DispatchTools
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.known import Known
-from workbench.triage.pulsar.question import (
+from workbench.triage.pulsar.dispatch_question import (
     NOT_KNOWN,
     DispatchLeaf,
     DispatchQuestion,
@@ -16,6 +15,7 @@ from workbench.triage.pulsar.question import (
     says_yes,
     stays_open,
 )
+from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.verdict import PulsarVerdict, State, Verdict
 
 _LATE = Test("age_seconds", ">", 1, "objective_seconds")

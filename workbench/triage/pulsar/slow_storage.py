@@ -7,8 +7,7 @@ from workbench.numbers import APART, FLUSH_SECONDS, MOST, PART, PAUSE_SECONDS
 from workbench.pulsar_metric_settings import BOOKIE_CLIENT, CURSORS, TOPICS
 from workbench.queues.dispatch import DispatchTools
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.known import Known
-from workbench.triage.pulsar.question import (
+from workbench.triage.pulsar.dispatch_question import (
     DispatchLeaf,
     DispatchQuestion,
     Test,
@@ -17,7 +16,8 @@ from workbench.triage.pulsar.question import (
     says_yes,
     stays_open,
 )
-from workbench.triage.pulsar.status import behind
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_status import behind
 from workbench.triage.verdict import PulsarVerdict, State
 
 _SLOW = Test("write_seconds", ">=", FLUSH_SECONDS)

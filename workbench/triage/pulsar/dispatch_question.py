@@ -11,7 +11,7 @@ from workbench.humanize import quantity, size
 from workbench.numbers import Number
 from workbench.queues.dispatch import DispatchTools
 from workbench.triage.finding import Action, Because, Compared
-from workbench.triage.pulsar.known import FACTS, Known
+from workbench.triage.pulsar.pulsar_facts import FACTS, Known
 from workbench.triage.verdict import Answer, AnyVerdict, State
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {
