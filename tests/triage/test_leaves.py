@@ -14,7 +14,7 @@ from workbench.thresholds import Thresholds
 from workbench.triage import causes
 from workbench.triage.cause import Conclude, Node, deciding
 from workbench.triage.checks import all_hold
-from workbench.triage.facts.processors import ProcessorFacts
+from workbench.triage.facts.processor_facts import ProcessorFacts
 from workbench.triage.leaves import leaf_of, registry
 from workbench.triage.question_order import TREE
 from workbench.triage.subject import Subject

@@ -18,7 +18,7 @@ from workbench.numbers import all_numbers
 from workbench.thresholds import Thresholds
 from workbench.triage.build import because
 from workbench.triage.facts.causes_within import STALL_CAUSES, STORM_CAUSES
-from workbench.triage.facts.work import WORK_REASONS
+from workbench.triage.facts.work_facts import WORK_REASONS
 from workbench.triage.question_order import TREE
 from workbench.triage.reference import as_markdown, as_text, document
 from workbench.triage.rule_terms import TERMS, terms_in

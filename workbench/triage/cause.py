@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.triage.capacity import Sizing
-from workbench.triage.facts.unknown import all_of
+from workbench.triage.facts.unknown_numbers import all_of
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand, Reason
 from workbench.triage.subject import Subject

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from workbench.triage.facts.unknown import RELATIONS
+from workbench.triage.facts.unknown_numbers import RELATIONS
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
 from workbench.triage.facts import fact
-from workbench.triage.facts.cold import Cold
+from workbench.triage.facts.cold_reads import Cold
 from workbench.triage.verdict import Answer, Verdict
 
 

@@ -10,7 +10,7 @@ from workbench.triage.actions import consume_again, hung_or_gone
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.stuck_partition import is_blocked
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above
+from workbench.triage.facts.unknown_numbers import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.subject import Subject

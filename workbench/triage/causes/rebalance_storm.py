@@ -10,7 +10,7 @@ from workbench.signals import GROUP_STATES
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
 from workbench.triage.checks import Check
 from workbench.triage.facts.causes_within import STORM_CAUSES
-from workbench.triage.facts.unknown import at_least
+from workbench.triage.facts.unknown_numbers import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.subject import Subject

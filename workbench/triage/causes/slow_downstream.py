@@ -12,7 +12,7 @@ from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, leaves_open, no, yes
 from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import Known, all_of, at_least, below
+from workbench.triage.facts.unknown_numbers import Known, all_of, at_least, below
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, queues_are_full

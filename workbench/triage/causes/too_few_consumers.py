@@ -8,7 +8,7 @@ from workbench.triage import capacity
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import at_most, times
+from workbench.triage.facts.unknown_numbers import at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.operand import Operand
 from workbench.triage.status.own_work import LOST_PACE

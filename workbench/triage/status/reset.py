@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.humanize import counted, duration, numbered
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import above
+from workbench.triage.facts.unknown_numbers import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row

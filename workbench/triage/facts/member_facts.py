@@ -9,8 +9,8 @@ from workbench.numbers import APART, LESS, PART, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts import fact
 from workbench.triage.facts.causes_within import STORM_CAUSES
-from workbench.triage.facts.partitions import Partitions
-from workbench.triage.facts.unknown import Known, above, all_of, at_least, at_most, below, least, times
+from workbench.triage.facts.partition_facts import Partitions
+from workbench.triage.facts.unknown_numbers import Known, above, all_of, at_least, at_most, below, least, times
 from workbench.triage.operand import first_of
 
 _REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])

@@ -10,9 +10,9 @@ from workbench.features.summary import NOW
 from workbench.numbers import APART, FAR, FEW_SAMPLES, FREEZES, MORE, MOST, SEVERAL, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.causes_within import STALL_CAUSES
-from workbench.triage.facts.log_events import Events
-from workbench.triage.facts.standing import is_tail
-from workbench.triage.facts.unknown import (
+from workbench.triage.facts.offset_events import Events
+from workbench.triage.facts.standstill import is_tail
+from workbench.triage.facts.unknown_numbers import (
     Known,
     Number,
     above,
@@ -29,7 +29,7 @@ from workbench.triage.facts.unknown import (
     times,
     total,
 )
-from workbench.triage.facts.work import told
+from workbench.triage.facts.work_facts import told
 from workbench.triage.operand import first_of
 
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from workbench.features.measured import PartitionFeatures
 from workbench.numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, PART, SKIP_RATE
 from workbench.triage.facts import fact
-from workbench.triage.facts.processors import ProcessorFacts
-from workbench.triage.facts.unknown import (
+from workbench.triage.facts.processor_facts import ProcessorFacts
+from workbench.triage.facts.unknown_numbers import (
     Known,
     Number,
     above,
@@ -22,7 +22,7 @@ from workbench.triage.facts.unknown import (
     times,
     total,
 )
-from workbench.triage.facts.work import told
+from workbench.triage.facts.work_facts import told
 
 
 class Events(ProcessorFacts):

@@ -29,7 +29,7 @@ from workbench.numbers import (
 from workbench.schedule import Schedule
 from workbench.thresholds import Thresholds
 from workbench.triage.facts import fact
-from workbench.triage.facts.unknown import (
+from workbench.triage.facts.unknown_numbers import (
     Known,
     Number,
     above,

@@ -7,7 +7,7 @@ from functools import cached_property
 from workbench.features.measured import PartitionFeatures
 from workbench.numbers import APART, FEW_SAMPLES, LESS, OLD_REST_SECONDS, PAUSE_SECONDS, QUOTA_PAUSE_SECONDS
 from workbench.triage.facts import fact
-from workbench.triage.facts.unknown import (
+from workbench.triage.facts.unknown_numbers import (
     Known,
     Number,
     above,
@@ -24,7 +24,7 @@ from workbench.triage.facts.unknown import (
     ratio,
     times,
 )
-from workbench.triage.facts.work import WorkFacts, told
+from workbench.triage.facts.work_facts import WorkFacts, told
 
 
 def waited(low: Number, arrival: Number, *, surely: bool = False) -> Number:

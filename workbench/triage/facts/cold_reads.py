@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.triage.facts import fact
-from workbench.triage.facts.members import Members
-from workbench.triage.facts.unknown import Number, above, minus, total
+from workbench.triage.facts.member_facts import Members
+from workbench.triage.facts.unknown_numbers import Number, above, minus, total
 
 
 class Cold(Members):

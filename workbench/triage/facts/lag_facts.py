@@ -12,8 +12,8 @@ from math import floor, sqrt
 from workbench.features.measured import PartitionFeatures
 from workbench.numbers import DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL
 from workbench.triage.facts import fact
-from workbench.triage.facts.standing import Standing, is_idle, is_tail, waited
-from workbench.triage.facts.unknown import (
+from workbench.triage.facts.standstill import Standing, is_idle, is_tail, waited
+from workbench.triage.facts.unknown_numbers import (
     Known,
     Number,
     above,
@@ -33,7 +33,7 @@ from workbench.triage.facts.unknown import (
     times,
     total,
 )
-from workbench.triage.facts.work import told
+from workbench.triage.facts.work_facts import told
 
 # An age from the lag and the arrival rate is off by up to twice its value on traffic that varies over the day (`features.timelag`).
 _KNOWN_AGES = ("exact_record", "interpolated", "broker_time")
