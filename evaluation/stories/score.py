@@ -26,8 +26,8 @@ from workbench.collect.capture import Capture, new_info
 from workbench.group_expectations import Expectations
 from workbench.samples import concat
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import answered, finding_of, profiles_named
 from workbench.triage.verdict import State
 
 _CALM = {State.HEALTHY, State.DRAINING}

@@ -12,7 +12,7 @@ import workbench.spark.session
 from workbench.api.measurements import measure
 from workbench.api.requests import Measurements
 from workbench.errors import ConfigError
-from workbench.triage.engine import profiles_named
+from workbench.triage.triage_engine import profiles_named
 
 INCIDENT = Path(__file__).parents[2] / "notebooks" / "captures" / "incident-1"
 OWN = """

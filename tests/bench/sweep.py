@@ -137,7 +137,7 @@ def _one_by_one(folder: Path, document: dict[str, Any]) -> tuple[float, int]:
     from workbench.collect.capture import Capture, new_info
     from workbench.spark.session import session
     from workbench.sweep.store import open_store
-    from workbench.triage.engine import triage
+    from workbench.triage.triage_engine import triage
 
     store, spark = open_store(folder), session()
     window = store.window()

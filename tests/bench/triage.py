@@ -59,7 +59,7 @@ def triage_warm() -> Result:
     """The same in a session that is up, as in a notebook."""
     from workbench.collect.capture import read_capture
     from workbench.spark.session import session
-    from workbench.triage.engine import triage
+    from workbench.triage.triage_engine import triage
 
     capture, spark = read_capture(CAPTURE), session()
     triage(capture, spark)

@@ -18,8 +18,8 @@ from workbench.api.measurements import measure
 from workbench.api.requests import Measurements, Times
 from workbench.collect.capture import write_capture
 from workbench.lab.kafka import create_topic
-from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import State, Verdict
 
 pytestmark = [pytest.mark.jvm, pytest.mark.lab, pytest.mark.slow, pytest.mark.apt]

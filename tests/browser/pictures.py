@@ -25,7 +25,7 @@ from workbench.report import health
 from workbench.report.html import write_html
 from workbench.report.terminal import show
 from workbench.spark.session import session
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 
 _IMAGES = ROOT / "notebooks" / "images"
 _INCIDENT = ROOT / "notebooks" / "captures" / "incident-1"

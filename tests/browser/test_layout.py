@@ -16,7 +16,7 @@ from tests.browser.layout import WIDTHS, problems
 from tests.browser.looking import FITS, PICTURES
 from workbench.collect.capture import read_capture
 from workbench.report.html import write_html
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 
 pytestmark = [pytest.mark.jvm, pytest.mark.apt]
 INCIDENT = ROOT / "notebooks" / "captures" / "incident-1"

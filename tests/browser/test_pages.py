@@ -16,7 +16,7 @@ from workbench.collect.capture import Capture, new_info
 from workbench.report import health
 from workbench.report.html import write_html
 from workbench.samples import concat
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 
 pytestmark = [pytest.mark.jvm, pytest.mark.apt]
 

@@ -29,7 +29,7 @@ from workbench.replay.receipt import ReplayOutcome
 from workbench.replay.request import PlanRequest
 from workbench.report.health import assess
 from workbench.spark.java import find_java
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import State, Verdict
 from workbench.window import Window
 

@@ -21,7 +21,7 @@ from workbench.profiles.profile_fit import RuleState, fit
 from workbench.profiles.schema import profile_schema
 from workbench.settings import load_settings
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import Verdict
 from workbench.window import Window
 

@@ -22,8 +22,8 @@ from workbench.collect.live import collect
 from workbench.profiles.draft import Draft, draft
 from workbench.settings import load_settings
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import State, Verdict
 from workbench.window import Window
 

@@ -20,9 +20,9 @@ from workbench.lab.pulsar import PulsarStandalone
 from workbench.numbers import FLUSH_SECONDS, PAUSE_SECONDS
 from workbench.settings import Cluster, checked_cluster
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
 from workbench.triage.pulsar.pulsar_servers import servers_of
+from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import State
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

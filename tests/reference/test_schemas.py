@@ -98,7 +98,7 @@ def test_commands_that_need_no_cluster(tmp_path: Path) -> None:
 
 def test_two_looks_compared() -> None:
     """Also of a subscription that is gone."""
-    from workbench.triage.compare import SCHEMA, compare
+    from workbench.triage.compare_triages import SCHEMA, compare
 
     before, after = look(finding(Verdict.CONSUMER_STOPPED), finding(Verdict.HEALTHY, group="gone")), look()
     changes = [it.to_json() for it in compare(before, after)]

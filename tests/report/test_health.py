@@ -25,7 +25,7 @@ from workbench.report.audit_lines import StreamLine, stream_lines
 from workbench.report.budget import Budget, budgets
 from workbench.report.html import render_html
 from workbench.samples import SampleBatch, concat
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 
 pytestmark = pytest.mark.jvm
 

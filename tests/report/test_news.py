@@ -15,7 +15,7 @@ from workbench.report.deliver_result import alerts_of, chat_text
 from workbench.report.health import Health, HealthLine, assess
 from workbench.report.html import environment
 from workbench.triage.finding import Finding, Scope, TimeLag
-from workbench.triage.settle import WAITING
+from workbench.triage.finding_settings import WAITING
 from workbench.triage.verdict import State, Verdict
 
 END = datetime(2026, 11, 25, 3, tzinfo=UTC)

@@ -19,8 +19,8 @@ from workbench.report import health
 from workbench.report.finding_fragment import fragment
 from workbench.report.html import LARGEST_BYTES, render_html
 from workbench.samples import concat
-from workbench.triage.engine import Triage, triage
 from workbench.triage.finding import Scope
+from workbench.triage.triage_engine import Triage, triage
 
 pytestmark = pytest.mark.jvm
 

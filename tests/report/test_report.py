@@ -21,7 +21,7 @@ from workbench.errors import UsageError
 from workbench.report.html import render_html, write_html
 from workbench.report.terminal import detail, show, sparkline
 from workbench.samples import concat
-from workbench.triage.engine import Triage, triage
+from workbench.triage.triage_engine import Triage, triage
 
 pytestmark = pytest.mark.jvm
 

@@ -21,9 +21,9 @@ from workbench.runbooks.runbook_file import read_book, read_books
 from workbench.runbooks.steps import way_to
 from workbench.triage.cause import Ask
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
-from workbench.triage.leaves import leaf_of
 from workbench.triage.question_order import TREE
 from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_leaves import leaf_of
 
 FOLDER = Path(__file__).parent.parent.parent / "runbooks"
 HOSTILE = "'; rm -rf / #\n$(id)\x1b[31m"

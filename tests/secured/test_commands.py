@@ -25,7 +25,7 @@ from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.runtime import Event, Runtime, RuntimeConfig
 from workbench.runtime.app import running
 from workbench.spark.java import find_java
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 from workbench.window import Window
 
 pytestmark = pytest.mark.lab

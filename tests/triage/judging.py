@@ -11,8 +11,8 @@ from evaluation.stories import THRESHOLDS, WINDOW, Story
 from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.samples import concat
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import answered
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.triage_engine import answered
 from workbench.window import Window
 
 

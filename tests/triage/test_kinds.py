@@ -18,7 +18,7 @@ from workbench.queues.snapshot_views import GroupView, Member, views_table
 from workbench.report.health import assess, overview
 from workbench.report.html import render_html
 from workbench.samples import SAMPLES_SCHEMA, concat
-from workbench.triage.engine import Triage, triage
+from workbench.triage.triage_engine import Triage, triage
 from workbench.triage.verdict import Answer, State, Verdict
 
 pytestmark = pytest.mark.jvm

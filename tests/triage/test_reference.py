@@ -16,7 +16,7 @@ from tests.triage.made import subscription
 from workbench.cli import root
 from workbench.numbers import all_numbers
 from workbench.thresholds import Thresholds
-from workbench.triage.build import because
+from workbench.triage.build_finding import because
 from workbench.triage.facts.causes_within import STALL_CAUSES, STORM_CAUSES
 from workbench.triage.facts.work_facts import WORK_REASONS
 from workbench.triage.question_order import TREE

@@ -15,8 +15,8 @@ from tests.reference.valid import valid
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import NoSeriesError
 from workbench.samples import concat
-from workbench.triage.engine import Triage, triage
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import Triage, triage
 from workbench.triage.verdict import Answer, State, Verdict
 
 pytestmark = pytest.mark.jvm

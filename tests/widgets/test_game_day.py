@@ -13,7 +13,7 @@ import pytest
 from tests.widgets.test_panel import HOSTILE, hostile_capture
 from workbench.errors import SetupError
 from workbench.lab.scenarios import SCENARIOS
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import Verdict
 from workbench.widgets import game
 from workbench.widgets.game_day import GameDayPanel, game_day_panel

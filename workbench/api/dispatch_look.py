@@ -25,12 +25,12 @@ from workbench.queues.dispatch import (
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import Triage, rank
+from workbench.triage.finding_settings import with_settings
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_finding import pulsar_finding
 from workbench.triage.pulsar.pulsar_servers import servers_of
 from workbench.triage.pulsar.pulsar_walk import judged_part
-from workbench.triage.settle import with_settings
+from workbench.triage.triage_engine import Triage, rank
 from workbench.triage.verdict import waits
 from workbench.window import Window, parse_duration
 

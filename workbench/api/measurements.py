@@ -284,7 +284,7 @@ def features(
     )
     found = measure(request)
     from workbench.spark.session import session
-    from workbench.triage.engine import condensed, facts
+    from workbench.triage.triage_engine import condensed, facts
 
     info, window = found.capture.info, found.window
     samples, expected = found.capture.samples_of(request.groups, request.topics), found.capture.expectations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workbench.report.broker_lines import BrokerLine
     from workbench.report.health import Health
     from workbench.report.upstream_state import BeforeKafka
-    from workbench.triage.engine import Triage
+    from workbench.triage.triage_engine import Triage
     from workbench.window import Window
 
 # From so many samples on, compiling Spark's stages costs less than not to.
@@ -59,7 +59,7 @@ def health(
     from workbench.report.health import assess
     from workbench.report.result import read_previous
     from workbench.settings import own_cluster
-    from workbench.triage.engine import triage
+    from workbench.triage.triage_engine import triage
     from workbench.window import Window, parse_instant
 
     letter_topics: Sequence[str] = ()

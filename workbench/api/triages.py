@@ -16,8 +16,8 @@ from workbench.humanize import groups_on_topics
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
-    from workbench.triage.engine import Triage
     from workbench.triage.finding import Finding
+    from workbench.triage.triage_engine import Triage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,18 +175,18 @@ def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT
     from workbench.api.stuck_record import with_records
     from workbench.settings import load_settings
     from workbench.spark.session import session
-    from workbench.triage import engine
+    from workbench.triage import triage_engine
     from workbench.triage.verdict import Verdict
 
     with progress.step("Starting Spark") as step:
-        engine.load()
-        prepared = engine.prepare(  # while it starts
+        triage_engine.load()
+        prepared = triage_engine.prepare(  # while it starts
             found.capture, window=found.window, groups=request.groups or None, topics=request.topics or None
         )
         spark = session()
         step.note = f"Spark {spark.version}, {spark.conf.get('spark.master')}"
     with progress.step("Walking the tree") as step:
-        result = engine.judge(prepared, spark)
+        result = triage_engine.judge(prepared, spark)
         step.note = f"{groups_on_topics(len(result.findings))}, {time.monotonic() - started:.1f} s in all"
     if request.cluster is not None and any(it.verdict is Verdict.STUCK_PARTITION for it in result.findings):
         settings = load_settings(request.config).cluster(request.cluster)
@@ -199,7 +199,7 @@ def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT
 def exit_code(result: Triage) -> ExitCode:
     """See `TriageResult.exit_code`."""
     from workbench.collect.capture import NO_BASELINE
-    from workbench.triage.engine import incomplete_verdict
+    from workbench.triage.triage_engine import incomplete_verdict
     from workbench.triage.verdict import State
 
     if any(finding.state is State.LAGGING and finding.muted is None for finding in result.findings):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from workbench.api.requests import Measurements
     from workbench.api.triages import TriageResult
     from workbench.cli.triage_all import SweepRequest
-    from workbench.triage.engine import Triage
     from workbench.triage.finding import Finding
+    from workbench.triage.triage_engine import Triage
 
 
 @click.command(name="triage")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from workbench.cli.progress import Steps
     from workbench.queues.kinds import Unjudged
     from workbench.settings import Cluster
-    from workbench.sweep.engine import Sweep
     from workbench.sweep.store import FleetStore
+    from workbench.sweep.sweep_engine import Sweep
     from workbench.window import Window
 
     # Group to its kind, groups that cannot be judged, and what is missing.
@@ -179,7 +179,7 @@ def _store_name(cluster: Cluster) -> str:
 
 def _sweep(store: FleetStore, window: Window, top: int, events: Events, asked: OtherGroups, steps: Steps) -> Sweep:
     from workbench.spark.session import for_much_data, session
-    from workbench.sweep.engine import sweep
+    from workbench.sweep.sweep_engine import sweep
 
     with steps.step("Starting Spark") as step:
         spark = session()

@@ -21,10 +21,10 @@ from workbench.limited_reads import is_web_address
 from workbench.masking import remember, secrets_in_url
 from workbench.report.result import NEWS
 from workbench.report.terminal import to_runbook
-from workbench.triage.leaves import leaf_of
+from workbench.triage.finding_settings import WAITING
 from workbench.triage.pulsar.pulsar_questions import LEAVES
-from workbench.triage.settle import WAITING
 from workbench.triage.verdict import PulsarVerdict, Verdict
+from workbench.triage.verdict_leaves import leaf_of
 
 ATTEMPTS = 3
 _TIMEOUT_SECONDS = 10.0

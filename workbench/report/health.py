@@ -20,9 +20,9 @@ from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
 from workbench.report.result import NEWS, SCHEMA
 from workbench.report.sizing import SizingAdvice, sizing_of
 from workbench.report.upstream_state import BeforeKafka
-from workbench.triage.engine import Triage, incomplete_verdict
 from workbench.triage.finding import Finding
-from workbench.triage.settle import WAITING
+from workbench.triage.finding_settings import WAITING
+from workbench.triage.triage_engine import Triage, incomplete_verdict
 from workbench.triage.verdict import State
 
 _DAY_SECONDS = 86_400.0

@@ -38,9 +38,9 @@ from workbench.report.spark_cells import explore_command, spark_cells
 from workbench.report.terminal import how_to_set, to_runbook
 from workbench.report.tree_picture import tree_svg
 from workbench.triage.changes import words_of
-from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PartitionLag, missing_words
 from workbench.triage.question_order import TREE
+from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import State
 from workbench.window import Window
 

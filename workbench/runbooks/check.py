@@ -12,9 +12,9 @@ from workbench.errors import UsageError
 from workbench.humanize import plural
 from workbench.runbooks.rules import FILE, is_ours, verdict_rules
 from workbench.runbooks.runbook_file import SECTIONS, Book, read_books
-from workbench.triage.leaves import leaf_of
 from workbench.triage.pulsar.pulsar_questions import LEAVES
 from workbench.triage.verdict import AnyVerdict, PulsarVerdict, Verdict
+from workbench.triage.verdict_leaves import leaf_of
 
 SEVERITIES = ("page", "ticket")
 

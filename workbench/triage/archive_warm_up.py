@@ -14,7 +14,7 @@ from workbench.spark import query_plans
 from workbench.spark.class_archive import BUILD_SECONDS
 from workbench.spark.session import end, session
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import answered
+from workbench.triage.triage_engine import answered
 from workbench.window import Window
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from workbench.triage.action_subject import Subject
 from workbench.triage.capacity import Sizing
 from workbench.triage.facts.unknown_numbers import all_of
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand, Reason
-from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, State, Verdict
 

@@ -10,7 +10,7 @@ from typing import Any
 from workbench.features.measured import OldestMessage
 from workbench.humanize import count, counted, duration, moment, plural, rate, size
 from workbench.numbers import LESS, MORE
-from workbench.triage.checks import Check
+from workbench.triage.action_checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, AnyVerdict, State
 

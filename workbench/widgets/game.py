@@ -15,8 +15,8 @@ from workbench.assets import shipped
 from workbench.collect.capture import Capture, read_capture
 from workbench.errors import UsageError
 from workbench.lab.scenarios import SCENARIOS, make_scenario
-from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import AnyVerdict, Verdict
 from workbench.widgets.work import PanelWork
 
@@ -127,7 +127,7 @@ def recorded(name: str, work: PanelWork) -> Incident:
         WorkbenchError: as reading and triage do.
     """
     from workbench.spark.session import session, start_in_background
-    from workbench.triage.engine import triage
+    from workbench.triage.triage_engine import triage
 
     start_in_background()
     work.step("Reading the recording")

@@ -13,8 +13,8 @@ from workbench.report.charts import charts_of
 from workbench.report.finding_fragment import fragment
 from workbench.report.html import environment
 from workbench.report.terminal import to_runbook
-from workbench.triage.leaves import leaf_of
 from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_leaves import leaf_of
 from workbench.widgets import game
 from workbench.widgets.controls import WRAPPED, Panel, hooked, outputs, shown, text
 from workbench.widgets.game import GameRound, Incident

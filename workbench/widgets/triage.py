@@ -15,8 +15,8 @@ from workbench.report.finding_fragment import reasons, spark_fragment, verdict
 from workbench.report.first_chart import first_look
 from workbench.report.html import write_html
 from workbench.report.spark_cells import spark_cells, write_notebook
-from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import Triage
 from workbench.widgets.controls import STARTS, WRAPPED, Panel, clusters, form, hooked, outputs, shown, text, usual_start
 from workbench.widgets.prefill import Inputs, prefill
 from workbench.widgets.time_field import TimeField

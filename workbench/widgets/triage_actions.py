@@ -13,7 +13,7 @@ from workbench.api.run_progress import StepNote
 from workbench.api.triages import dispatched, judge
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
-from workbench.triage.engine import Triage
+from workbench.triage.triage_engine import Triage
 from workbench.widgets.prefill import Inputs
 from workbench.widgets.work import PanelWork
 from workbench.window import Window

@@ -10,10 +10,10 @@ from workbench.humanize import listed, plural
 from workbench.queues.dispatch import DispatchTools
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
+from workbench.triage.measured_rows import measured_from
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_status import behind
 from workbench.triage.pulsar.pulsar_walk import DispatchStep, JudgedPart, worst_first
-from workbench.triage.rows import measured_from
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State, Verdict
 

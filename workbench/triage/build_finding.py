@@ -14,6 +14,7 @@ from workbench.profiles.profile_fit import what_to_add
 from workbench.queues.kinds import cannot_judge
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
+from workbench.triage.action_subject import Recording, Subject
 from workbench.triage.actions import keep_longer, offered
 from workbench.triage.cause import Ask, Measure, Node
 from workbench.triage.finding import (
@@ -27,15 +28,14 @@ from workbench.triage.finding import (
     PathStep,
     TimeLag,
 )
-from workbench.triage.leaves import leaf_of
 from workbench.triage.question_order import TREE
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.second_faults import also_true, said_of
-from workbench.triage.shortfall import shortfall_of
-from workbench.triage.subject import Recording, Subject
+from workbench.triage.shortfall_by_cause import shortfall_of
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.tree_walk import candidates, open_questions, proven_by, way_of
 from workbench.triage.verdict import Answer, State, Verdict
-from workbench.triage.walk import candidates, open_questions, proven_by, way_of
+from workbench.triage.verdict_leaves import leaf_of
 
 
 def build_finding(
@@ -49,7 +49,7 @@ def build_finding(
     """Build the finding of one subscription.
 
     Args:
-        row: of `triage.rows.features_of`.
+        row: of `triage.measured_rows.features_of`.
         since: onset, if it is known.
         bootstrap: of the cluster, for the commands, if it is known.
         recording: that the row was read from; None: a live cluster.

@@ -16,16 +16,16 @@ from workbench.humanize import shell_word
 from workbench.profiles import Profile, is_path, load_profile
 from workbench.queues.kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.thresholds import Thresholds
-from workbench.triage.build import build_finding, of_kind
+from workbench.triage.action_subject import Recording
+from workbench.triage.build_finding import build_finding, of_kind
 from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding
+from workbench.triage.finding_settings import WAITING, Begun, with_settings
+from workbench.triage.measured_rows import measured_of, with_facts
 from workbench.triage.onset import onset
-from workbench.triage.rows import measured_of, with_facts
-from workbench.triage.settle import WAITING, Begun, with_settings
-from workbench.triage.subject import Recording
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.tree_walk import judged
 from workbench.triage.verdict import State, waits
-from workbench.triage.walk import judged
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _judged(
 def load() -> None:
     """Import the modules of a triage, pyspark among them, while Spark starts."""
     from workbench.features import features_by_subscription, subscriptions  # noqa: F401
-    from workbench.triage import walk  # noqa: F401
+    from workbench.triage import tree_walk  # noqa: F401
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

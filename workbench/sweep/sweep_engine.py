@@ -32,12 +32,12 @@ from workbench.sweep.read_store import whole_file
 from workbench.sweep.store import FleetStore
 from workbench.sweep.table_order import with_mutes, worst_first
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import ORDER, Triage, answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
-from workbench.triage.leaves import leaf_of
-from workbench.triage.settle import WAITING, waits
+from workbench.triage.finding_settings import WAITING, waits
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.triage_engine import ORDER, Triage, answered, finding_of, profiles_named
 from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_leaves import leaf_of
 from workbench.window import Window
 
 if TYPE_CHECKING:

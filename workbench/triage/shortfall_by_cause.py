@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from workbench.numbers import NOISE
 from workbench.triage.finding import Part, Shortfall
-from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_leaves import leaf_of
 
 _V = Verdict
 # The order of parts of the same size.

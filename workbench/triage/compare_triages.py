@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.humanize import counted, duration, printable
-from workbench.triage.checks import all_hold
-from workbench.triage.engine import Triage
+from workbench.triage.action_checks import all_hold
 from workbench.triage.finding import Action, Finding
+from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import Answer, State
 
 SCHEMA = "workbench.triage-compare/1"
