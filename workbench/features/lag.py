@@ -63,7 +63,7 @@ PARTITION_FEATURES = {
 
 # `cadence_seconds`: the usual longest time between two commits, by the baseline, or else by the window.
 PARTITION_DERIVED = {"cadence_seconds": f"coalesce(cadence_told, {lower_median('gap_quarters')}, gap_now)"}
-# The facts of `history.series.PartitionHistory` by name; a fleet has none.
+# The facts of `history.partition_series.PartitionHistory` by name; a fleet has none.
 STORY_OF_PARTITION = (
     f"collect_list(struct(stat AS key, last AS value)) FILTER (WHERE signal = '{STORY}' AND partition IS NOT NULL)"
 )

@@ -26,7 +26,7 @@ class PartitionFeatures:
         committed_last_seconds: time of its last sample, relative to the window's end, 0 or less.
         committed_since_seconds, moved_ago_seconds: since the first sample of the commit, and since its last change (None: never).
         cadence_seconds: the usual longest time between two commits, by the baseline; None without changes in it.
-        story: facts of `history.series.PartitionHistory`, by name; booleans as 0 and 1. None in a sweep's first pass.
+        story: facts of `history.partition_series.PartitionHistory`, by name; booleans as 0 and 1. None in a sweep's first pass.
         time_lag_method: method of the time lag (`features.timelag`), with its bounds in `time_lag_low` and `time_lag_high`.
     """
 

@@ -15,7 +15,7 @@ from workbench.signals import SIGNALS, Grain, Kind
 BASELINE_PERIODS = 4
 NOW = BASELINE_PERIODS  # periods 0 to 3 are the baseline, 4 is the window
 LATER = NOW + 1  # neither: after the onset, and before the window
-STORY = "story"  # signal of the facts of `history.series.PartitionHistory`, one `stat` each
+STORY = "story"  # signal of the facts of `history.partition_series.PartitionHistory`, one `stat` each
 
 LABELS = ("cluster", "group", "topic", "partition", "member", "broker", "processor", "queue")
 CUMULATIVE = tuple(signal.name for signal in SIGNALS.values() if signal.kind is not Kind.GAUGE)

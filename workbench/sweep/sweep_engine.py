@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from workbench.errors import NoSeriesError
 from workbench.group_expectations import Expectations
-from workbench.history.held_back import words_of_lag_before
+from workbench.history.lag_before_kafka import words_of_lag_before
 from workbench.humanize import shell_word
 from workbench.queues.kinds import REDRIVE_PREFIX, Unjudged
 from workbench.samples import SAMPLES_SCHEMA

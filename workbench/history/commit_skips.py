@@ -10,7 +10,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from workbench.history.handled_counts import Handled
-from workbench.history.series import FEW_MOVES, Aged, Bounds, FloatArray, IntArray, PartitionHistory, Track, pace_of
+from workbench.history.partition_series import (
+    FEW_MOVES,
+    Aged,
+    Bounds,
+    FloatArray,
+    IntArray,
+    PartitionHistory,
+    Track,
+    pace_of,
+)
 from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK
 
 

@@ -16,8 +16,8 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from workbench.breaker_settings import BreakerSettings
-from workbench.history.gateways import Process
-from workbench.history.series import stretches
+from workbench.history.gateway_processes import Process
+from workbench.history.partition_series import stretches
 from workbench.humanize import clock, listed, plural
 from workbench.numbers import LESS, MISSED, NOISE, SEVERAL
 from workbench.window import Window

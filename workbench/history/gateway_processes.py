@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.gateway_signals import OF_GATEWAYS
-from workbench.history.series import FloatArray, Track, step_of, tracks_of
+from workbench.history.partition_series import FloatArray, Track, step_of, tracks_of
 from workbench.numbers import MISSED
 from workbench.samples import SERIES_ORDER
 from workbench.window import Window

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.history.ages import ages, from_lag, newest_log, oldest_at_most, without_glitches
+from workbench.history.commit_skips import skip
 from workbench.history.episode import drain, episode
-from workbench.history.offsets import back_and_above, deleted, passed
-from workbench.history.series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
-from workbench.history.skips import skip
+from workbench.history.message_ages import ages, from_lag, newest_log, oldest_at_most, without_glitches
+from workbench.history.offset_jumps import back_and_above, deleted, passed
+from workbench.history.partition_series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.numbers import MISSED, RECENT
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.breaker_settings import BreakerSettings
-from workbench.history.gateways import Destination, Process, processes
-from workbench.history.series import Track
+from workbench.history.gateway_processes import Destination, Process, processes
+from workbench.history.partition_series import Track
 from workbench.humanize import clock, duration, plural, printable, size
 from workbench.numbers import FAR, FEW_SAMPLES, NOISE
 from workbench.window import Window

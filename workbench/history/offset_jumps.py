@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.history.series import FEW_MOVES, Aged, Bounds, FloatArray, PartitionHistory, Track, pace_of
+from workbench.history.partition_series import FEW_MOVES, Aged, Bounds, FloatArray, PartitionHistory, Track, pace_of
 from workbench.numbers import NOISE, SLACK
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.history.series import BoolArray, FloatArray, Track, step_of
+from workbench.history.partition_series import BoolArray, FloatArray, Track, step_of
 from workbench.numbers import FAR, FEW_SAMPLES, MISSED, MOST, SLACK
 
 
