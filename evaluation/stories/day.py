@@ -31,7 +31,7 @@ from evaluation.stories.life import DAY, HOUR, MINUTE, Life, Span
 from evaluation.stories.truth import Cast, Plan
 from workbench.group_expectations import GroupSettings
 from workbench.samples import SeriesTable, concat
-from workbench.sweep.store import FleetStore, StoreInfo, make_store, open_store
+from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store, open_store
 from workbench.sweep.sweep_engine import sweep
 
 SLOT = 900  # seconds: of a window, and between two sweeps

@@ -309,7 +309,7 @@ def _landed() -> Target:
 
 
 def _store() -> Target:
-    from workbench.sweep.store import open_store
+    from workbench.sweep.fleet_store import open_store
 
     seed = {
         "schema": "workbench.store/1",

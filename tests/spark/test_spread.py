@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging
 from workbench.features.features_by_subscription import condense_each, features_of, summary_of
-from workbench.features.subscriptions import of_summary
+from workbench.features.subscription_features import of_summary
 from workbench.samples import concat
 from workbench.spark.session import frame_of
 from workbench.spark.upload_rows import spread

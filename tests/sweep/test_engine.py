@@ -26,7 +26,7 @@ from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import SampleBatch, SeriesTable, concat_series
 from workbench.sweep import condense_store
 from workbench.sweep.condense_store import condense_missing
-from workbench.sweep.store import FleetStore, StoreInfo, make_store
+from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store
 from workbench.sweep.sweep_engine import Sweep, sweep
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import triage

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.cli.progress import Steps
     from workbench.queues.kinds import Unjudged
     from workbench.settings import Cluster
-    from workbench.sweep.store import FleetStore
+    from workbench.sweep.fleet_store import FleetStore
     from workbench.sweep.sweep_engine import Sweep
     from workbench.window import Window
 
@@ -53,7 +53,7 @@ def triage_all(request: SweepRequest) -> int:
     from workbench.plans.journal import replays_begun_here
     from workbench.settings import own_cluster
     from workbench.spark.session import start_in_background
-    from workbench.sweep.store import open_store
+    from workbench.sweep.fleet_store import open_store
 
     for path in (request.html, request.parquet):
         if path is not None and not path.parent.is_dir():
@@ -110,8 +110,8 @@ def _landed(
     from workbench.profiles import name_of
     from workbench.settings import load_settings
     from workbench.spark.session import start_in_background
-    from workbench.sweep.fill_store import land_missing, wanting
-    from workbench.sweep.store import StoreInfo, make_store
+    from workbench.sweep.fleet_store import StoreInfo, make_store
+    from workbench.sweep.land_samples import land_missing, wanting
     from workbench.user_folders import state_dir
 
     settings = load_settings(config)

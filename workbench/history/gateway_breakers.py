@@ -132,7 +132,7 @@ def breakers(
     """The breaker of each process that sends to the normal destination or tells its breaker's state; others have none.
 
     Args:
-        found: of `gateways.processes`.
+        found: of `gateway_processes.processes`.
         stale_seconds: of a process that has told nothing for longer, the state is unknown.
     """
     has_failover = not settings.failover or any(_sends(it, settings.failover) for it in found.values())

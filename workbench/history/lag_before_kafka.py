@@ -101,7 +101,7 @@ def lag_before_kafka(
     """Find processes that hold records back, for longer than what counts as late, at the end of a window.
 
     Args:
-        found: of `gateways.processes`.
+        found: of `gateway_processes.processes`.
         late_seconds: what is older is late.
         stale_seconds: a process that has told nothing for longer is gone; what it held then is not known.
         breaker: answers are judged over its window and its least number.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.features.series import spacing
+from workbench.features.chart_series import spacing
 from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.history.derived import DERIVED, derived_time_lag
 from workbench.spark.session import frame_of

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
-from workbench.features.series import FloatArray, Series, highest, series_of, total
+from workbench.features.chart_series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import clock, counted, duration, groups_on_topics, one_line, percent, plural, printable, rate
 from workbench.queues.kinds import PULSAR
 from workbench.triage.changes import words_of

@@ -237,7 +237,7 @@ def reduced(finding: Finding) -> Judged:
 
 def _trend(finding: Finding, found: TriageResult) -> str | None:
     """Its lag over the window, as a picture that any chat shows, and that no chat has to fetch."""
-    from workbench.features.series import highest, series_of, total
+    from workbench.features.chart_series import highest, series_of, total
     from workbench.report.terminal import sparkline
 
     window = found.triage.window

@@ -28,8 +28,8 @@ from workbench.samples import SAMPLES_SCHEMA
 from workbench.spark.session import for_little_data, is_local
 from workbench.spark.sql_columns import columns
 from workbench.sweep.condense_store import StoreReading, condense_missing
+from workbench.sweep.fleet_store import FleetStore
 from workbench.sweep.read_store import whole_file
-from workbench.sweep.store import FleetStore
 from workbench.sweep.table_order import with_mutes, worst_first
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
@@ -48,7 +48,7 @@ TOP = 20  # number of full findings; the table has all subscriptions
 
 # Of every subscription: verdict and state; `time_lag_seconds` of its oldest message, with the method; `lag_messages`;
 # `lag_slope` and `arrival_per_second` (messages/s); partitions, members; `eta_loss_seconds` until retention deletes unread messages.
-# Each by its column of `features.subscriptions`.
+# Each by its column of `features.subscription_features`.
 _WAITING = pa.array([WAITING])
 _TABLE = {
     "cluster": "cluster",
@@ -375,7 +375,7 @@ def _without_samples(screen: pa.Table, names: Set[tuple[str, str]]) -> pa.Table:
 
 
 def _summary(spark: SparkSession, reading: StoreReading, window: Window, store: FleetStore) -> DataFrame:
-    from workbench.features.slots import of_slots, slot_schema
+    from workbench.features.combined_slots import of_slots, slot_schema
 
     slots = spark.read.schema(slot_schema()).parquet(*reading.summaries)
     return of_slots(slots, store.slots_of(window), counters=reading.counters)

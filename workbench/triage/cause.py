@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from workbench.features.series import Series
+    from workbench.features.chart_series import Series
 
     # A line of the series (None if there is none), and the limit that it exceeds while the verdict holds.
     Sign = tuple[npt.NDArray[np.float64] | None, float]

@@ -25,7 +25,7 @@ _SCALARS: dict[type, Callable[[pa.DataType], bool]] = {
 
 
 def measured_of(table: pa.Table) -> list[MeasuredSubscription]:
-    """Convert the rows of `features.subscriptions.of_summary`, in their order.
+    """Convert the rows of `features.subscription_features.of_summary`, in their order.
 
     Raises:
         WorkbenchError: names every column that is missing, not declared or of another type.
@@ -139,7 +139,7 @@ def with_facts(measured: pa.Table, rows: Sequence[SubscriptionFeatures]) -> pa.T
     """Add a column for each fact, for people's own queries.
 
     Args:
-        measured: the columns of `features.subscriptions.of_summary`.
+        measured: the columns of `features.subscription_features.of_summary`.
         rows: judged, of the same subscriptions in the same order.
     """
     for name, hint in FACTS.items():

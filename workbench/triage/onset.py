@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from workbench.features.series import Series, highest, series_of
+from workbench.features.chart_series import Series, highest, series_of
 from workbench.numbers import LESS
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State

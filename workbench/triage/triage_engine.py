@@ -86,7 +86,7 @@ def condensed(samples: pa.Table, window: Window, thresholds: Thresholds, expecta
 
 
 def measured(spark: SparkSession, rows: pa.Table, thresholds: Thresholds) -> DataFrame:
-    """Rows of `condensed` to one row of features per subscription (`features.subscriptions.of_summary`)."""
+    """Rows of `condensed` to one row of features per subscription (`features.subscription_features.of_summary`)."""
     from workbench.features.features_by_subscription import features_of
 
     return features_of(spark, rows, stale_after_seconds=thresholds.stale_after_seconds)
@@ -108,7 +108,7 @@ def _judged(
 
 def load() -> None:
     """Import the modules of a triage, pyspark among them, while Spark starts."""
-    from workbench.features import features_by_subscription, subscriptions  # noqa: F401
+    from workbench.features import features_by_subscription, subscription_features  # noqa: F401
     from workbench.triage import tree_walk  # noqa: F401
 
 

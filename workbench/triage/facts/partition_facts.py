@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.features.summary import NOW
+from workbench.features.period_summary import NOW
 from workbench.numbers import APART, FAR, FEW_SAMPLES, FREEZES, MORE, MOST, SEVERAL, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.causes_within import STALL_CAUSES

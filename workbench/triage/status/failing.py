@@ -18,7 +18,7 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 if TYPE_CHECKING:
-    from workbench.features.series import Series
+    from workbench.features.chart_series import Series
     from workbench.triage.cause import Sign
 
 

@@ -36,13 +36,13 @@ from workbench.group_expectations import Expectations, GroupSettings, Recorded
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.sweep.read_store import rows_of, rows_of_nobody
-from workbench.sweep.replaced_slots import listed, steadily, tries
+from workbench.sweep.steady_slot_reads import listed, steadily, tries
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
 INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
 INCOMPLETE = "_incomplete.json"  # Spark ignores names that begin like this
-BASELINE_SLOTS = 4  # quarters of the baseline, as in `features.summary`
+BASELINE_SLOTS = 4  # quarters of the baseline, as in `features.period_summary`
 # The rows of a series are together, and so are those of its group: this compresses best, and condensing needs it.
 ORDER = (*SERIES_ORDER, "le")
 _LONGEST_SLOT_SECONDS = 366 * 86_400

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import NOW, STORY, lasted, lower_median, of, quarters, ratio
+from workbench.features.period_summary import NOW, STORY, lasted, lower_median, of, quarters, ratio
 from workbench.numbers import FEW_SAMPLES
 
 _RTT, _REMOTE = "broker_rtt", "remote_reads"

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from workbench.collect.prometheus import Collected
 from workbench.errors import NoSeriesError, SourceUnreachableError
-from workbench.sweep.store import FleetStore
+from workbench.sweep.fleet_store import FleetStore
 from workbench.window import Window
 
 # Queries the sources for one slot, as `collect.live.collect_series` does.

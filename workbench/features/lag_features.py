@@ -1,11 +1,11 @@
 """Features of partitions: lag in messages, its trend, and commits.
 
-A feature is a name and its SQL over the summary's rows; `features.entities` computes them all in one pass.
+A feature is a name and its SQL over the summary's rows; `features.entity_features` computes them all in one pass.
 """
 
 from __future__ import annotations
 
-from workbench.features.summary import STORY, lasted, lower_median, of, quarters, ratio, spread
+from workbench.features.period_summary import STORY, lasted, lower_median, of, quarters, ratio, spread
 from workbench.numbers import APART, STALE, USUAL_SECONDS
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.summary import NOW, in_quarters, lasted, lower_median, of, ratio, sql_list
+from workbench.features.period_summary import NOW, in_quarters, lasted, lower_median, of, ratio, sql_list
 from workbench.signals import FAILURES
 
 _TOOK = "process_time"

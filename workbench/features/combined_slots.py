@@ -1,4 +1,4 @@
-"""Combine condensed slots to a summary, the input of `features.entities`."""
+"""Combine condensed slots to a summary, the input of `features.entity_features`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from workbench.features.condense import SUMMARY_SCHEMA
-from workbench.features.summary import CUMULATIVE, LABELS, MEMBERLESS, sql_list
+from workbench.features.period_summary import CUMULATIVE, LABELS, MEMBERLESS, sql_list
 from workbench.spark.sql_columns import aggregate, columns
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from workbench.features.entities import entities
-from workbench.features.group import GROUP_FEATURES
+from workbench.features.entity_features import entities
+from workbench.features.group_features import GROUP_FEATURES
 from workbench.features.measured import (
     MeasuredSubscription,
     MemberFeatures,
@@ -15,7 +15,7 @@ from workbench.features.measured import (
     QueueFeatures,
     names_of,
 )
-from workbench.features.summary import ratio
+from workbench.features.period_summary import ratio
 from workbench.spark.sql_columns import aggregate, columns
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def of_summary(summary: DataFrame, *, stale_after_seconds: float, present: Colle
     Args:
         summary: of `features.features_by_subscription`: every row belongs to one subscription.
         stale_after_seconds: a series whose last sample is older has ended.
-        present: as in `features.entities.entities`.
+        present: as in `features.entity_features.entities`.
 
     Returns:
         One row per (cluster, group, topic): the columns of `features.measured.MeasuredSubscription`.

@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from workbench.features.group import GROUP_FEATURES, MEMBER_DERIVED, MEMBER_FEATURES
-from workbench.features.lag import (
+from workbench.features.group_features import GROUP_FEATURES, MEMBER_DERIVED, MEMBER_FEATURES
+from workbench.features.lag_features import (
     LOG_FEATURES,
     NO_STORY,
     PARTITION_DERIVED,
@@ -18,8 +18,8 @@ from workbench.features.lag import (
     STORY_OF_PARTITION,
     stale_seconds,
 )
-from workbench.features.queues import PROCESSOR_DERIVED, PROCESSOR_FEATURES, QUEUE_FEATURES
-from workbench.features.summary import signals_in
+from workbench.features.period_summary import signals_in
+from workbench.features.queue_features import PROCESSOR_DERIVED, PROCESSOR_FEATURES, QUEUE_FEATURES
 from workbench.features.timelag import bracketed_by_search, with_search, with_time_lag
 from workbench.numbers import MISSED
 from workbench.spark.sql_columns import aggregate, columns, extend
