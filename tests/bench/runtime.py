@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from prometheus_client import Counter, Histogram
 
 from tests.bench.harness import Result, result
-from workbench.kafka.runtime.source import KafkaSource
+from workbench.kafka.runtime.kafka_source import KafkaSource
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import start_lab
 from workbench.runtime import Event, ProcessorConfig, Record, RestSink, Runtime, RuntimeConfig, running

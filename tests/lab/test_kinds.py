@@ -18,7 +18,7 @@ from tests.lab.five_kinds import PARTITIONS, READ, RECORDS, Five, five_kinds
 from workbench.collect.live import collect, observe, other_groups
 from workbench.errors import GuardError
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.lab import LAB_THRESHOLDS, Lab
 from workbench.plans.journal import Journal

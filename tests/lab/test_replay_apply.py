@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from tests.lab.conftest import commit, workbench
 from tests.lab.replaying import fresh, kept, now_ms, plan_for, replay, topic_with, wait_for_members
 from tests.waiting import wait_for
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.lab import Lab
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import ABSENT
@@ -209,7 +209,7 @@ from pathlib import Path
 from workbench.replay import apply, receipt
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.plans.journal import Journal
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.replay.planfile import read_plan
 
 bootstrap, path, journal, point = sys.argv[1:]

@@ -13,7 +13,7 @@ from tests.lab.conftest import commit
 from tests.lab.replaying import fill, fresh, kept, now_ms, plan_for, topic_with
 from tests.lab.test_replay_apply import commits, member
 from tests.waiting import wait_for
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.plans.journal import Journal

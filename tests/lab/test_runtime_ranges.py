@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit
 from tests.lab.replaying import fresh
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.runtime.ranges import Ranges

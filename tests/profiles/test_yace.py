@@ -19,7 +19,7 @@ import pytest
 from tests.collect.test_prometheus import END
 from tests.servers import Script, scripted
 from workbench.collect.live import collect
-from workbench.profiles.draft import Draft, draft
+from workbench.profiles.profile_draft import Draft, draft
 from workbench.settings import load_settings
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding

@@ -18,7 +18,7 @@ from tests.secured.conftest import commit, committed, coordinator_of, document, 
 from tests.three_brokers.access import ONCALL, READER, SERVICE
 from tests.three_brokers.secured import SecuredLab
 from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import ABSENT

@@ -233,7 +233,7 @@ def test_groups_of_other_kinds_are_rows_of_the_table(spark: Any, tmp_path: Path)
     from workbench.cli.triage_all import exit_code
     from workbench.console import SafeConsole
     from workbench.errors import ExitCode
-    from workbench.queues.kinds import Unjudged
+    from workbench.queues.group_kinds import Unjudged
     from workbench.report.sweep import show_sweep
 
     store = land_fleet(tmp_path / "store", subscriptions=2, slot_seconds=600)

@@ -13,7 +13,7 @@ from workbench.api.triages import TriageResult, exit_code
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import ExitCode, NoSeriesError
 from workbench.group_expectations import GroupSettings
-from workbench.queues.kinds import REDRIVE, REDRIVE_PREFIX
+from workbench.queues.group_kinds import REDRIVE, REDRIVE_PREFIX
 from workbench.queues.snapshot_views import GroupView, Member, views_table
 from workbench.report.health import assess, overview
 from workbench.report.html import render_html

@@ -74,7 +74,7 @@ def capture_statistics(
     import pyarrow.compute as pc
 
     from workbench.collect.capture import Capture, new_info, write_capture
-    from workbench.collect.statistics import PROFILE, statistics_samples
+    from workbench.collect.librdkafka_statistics import PROFILE, statistics_samples
     from workbench.limited_reads import read_within
     from workbench.settings import load_settings
     from workbench.window import Window

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from workbench.cli.progress import Steps
-    from workbench.queues.kinds import Unjudged
+    from workbench.queues.group_kinds import Unjudged
     from workbench.settings import Cluster
     from workbench.sweep.fleet_store import FleetStore
     from workbench.sweep.sweep_engine import Sweep
@@ -49,7 +49,7 @@ class SweepRequest:
 def triage_all(request: SweepRequest) -> int:
     """Land missing slots (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
-    from workbench.collect.events import of_window
+    from workbench.collect.cluster_events import of_window
     from workbench.plans.journal import replays_begun_here
     from workbench.settings import own_cluster
     from workbench.spark.session import start_in_background

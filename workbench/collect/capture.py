@@ -47,7 +47,7 @@ from workbench.files import atomic_folder, atomic_write, require_empty, write_te
 from workbench.group_expectations import Expectations, GroupExpectation, GroupSettings
 from workbench.humanize import first_line
 from workbench.limited_reads import read_within
-from workbench.queues.kinds import REDRIVE_PREFIX
+from workbench.queues.group_kinds import REDRIVE_PREFIX
 from workbench.samples import GROUPS_SCHEMA, SAMPLES_SCHEMA
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds

@@ -1,4 +1,4 @@
-"""TLS and SASL for `kafka_wire`, from the same librdkafka properties that the other client gets.
+"""TLS and SASL for `wire`, from the same librdkafka properties that the other client gets.
 
 What has no counterpart here (Kerberos, key stores, a login by a library's callback) is refused by name: the caller then asks
 librdkafka for what it can tell.

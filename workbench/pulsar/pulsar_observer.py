@@ -19,7 +19,7 @@ from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.survey import survey
 from workbench.pulsar.topic_stats import SubscriptionPart, age_seconds
 from workbench.pulsar.topics import group_name
-from workbench.queues.kinds import UNKNOWN
+from workbench.queues.group_kinds import UNKNOWN
 from workbench.queues.observer import Age, Ages, Listing, Rounds
 from workbench.queues.snapshot_views import GroupView, Member, ShareOffset, Snapshot
 from workbench.samples import SeriesTable

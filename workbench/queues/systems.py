@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SYSTEMS = {
-    "kafka": "workbench.kafka.system",
-    "pulsar": "workbench.pulsar.system",
+    "kafka": "workbench.kafka.kafka_system",
+    "pulsar": "workbench.pulsar.pulsar_system",
     "rocketmq": "workbench.rocketmq.rocketmq_system",
 }  # each has SYSTEM
 _ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}  # a queue without one refuses by itself

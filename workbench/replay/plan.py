@@ -21,7 +21,7 @@ from workbench.queues.gateway import (
     names_of,
     read_by,
 )
-from workbench.queues.kinds import cannot_replay_from, cannot_replay_into
+from workbench.queues.group_kinds import cannot_replay_from, cannot_replay_into
 from workbench.queues.snapshot_views import GroupView, Partition
 from workbench.queues.tools import tools_of
 from workbench.replay.plan_words import plan_warnings

@@ -9,7 +9,7 @@ from datetime import datetime
 from workbench.errors import UsageError
 from workbench.logs.time_windows import WindowSpan
 from workbench.queues.gateway import Audience, ClusterView, LogView, TopicSettings
-from workbench.queues.kinds import UNKNOWN
+from workbench.queues.group_kinds import UNKNOWN
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import AfterEnd
 
@@ -56,7 +56,7 @@ class Survey:
     Attributes:
         commits: of the old group, on all partitions.
         read_by_old: partitions that the old group reads, by its commits and its members.
-        old_kind: kind of the old group (`queues.kinds`).
+        old_kind: kind of the old group (`queues.group_kinds`).
         read_quota: bytes/s that the old group's members may together read from each broker; None: none, or not known.
         local_starts: where brokers' own disks begin; of partitions that are left out nobody tells.
         spans: of the window, if it has an end.

@@ -16,7 +16,7 @@ from rich.text import Text
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.chart_series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import clock, counted, duration, groups_on_topics, one_line, percent, plural, printable, rate
-from workbench.queues.kinds import PULSAR
+from workbench.queues.group_kinds import PULSAR
 from workbench.triage.changes import words_of
 from workbench.triage.finding import Finding, PathStep, Shortfall, missing_words
 from workbench.triage.pulsar.question_names import short_of

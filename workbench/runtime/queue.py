@@ -111,7 +111,7 @@ class RuntimeQueue(Protocol):
 
 
 # Each has QUEUE.
-_QUEUES = {"kafka": "workbench.kafka.runtime.queue", "pulsar": "workbench.pulsar.runtime.pulsar_queue"}
+_QUEUES = {"kafka": "workbench.kafka.runtime.kafka_queue", "pulsar": "workbench.pulsar.runtime.pulsar_queue"}
 
 
 def queue_of(config: RuntimeConfig) -> RuntimeQueue:

@@ -23,7 +23,7 @@ from workbench.errors import NoSeriesError
 from workbench.group_expectations import Expectations
 from workbench.history.lag_before_kafka import words_of_lag_before
 from workbench.humanize import shell_word
-from workbench.queues.kinds import REDRIVE_PREFIX, Unjudged
+from workbench.queues.group_kinds import REDRIVE_PREFIX, Unjudged
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.spark.session import for_little_data, is_local
 from workbench.spark.sql_columns import columns

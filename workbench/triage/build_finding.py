@@ -11,7 +11,7 @@ from workbench.humanize import duration, significant
 from workbench.numbers import LOSS_SECONDS
 from workbench.profiles import Profile, Quality, load_profile, profile_names, system_among, why_absent
 from workbench.profiles.profile_fit import what_to_add
-from workbench.queues.kinds import cannot_judge
+from workbench.queues.group_kinds import cannot_judge
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.action_subject import Recording, Subject

@@ -278,7 +278,7 @@ class Finding:
         changed: what changed nearest before the onset.
         since: onset, if the data show it.
         sizing: the capacity that is needed, with the calculation.
-        kind: of the group (`queues.kinds`); None if Kafka was not asked.
+        kind: of the group (`queues.group_kinds`); None if Kafka was not asked.
         record: at which a partition is stuck; None if it was not read.
         shortfall: how much of what is not read each cause explains; None if the lag does not grow, or nothing explains it.
         not_ruled_out: open questions that what is proven stands over, in sentences.

@@ -14,7 +14,7 @@ from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.history.lag_before_kafka import words_of_lag_before
 from workbench.humanize import shell_word
 from workbench.profiles import Profile, is_path, load_profile
-from workbench.queues.kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
+from workbench.queues.group_kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.thresholds import Thresholds
 from workbench.triage.action_subject import Recording
 from workbench.triage.build_finding import build_finding, of_kind

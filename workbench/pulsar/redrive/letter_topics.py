@@ -29,7 +29,7 @@ from workbench.queues.gateway import (
     TopicSettings,
     TopicView,
 )
-from workbench.queues.kinds import is_redrive_plan
+from workbench.queues.group_kinds import is_redrive_plan
 from workbench.queues.position import Position, packed
 from workbench.queues.snapshot_views import GroupView, Partition
 from workbench.queues.systems import not_there

@@ -14,8 +14,8 @@ from workbench.settings import Cluster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from workbench.kafka.gateway import KafkaGateway
-    from workbench.kafka.observer import KafkaObserver
+    from workbench.kafka.kafka_gateway import KafkaGateway
+    from workbench.kafka.kafka_observer import KafkaObserver
     from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
     from workbench.kafka.redrive.letter_reader import KafkaLetters
     from workbench.queues.systems import CountRecords, System
@@ -26,13 +26,13 @@ class KafkaSystem:
 
     def observer(self, cluster: Cluster, *, seconds: float | None = None) -> KafkaObserver:
         """See `System`."""
-        from workbench.kafka.observer import KafkaObserver
+        from workbench.kafka.kafka_observer import KafkaObserver
 
         return KafkaObserver(cluster, seconds=seconds)
 
     def gateway(self, cluster: Cluster) -> KafkaGateway:
         """See `System`."""
-        from workbench.kafka.gateway import KafkaGateway
+        from workbench.kafka.kafka_gateway import KafkaGateway
 
         return KafkaGateway(cluster.bootstrap or "", cluster.kafka, deadline_seconds=cluster.timeout_seconds)
 
@@ -40,7 +40,7 @@ class KafkaSystem:
         """See `System`."""
 
         def count(ranges: Mapping[Partition, tuple[int, int]]) -> dict[Partition, int]:
-            from workbench.kafka.records import KafkaRecordsReader
+            from workbench.kafka.kafka_records import KafkaRecordsReader
 
             reader = KafkaRecordsReader({**_options(cluster, ranges), "columns": "topic,partition"})
             found = dict.fromkeys(ranges, 0)
@@ -57,7 +57,7 @@ class KafkaSystem:
 
     def read_records(self, spark: SparkSession, cluster: Cluster, ranges: Ranges, columns: Sequence[str]) -> DataFrame:
         """See `System`: columns of `kafka_records`."""
-        from workbench.kafka.records import KafkaRecords
+        from workbench.kafka.kafka_records import KafkaRecords
         from workbench.spark.data_sources import register
 
         register(spark, KafkaRecords)

@@ -15,8 +15,8 @@ from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.last_stable_offsets import StandingStill, standing, to_samples
 from workbench.kafka.leaders import leader_of, topics_of
-from workbench.kafka.local_starts import local_starts
-from workbench.kafka.local_starts import samples_of as starts_samples
+from workbench.kafka.local_log_starts import local_starts
+from workbench.kafka.local_log_starts import samples_of as starts_samples
 from workbench.kafka.quota_rates import read_limits, samples_of
 from workbench.kafka.quotas import all_limits, of_clients
 from workbench.kafka.unread_ages import ages

@@ -17,7 +17,9 @@ from workbench.kafka.connection import (
     is_over,
     seconds_left,
 )
-from workbench.kafka.errors import (
+from workbench.kafka.group_commits import commits_of_group, notes_of_group
+from workbench.kafka.leader_offsets import EARLIEST, LATEST, OffsetQuestion
+from workbench.kafka.librdkafka_errors import (
     denied_resource,
     error_words,
     is_absent,
@@ -26,9 +28,7 @@ from workbench.kafka.errors import (
     is_lost,
     is_other_kind,
 )
-from workbench.kafka.group_commits import commits_of_group, notes_of_group
-from workbench.kafka.leader_offsets import EARLIEST, LATEST, OffsetQuestion
-from workbench.kafka.local_starts import local_starts
+from workbench.kafka.local_log_starts import local_starts
 from workbench.kafka.offset_lookup import Lookup, told_by_leaders, topics_for
 from workbench.kafka.quotas import all_limits, read_bytes_per_second
 from workbench.kafka.record_times import read_times, sample_bytes

@@ -4,7 +4,7 @@ A Python Data Source with confluent-kafka. The offset ranges are fixed during pl
 Consumers use assign(), join no group and never commit. Of the package it needs `kafka_headers.py` alone: if Spark's executors
 do not have the package, `spark.addArtifacts(path, pyfile=True)` with a zip of these two files at their places is enough.
 
-    from workbench.kafka.records import KafkaRecords
+    from workbench.kafka.kafka_records import KafkaRecords
     spark.dataSource.register(KafkaRecords)
     spark.read.format("kafka_records").option("bootstrap", "localhost:9092").option("topics", "orders").load()
 

@@ -13,7 +13,8 @@ from workbench.commit_note import CommitNote, format_note
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
 from workbench.kafka.runtime.client_errors import PERMANENT, TRANSIENT
-from workbench.kafka.runtime.starts import (
+from workbench.kafka.runtime.client_statistics import parse_statistics
+from workbench.kafka.runtime.start_positions import (
     FirstStart,
     Policy,
     begin_at,
@@ -24,7 +25,6 @@ from workbench.kafka.runtime.starts import (
     persistently,
     place,
 )
-from workbench.kafka.runtime.statistics import parse_statistics
 from workbench.kafka_headers import UNREADABLE, headers_of
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, UnreadableHeaders

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from workbench.kafka.audit_rows import KafkaRows
 from workbench.kafka.runtime.dead_letters import DeadLetters, make_producer
+from workbench.kafka.runtime.kafka_source import KafkaSource
 from workbench.kafka.runtime.log_ends import LogEnds
-from workbench.kafka.runtime.source import KafkaSource
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition as Partition
 from workbench.runtime.queue import Remade
