@@ -22,7 +22,7 @@ from workbench.lab.lab import start_lab
 from workbench.runtime import Event, ProcessorConfig, Record, RestSink, Runtime, RuntimeConfig, running
 from workbench.runtime.config import AuditConfig
 from workbench.runtime.event import decode_by_header
-from workbench.runtime.metrics import ENQUEUE_TIME_BUCKETS, PROCESS_TIME_BUCKETS
+from workbench.runtime.runtime_metrics import ENQUEUE_TIME_BUCKETS, PROCESS_TIME_BUCKETS
 
 PARTITIONS = 8
 KEYS = 5000

@@ -177,7 +177,7 @@ def _reports() -> list[Target]:
 
 def _http() -> Target:
     """Orders to the runtime, as requests on the wire: heads and bodies."""
-    from workbench.runtime.http import _Handler
+    from workbench.runtime.runtime_http import _Handler
 
     class Runtime:
         state = SimpleNamespace(value="running")

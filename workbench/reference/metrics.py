@@ -11,7 +11,7 @@ from workbench.profiles import load_profile
 from workbench.reference.page import code, page, table
 from workbench.report import audit_state, upstream_state
 from workbench.report.runs.run_numbers import FAMILIES
-from workbench.runtime.metrics import RuntimeMetrics
+from workbench.runtime.runtime_metrics import RuntimeMetrics
 from workbench.serve.own_metrics import Metrics
 from workbench.signals import SIGNALS
 

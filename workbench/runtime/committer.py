@@ -11,10 +11,10 @@ from workbench.commit_note import CommitNote, format_note
 from workbench.runtime.auditing import Auditor, PartitionAudit
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
-from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import PartitionState
+from workbench.runtime.guarantee_counters import Violation
+from workbench.runtime.partition_state import PartitionState
 from workbench.runtime.row_writer import RowsUnderWay
-from workbench.runtime.sentinels import Violation
+from workbench.runtime.runtime_metrics import RuntimeMetrics
 from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)

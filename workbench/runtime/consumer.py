@@ -20,16 +20,16 @@ from workbench.runtime.byte_rate_limit import ByteBudget
 from workbench.runtime.committer import Committer
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.decoding import Decoding
-from workbench.runtime.delay import DelayQueue
+from workbench.runtime.delay_queue import DelayQueue
 from workbench.runtime.draining import begin_drain, has_drained, not_drained, with_former
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition, body_bytes, record_bytes, runs
-from workbench.runtime.identity import LogIdentity, TopicIds, let_go
-from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import PartitionState, Passed, Reached
+from workbench.runtime.event_placing import Placing
+from workbench.runtime.log_identity import LogIdentity, TopicIds, let_go
 from workbench.runtime.partition_pauses import Flow, HeldBytes
-from workbench.runtime.placing import Placing
+from workbench.runtime.partition_state import PartitionState, Passed, Reached
 from workbench.runtime.processors import Processors
-from workbench.runtime.queue import Remade, ranges_of
+from workbench.runtime.runtime_metrics import RuntimeMetrics
+from workbench.runtime.runtime_queue import Remade, ranges_of
 from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from workbench.kafka.runtime.kafka_source import KafkaSource
 from workbench.kafka.runtime.log_ends import LogEnds
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition as Partition
-from workbench.runtime.queue import Remade
-from workbench.runtime.ranges import Ranges, RangeTable
+from workbench.runtime.offset_ranges import Ranges, RangeTable
+from workbench.runtime.runtime_queue import Remade
 from workbench.runtime.source import ReadCommits, RecordSource
 
 _log = logging.getLogger(__name__)

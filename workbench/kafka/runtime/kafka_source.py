@@ -29,7 +29,7 @@ from workbench.kafka_headers import UNREADABLE, headers_of
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, UnreadableHeaders
 from workbench.runtime.event import TopicPartition as Partition
-from workbench.runtime.ranges import Ranges
+from workbench.runtime.offset_ranges import Ranges
 from workbench.runtime.source import AssignmentListener, SourceHealth
 
 _log = logging.getLogger(__name__)

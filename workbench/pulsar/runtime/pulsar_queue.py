@@ -14,8 +14,8 @@ from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter
 from workbench.pulsar.runtime.topic_ends import TopicEnds
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
-from workbench.runtime.queue import Remade
-from workbench.runtime.ranges import Ranges, RangeTable
+from workbench.runtime.offset_ranges import Ranges, RangeTable
+from workbench.runtime.runtime_queue import Remade
 from workbench.runtime.source import ReadCommits, RecordSource
 
 

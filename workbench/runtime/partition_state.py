@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 from workbench.commit_note import CommitNote, merged
 from workbench.runtime.auditing import PartitionAudit
 from workbench.runtime.event import Event, Record, TopicPartition
-from workbench.runtime.sentinels import CommitWatch
+from workbench.runtime.guarantee_counters import CommitWatch
+from workbench.runtime.offset_tracker import OffsetTracker
 from workbench.runtime.thread_counters import Tally
-from workbench.runtime.tracker import OffsetTracker
 
 
 class EventTarget(Protocol):
@@ -101,7 +101,7 @@ class PartitionState:
     # What commits say of offsets that were never read.
     note: CommitNote = field(default_factory=CommitNote)
     # While it is unclear whether the commit belongs to this log (since `doubted_at`), what the source returns is held back here, and
-    # the partition is paused; None: no doubt. See `identity`.
+    # the partition is paused; None: no doubt. See `log_identity`.
     held_back: list[Record | Reached] | None = None
     doubted_at: float = 0.0
     held_bytes: int = 0  # of records that were read and are not finished, wherever they are

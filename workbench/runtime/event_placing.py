@@ -11,11 +11,11 @@ from itertools import groupby, islice
 from operator import attrgetter
 
 from workbench.runtime.config import RuntimeConfig
-from workbench.runtime.delay import DelayQueue
+from workbench.runtime.delay_queue import DelayQueue
 from workbench.runtime.event import Event
-from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import EventTarget
+from workbench.runtime.partition_state import EventTarget
 from workbench.runtime.processors import Processors, Slot
+from workbench.runtime.runtime_metrics import RuntimeMetrics
 
 
 class Placing:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Event, TopicPartition
-from workbench.runtime.ranges import Ranges, RangeTable
+from workbench.runtime.offset_ranges import Ranges, RangeTable
 from workbench.runtime.row_writer import RowPlaces, RowWriter
 from workbench.runtime.source import ReadCommits, RecordSource
 

@@ -16,9 +16,9 @@ from workbench.errors import GuardError
 from workbench.runtime.committer import is_of_another_topic
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, TopicPartition, record_bytes
-from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import PartitionState, Reached
-from workbench.runtime.queue import Remade
+from workbench.runtime.partition_state import PartitionState, Reached
+from workbench.runtime.runtime_metrics import RuntimeMetrics
+from workbench.runtime.runtime_queue import Remade
 from workbench.runtime.source import RecordSource
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from workbench.runtime.sentinels import Sentinels
+from workbench.runtime.guarantee_counters import Sentinels
 from workbench.runtime.thread_counters import AttemptBook, Tally
 from workbench.signals import SIGNALS, Kind, ProcessingOutcome
 
