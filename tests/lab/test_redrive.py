@@ -31,10 +31,10 @@ from workbench.redrive import verify
 from workbench.redrive.apply import Redrive, RedriveOutcome
 from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.guard import RedriveLimits
-from workbench.redrive.ledger import Ledger
 from workbench.redrive.letter_headers import Letter
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.planfile import Destination, LetterPartition, RedrivePlan, To, read_redrive_plan
+from workbench.redrive.redrive_ledger import Ledger
 from workbench.redrive.verify import RedriveVerdict, verify_redrive
 
 pytestmark = pytest.mark.lab

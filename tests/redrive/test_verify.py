@@ -16,9 +16,9 @@ from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.queues.gateway import TopicSettings
 from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
 from workbench.redrive.follow import RedriveFollower
-from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Letter
 from workbench.redrive.ports import LettersGoneError, Positions
+from workbench.redrive.redrive_ledger import Ledger, ended_of
 from workbench.redrive.selection import Selection
 from workbench.redrive.show import count_letters, newest_letters
 from workbench.redrive.topics import list_topics

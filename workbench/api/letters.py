@@ -162,10 +162,10 @@ def plan_redrive(
         UnknownGroupError: if the topic does not exist. GuardError: if no letter is left to redrive.
         SourceUnreachableError: if Kafka does not answer.
     """
-    from workbench.redrive.ledger import Ledger
     from workbench.redrive.parse_request import destination_of, selection_of
     from workbench.redrive.plan import RedriveRequest
     from workbench.redrive.planfile import Dedup, Order, read_redrive_plan
+    from workbench.redrive.redrive_ledger import Ledger
 
     to = destination_of(
         to_topic=to_topic, to_url=to_url, fallback=source, partition_by=partition_by, timestamps=timestamps
@@ -198,8 +198,8 @@ def plan_on_kafka(request: RedriveRequest, kafka: RedriveCluster) -> RedrivePlan
     """Make a plan on a connected cluster: letters of earlier plans stay, and a source topic is found by the topic's name."""
     from dataclasses import replace
 
-    from workbench.redrive.ledger import Ledger
     from workbench.redrive.plan import make_redrive_plan
+    from workbench.redrive.redrive_ledger import Ledger
     from workbench.redrive.topics import source_by_name
 
     view = kafka.gateway.cluster([request.topic])
@@ -248,8 +248,8 @@ def apply_redrive(
     from workbench.plans.journal import Journal
     from workbench.redrive.apply import keep_receipt
     from workbench.redrive.guard import RedriveLimits
-    from workbench.redrive.ledger import Ledger
     from workbench.redrive.planfile import read_redrive_plan
+    from workbench.redrive.redrive_ledger import Ledger
 
     plan = read_redrive_plan(Path(plan_file))
     if confirm is not None and (len(confirm) < SHORT_HASH or not plan.hash.startswith(confirm)):
@@ -275,8 +275,8 @@ def verify_redrive(
     Raises:
         UsageError, GuardError: if the plan cannot be read or was changed. SourceUnreachableError: if Kafka does not answer.
     """
-    from workbench.redrive.ledger import Ledger
     from workbench.redrive.planfile import read_redrive_plan
+    from workbench.redrive.redrive_ledger import Ledger
     from workbench.redrive.verify import verify_redrive as verify
 
     plan = read_redrive_plan(Path(plan_file))

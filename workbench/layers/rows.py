@@ -1,7 +1,7 @@
 """Rows of an audit (`workbench.audit/1`): what one layer has taken in or given out of one partition, by positions and not by time.
 
 A row covers the positions [start, stop) of a source partition. It is written *before* the commit that ends at `stop`, so a crash loses
-no row; what is then read again is covered once more by a later incarnation, and the newest row of a position counts (`audit.ledger`).
+no row; what is then read again is covered once more by a later incarnation, and a position's newest row counts (`audit.audit_ledger`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from workbench.humanize import size as _bytes
 from workbench.plans.journal import Journal, only_one
 from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
-from workbench.redrive.ledger import EndedPlan, Ledger, ended_of
 from workbench.redrive.plan import HTTP_BATCH
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.ports import FencedError, LetterReader, LettersGoneError, LettersRefusedError, Sink, SlowError
@@ -32,6 +31,7 @@ from workbench.redrive.receipt import (
     places_of,
     redrive_receipt_path,
 )
+from workbench.redrive.redrive_ledger import EndedPlan, Ledger, ended_of
 from workbench.redrive.transaction_size import LetterFlow
 from workbench.redrive.verify import produced_of
 

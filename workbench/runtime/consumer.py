@@ -15,7 +15,6 @@ from time import monotonic, sleep, time
 
 from workbench.commit_note import CommitNote, parse_note
 from workbench.humanize import plural
-from workbench.runtime.auditing import NOT_DECODED, Auditor
 from workbench.runtime.byte_rate_limit import ByteBudget
 from workbench.runtime.committer import Committer
 from workbench.runtime.config import RuntimeConfig
@@ -31,6 +30,7 @@ from workbench.runtime.processors import Processors
 from workbench.runtime.runtime_metrics import RuntimeMetrics
 from workbench.runtime.runtime_queue import Remade, ranges_of
 from workbench.runtime.source import RecordSource
+from workbench.runtime.task_audit import NOT_DECODED, Auditor
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.audit.ledger import effective
+from workbench.audit.audit_ledger import effective
 from workbench.layers.rows import LATENCY_MS
 from workbench.spark.sql_columns import columns
 
@@ -24,9 +24,9 @@ def latencies(rows: DataFrame, *also: str, of_lines: DataFrame | None = None) ->
     """Percentiles of the time from the creation of records, and from the layer before, to each point.
 
     Args:
-        also: columns of the rows beside those of `frames.DDL`, to tell rows apart by.
-        of_lines: as `ledger.lines`, of these rows and others, if it is at hand.
-        rows: in `frames.DDL`. A row that straddles a restart counts whole: a percentile changes little by that.
+        also: columns of the rows beside those of `audit_frames.DDL`, to tell rows apart by.
+        of_lines: as `audit_ledger.lines`, of these rows and others, if it is at hand.
+        rows: in `audit_frames.DDL`. A row that straddles a restart counts whole: a percentile changes little by that.
 
     Returns:
         One row per (stream, layer, point, since) and `also`: since is `created` or `updated`; `records`, number with a known time;

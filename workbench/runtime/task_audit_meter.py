@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench.layers.marks import MarkColumns, marks_in
 from workbench.layers.meter import Meter, MeterColumns
+from workbench.layers.record_marks import MarkColumns, marks_in
 from workbench.layers.rows import Point
 from workbench.runtime.event import Record
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.audit.latency import bucket_floor, latencies
-from workbench.audit.ledger import counted
+from workbench.audit.audit_ledger import counted
+from workbench.audit.layer_latency import bucket_floor, latencies
 from workbench.numbers import FAR, FEW_SAMPLES, PART, SEVERAL
 from workbench.spark.sql_columns import columns
 
@@ -50,7 +50,7 @@ def bursts(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
     """Windows with a burst.
 
     Args:
-        of_lines: as `ledger.lines`, if it is at hand.
+        of_lines: as `audit_ledger.lines`, if it is at hand.
 
     Returns:
         One row per window: `window_ms`, `burst` (the stream; of several the one with most), `records`, `usual` (its median window).
@@ -76,8 +76,8 @@ def times_beside_bursts(rows: DataFrame, found: Mapping[int, str], of_lines: Dat
     A row tells of a burst if one of its windows has it; the stream's own bursts are left out.
 
     Args:
-        rows: in `frames.DDL`.
-        of_lines: as `ledger.lines`, if it is at hand.
+        rows: in `audit_frames.DDL`.
+        of_lines: as `audit_ledger.lines`, if it is at hand.
         found: window_ms to burst, of `bursts`. Collected, because their plan would be optimised again at each place that uses them.
     """
     import pyarrow as pa

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from workbench.commit_note import CommitNote
 from workbench.layers.meter import Pieces
 from workbench.layers.rows import AuditRow, Point
+from workbench.runtime.audit_row_writer import RowPlaces, RowsUnderWay, RowWriter
 from workbench.runtime.config import AuditConfig
 from workbench.runtime.event import Record, TopicPartition
-from workbench.runtime.row_writer import RowPlaces, RowsUnderWay, RowWriter
-from workbench.runtime.task_meter import TaskMeter
+from workbench.runtime.task_audit_meter import TaskMeter
 
 _log = logging.getLogger(__name__)
 

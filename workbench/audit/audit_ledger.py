@@ -62,7 +62,7 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     """What each line covers, and up to when it has told.
 
     Args:
-        rows: in `frames.DDL`.
+        rows: in `audit_frames.DDL`.
         silence_ms: a process that numbers its records itself, and has told nothing for so long while others of its layer have, is gone:
             nothing more will come of it.
 
@@ -190,7 +190,7 @@ def effective(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
     """Rows once each, less what later incarnations cover.
 
     Args:
-        rows: in `frames.DDL`.
+        rows: in `audit_frames.DDL`.
         of_lines: as `lines`, if it is at hand.
 
     Returns:
@@ -232,7 +232,7 @@ def counts(rows: DataFrame) -> DataFrame:
     """Count the records of each window, at each point.
 
     Args:
-        rows: in `frames.DDL`.
+        rows: in `audit_frames.DDL`.
 
     Returns:
         One row per (stream, window_ms, layer, point): `low` and `high`, bounds of the number of records, equal where it is exact;

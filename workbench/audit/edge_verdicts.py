@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from workbench.audit.frames import MOST
-from workbench.audit.ledger import Sum64, amended, counted, gaps, joined_halves, lines
+from workbench.audit.audit_frames import MOST
+from workbench.audit.audit_ledger import Sum64, amended, counted, gaps, joined_halves, lines
 from workbench.spark.sql_columns import columns
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class StreamShape:
         return spark.range(1).select(f.explode(f.array(*sides)).alias("it")).select("it.*").hint("broadcast")
 
     def lines_of(self, rows: DataFrame) -> DataFrame:
-        """The layers' lines; see `ledger.lines`."""
+        """The layers' lines; see `audit_ledger.lines`."""
         return lines(rows, silence_ms=max(self.lateness_ms, self.window_ms))
 
 
@@ -109,7 +109,7 @@ def edges(rows: DataFrame, shape: StreamShape, of_lines: DataFrame | None = None
     """Judge every window of every edge. A pure function of the rows: what the layers have told decides what is final, not the clock.
 
     Args:
-        rows: in `frames.DDL`.
+        rows: in `audit_frames.DDL`.
         of_lines: as `StreamShape.lines_of`, if it is at hand.
 
     Returns:

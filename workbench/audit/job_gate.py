@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from workbench.audit.edges import Arrival, WindowState
-from workbench.audit.latency import bucket_floor
+from workbench.audit.edge_verdicts import Arrival, WindowState
+from workbench.audit.layer_latency import bucket_floor
 from workbench.audit_settings import Grade
 from workbench.humanize import listed, plural
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.audit.ledger import Sum64
+from workbench.audit.audit_ledger import Sum64
 from workbench.spark.sql_columns import columns
 
 if TYPE_CHECKING:
