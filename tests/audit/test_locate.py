@@ -20,7 +20,7 @@ from workbench.errors import UsageError
 from workbench.layers.meter import Meter
 from workbench.layers.record_marks import NO_MARKS, Marks, hash_of, headers_for, marks_of
 from workbench.layers.rows import signed
-from workbench.plans.missing import MissingRecords, read_missing, write_missing
+from workbench.plans.missing_records_file import MissingRecords, read_missing, write_missing
 
 RECORDS = [{"offset": 100 + number, "hash": hash_of(b"%d" % number)} for number in range(20)]
 

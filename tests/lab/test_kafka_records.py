@@ -19,7 +19,7 @@ from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.kafka.kafka_records import KafkaRecords
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
-from workbench.logs.records import counts_by, run
+from workbench.logs.record_counts import counts_by, run
 from workbench.queues.gateway import Ranges
 from workbench.queues.systems import system_of
 from workbench.settings import Cluster

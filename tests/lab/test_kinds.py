@@ -26,7 +26,7 @@ from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd
 from workbench.replay.receipt import ReplayOutcome
-from workbench.replay.request import PlanRequest
+from workbench.replay.replay_request import PlanRequest
 from workbench.report.health import assess
 from workbench.spark.java import find_java
 from workbench.triage.triage_engine import triage

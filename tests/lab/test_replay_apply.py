@@ -271,7 +271,7 @@ def test_another_cluster_is_refused(lab: Lab, planned: tuple[Plan, Path], tmp_pa
     plan, _ = planned
     other = plan.model_copy(update={"cluster_id": "another-cluster-id"}).sealed()
     path = tmp_path / "other.json"
-    from workbench.plans.document import write_file
+    from workbench.plans.strict_document import write_file
 
     write_file(path, other.document())
     for words in (

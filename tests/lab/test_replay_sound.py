@@ -19,9 +19,9 @@ from workbench.lab.lab import Lab
 from workbench.plans.journal import Journal
 from workbench.queues.systems import counter_of
 from workbench.replay.apply import ApplyOptions, apply_plan
-from workbench.replay.carried_partitions import check_or_carry
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.receipt import ReplayOutcome
+from workbench.replay.uncovered_partitions import check_or_carry
 from workbench.replay.verify import VerifyVerdict
 from workbench.replay.verify_evidence import CheckRequest, check
 from workbench.settings import Cluster

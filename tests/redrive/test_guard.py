@@ -11,8 +11,8 @@ from tests.redrive.fakes import FakeCluster, KilledError
 from tests.redrive.making import SOURCE, TOPIC, gateway_of, letter_of, now_of, plan_from
 from tests.redrive.test_properties import run_of
 from workbench.errors import GuardError, UsageError
-from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
+from workbench.plans.strict_document import write_file
 from workbench.queues.gateway import Quotas, TopicSettings
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.discard import discard

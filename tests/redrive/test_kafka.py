@@ -17,8 +17,8 @@ from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
 from workbench.kafka.redrive.transactional_sink import KafkaSink
 from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.commit_marks import PlanProgress
-from workbench.redrive.ports import LettersRefusedError
 from workbench.redrive.redrive_ledger import Ledger
+from workbench.redrive.redrive_ports import LettersRefusedError
 
 
 def test_a_broker_that_does_not_list_its_groups_hides_no_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

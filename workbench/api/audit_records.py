@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError
 from workbench.layers.record_marks import CREATED_HEADER, ID_HEADER, UPDATED_HEADER
-from workbench.logs.records import answering, run
+from workbench.logs.record_counts import answering, run
 from workbench.queues.gateway import Gateway, LogView, Ranges
 from workbench.queues.snapshot_views import Partition
 

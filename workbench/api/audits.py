@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.audit_settings import AuditSettings
 from workbench.errors import ConfigError, UsageError
-from workbench.logs.records import answering
+from workbench.logs.record_counts import answering
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

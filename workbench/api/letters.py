@@ -71,7 +71,7 @@ class PlannedRedrive:
         Raises:
             GuardError: if a plan of this name was applied. UsageError: if the file exists, or its folder does not.
         """
-        from workbench.plans.document import write_file
+        from workbench.plans.strict_document import write_file
         from workbench.redrive.plan_place import check_redrive_place
 
         check_redrive_place(Path(path))
@@ -162,7 +162,7 @@ def plan_redrive(
         UnknownGroupError: if the topic does not exist. GuardError: if no letter is left to redrive.
         SourceUnreachableError: if Kafka does not answer.
     """
-    from workbench.redrive.parse_request import destination_of, selection_of
+    from workbench.redrive.parse_redrive_request import destination_of, selection_of
     from workbench.redrive.plan import RedriveRequest
     from workbench.redrive.planfile import Dedup, Order, read_redrive_plan
     from workbench.redrive.redrive_ledger import Ledger
@@ -244,8 +244,8 @@ def apply_redrive(
         GuardError: if `confirm` is not the plan's hash, or another process applies the plan.
         SourceUnreachableError: if Kafka stops answering; repeat it then. EvidenceError: if a planned letter is gone.
     """
-    from workbench.plans.document import SHORT_HASH
     from workbench.plans.journal import Journal
+    from workbench.plans.strict_document import SHORT_HASH
     from workbench.redrive.apply import keep_receipt
     from workbench.redrive.guard import RedriveLimits
     from workbench.redrive.planfile import read_redrive_plan

@@ -183,9 +183,9 @@ class Replay:
 
     def counts(self, kinds: list[str], *, most: int) -> dict[str, Any]:
         """Count the records of the plan by `type`, `key`, `minute` or `partition`, the largest first. Joins no group."""
-        from workbench.logs.records import counts_by
+        from workbench.logs.record_counts import counts_by
         from workbench.queues.systems import system_of
-        from workbench.redrive.inspect import types_of_records
+        from workbench.redrive.inspect_records import types_of_records
         from workbench.spark.session import session, start_in_background
 
         own = self.cluster.records
@@ -213,7 +213,7 @@ class Replay:
     def first_records(self, *, most: int) -> list[dict[str, Any]]:
         """The first records of the plan, decoded; hidden fields stay hidden. Joins no group."""
         from workbench.queues.systems import system_of
-        from workbench.redrive.inspect import first_records
+        from workbench.redrive.inspect_records import first_records
 
         self.check_cluster()
         system, spans = system_of(self.cluster), {part.key: part.spans for part in self.plan.partitions}

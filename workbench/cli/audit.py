@@ -183,7 +183,7 @@ def missing_command(
 
     Exit code 3 if some are missing and named, 4 if it cannot be told which.
     """
-    from workbench.plans.missing import MissingRecords, write_missing
+    from workbench.plans.missing_records_file import MissingRecords, write_missing
 
     first, last = span_of(since, until)
     ledger = ledger_of(source, stream=stream)

@@ -17,7 +17,7 @@ from workbench.masking import masked
 if TYPE_CHECKING:
     from workbench.redrive.apply import RedriveReceipt
     from workbench.redrive.planfile import RedrivePlan
-    from workbench.redrive.show import ShownLetter
+    from workbench.redrive.show_letters import ShownLetter
     from workbench.redrive.topics import LetterTopic
 
 _MOST_TARGETS = 20

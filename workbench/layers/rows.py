@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
-from workbench.plans.document import StrictDocument
+from workbench.plans.strict_document import StrictDocument
 
 SCHEMA = "workbench.audit/1"
 Point = Literal["in", "out", "rejected", "dead"]

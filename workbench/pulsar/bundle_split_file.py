@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
-from workbench.plans.document import StrictDocument, read_document
+from workbench.plans.strict_document import StrictDocument, read_document
 from workbench.pulsar.bundle_split import FULL, Bundle, TopicLoad, hash_of
 
 _NUMBER = re.compile(r"0x[0-9a-f]{1,8}|\d{1,10}", re.IGNORECASE)

@@ -14,8 +14,8 @@ from pydantic import ConfigDict, Field
 from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
 from workbench.humanize import plural
 from workbench.plans.confirm import Confirmation
-from workbench.plans.document import StrictDocument, canonical_hash, write_file
 from workbench.plans.journal import Change, Journal, only_one
+from workbench.plans.strict_document import StrictDocument, canonical_hash, write_file
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
 from workbench.pulsar.policies import ttl_seconds
 from workbench.pulsar.replay_plan import Place, PulsarReplayPlan, PulsarWindow, each, names_of, read_sealed, topic_of

@@ -20,7 +20,6 @@ from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
 from workbench.redrive.plan import HTTP_BATCH
 from workbench.redrive.planfile import RedrivePlan, To
-from workbench.redrive.ports import FencedError, LetterReader, LettersGoneError, LettersRefusedError, Sink, SlowError
 from workbench.redrive.produce_letters import AllClearError, Lanes
 from workbench.redrive.rate_cap import SendPace
 from workbench.redrive.receipt import (
@@ -32,6 +31,14 @@ from workbench.redrive.receipt import (
     redrive_receipt_path,
 )
 from workbench.redrive.redrive_ledger import EndedPlan, Ledger, ended_of
+from workbench.redrive.redrive_ports import (
+    FencedError,
+    LetterReader,
+    LettersGoneError,
+    LettersRefusedError,
+    Sink,
+    SlowError,
+)
 from workbench.redrive.transaction_size import LetterFlow
 from workbench.redrive.verify import produced_of
 

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from workbench.errors import GuardError, UsageError
 from workbench.files import make_folder, write_text
 from workbench.humanize import listed
-from workbench.plans.document import StrictDocument, write_file
+from workbench.plans.strict_document import StrictDocument, write_file
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.commit_marks import Place, PlanProgress, all_letters, handled_letters
 from workbench.redrive.offset_sets import Picks

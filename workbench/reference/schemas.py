@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.plans.journal import Entry
-from workbench.plans.missing import MissingRecords
+from workbench.plans.missing_records_file import MissingRecords
 from workbench.pulsar.replay_apply import PulsarUndo
 from workbench.pulsar.replay_plan import PulsarReplayPlan
 from workbench.redrive.planfile import RedrivePlan

@@ -15,7 +15,7 @@ from workbench.replay.planfile import PlannedPartition, Resolution
 from workbench.window import instant_ms
 
 if TYPE_CHECKING:
-    from workbench.replay.request import PlanRequest, Survey
+    from workbench.replay.replay_request import PlanRequest, Survey
 
 # Warn if retention may delete the first record within this time: a replay rarely starts within the hour.
 _TIGHT_RETENTION_SECONDS = 3600.0

@@ -8,10 +8,10 @@ from pathlib import Path
 from workbench.api.replay_runs import CONNECTIONS, Replay, ReplayConnections, open_replay, open_rollback
 from workbench.api.replays import plan_on
 from workbench.errors import UsageError
-from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
+from workbench.plans.strict_document import write_file
 from workbench.replay.confirm import of_plan, of_rollback
-from workbench.replay.parse_request import request_of
+from workbench.replay.parse_replay_request import request_of
 from workbench.replay.plan_place import check_place
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import Pace, ReplayProgress

@@ -22,7 +22,7 @@ from workbench.queues.group_kinds import REDRIVE_PREFIX
 from workbench.redrive.commit_marks import Place, PlanProgress
 from workbench.redrive.letter_headers import Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions, SlowError
+from workbench.redrive.redrive_ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions, SlowError
 
 _TRANSACTION_TIMEOUT_MS = 60_000
 _COMMIT_SECONDS = 45.0  # below the transaction's timeout

@@ -16,7 +16,7 @@ from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topics import TopicName, part_name
 from workbench.queues.position import packed, unpacked
 from workbench.redrive.letter_headers import Letter
-from workbench.redrive.ports import Positions
+from workbench.redrive.redrive_ports import Positions
 
 _PERMITS = 1000
 _NUMBERS = iter(range(1 << 32, 1 << 62))  # of consumers; those of the runtime begin at 1

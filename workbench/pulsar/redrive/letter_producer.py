@@ -27,7 +27,7 @@ from workbench.queues.position import unpacked
 from workbench.redrive.commit_marks import Mark, PlanProgress
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions
+from workbench.redrive.redrive_ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions
 
 MOST_ON_THE_WAY = 100  # messages without a receipt
 _CLAIM = "workbench-redrive-claim"  # name of a producer that sends nothing: a broker has one of a name on a topic

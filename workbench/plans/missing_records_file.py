@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
-from workbench.plans.document import Offset, StrictDocument, read_document, write_file
+from workbench.plans.strict_document import Offset, StrictDocument, read_document, write_file
 
 _Range = Annotated[list[Offset], Field(min_length=2, max_length=2)]
 

@@ -10,8 +10,8 @@ from workbench.plans.journal import Journal, only_one
 from workbench.redrive.commit_marks import PlanProgress, PlanState, marks_of
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.ports import Sink
 from workbench.redrive.redrive_ledger import Ledger, ended_of
+from workbench.redrive.redrive_ports import Sink
 from workbench.redrive.verify import produced_of
 
 _OWNER = "ended"

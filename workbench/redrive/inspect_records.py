@@ -10,8 +10,8 @@ from workbench.humanize import iso_instant
 from workbench.payloads.decode import Decoder
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.letter_headers import UNREADABLE, Letter
-from workbench.redrive.ports import LetterReader
-from workbench.redrive.show import text_of_key, type_of
+from workbench.redrive.redrive_ports import LetterReader
+from workbench.redrive.show_letters import text_of_key, type_of
 from workbench.settings import Cluster
 
 Spans = Mapping[Partition, Sequence[tuple[int, int]]]

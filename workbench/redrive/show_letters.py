@@ -14,7 +14,7 @@ from workbench.payloads.decode import Decoded, Decoder
 from workbench.plans.refusal import NO_RIGHT
 from workbench.queues.gateway import Gateway
 from workbench.redrive.letter_headers import UNREADABLE, Letter, Origin, Reader
-from workbench.redrive.ports import LetterReader
+from workbench.redrive.redrive_ports import LetterReader
 from workbench.redrive.selection import Selection
 from workbench.redrive.whole_logs import whole_logs
 from workbench.settings import Cluster

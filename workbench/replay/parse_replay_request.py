@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from workbench.errors import UsageError
 from workbench.replay.planfile import AfterEnd
-from workbench.replay.request import PlanRequest
+from workbench.replay.replay_request import PlanRequest
 from workbench.window import parse_instant
 
 
