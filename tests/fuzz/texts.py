@@ -119,10 +119,10 @@ def _settings() -> list[Target]:
 
 
 def _reports() -> list[Target]:
-    from workbench.report import deliver_result, health
-    from workbench.report.result import SCHEMA, read_previous
+    from workbench.report import deliver_result, health_report
+    from workbench.report.health_result import SCHEMA, read_previous
     from workbench.report.runs.parameters import health_parameters
-    from workbench.report.runs.record import RunRecord, runs_in
+    from workbench.report.runs.run_record import RunRecord, runs_in
 
     started = datetime(2026, 11, 21, tzinfo=UTC)
     record = RunRecord(
@@ -155,7 +155,7 @@ def _reports() -> list[Target]:
             return None
         lines = {(it["group"], it["topic"]): it for it in before["lines"]}
         said = deliver_result.chat_text(before), deliver_result.alerts_of(before), deliver_result.annotation_of(before)
-        return said, health._trend(now, lines.get(("pay", "orders")))
+        return said, health_report._trend(now, lines.get(("pay", "orders")))
 
     def make_parameters(random: Random) -> Case:
         both = random.random() < 0.5  # else the other one is good, and this one's value is used

@@ -27,7 +27,7 @@ from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd
 from workbench.replay.receipt import ReplayOutcome
 from workbench.replay.replay_request import PlanRequest
-from workbench.report.health import assess
+from workbench.report.health_report import assess
 from workbench.spark.java import find_java
 from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import State, Verdict

@@ -15,8 +15,8 @@ from workbench.api import dispatch_look
 from workbench.api.reports import health
 from workbench.errors import ExitCode, SourceUnreachableError, UsageError
 from workbench.report.deliver_result import alerts_of, chat_text
-from workbench.report.health import Health
-from workbench.report.result import read_previous
+from workbench.report.health_report import Health
+from workbench.report.health_result import read_previous
 from workbench.report.runs.parameters import health_parameters
 from workbench.spark import session
 

@@ -193,7 +193,7 @@ def test_dead_letters() -> None:
 def test_a_run_of_a_report(tmp_path: Path) -> None:
     """As `run.json`, and as the commands print it, with its folder."""
     from tests.report.runs.test_record import recorded
-    from workbench.report.runs.record import RECORD
+    from workbench.report.runs.run_record import RECORD
 
     recorded(tmp_path, "health-1", 1)
     told = json.loads((tmp_path / "health-1" / RECORD).read_text(encoding="utf-8"))

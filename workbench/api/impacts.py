@@ -103,7 +103,7 @@ class ImpactResult:
         Raises:
             UsageError: if it cannot be written there.
         """
-        from workbench.report.html import write_page
+        from workbench.report.html_report import write_page
         from workbench.report.impact_page import render_impact
 
         text = render_impact(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from workbench.collect.capture import Capture
     from workbench.report.audit_lines import StreamLine
     from workbench.report.broker_lines import BrokerLine
-    from workbench.report.health import Health
+    from workbench.report.health_report import Health
     from workbench.report.upstream_state import BeforeKafka
     from workbench.triage.triage_engine import Triage
     from workbench.window import Window
@@ -55,9 +55,9 @@ def health(
     start_in_background()  # it takes longer than loading the rest
     from workbench.collect.capture import read_capture, with_own
     from workbench.plans.journal import replays_begun_here
-    from workbench.report.budget import budgets
-    from workbench.report.health import assess
-    from workbench.report.result import read_previous
+    from workbench.report.error_budget import budgets
+    from workbench.report.health_report import assess
+    from workbench.report.health_result import read_previous
     from workbench.settings import own_cluster
     from workbench.triage.triage_engine import triage
     from workbench.window import Window, parse_instant
@@ -116,8 +116,8 @@ def _of_now(cluster: str, config: str) -> TriageResult | None:
 
 
 def _health_of_now(found: TriageResult, previous: str, run_id: str) -> Health:
-    from workbench.report.health import assess
-    from workbench.report.result import read_previous
+    from workbench.report.health_report import assess
+    from workbench.report.health_result import read_previous
 
     seen, before = found.triage.window, read_previous(previous)
     return assess(found.capture, found.triage, {}, start=seen.start, end=seen.end, previous=before, run_id=run_id)

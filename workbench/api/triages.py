@@ -51,7 +51,7 @@ class TriageResult:
 
     def write_html(self, path: str | Path) -> None:
         """Write the report, one offline file. Raises `UsageError` if it cannot be written there."""
-        from workbench.report.html import write_html
+        from workbench.report.html_report import write_html
 
         write_html(Path(path), self.triage, self.capture)
 

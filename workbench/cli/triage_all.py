@@ -210,7 +210,7 @@ def _write_table(path: Path, result: Sweep) -> None:
 
 def _write_report(path: Path, store: FleetStore, result: Sweep, events: Events) -> None:
     from workbench.collect.capture import Capture, new_info
-    from workbench.report.html import write_html
+    from workbench.report.html_report import write_html
 
     info = new_info(
         cluster=store.info.cluster,

@@ -19,7 +19,7 @@ from workbench.http_client import WebSession, cause
 from workbench.humanize import duration, for_chat, printable
 from workbench.limited_reads import is_web_address
 from workbench.masking import remember, secrets_in_url
-from workbench.report.result import NEWS
+from workbench.report.health_result import NEWS
 from workbench.report.terminal import to_runbook
 from workbench.triage.finding_settings import WAITING
 from workbench.triage.pulsar.pulsar_questions import LEAVES

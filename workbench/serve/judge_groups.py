@@ -178,7 +178,7 @@ class SparkJudge:
     def warm_up(self, recorded: Path | None) -> None:
         """Start Spark, and let it judge a recording, so that the first alert finds its code loaded."""
         from workbench import api
-        from workbench.report.html import environment
+        from workbench.report.html_report import environment
         from workbench.spark.session import start_in_background
 
         start_in_background()
@@ -253,6 +253,6 @@ def _trend(finding: Finding, found: TriageResult) -> str | None:
 
 
 def _picture(finding: Finding, found: TriageResult) -> str:
-    from workbench.report.html import section_of
+    from workbench.report.html_report import section_of
 
     return section_of(finding, "finding", found.capture, found.triage.window).body

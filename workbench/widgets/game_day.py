@@ -11,7 +11,7 @@ import ipywidgets as w
 from workbench.errors import WorkbenchError
 from workbench.report.charts import charts_of
 from workbench.report.finding_fragment import fragment
-from workbench.report.html import environment
+from workbench.report.html_report import environment
 from workbench.report.terminal import to_runbook
 from workbench.triage.verdict import Verdict
 from workbench.triage.verdict_leaves import leaf_of

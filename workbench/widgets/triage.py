@@ -13,7 +13,7 @@ from workbench.humanize import printable
 from workbench.report.charts import charts_of
 from workbench.report.finding_fragment import reasons, spark_fragment, verdict
 from workbench.report.first_chart import first_look
-from workbench.report.html import write_html
+from workbench.report.html_report import write_html
 from workbench.report.spark_cells import spark_cells, write_notebook
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import Triage

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workbench.errors import GuardError, UsageError, WindowError
 from workbench.files import exclusive_lock, remove_folder
-from workbench.report.runs.record import LOCK, RunRecord, RunState, read_record, runs_in
+from workbench.report.runs.run_record import LOCK, RunRecord, RunState, read_record, runs_in
 from workbench.window import parse_duration
 
 _LEFT = re.compile(r"\..+\.[0-9a-f]{16}\.gone")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from workbench.serve import outbox
+from workbench.serve.each_alone import each_alone
 from workbench.serve.kept_verdict import Judged, fitted
-from workbench.serve.one_by_one import each_alone
 from workbench.serve.store import Store
 from workbench.triage.verdict import State
 

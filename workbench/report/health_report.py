@@ -15,10 +15,10 @@ from workbench.errors import ExitCode
 from workbench.humanize import duration, groups_on_topics, percent, plural, printable
 from workbench.report.audit_lines import StreamLine
 from workbench.report.broker_lines import BrokerLine
-from workbench.report.budget import SHORTEST_SECONDS, Budget
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
-from workbench.report.result import NEWS, SCHEMA
-from workbench.report.sizing import SizingAdvice, sizing_of
+from workbench.report.error_budget import SHORTEST_SECONDS, Budget
+from workbench.report.health_result import NEWS, SCHEMA
+from workbench.report.sizing_advice import SizingAdvice, sizing_of
 from workbench.report.upstream_state import BeforeKafka
 from workbench.triage.finding import Finding
 from workbench.triage.finding_settings import WAITING
@@ -434,8 +434,8 @@ def publish(health: Health, out: str) -> None:
     """
     if not out:
         return
-    from workbench.report.html import render_html
-    from workbench.report.runs.record import REPORT, RESULT, write_durably
+    from workbench.report.html_report import render_html
+    from workbench.report.runs.run_record import REPORT, RESULT, write_durably
 
     folder = Path(out)
     write_durably(folder / REPORT, render_html(health.triage, health.capture, health=health))

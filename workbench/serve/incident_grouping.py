@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from workbench.serve.journal import Waiting
+from workbench.serve.alert_journal import Waiting
 from workbench.serve.kept_verdict import Judged, unknown, worse
 from workbench.triage.verdict import State
 
