@@ -14,7 +14,7 @@ from tests.triage.made import subscription
 from workbench.cli.runbooks import command
 from workbench.cli.triage_alert import asked_by
 from workbench.lab.prometheus import ensure_prometheus
-from workbench.runbooks.check import problems
+from workbench.runbooks.check_runbooks import problems
 from workbench.runbooks.filled_runbook import filled
 from workbench.runbooks.promtool import check_rules
 from workbench.runbooks.runbook_file import read_book, read_books

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.reference.page import code, page, table
+from workbench.reference.markdown_tables import code, page, table
 from workbench.serve.openapi import OPERATIONS, Door
 
 _DOORS: dict[Door, tuple[str, str]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from workbench.profiles import load_profile
-from workbench.reference.page import code, page, table
+from workbench.reference.markdown_tables import code, page, table
 from workbench.report import audit_state, upstream_state
 from workbench.report.runs.run_numbers import FAMILIES
 from workbench.runtime.runtime_metrics import RuntimeMetrics

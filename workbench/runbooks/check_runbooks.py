@@ -10,7 +10,7 @@ import yaml
 
 from workbench.errors import UsageError
 from workbench.humanize import plural
-from workbench.runbooks.rules import FILE, is_ours, verdict_rules
+from workbench.runbooks.alert_rules import FILE, is_ours, verdict_rules
 from workbench.runbooks.runbook_file import SECTIONS, Book, read_books
 from workbench.triage.pulsar.pulsar_questions import LEAVES
 from workbench.triage.verdict import AnyVerdict, PulsarVerdict, Verdict
