@@ -16,8 +16,9 @@ from typing import Any
 
 MODULES = {
     "api.look": "api.triages",
-    "api.measure": "api.measurements",
+    "api.measure": "api.load_measurements",
     "api.progress": "api.run_progress",
+    "api.requests": "api.measurement_requests",
     "api.table": "api.html_table",
     "chronicle.ages": "history.message_ages",
     "chronicle.derived": "history.derived",
@@ -32,6 +33,7 @@ MODULES = {
     "chronicle.turns": "history.partition_turns",
     "cli.dlq_watch": "cli.dlq_follow",
     "cli.replay_watch": "cli.replay_follow",
+    "cli.typed": "cli.hinted_commands",
     "collect.agreement": "collect.source_agreement",
     "collect.columnar": "collect.matrix_parser",
     "collect.copies": "collect.duplicate_series",
@@ -80,11 +82,14 @@ MODULES = {
     "lab.data_faults": "lab.healthy_consumer_scenarios",
     "lab.draw": "lab.scenario_draw",
     "lab.fleet": "lab.lab_fleet",
+    "lab.instance": "lab.consumer_instance",
+    "lab.keeper": "lab.lab_keeper",
     "lab.lost_work": "lab.lost_work_scenarios",
     "lab.rebalances": "lab.rebalance_scenarios",
     "lab.run": "lab.run_scenario",
     "lab.spec": "lab.client_spec",
     "lab.standstill": "lab.standstill_scenarios",
+    "lab.transaction": "lab.open_transaction",
     "lab.upstream": "lab.upstream_scenarios",
     "payloads.hide": "payloads.hidden_fields",
     "places": "user_folders",
@@ -213,7 +218,10 @@ MODULES = {
     "triage.walk": "triage.tree_walk",
     "triage.warm_up": "triage.archive_warm_up",
     "web": "http_client",
+    "widgets.address": "widgets.page_address",
+    "widgets.game": "widgets.game_day_incidents",
     "widgets.letters": "widgets.letters_board",
+    "widgets.work": "widgets.panel_work",
 }
 # Names that are elsewhere, or called otherwise: (module of today, name of then) to the name of today.
 NAMES = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import workbench.spark.session
-from workbench.api.measurements import measure
-from workbench.api.requests import Measurements
+from workbench.api.load_measurements import measure
+from workbench.api.measurement_requests import Measurements
 from workbench.errors import ConfigError
 from workbench.triage.triage_engine import profiles_named
 

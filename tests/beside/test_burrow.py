@@ -14,8 +14,8 @@ import pytest
 
 from tests.beside.servers import Beside, servers
 from tests.beside.situations import LOOK, PARTITIONS, SITUATIONS, consume, produce
-from workbench.api.measurements import measure
-from workbench.api.requests import Measurements, Times
+from workbench.api.load_measurements import measure
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.collect.capture import write_capture
 from workbench.lab.kafka import create_topic
 from workbench.triage.finding import Finding

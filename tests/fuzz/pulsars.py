@@ -12,8 +12,8 @@ from tests.fuzz.mutators import json_text, of_bytes, of_json
 from tests.fuzz.target import SECRET, Target, Web, changed, from_file
 from tests.pulsar.broker import entry
 from tests.pulsar.pages import consumer, partitioned, subscription, topic
-from workbench.api.dispatch_look import look_twice
-from workbench.api.requests import Measurements
+from workbench.api.measurement_requests import Measurements
+from workbench.api.pulsar_triage import look_twice
 from workbench.pulsar.broker_conf import read_configs
 from workbench.pulsar.bundle_split import plan_split
 from workbench.pulsar.bundle_split_file import read_split_file

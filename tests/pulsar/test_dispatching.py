@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from tests.pulsar.pages import FakeAdmin, cluster, consumer, partitioned, serving, subscription, topic
 from tests.reference.valid import valid
-from workbench.api.dispatch_look import judge_reading, look_twice
-from workbench.api.requests import Measurements, Times
+from workbench.api.measurement_requests import Measurements, Times
+from workbench.api.pulsar_triage import judge_reading, look_twice
 from workbench.api.triages import triage
 from workbench.cli.triage import command
 from workbench.errors import ExitCode, UnknownGroupError, UsageError, WorkbenchError

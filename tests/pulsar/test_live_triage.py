@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.pulsar.incidents import GROUP, Incidents, acknowledge, incidents, make_all
-from workbench.api.dispatch_look import look_twice
-from workbench.api.requests import Measurements
+from workbench.api.measurement_requests import Measurements
+from workbench.api.pulsar_triage import look_twice
 from workbench.api.triages import exit_code
 from workbench.cli.triage import command
 from workbench.errors import ExitCode

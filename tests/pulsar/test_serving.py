@@ -47,7 +47,7 @@ def test_an_alert_names_the_subscription_of_its_topic(end: str) -> None:
 
 def test_the_server_judges_it_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One subscription for an alert, all for the fleet; worst first."""
-    monkeypatch.setattr("workbench.api.dispatch_look.APART_SECONDS", 0.0)
+    monkeypatch.setattr("workbench.api.pulsar_triage.APART_SECONDS", 0.0)
     with serving(dead()) as (cluster, _):
         judge = SparkJudge(config=settings(tmp_path, cluster.pulsar.admin_url))
         [found] = judge(Question(cluster="events", groups=("billing@public/default/paid",)))

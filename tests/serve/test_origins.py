@@ -14,7 +14,7 @@ from tests.serve.test_opened_pages import Person, told
 from tests.triage.brokers import WINDOW, Made, after
 from tests.triage.test_neighbours import cluster, hog
 from workbench.api.impacts import ImpactResult, impact_of
-from workbench.api.measurements import Measured
+from workbench.api.load_measurements import Measured
 from workbench.collect.capture import Capture, new_info
 from workbench.serve import fleet_verdicts
 from workbench.serve.broker_causes import SharedCause, is_over, origin_of, origins_of

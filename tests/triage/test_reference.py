@@ -283,11 +283,7 @@ SIZES = re.compile(
     r"_?(PIECE_ROWS|ONE_TASK_ROWS|SEARCHED|STEPS|BINS|MICRO|MOST_RUNS|HINGE_\w+|TURNS|WEEK_MS|"
     r"SAME_SECONDS|BASELINE_PERIODS|NOW|LATER)$"
 )
-NO_JUDGEMENT = (
-    "archive_warm_up.py",
-    "chart_series.py",
-    "reference.py",
-)  # a first made-up job; what is drawn; a page's lines
+NO_JUDGEMENT = ("archive_warm_up.py", "chart_series.py", "reference.py")  # a first made-up job; what is drawn; a page's lines
 PLAIN = {0, 1, -1, 2, 0.5, 1e6, 1000, 1e-6, 1e-9}
 
 

@@ -34,7 +34,7 @@ def session_for_audits(rows: int | None = None) -> SparkSession:
         rows: how many are to be expected; None: not known. 3.4 million took 48 s without the second compiler and 41 s with it; an hour
             of two layers 14 and 24 s of processor time.
     """
-    from workbench.api.measurements import session_for_much_data
+    from workbench.api.load_measurements import session_for_much_data
     from workbench.spark.session import session
 
     if rows is not None and rows <= _MUCH_ROWS:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from workbench.api.headroom import Headroom
-    from workbench.api.replay_beside import NeighbourWatch
+    from workbench.api.broker_headroom import Headroom
+    from workbench.api.replay_neighbours import NeighbourWatch
     from workbench.plans.confirm import Confirmation
     from workbench.queues.gateway import Gateway
     from workbench.queues.systems import CountRecords
@@ -68,7 +68,7 @@ class Replay:
 
     def headroom(self) -> Headroom:
         """Which brokers have no room for more reading now; asked only where the settings name their metrics."""
-        from workbench.api.headroom import headroom
+        from workbench.api.broker_headroom import headroom
 
         return headroom(self.cluster, group=self.plan.from_group, config=self.config)
 
@@ -99,7 +99,7 @@ class Replay:
         Raises:
             GuardError: if the confirmation is wrong. WorkbenchError: as `apply_plan`.
         """
-        from workbench.api.headroom import Headroom
+        from workbench.api.broker_headroom import Headroom
         from workbench.plans.journal import Journal
         from workbench.replay.apply import ApplyOptions, apply_plan
         from workbench.replay.confirm import of_plan
@@ -138,7 +138,7 @@ class Replay:
         Raises:
             ConfigError: if the file is wrong. UsageError: if the journal cannot be read.
         """
-        from workbench.api.replay_beside import NeighbourWatch
+        from workbench.api.replay_neighbours import NeighbourWatch
         from workbench.plans.journal import Journal
         from workbench.replay.fleet import read_fleet
         from workbench.replay.fleet_kinds import make_fleet

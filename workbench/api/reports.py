@@ -109,7 +109,7 @@ def health(
 
 def _of_now(cluster: str, config: str) -> TriageResult | None:
     """A cluster whose metrics are not read (a Pulsar), as it is now; None for any other."""
-    from workbench.api.requests import Measurements
+    from workbench.api.measurement_requests import Measurements
     from workbench.api.triages import dispatched
 
     return dispatched(Measurements(cluster=cluster, config=Path(config) if config else None))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.api.measurements import Measured, measure
-from workbench.api.requests import Measurements, Times
+from workbench.api.load_measurements import Measured, measure
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import DamagedCaptureError, ExitCode, WorkbenchError
 from workbench.humanize import groups_on_topics
@@ -122,7 +122,7 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT, records: b
         records: whether the result's capture has what the cluster answered.
 
     Raises:
-        WorkbenchError: as `dispatch_look.look_twice`, and as `load_settings`.
+        WorkbenchError: as `pulsar_triage.look_twice`, and as `load_settings`.
     """
     from workbench.queues.dispatch import is_dispatched
     from workbench.settings import load_settings
@@ -135,7 +135,7 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT, records: b
     cluster = settings.cluster(request.cluster)
     if not is_dispatched(cluster):
         return None
-    from workbench.api.dispatch_look import look_twice
+    from workbench.api.pulsar_triage import look_twice
 
     found = look_twice(request, cluster, settings.thresholds_of(cluster), progress=progress, records=records)
     return TriageResult(triage=found.triage, capture=found.capture)
@@ -152,7 +152,7 @@ def _recorded(request: Measurements, progress: Progress) -> TriageResult | None:
             return None
     except WorkbenchError:
         return None
-    from workbench.api.dispatch_look import judge_again
+    from workbench.api.pulsar_triage import judge_again
     from workbench.queues.dispatch import is_dispatched
     from workbench.settings import checked_cluster, own_cluster
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from workbench.cli.typed import filled
+from workbench.cli.hinted_commands import filled
 from workbench.console import FittingTable, SafeConsole, open_console, step_bar
 from workbench.humanize import counted, duration, listed, moment, plural, printable, rate, size
 from workbench.masking import masked

@@ -21,8 +21,8 @@ from workbench.triage.verdict import State
 if TYPE_CHECKING:
     from workbench.alerts import Names
     from workbench.api import TriageResult
-    from workbench.api.measurements import Measured
-    from workbench.api.requests import Measurements
+    from workbench.api.load_measurements import Measured
+    from workbench.api.measurement_requests import Measurements
     from workbench.triage.finding import Finding
 
 _log = logging.getLogger(__name__)
@@ -96,8 +96,8 @@ class SparkJudge:
         Raises:
             WorkbenchError: as `workbench.api.triage`.
         """
-        from workbench.api.measurements import measure
-        from workbench.api.requests import Measurements, Times
+        from workbench.api.load_measurements import measure
+        from workbench.api.measurement_requests import Measurements, Times
         from workbench.api.triages import dispatched
 
         # A cluster that is asked itself is judged as it is now, whenever the alert began.

@@ -210,8 +210,8 @@ class _Tools:
         until: Until = "",
     ) -> Document:
         """The measured series behind a verdict: at most 60 series of 60 points each, as [seconds since 1970, value]."""
-        from workbench.api.measurements import measure
-        from workbench.api.requests import Measurements, Times
+        from workbench.api.load_measurements import measure
+        from workbench.api.measurement_requests import Measurements, Times
 
         request = Measurements(
             cluster=cluster, groups=[group], times=Times(since=since or None, until=until or None), config=self._config

@@ -19,8 +19,8 @@ from workbench.replay.receipt import Receipt, ReplayOutcome
 from workbench.replay.rollback import RolledBack
 from workbench.replay.verify_evidence import Checked
 from workbench.settings import load_settings
+from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import Wish
-from workbench.widgets.work import PanelWork
 
 PLAN_STEPS, CHECK_STEPS, APPLY_STEPS, VERIFY_STEPS, ROLLBACK_STEPS = 2, 3, 4, 2, 2
 _LOOK_SECONDS = 2.0

@@ -18,10 +18,10 @@ from workbench.report.spark_cells import spark_cells, write_notebook
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import Triage
 from workbench.widgets.controls import STARTS, WRAPPED, Panel, clusters, form, hooked, outputs, shown, text, usual_start
+from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import Inputs, prefill
 from workbench.widgets.time_field import TimeField
 from workbench.widgets.triage_actions import STEPS, Looked, look
-from workbench.widgets.work import PanelWork
 from workbench.window import Window
 
 _A_CAPTURE = "(a capture)"

@@ -1,6 +1,6 @@
 """A consumer process: one instance of the reference runtime whose handlers behave as a file says.
 
-Run as `python -m workbench.lab.instance CONFIG.json BEHAVIOUR.json ADDRESS.json`; the last one is written when it is up.
+Run as `python -m workbench.lab.consumer_instance CONFIG.json BEHAVIOUR.json ADDRESS.json`; the last one is written when it is up.
 """
 
 from __future__ import annotations

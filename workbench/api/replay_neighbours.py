@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.api.measurements import measure
-from workbench.api.requests import Measurements, Times
+from workbench.api.load_measurements import measure
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.errors import WorkbenchError
 from workbench.humanize import shell_word, size
 from workbench.numbers import MOST, RECENT
 from workbench.queues.tools import tools_of
 
 if TYPE_CHECKING:
-    from workbench.api.measurements import Measured
+    from workbench.api.load_measurements import Measured
     from workbench.features.servers import Neighbourhood
     from workbench.queues.gateway import Gateway
     from workbench.replay.pause_for_neighbours import Beside, Holding, HoldReport

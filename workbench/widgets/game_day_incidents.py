@@ -18,7 +18,7 @@ from workbench.lab.scenarios import SCENARIOS, make_scenario
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import AnyVerdict, Verdict
-from workbench.widgets.work import PanelWork
+from workbench.widgets.panel_work import PanelWork
 
 if TYPE_CHECKING:
     from workbench.lab.lab import Lab
@@ -179,10 +179,10 @@ def live(chance: random.Random, work: PanelWork) -> Incident:
 
 
 def _lab(say: Callable[[str], None]) -> Lab:
-    from workbench.lab import keeper
+    from workbench.lab import lab_keeper
     from workbench.lab.lab import lab_dir, start_lab
 
-    state = keeper.running()
+    state = lab_keeper.running()
     if state is not None:
-        return keeper.attach(state)
+        return lab_keeper.attach(state)
     return start_lab(lab_dir() / f"own-{uuid.uuid4().hex[:8]}", temporary=True, say=say)

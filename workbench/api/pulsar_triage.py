@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from workbench.api.requests import Measurements
+from workbench.api.measurement_requests import Measurements
 from workbench.api.run_progress import SILENT, Progress
 from workbench.collect.capture import Capture, new_info
 from workbench.collect.dispatchers import DispatcherMetrics

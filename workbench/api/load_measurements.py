@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING
 
-from workbench.api.requests import Measurements, Times
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import UnknownGroupError, UsageError
 from workbench.humanize import did_you_mean, duration, listed, plural

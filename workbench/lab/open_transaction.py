@@ -1,6 +1,6 @@
 """A producer process that begins a transaction, writes a record into each partition, and neither commits nor aborts it.
 
-Run as `python -m workbench.lab.transaction TRANSACTION.json OPEN`; the file OPEN is written when the records are in the log.
+Run as `python -m workbench.lab.open_transaction TRANSACTION.json OPEN`; the file OPEN is written when the records are in the log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The process that keeps a lab up after `workbench lab up` has returned, and its counterpart `lab down`.
 
-Run as `python -m workbench.lab.keeper FOLDER TTL_SECONDS PROMETHEUS`. It owns the broker, the exporter and Prometheus; if it is killed,
-the kernel ends them with it, and `lab down` sweeps what is left.
+Run as `python -m workbench.lab.lab_keeper FOLDER TTL_SECONDS PROMETHEUS`. It owns the broker, the exporter and Prometheus; if it is
+killed, the kernel ends them with it, and `lab down` sweeps what is left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workbench.settings import lab_cluster_file
 _UP_SECONDS = 180.0
 _DOWN_SECONDS = 40.0
 _CHECK_SECONDS = 1.0
-_KEEPER = (sys.executable, "-m", "workbench.lab.keeper")
+_KEEPER = (sys.executable, "-m", "workbench.lab.lab_keeper")
 
 
 def _state_file() -> Path:
