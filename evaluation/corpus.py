@@ -27,18 +27,18 @@ from evaluation.tiers import cases as tiers
 from evaluation.tiers import faults
 from evaluation.tiers.cases import TIERS, of_book
 from workbench.collect.capture import Capture, read_capture
-from workbench.expectations import Expectations
 from workbench.features.measured import MeasuredSubscription
+from workbench.group_expectations import Expectations
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import concat
 from workbench.thresholds import Thresholds
-from workbench.triage import engine
-from workbench.triage.leaves import leaf_of
+from workbench.triage import triage_engine
+from workbench.triage.measured_rows import measured_of
 from workbench.triage.ranking import likeliest_first
-from workbench.triage.rows import measured_of
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.tree_walk import candidates, judged
 from workbench.triage.verdict import State, Verdict
-from workbench.triage.walk import candidates, judged
+from workbench.triage.verdict_leaves import leaf_of
 from workbench.window import Window
 
 ROOM = Path("build/corpus")
@@ -85,8 +85,8 @@ def harm_of(mark: Mark) -> int:
 def _measured(
     spark: Any, samples: Any, window: Window, limits: Thresholds, expected: Expectations
 ) -> list[MeasuredSubscription]:
-    rows = engine.condensed(samples, window, limits, expected)
-    return measured_of(engine.measured(spark, rows, limits).toArrow())
+    rows = triage_engine.condensed(samples, window, limits, expected)
+    return measured_of(triage_engine.measured(spark, rows, limits).toArrow())
 
 
 def _of_stories(spark: Any, name: str, stories: Sequence[Story]) -> Iterator[Case]:

@@ -29,8 +29,8 @@ from workbench.lab import run_scenario as lab_run
 from workbench.lab.lab import LAB_THRESHOLDS, Lab, start_lab
 from workbench.lab.run_scenario import run_scenario
 from workbench.lab.scenarios import SCENARIOS
-from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import triage
 
 ALL_SIGNALS, LAG_ONLY = "runtime", "kafka_exporter"
 CALM = {"healthy", "producer_burst"}  # verdicts that ring no bell

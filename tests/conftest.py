@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from workbench.lab.lab import Lab, start_lab
-from workbench.spark.archive import VARIABLE as ARCHIVE_VARIABLE
+from workbench.spark.class_archive import VARIABLE as ARCHIVE_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

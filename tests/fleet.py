@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.samples import NAMES_SCHEMA, SeriesTable
-from workbench.sweep.store import FleetStore, StoreInfo, make_store
+from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store
 
 PARTITIONS, READERS = 8, 4  # partitions of a topic, and groups that read it
 END = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.cli.running import run_here
 from workbench.errors import ConfigError
-from workbench.expectations import Expectations, GroupSettings, Mute, Recorded, matches
+from workbench.group_expectations import Expectations, GroupSettings, Mute, Recorded, matches
 from workbench.settings import load_settings
 from workbench.thresholds import Thresholds
 

@@ -18,9 +18,9 @@ from tests.redrive.making import TOPIC, gateway_of, letter_of
 from workbench.api.snapshots import SnapshotResult
 from workbench.humanize import iso_instant
 from workbench.queues.snapshot_views import Snapshot
-from workbench.redrive.inspect import first_records
-from workbench.redrive.parse_request import selection_of
-from workbench.redrive.show import newest_letters
+from workbench.redrive.inspect_records import first_records
+from workbench.redrive.parse_redrive_request import selection_of
+from workbench.redrive.show_letters import newest_letters
 from workbench.screen import write_json
 from workbench.settings import Cluster
 

@@ -13,18 +13,18 @@ from workbench.moved import MODULES, NAMES
 ASKED = """
 import warnings
 warnings.simplefilter("ignore")
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.replay.guard import Limits
 from workbench.replay.connect import counter_of, is_hash
 from workbench.kafka import wire as kafka_wire
 from workbench.queues import snapshot_views as kafka_views
 from workbench.kafka.wire import Answer
 from workbench.chronicle.series import Story
-import workbench.kafka.gateway, workbench.kafka.wire, workbench.replay.guard, workbench.history.series
-assert KafkaGateway is workbench.kafka.gateway.KafkaGateway
+import workbench.kafka.kafka_gateway, workbench.kafka.wire, workbench.replay.guard, workbench.history.partition_series
+assert KafkaGateway is workbench.kafka.kafka_gateway.KafkaGateway
 assert kafka_wire is workbench.kafka.wire and kafka_wire.__spec__.name == "workbench.kafka.wire"
 assert Limits is workbench.replay.guard.ReplayLimits and Answer is workbench.kafka.wire.WireAnswer
-assert Story is workbench.history.series.PartitionHistory
+assert Story is workbench.history.partition_series.PartitionHistory
 """
 
 

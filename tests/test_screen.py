@@ -23,7 +23,7 @@ from workbench.console import SafeConsole, step_bar
 from workbench.humanize import for_chat, lines, one_line, printable
 from workbench.queues.snapshot_views import GroupView, Snapshot
 from workbench.screen import _LogFormatter, say, say_error, tell, tell_page, write_json
-from workbench.triage.engine import Triage
+from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import Verdict
 
 HOSTILE = (

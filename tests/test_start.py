@@ -17,7 +17,7 @@ HEAVY = ("pyarrow", "numpy", "pyspark", "pandas", "jinja2")
     "module",
     [
         "workbench.kafka.cluster_snapshot",
-        "workbench.kafka.gateway",
+        "workbench.kafka.kafka_gateway",
         "workbench.replay.plan",
         "workbench.cli.replay",
         "workbench.api",

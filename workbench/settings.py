@@ -14,9 +14,8 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from workbench.audit_settings import AuditSettings
 from workbench.breaker_settings import BreakerSettings
 from workbench.errors import ConfigError, UnknownClusterError, UsageError
-from workbench.expectations import GroupSettings, Patterns
+from workbench.group_expectations import GroupSettings, Patterns
 from workbench.humanize import did_you_mean
-from workbench.interpolation import from_environment, takes_values
 from workbench.limited_reads import first_problem, is_web_address, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
 from workbench.pulsar_settings import PulsarSettings
@@ -24,6 +23,7 @@ from workbench.record_settings import DeadLetterSettings, RecordSettings
 from workbench.serve_settings import ServeSettings, Target
 from workbench.settings_base import LONGEST, Duration, Strict
 from workbench.settings_file import HERE, beside, chosen_file, is_own, say_it_is_here
+from workbench.settings_interpolation import from_environment, takes_values
 from workbench.thresholds import Thresholds
 from workbench.user_folders import state_dir
 

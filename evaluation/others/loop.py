@@ -24,7 +24,7 @@ from evaluation.others.spec import LoopConfig
 from workbench.files import write_text
 from workbench.kafka_headers import headers_of
 from workbench.lab.client_spec import POISON_HEADER, Behaviour, Watched
-from workbench.lab.instance import Handlers
+from workbench.lab.consumer_instance import Handlers
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
 _RETRY_SECONDS = 1.0

@@ -29,10 +29,10 @@ from evaluation.stories import END
 from evaluation.stories.exporters import CLUSTER
 from evaluation.stories.life import DAY, HOUR, MINUTE, Life, Span
 from evaluation.stories.truth import Cast, Plan
-from workbench.expectations import GroupSettings
+from workbench.group_expectations import GroupSettings
 from workbench.samples import SeriesTable, concat
-from workbench.sweep.engine import sweep
-from workbench.sweep.store import FleetStore, StoreInfo, make_store, open_store
+from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store, open_store
+from workbench.sweep.sweep_engine import sweep
 
 SLOT = 900  # seconds: of a window, and between two sweeps
 BEFORE = 4  # slots of the first baseline

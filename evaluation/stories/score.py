@@ -23,11 +23,11 @@ from evaluation.stories.book import draw
 from evaluation.stories.life import LOADED
 from evaluation.stories.truth import HARMFUL, WINDOW, Story, Truth
 from workbench.collect.capture import Capture, new_info
-from workbench.expectations import Expectations
+from workbench.group_expectations import Expectations
 from workbench.samples import concat
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import answered, finding_of, profiles_named
 from workbench.triage.verdict import State
 
 _CALM = {State.HEALTHY, State.DRAINING}

@@ -13,7 +13,7 @@ import pyarrow as pa
 from evaluation.stories import END
 from evaluation.stories.exporters import View
 from evaluation.stories.life import Life, Scraping
-from workbench.expectations import GroupSettings
+from workbench.group_expectations import GroupSettings
 from workbench.samples import concat
 from workbench.window import Window
 

@@ -31,12 +31,12 @@ from evaluation.tiers.cases import (
 )
 from evaluation.tiers.score import HEAD, Outcome, Row, alarms, curve, of_finding, row, rows, share, state_right
 from workbench.collect.capture import Capture, new_info, write_capture
-from workbench.expectations import Expectations
 from workbench.files import write_text
+from workbench.group_expectations import Expectations
 from workbench.samples import concat
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import answered, finding_of, profiles_named
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import answered, finding_of, profiles_named
 from workbench.window import Window
 
 _BATCH = 400  # cases in one job

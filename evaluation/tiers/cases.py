@@ -17,7 +17,7 @@ from evaluation.stories import END
 from evaluation.stories.book import draw
 from evaluation.stories.life import Life
 from evaluation.stories.truth import WINDOW, Plan, Story, Truth
-from workbench.expectations import GroupSettings
+from workbench.group_expectations import GroupSettings
 from workbench.samples import concat
 from workbench.thresholds import Thresholds
 from workbench.window import Window

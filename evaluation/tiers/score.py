@@ -11,7 +11,7 @@ from evaluation.stories import END
 from evaluation.stories.score import Mark, mark_of
 from evaluation.tiers.cases import Case
 from workbench.triage.finding import Finding
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.verdict import State
 
 _Z = 1.959964  # 95 %

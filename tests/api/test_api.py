@@ -18,7 +18,7 @@ from tests.reference.valid import valid
 from tests.servers import Script, scripted
 from workbench import api
 from workbench.api.html_table import table_html
-from workbench.api.requests import Measurements, Times
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.cli.replay import plan_command
 from workbench.collect.capture import read_capture
 from workbench.errors import ExitCode, SourceUnreachableError, UsageError, WindowError

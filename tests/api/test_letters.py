@@ -17,8 +17,8 @@ from workbench.cli.dlq_show import show_counts_of_letters, show_letters, show_re
 from workbench.errors import GuardError, UsageError
 from workbench.redrive.apply import Redrive, RedriveOutcome
 from workbench.redrive.letter_headers import Letter
-from workbench.redrive.parse_request import destination_of, selection_of
-from workbench.redrive.show import count_letters, newest_letters
+from workbench.redrive.parse_redrive_request import destination_of, selection_of
+from workbench.redrive.show_letters import count_letters, newest_letters
 from workbench.redrive.verify import RedriveVerdict
 from workbench.settings import Cluster
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import workbench.spark.session
-from workbench.api.measurements import measure
-from workbench.api.requests import Measurements
+from workbench.api.load_measurements import measure
+from workbench.api.measurement_requests import Measurements
 from workbench.errors import ConfigError
-from workbench.triage.engine import profiles_named
+from workbench.triage.triage_engine import profiles_named
 
 INCIDENT = Path(__file__).parents[2] / "notebooks" / "captures" / "incident-1"
 OWN = """

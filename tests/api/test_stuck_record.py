@@ -16,7 +16,7 @@ from workbench.api.stuck_record import with_records
 from workbench.console import SafeConsole
 from workbench.errors import SourceUnreachableError
 from workbench.redrive.letter_headers import Letter
-from workbench.redrive.ports import LettersGoneError, Positions
+from workbench.redrive.redrive_ports import LettersGoneError, Positions
 from workbench.report.finding_fragment import fragment
 from workbench.report.terminal import detail
 from workbench.samples import SAMPLES_SCHEMA

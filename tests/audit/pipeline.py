@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.layers import marks
+from workbench.layers import record_marks
 from workbench.layers.rows import AuditRow, WindowCount, signed
 
 WINDOW_MS = 60_000
@@ -16,7 +16,7 @@ WINDOW_MS = 60_000
 
 def hash_of(number: int) -> int:
     """Hash of a record whose id is this number."""
-    return marks.hash_of(str(number).encode())
+    return record_marks.hash_of(str(number).encode())
 
 
 @dataclass

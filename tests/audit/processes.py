@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from workbench.kafka.audit_rows import KafkaRows
 from workbench.kafka.audited_producer import AuditedProducer
-from workbench.layers.marks import CREATED_HEADER, ID_HEADER
 from workbench.layers.meter import Meter
+from workbench.layers.record_marks import CREATED_HEADER, ID_HEADER
 
 BATCH = 40
 WINDOW_MS = 10_000

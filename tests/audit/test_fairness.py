@@ -10,9 +10,9 @@ import pytest
 
 from tests.cli.running import run_here
 from tests.reference.valid import valid
-from workbench.audit.fairness import bursts, delayed, times_beside_bursts
-from workbench.audit.frames import frame_of_rows
-from workbench.audit.ledger import lines
+from workbench.audit.audit_frames import frame_of_rows
+from workbench.audit.audit_ledger import lines
+from workbench.audit.stream_fairness import bursts, delayed, times_beside_bursts
 from workbench.layers.rows import LATENCY_MS, AuditRow, Point, WindowCount
 
 LAYERS = ("gateway", "collector")

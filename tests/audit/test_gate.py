@@ -11,7 +11,7 @@ import pytest
 from tests.audit.pipeline import run
 from tests.cli.running import run_here
 from tests.reference.valid import valid
-from workbench.audit.gate import Gate, LatencyLimit, Passage, judge
+from workbench.audit.job_gate import Gate, LatencyLimit, Passage, judge
 from workbench.audit_settings import Grade
 from workbench.errors import UsageError
 from workbench.layers.rows import AuditRow, parse_lines, signed

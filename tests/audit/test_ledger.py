@@ -9,9 +9,9 @@ import pytest
 
 from tests.audit.pipeline import WINDOW_MS, Outcome, hash_of, run
 from tests.audit.together import Judged, Together, apart
-from workbench.audit.edges import Arrival, StreamShape, WindowState
-from workbench.audit.frames import frame_of_rows
-from workbench.audit.ledger import counts, lines
+from workbench.audit.audit_frames import frame_of_rows
+from workbench.audit.audit_ledger import counts, lines
+from workbench.audit.edge_verdicts import Arrival, StreamShape, WindowState
 from workbench.layers.rows import AuditRow, WindowCount, signed
 
 pytestmark = pytest.mark.jvm

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from workbench.audit.frames import frame_of_rows, rows_of_values
-from workbench.audit.latency import latencies
+from workbench.audit.audit_frames import frame_of_rows, rows_of_values
+from workbench.audit.layer_latency import latencies
 from workbench.audit.missing_records import Interval, NamedInterval, intervals, name_missing, without_repaired
 from workbench.errors import UsageError
-from workbench.layers.marks import NO_MARKS, Marks, hash_of, headers_for, marks_of
 from workbench.layers.meter import Meter
+from workbench.layers.record_marks import NO_MARKS, Marks, hash_of, headers_for, marks_of
 from workbench.layers.rows import signed
-from workbench.plans.missing import MissingRecords, read_missing, write_missing
+from workbench.plans.missing_records_file import MissingRecords, read_missing, write_missing
 
 RECORDS = [{"offset": 100 + number, "hash": hash_of(b"%d" % number)} for number in range(20)]
 

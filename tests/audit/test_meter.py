@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from workbench.audit.edges import Arrival, StreamShape, edges
-from workbench.audit.frames import frame_of_rows
-from workbench.audit.ledger import counts
+from workbench.audit.audit_frames import frame_of_rows
+from workbench.audit.audit_ledger import counts
+from workbench.audit.edge_verdicts import Arrival, StreamShape, edges
 from workbench.errors import UsageError
-from workbench.layers.marks import hash_of
 from workbench.layers.meter import Meter
+from workbench.layers.record_marks import hash_of
 from workbench.layers.rows import LATEST_MS, WindowCount, parse_lines
 
 LENGTH = 200

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from tests.audit.together import Judged, Together, apart
-from workbench.audit.edges import Arrival, StreamShape, WindowState, edges
-from workbench.audit.frames import frame_of_rows
-from workbench.audit.ledger import counts, lines
-from workbench.audit.stream_lines import by_stream
-from workbench.layers.marks import hash_of
+from workbench.audit.audit_frames import frame_of_rows
+from workbench.audit.audit_ledger import counts, lines
+from workbench.audit.edge_verdicts import Arrival, StreamShape, WindowState, edges
+from workbench.audit.stream_summaries import by_stream
 from workbench.layers.meter import Meter
+from workbench.layers.record_marks import hash_of
 from workbench.layers.rows import GONE, AuditRow, Point, WindowCount, signed
 
 pytestmark = pytest.mark.jvm

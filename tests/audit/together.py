@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from workbench.audit.edges import StreamShape, edges
-from workbench.audit.frames import frame_of_rows
+from workbench.audit.audit_frames import frame_of_rows
+from workbench.audit.edge_verdicts import StreamShape, edges
 from workbench.layers.rows import AuditRow
 
 Runs = Callable[[], Mapping[str, Sequence[AuditRow]]]

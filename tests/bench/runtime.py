@@ -16,13 +16,13 @@ from confluent_kafka import Producer
 from prometheus_client import Counter, Histogram
 
 from tests.bench.harness import Result, result
-from workbench.kafka.runtime.source import KafkaSource
+from workbench.kafka.runtime.kafka_source import KafkaSource
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import start_lab
 from workbench.runtime import Event, ProcessorConfig, Record, RestSink, Runtime, RuntimeConfig, running
 from workbench.runtime.config import AuditConfig
 from workbench.runtime.event import decode_by_header
-from workbench.runtime.metrics import ENQUEUE_TIME_BUCKETS, PROCESS_TIME_BUCKETS
+from workbench.runtime.runtime_metrics import ENQUEUE_TIME_BUCKETS, PROCESS_TIME_BUCKETS
 
 PARTITIONS = 8
 KEYS = 5000

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.bench.sweep import run_sweep
 from tests.fleet import land_fleet
-from workbench.sweep.store import SUMMARIES
+from workbench.sweep.fleet_store import SUMMARIES
 
 SIZES, CORES = (1_600, 6_400, 25_600), (1, 2)
 

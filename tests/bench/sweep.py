@@ -137,8 +137,8 @@ def _one_by_one(folder: Path, document: dict[str, Any]) -> tuple[float, int]:
     """Seconds for 200 of them, and how many verdicts, lags or ages differ. Every sick kind is among them."""
     from workbench.collect.capture import Capture, new_info
     from workbench.spark.session import session
-    from workbench.sweep.store import open_store
-    from workbench.triage.engine import triage
+    from workbench.sweep.fleet_store import open_store
+    from workbench.triage.triage_engine import triage
 
     store, spark = open_store(folder), session()
     window = store.window()

@@ -34,7 +34,7 @@ def triage_cold() -> Result:
 
 def _learn() -> None:
     """Have the start-up data made from this tree: they are kept for a version, and a checkout changes without a new one."""
-    from workbench.spark.archive import archive_path, build_archive, learned_path
+    from workbench.spark.class_archive import archive_path, build_archive, learned_path
     from workbench.spark.java import find_java
 
     archive = archive_path(find_java())
@@ -59,7 +59,7 @@ def triage_warm() -> Result:
     """The same in a session that is up, as in a notebook."""
     from workbench.collect.capture import read_capture
     from workbench.spark.session import session
-    from workbench.triage.engine import triage
+    from workbench.triage.triage_engine import triage
 
     capture, spark = read_capture(CAPTURE), session()
     triage(capture, spark)

@@ -14,12 +14,12 @@ import pytest
 
 from tests.beside.servers import Beside, servers
 from tests.beside.situations import LOOK, PARTITIONS, SITUATIONS, consume, produce
-from workbench.api.measurements import measure
-from workbench.api.requests import Measurements, Times
+from workbench.api.load_measurements import measure
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.collect.capture import write_capture
 from workbench.lab.kafka import create_topic
-from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import State, Verdict
 
 pytestmark = [pytest.mark.jvm, pytest.mark.lab, pytest.mark.slow, pytest.mark.apt]

@@ -21,11 +21,11 @@ from workbench.collect.capture import read_capture
 from workbench.console import SafeConsole
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import start_lab
-from workbench.report import health
-from workbench.report.html import write_html
+from workbench.report import health_report
+from workbench.report.html_report import write_html
 from workbench.report.terminal import show
 from workbench.spark.session import session
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 
 _IMAGES = ROOT / "notebooks" / "images"
 _INCIDENT = ROOT / "notebooks" / "captures" / "incident-1"
@@ -76,7 +76,7 @@ def _files(page: Page, room: Path) -> None:
     page.resize(1000, 1400)
     _drawn(page, room / "triage.html")
     keep(page, _IMAGES / "report.png")
-    health.publish(api.health(capture=str(_INCIDENT)), str(room))
+    health_report.publish(api.health(capture=str(_INCIDENT)), str(room))
     page.resize(1000, 900)
     _drawn(page, room / "report.html")
     keep(page, _IMAGES / "health.png")

@@ -15,8 +15,8 @@ from tests.browser.jupyter import ROOT, click, jupyterlab, opened
 from tests.browser.layout import WIDTHS, problems
 from tests.browser.looking import FITS, PICTURES
 from workbench.collect.capture import read_capture
-from workbench.report.html import write_html
-from workbench.triage.engine import triage
+from workbench.report.html_report import write_html
+from workbench.triage.triage_engine import triage
 
 pytestmark = [pytest.mark.jvm, pytest.mark.apt]
 INCIDENT = ROOT / "notebooks" / "captures" / "incident-1"

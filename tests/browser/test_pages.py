@@ -13,10 +13,10 @@ from tests.browser.devtools import Page, chromium
 from tests.browser.looking import FITS, PICTURES, SHARE, inert, within
 from tests.widgets.test_panel import hostile_capture
 from workbench.collect.capture import Capture, new_info
-from workbench.report import health
-from workbench.report.html import write_html
+from workbench.report import health_report
+from workbench.report.html_report import write_html
 from workbench.samples import concat
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 
 pytestmark = [pytest.mark.jvm, pytest.mark.apt]
 
@@ -34,7 +34,7 @@ def test_the_report_opens_from_a_file_with_the_network_off(page: Page, spark: An
     result = triage(capture, spark)
     write_html(tmp_path / "triage.html", result, capture)
     start, end = capture.window.baseline_start, capture.window.end
-    health.publish(health.assess(capture, result, {}, start=start, end=end, run_id="r"), str(tmp_path))
+    health_report.publish(health_report.assess(capture, result, {}, start=start, end=end, run_id="r"), str(tmp_path))
     page.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
     for name in ("triage.html", "report.html"):
         page.resize(1280, 900)
@@ -94,7 +94,7 @@ def test_a_large_report_opens_at_once(page: Page, spark: Any, tmp_path: Path) ->
     capture = Capture(info=info, samples=concat([story.samples() for story in sick]))
     result = triage(capture, spark)
     start, end = capture.window.baseline_start, capture.window.end
-    health.publish(health.assess(capture, result, {}, start=start, end=end, run_id="r"), str(tmp_path))
+    health_report.publish(health_report.assess(capture, result, {}, start=start, end=end, run_id="r"), str(tmp_path))
     assert (tmp_path / "report.html").stat().st_size <= 1_500_000
     page.resize(1280, 900)
     page.open((tmp_path / "report.html").as_uri())

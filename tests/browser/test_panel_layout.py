@@ -15,7 +15,7 @@ from tests.browser.keyboard import press_enter, start_at, tab_to
 from tests.browser.layout import WIDTHS, problems
 from tests.browser.looking import PICTURES, inert
 from tests.replay.fakes import FakeGateway, now_ms, plan_of, request
-from workbench.plans.document import write_file
+from workbench.plans.strict_document import write_file
 
 pytestmark = [pytest.mark.jvm, pytest.mark.apt]
 INCIDENT = ROOT / "notebooks" / "captures" / "incident-1"

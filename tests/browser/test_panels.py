@@ -17,7 +17,7 @@ from tests.browser.looking import PICTURES, SHARE, inert, within
 from tests.lab.replaying import fresh, now_ms, topic_with
 from tests.widgets.test_panel import hostile_capture
 from workbench.collect.capture import write_capture
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.lab import Lab
 
 pytestmark = [pytest.mark.jvm, pytest.mark.apt]

@@ -20,8 +20,8 @@ from workbench.api.before_kafka import upstream
 from workbench.collect.capture import Capture, CaptureInfo, WindowModel, write_capture
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import ExitCode
-from workbench.history.breakers import BreakerState
-from workbench.history.held_back import LagBeforeKafka
+from workbench.history.gateway_breakers import BreakerState
+from workbench.history.lag_before_kafka import LagBeforeKafka
 from workbench.profiles import parse_profile
 from workbench.report.upstream_state import before_kafka_of
 from workbench.samples import concat_series

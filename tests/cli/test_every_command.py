@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.running import check, run_here
 from tests.cli.said import PROJECT, Said, commands_in, everything, problem_of
-from workbench.cli.typed import filled
+from workbench.cli.hinted_commands import filled
 from workbench.extras import how_to_install
 from workbench.humanize import listed
 

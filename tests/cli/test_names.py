@@ -50,7 +50,7 @@ def test_with_prometheus_alone_too(
     words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A live cluster without Kafka in its settings: the names come from the series; Spark waits for them a moment (here: longer)."""
-    monkeypatch.setattr("workbench.api.measurements._HEAD_START_SECONDS", 60.0)
+    monkeypatch.setattr("workbench.api.load_measurements._HEAD_START_SECONDS", 60.0)
     with scripted(Script(answer=prometheus)) as server:
         (tmp_path / "workbench.toml").write_text(
             f'[clusters.prod]\nprometheus = "{server.url}"\nprofiles = ["kafka_exporter"]\n'

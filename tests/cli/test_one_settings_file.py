@@ -148,7 +148,7 @@ def test_a_server_keeps_the_file_that_it_began_with(
             pass
 
     monkeypatch.setattr("workbench.serve.server.serve", lambda options, **_: asked.append(options.config))
-    monkeypatch.setattr("workbench.serve.agents.make_server", lambda config: asked.append(config) or Server())
+    monkeypatch.setattr("workbench.serve.mcp_tools.make_server", lambda config: asked.append(config) or Server())
     assert run_here(*words, cwd=folder).returncode == 0
     assert asked == [folder / "workbench.toml"]
 

@@ -11,7 +11,7 @@ from tests.cli.running import run, run_here
 from tests.replay.fakes import orders, plan_of
 from tests.servers import Script, scripted
 from workbench.cli.progress import PlainLines, UnderWay
-from workbench.plans.document import write_file
+from workbench.plans.strict_document import write_file
 
 
 def said(*words: str, folder: Path, terminal: bool) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.running import check, refused, run_here
 from tests.replay.fakes import orders, plan_of
-from workbench.plans.document import write_file
+from workbench.plans.strict_document import write_file
 
 PLAN = plan_of(orders())
 ASK = ["replay", "plan", "--cluster", "prod", "--from-group", "a", "--new-group", "b", "--topic", "t"]

@@ -79,7 +79,7 @@ def test_a_slot_that_is_incomplete_is_said_and_is_no_all_clear(spark: Any, tmp_p
 @pytest.mark.jvm
 def test_a_table_a_report_and_an_exit_code(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worst first on the terminal, all of them in Parquet, the worst with charts in one HTML file; as of a large fleet."""
-    monkeypatch.setattr("workbench.sweep.engine.SMALL_SAMPLES", 0)
+    monkeypatch.setattr("workbench.sweep.sweep_engine.SMALL_SAMPLES", 0)
     land_fleet(tmp_path / "store", subscriptions=120, slot_seconds=600)
     words = ["--all", "--store", str(tmp_path / "store"), "--top", "2"]
     outputs = ["--html", str(tmp_path / "report.html"), "--parquet", str(tmp_path / "all.parquet")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.queues.kinds import (
+from workbench.queues.group_kinds import (
     HIDDEN,
     KINDS,
     Unjudged,

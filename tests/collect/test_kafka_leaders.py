@@ -16,7 +16,7 @@ from workbench.errors import SourceUnreachableError
 from workbench.kafka import offsets as kafka_offsets
 from workbench.kafka.brokers import Brokers
 from workbench.kafka.connection import KafkaConnection
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.leaders import topics_of
 from workbench.kafka.offsets import offsets_of
 from workbench.kafka.patient_reads import AgainError, ClusterReading

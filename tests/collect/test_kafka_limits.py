@@ -19,7 +19,7 @@ from tests.collect.test_prometheus import body
 from tests.collect.wire_broker import WireBroker, int16, int32, int64
 from tests.servers import Script, scripted
 from workbench.collect import live, recorder
-from workbench.kafka import observer
+from workbench.kafka import kafka_observer
 from workbench.kafka import quota_rates as kafka_limits
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.quota_rates import parse_log_dirs, read_limits, samples_of
@@ -170,7 +170,9 @@ def test_a_live_triage_asks_and_one_of_an_hour_ago_does_not(
     seen = Snapshot(taken_at=0.0, groups=(view,), commits={}, ends={}, starts={})
     monkeypatch.setattr(KafkaCluster, "members", lambda *_args, **_more: seen)
     monkeypatch.setattr(KafkaCluster, "last_stable", lambda *_: {})
-    monkeypatch.setattr(observer, "read_limits", lambda _kafka, views: dict.fromkeys(views["group"].to_pylist(), 40.0))
+    monkeypatch.setattr(
+        kafka_observer, "read_limits", lambda _kafka, views: dict.fromkeys(views["group"].to_pylist(), 40.0)
+    )
     end = datetime.now(UTC) - timedelta(seconds=ago)
     window = Window.ending(end, length=timedelta(minutes=5), baseline=timedelta(minutes=5))
     lag = {"__name__": "kafka_consumergroup_lag", "consumergroup": "g", "topic": "t", "partition": "0"}
@@ -193,8 +195,8 @@ def test_a_recording_asks_now_and_then(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(KafkaCluster, "snapshot", snapshot)
     monkeypatch.setattr(KafkaCluster, "last_stable", lambda *_: {})
     asked: list[float] = []
-    monkeypatch.setattr(observer, "read_limits", lambda *_: asked.append(clock[0]) or {"g": 40.0})
-    monkeypatch.setattr(observer, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(kafka_observer, "read_limits", lambda *_: asked.append(clock[0]) or {"g": 40.0})
+    monkeypatch.setattr(kafka_observer, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     kept = recorder.Recorder(Cluster(name="c", bootstrap="b:1", profiles=[]), tmp_path / "r", interval_seconds=1.0)
     counts = []
     for clock[0] in (100.0, 105.0, 114.0, 116.0, 120.0, 140.0):

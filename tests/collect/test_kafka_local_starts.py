@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.collect.wire_broker import WireBroker, int16, int32, int64
 from workbench.kafka.leader_offsets import parse_offsets
-from workbench.kafka.local_starts import local_starts as asked
-from workbench.kafka.local_starts import samples_of
+from workbench.kafka.local_log_starts import local_starts as asked
+from workbench.kafka.local_log_starts import samples_of
 from workbench.kafka.wire import WireAnswer, WireError, array, text
 from workbench.queues.snapshot_views import Partition
 

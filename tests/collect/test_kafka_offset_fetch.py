@@ -16,8 +16,8 @@ from workbench.errors import SourceUnreachableError
 from workbench.kafka.brokers import Brokers
 from workbench.kafka.commits import commits_of
 from workbench.kafka.connection import KafkaConnection
-from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.groups import NotListedError
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.offset_fetch import Commits, FetchLimits, parse_commits, parse_coordinators, read_commits
 from workbench.kafka.patient_reads import AgainError, ClusterReading
 from workbench.kafka.wire import WireAnswer, WireError, array, text

@@ -23,7 +23,7 @@ from workbench.collect.matrix_parser import EMPTY, parse_answer
 from workbench.collect.remote_read import NotOffered, fetch, parse, read_request
 from workbench.collect.selectors import LabelMatcher, MatcherType
 from workbench.collect.xor_chunks import decode
-from workbench.web import AnswerTooLargeError
+from workbench.http_client import AnswerTooLargeError
 
 values = st.one_of(
     st.integers(0, 100).map(float),

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.samples import Sample
 
 from tests.servers import Script, scripted
-from workbench.collect.own_times import OwnTimes
+from workbench.collect.page_timestamps import OwnTimes
 from workbench.collect.scrape import Page, page_series, scrape
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile

@@ -17,7 +17,7 @@ from evaluation.stories import END, TIMES, WINDOW, Story, growing, lagging, step
 from workbench.features import condense as module
 from workbench.features.condense import SUMMARY_SCHEMA, condense
 from workbench.samples import SampleBatch, concat
-from workbench.sweep.store import ORDER
+from workbench.sweep.fleet_store import ORDER
 from workbench.window import Window
 
 END_US = round(END.timestamp() * 1e6)
@@ -118,8 +118,8 @@ NOT_FOR_COUNTERS = (
 def test_it_is_the_summary_that_spark_makes(spark: Any) -> None:
     """Every column of every row, of a story in which something of each kind happens."""
     from tests.features.reference import summarise
-    from workbench.features.slots import of_slots
-    from workbench.features.summary import CUMULATIVE
+    from workbench.features.combined_slots import of_slots
+    from workbench.features.period_summary import CUMULATIVE
 
     story = lagging().calm().processor("slow", seconds=steps(0.01, 0.4), fill=0.9)
     story.add("rebalances", lambda times: np.where(times < -30, 5.0, 1.0), group=story.group, member="m-9")

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.stories import TIMES, WINDOW, Story, lagging, steps
 from tests.triage.judging import rows_of
-from workbench.features.series import series_of
+from workbench.features.chart_series import series_of
 
 pytestmark = pytest.mark.jvm
 RATE, BATCH = 100.0, 4.0

@@ -79,7 +79,7 @@ def _patterns(random: Random) -> Case:
 
 
 def _match(case: Mapping[str, bytes], _folder: Path) -> object:
-    from workbench.expectations import Expectations, GroupExpectation, matches
+    from workbench.group_expectations import Expectations, GroupExpectation, matches
 
     pattern, name = case["pattern"].decode(), case["name"].decode()
     found = Expectations({pattern: GroupExpectation(batch="every 6h")})

@@ -172,7 +172,7 @@ _STATISTICS = {
 
 
 def _statistics() -> Target:
-    from workbench.collect.statistics import statistics_samples
+    from workbench.collect.librdkafka_statistics import statistics_samples
 
     seeds = (json_text(_STATISTICS), json_text(_STATISTICS) + b"\n" + json_text({**_STATISTICS, "time": 1700000001}))
 
@@ -183,7 +183,7 @@ def _statistics() -> Target:
 
 
 def _own_statistics() -> Target:
-    from workbench.kafka.runtime.source import KafkaSource
+    from workbench.kafka.runtime.kafka_source import KafkaSource
 
     def call(data: bytes, _folder: Path) -> object:
         source: Any = object.__new__(KafkaSource)
@@ -309,7 +309,7 @@ def _landed() -> Target:
 
 
 def _store() -> Target:
-    from workbench.sweep.store import open_store
+    from workbench.sweep.fleet_store import open_store
 
     seed = {
         "schema": "workbench.store/1",

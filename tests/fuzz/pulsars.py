@@ -12,16 +12,16 @@ from tests.fuzz.mutators import json_text, of_bytes, of_json
 from tests.fuzz.target import SECRET, Target, Web, changed, from_file
 from tests.pulsar.broker import entry
 from tests.pulsar.pages import consumer, partitioned, subscription, topic
-from workbench.api.dispatch_look import look_twice
-from workbench.api.requests import Measurements
+from workbench.api.measurement_requests import Measurements
+from workbench.api.pulsar_triage import look_twice
 from workbench.pulsar.broker_conf import read_configs
-from workbench.pulsar.bundle_loads_file import read_split_file
-from workbench.pulsar.commands import Command, CommandKind, PulsarWireError, field, frame, sealed
+from workbench.pulsar.bundle_split import plan_split
+from workbench.pulsar.bundle_split_file import read_split_file
 from workbench.pulsar.config_check import BrokerSettings, check_config, misspelt
 from workbench.pulsar.dispatching import read_again
-from workbench.pulsar.entries import read_entry
+from workbench.pulsar.entry_messages import read_entry
+from workbench.pulsar.pulsar_wire import Command, CommandKind, PulsarWireError, field, frame, sealed
 from workbench.pulsar.recorded import AdminAnswer, AdminAnswers
-from workbench.pulsar.split import plan_split
 from workbench.pulsar.subscriptions import read_subscriptions
 from workbench.settings import checked_cluster
 from workbench.thresholds import Thresholds

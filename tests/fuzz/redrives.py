@@ -19,7 +19,7 @@ def targets() -> list[Target]:
 
 def _plan() -> Target:
     from tests.redrive.making import letter_of, plan_from
-    from workbench.plans.document import canonical_hash
+    from workbench.plans.strict_document import canonical_hash
     from workbench.redrive.planfile import read_redrive_plan
 
     letters = [letter_of(number % 3, number // 3, b"k%d" % (number % 5), (0, 90 - number)) for number in range(60)]

@@ -68,8 +68,8 @@ def _resealed(seal: Callable[[dict[str, Any]], str]) -> Callable[..., bytes]:
 
 
 def _plans(folder: Path) -> list[Target]:
-    from workbench.plans.document import canonical_hash
     from workbench.plans.journal import Journal
+    from workbench.plans.strict_document import canonical_hash
     from workbench.replay import receipt
     from workbench.replay.planfile import read_plan
 

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from workbench.breaker_settings import BreakerSettings
-from workbench.history.breakers import Breaker, breakers
-from workbench.history.gateways import processes
+from workbench.history.gateway_breakers import Breaker, breakers
+from workbench.history.gateway_processes import processes
 from workbench.samples import SampleBatch
 from workbench.window import Window
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation.stories import TIMES, WINDOW, Story
-from workbench.history.members import (
+from workbench.history.member_stories import (
     back_by_member,
     compare,
     counts_of,
@@ -14,8 +14,8 @@ from workbench.history.members import (
     members_of,
     moved_by_hand,
 )
-from workbench.history.series import PartitionHistory as PartitionStory
-from workbench.history.series import Track
+from workbench.history.partition_series import PartitionHistory as PartitionStory
+from workbench.history.partition_series import Track
 from workbench.samples import SERIES_ORDER, concat
 
 ORDER = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]

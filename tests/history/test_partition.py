@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.history.ages import oldest_at_most
-from workbench.history.partition import told
-from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
+from workbench.history.message_ages import oldest_at_most
+from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track
+from workbench.history.partition_story import told
 
 LIMITS = Bounds(objective=120.0, commit_every=0.0, window_start=-900.0)
 RATE = 50.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workbench.history.series import Track
+from workbench.history.partition_series import Track
 
 AT = np.arange(-150.0, 1.0, 30.0)
 

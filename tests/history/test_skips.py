@@ -8,10 +8,10 @@ import pytest
 from evaluation.stories import TIMES, WINDOW
 from evaluation.stories import Story as Samples
 from evaluation.stories.truth import WINDOW as LONG
+from workbench.history.commit_skips import explained, unread_beginnings
 from workbench.history.handled_counts import Handled, handled_by
-from workbench.history.partition import told
-from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track
-from workbench.history.skips import explained, unread_beginnings
+from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track
+from workbench.history.partition_story import told
 from workbench.numbers import MOST
 from workbench.samples import SERIES_ORDER, SampleBatch
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from workbench.history.members_in_turns import longest_turn
-from workbench.history.series import Track
+from workbench.history.partition_series import Track
+from workbench.history.partition_turns import longest_turn
 
 AT = np.arange(-900.0, 1.0, 10.0)
 END = Track(AT, 1e6 + 100 * (AT + 900))

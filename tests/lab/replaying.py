@@ -16,13 +16,13 @@ from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit, consumer_groups, workbench
 from tests.waiting import wait_for
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
-from workbench.plans.document import write_file
+from workbench.plans.strict_document import write_file
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan
-from workbench.replay.request import PlanRequest
+from workbench.replay.replay_request import PlanRequest
 from workbench.window import parse_instant
 
 

@@ -36,7 +36,7 @@ def judged(folder: Path, since: str, baseline: str) -> dict[str, Any]:
 
 def unread(lab: TieredLab, group: str) -> tuple[int, int]:
     """(Messages that wait, messages of them that are in remote storage alone)."""
-    from workbench.kafka.local_starts import local_starts
+    from workbench.kafka.local_log_starts import local_starts
 
     found = system_of(lab.cluster()).observer(lab.cluster()).snapshot(groups=[group])
     starts = local_starts(lab.bootstrap, {}, {("events", number): number + 1 for number in range(3)})

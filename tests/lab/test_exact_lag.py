@@ -18,7 +18,7 @@ from workbench.errors import UnknownGroupError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import LAB_THRESHOLDS, Lab
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 from workbench.window import Window
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm]

@@ -18,7 +18,7 @@ from tests.lab.five_kinds import PARTITIONS, READ, RECORDS, Five, five_kinds
 from workbench.collect.live import collect, observe, other_groups
 from workbench.errors import GuardError
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.lab import LAB_THRESHOLDS, Lab
 from workbench.plans.journal import Journal
@@ -26,10 +26,10 @@ from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd
 from workbench.replay.receipt import ReplayOutcome
-from workbench.replay.request import PlanRequest
-from workbench.report.health import assess
+from workbench.replay.replay_request import PlanRequest
+from workbench.report.health_report import assess
 from workbench.spark.java import find_java
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import State, Verdict
 from workbench.window import Window
 

@@ -115,7 +115,7 @@ def test_a_run_that_is_ended_leaves_nothing(state: Path, how: signal.Signals) ->
         ),  # a shell's & has it ignored
     )
     try:
-        wait_for(lambda: any("workbench.lab.instance" in words(process) for process in ours(state)), 90)
+        wait_for(lambda: any("workbench.lab.consumer_instance" in words(process) for process in ours(state)), 90)
         run.send_signal(how)
         run.communicate(timeout=60)
     finally:

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from tests.lab.conftest import commit, workbench
 from tests.lab.replaying import fresh, kept, now_ms, plan_for, replay, topic_with, wait_for_members
 from tests.waiting import wait_for
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.lab import Lab
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import ABSENT
@@ -209,7 +209,7 @@ from pathlib import Path
 from workbench.replay import apply, receipt
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.plans.journal import Journal
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.replay.planfile import read_plan
 
 bootstrap, path, journal, point = sys.argv[1:]
@@ -271,7 +271,7 @@ def test_another_cluster_is_refused(lab: Lab, planned: tuple[Plan, Path], tmp_pa
     plan, _ = planned
     other = plan.model_copy(update={"cluster_id": "another-cluster-id"}).sealed()
     path = tmp_path / "other.json"
-    from workbench.plans.document import write_file
+    from workbench.plans.strict_document import write_file
 
     write_file(path, other.document())
     for words in (

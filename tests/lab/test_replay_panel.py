@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.lab.replaying import footprint, fresh, now_ms, topic_with
 from tests.waiting import wait_for
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.lab import Lab
 from workbench.widgets.prefill import Wish
 from workbench.widgets.replay import ReplayPanel

@@ -25,7 +25,7 @@ from tests.lab.replaying import (
 from tests.reference.valid import valid
 from tests.waiting import wait_for
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.replay.plan import to_csv
@@ -144,7 +144,7 @@ def test_requests_are_bounded_by_brokers_and_batches(lab: Lab, monkeypatch: pyte
     count, in batches of 1,000.
     """
     if not are_told:
-        monkeypatch.setattr("workbench.kafka.gateway.told_by_leaders", lambda *given: [{} for _ in given[3]])
+        monkeypatch.setattr("workbench.kafka.kafka_gateway.told_by_leaders", lambda *given: [{} for _ in given[3]])
     seen: dict[str, int] = {}
 
     def statistics(text: str) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.lab.conftest import commit
 from tests.lab.replaying import fill, fresh, now_ms, plan_for, topic_with
 from tests.waiting import wait_for
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.lab import Lab
 from workbench.queues.gateway import ReadLimits
 from workbench.queues.systems import counter_of

@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit
 from tests.lab.replaying import fresh
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
-from workbench.runtime.ranges import Ranges
+from workbench.runtime.offset_ranges import Ranges
 
 pytestmark = pytest.mark.lab
 

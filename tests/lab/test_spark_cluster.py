@@ -21,7 +21,7 @@ from tests.fleet import land_fleet
 from tests.waiting import wait_for
 from workbench.lab.process import free_port
 from workbench.spark.java import find_java, spark_home
-from workbench.sweep.store import SUMMARIES, FleetStore
+from workbench.sweep.fleet_store import SUMMARIES, FleetStore
 
 pytestmark = [pytest.mark.jvm, pytest.mark.cluster]
 ROOT = Path(__file__).parent.parent.parent
@@ -98,7 +98,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> FleetStore:
     """On a path that every worker sees; many small files, so that there is a middle to be killed in."""
-    import workbench.sweep.store as module
+    import workbench.sweep.fleet_store as module
 
     whole, module._FILE_ROWS = module._FILE_ROWS, 20_000
     try:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from tests.lab.conftest import commit, produce, workbench
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
-from workbench.sweep.store import LandedFile, open_store
+from workbench.sweep.fleet_store import LandedFile, open_store
 
 
 @pytest.mark.lab

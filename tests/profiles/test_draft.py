@@ -13,7 +13,7 @@ from tests.profiles.pages import PAGES
 from workbench.cli import root
 from workbench.collect.prometheus import PrometheusSource
 from workbench.profiles import Quality, load_profile, parse_profile
-from workbench.profiles.draft import Seen, draft, interesting
+from workbench.profiles.profile_draft import Seen, draft, interesting
 
 # Whole exporters; pages of single features (a group's state) are no drafts.
 EXPORTERS = (

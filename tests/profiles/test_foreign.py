@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workbench.profiles import Profile, parse_profile
-from workbench.profiles.draft import Draft, Seen, draft, interesting
+from workbench.profiles.profile_draft import Draft, Seen, draft, interesting
 
 PAGES = Path(__file__).with_name("foreign")
 _SERIES = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? \S+")

@@ -18,10 +18,10 @@ from workbench.collect.scrape import Page, page_series
 from workbench.errors import ConfigError
 from workbench.profiles import known_profiles, load_profile, name_of, parse_profile
 from workbench.profiles.profile_fit import RuleState, fit
-from workbench.profiles.schema import profile_schema
+from workbench.profiles.profile_schema import profile_schema
 from workbench.settings import load_settings
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import Verdict
 from workbench.window import Window
 

@@ -26,10 +26,10 @@ from workbench.profiles import load_profile
 from workbench.report.dead_letters import dead_letters_in
 from workbench.settings import load_settings
 from workbench.thresholds import Thresholds
-from workbench.triage.build import build_finding
-from workbench.triage.engine import triage
+from workbench.triage.action_subject import Recording
+from workbench.triage.build_finding import build_finding
 from workbench.triage.finding import Finding
-from workbench.triage.subject import Recording
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import State, Verdict
 from workbench.window import Window
 

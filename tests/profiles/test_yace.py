@@ -19,11 +19,11 @@ import pytest
 from tests.collect.test_prometheus import END
 from tests.servers import Script, scripted
 from workbench.collect.live import collect
-from workbench.profiles.draft import Draft, draft
+from workbench.profiles.profile_draft import Draft, draft
 from workbench.settings import load_settings
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import triage
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import State, Verdict
 from workbench.window import Window
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from workbench.pulsar.commands import Command, CommandKind, Fields, field, frame, pair, sealed
+from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, field, frame, pair, sealed
 
 
 def entry(*messages: tuple[str, str], publish_ms: int = 1_795_000_000_000) -> bytes:

@@ -15,19 +15,19 @@ from click.testing import CliRunner
 
 from tests.pulsar.pages import FakeAdmin, cluster, consumer, partitioned, serving, subscription, topic
 from tests.reference.valid import valid
-from workbench.api.dispatch_look import judge_reading, look_twice
-from workbench.api.requests import Measurements, Times
+from workbench.api.measurement_requests import Measurements, Times
+from workbench.api.pulsar_triage import judge_reading, look_twice
 from workbench.api.triages import triage
 from workbench.cli.triage import command
 from workbench.errors import ExitCode, UnknownGroupError, UsageError, WorkbenchError
 from workbench.pulsar.dispatching import read
-from workbench.pulsar.look import looks_of, position_of
+from workbench.pulsar.topic_look import looks_of, position_of
 from workbench.pulsar.topics import TopicName
 from workbench.queues.dispatch import DispatchedPart, DispatchReading
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
-from workbench.triage.pulsar.known import Known
-from workbench.triage.pulsar.walk_parts import judged_part
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_walk import judged_part
 
 RECORDED = Path(__file__).parent / "incidents.json.gz"
 ORDERS = "public/default/orders"

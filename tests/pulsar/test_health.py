@@ -11,12 +11,12 @@ import pytest
 from tests.pulsar.pages import FakeAdmin, consumer, subscription, topic
 from tests.reference.valid import valid
 from tests.servers import Script, scripted
-from workbench.api import dispatch_look
+from workbench.api import pulsar_triage
 from workbench.api.reports import health
 from workbench.errors import ExitCode, SourceUnreachableError, UsageError
 from workbench.report.deliver_result import alerts_of, chat_text
-from workbench.report.health import Health
-from workbench.report.result import read_previous
+from workbench.report.health_report import Health
+from workbench.report.health_result import read_previous
 from workbench.report.runs.parameters import health_parameters
 from workbench.spark import session
 
@@ -26,7 +26,7 @@ SETTINGS = '[clusters.events]\nsystem = "pulsar"\ntimeout_seconds = 5\npulsar.ad
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A settings file; the looks are made one right after the other."""
-    monkeypatch.setattr(dispatch_look, "APART_SECONDS", 0.1)
+    monkeypatch.setattr(pulsar_triage, "APART_SECONDS", 0.1)
     return tmp_path / "workbench.toml"
 
 

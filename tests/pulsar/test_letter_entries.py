@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tests.pulsar.broker import entry
-from workbench.pulsar.commands import Command, CommandKind, Fields, field, sealed
+from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, field, sealed
 from workbench.pulsar.redrive.letter_entries import PulsarLetters
-from workbench.pulsar.runtime.place_numbers import offset_of_packed
-from workbench.pulsar.runtime.seat import Seat
-from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.pulsar.runtime.partition_seat import Seat
+from workbench.pulsar.runtime.place_offsets import offset_of_packed
+from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topics import TopicName
 from workbench.queues.position import packed, unpacked
 

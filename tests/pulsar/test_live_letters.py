@@ -24,7 +24,7 @@ from workbench.pulsar.producer import PulsarProducer
 from workbench.pulsar.redrive.pulsar_letter_queue import PulsarLetterQueue
 from workbench.redrive.letter_headers import LETTER_HEADER, ROUND_HEADER, Letter
 from workbench.redrive.planfile import read_redrive_plan
-from workbench.redrive.ports import FencedError
+from workbench.redrive.redrive_ports import FencedError
 from workbench.settings import load_settings
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ import requests
 from tests.waiting import wait_for
 from workbench.errors import SourceUnreachableError
 from workbench.lab.pulsar import PulsarStandalone
-from workbench.pulsar.commands import field
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
-from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.pulsar.pulsar_wire import field
+from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.runtime import Event, ProcessorConfig, Runtime, RuntimeConfig, running
 from workbench.runtime.status import status
 

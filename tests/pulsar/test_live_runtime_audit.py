@@ -23,7 +23,7 @@ from workbench.api import audit_records
 from workbench.api.audit_silence import rows_before
 from workbench.api.audits import audit
 from workbench.lab.pulsar import PulsarStandalone
-from workbench.layers.marks import hash_of
+from workbench.layers.record_marks import hash_of
 from workbench.layers.rows import AuditRow, Point, WindowCount, signed
 from workbench.runtime import Runtime, RuntimeConfig, running
 from workbench.settings import load_settings
@@ -113,7 +113,7 @@ def test_an_idle_topic_that_is_moved_has_no_gap(
     """Rows lie end to end over ledgers and tasks, each with a larger number; who waits tells that it lives, also after a move."""
     import pulsar as library
 
-    monkeypatch.setattr("workbench.runtime.auditing.HEARTBEAT_SECONDS", 1.0)
+    monkeypatch.setattr("workbench.runtime.task_audit.HEARTBEAT_SECONDS", 1.0)
     orders, topic = Orders(standalone, client, partitions=0), "public/default/idle-rows"
     orders.produce(0, 25)
     reader = client.subscribe(topic, "look", initial_position=library.InitialPosition.Earliest)

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.pulsar.incidents import GROUP, Incidents, acknowledge, incidents, make_all
-from workbench.api.dispatch_look import look_twice
-from workbench.api.requests import Measurements
+from workbench.api.measurement_requests import Measurements
+from workbench.api.pulsar_triage import look_twice
 from workbench.api.triages import exit_code
 from workbench.cli.triage import command
 from workbench.errors import ExitCode
@@ -20,9 +20,9 @@ from workbench.lab.pulsar import PulsarStandalone
 from workbench.numbers import FLUSH_SECONDS, PAUSE_SECONDS
 from workbench.settings import Cluster, checked_cluster
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
-from workbench.triage.pulsar.servers import servers_of
+from workbench.triage.pulsar.pulsar_servers import servers_of
+from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import State
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

@@ -15,7 +15,7 @@ from workbench.cli.doctor import command as doctor
 from workbench.cli.pulsar import command
 from workbench.errors import SourceUnreachableError, UnknownGroupError, UsageError
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.observing import PulsarObserver
+from workbench.pulsar.pulsar_observer import PulsarObserver
 from workbench.pulsar.subscriptions import PulsarSubscription, read_subscriptions
 from workbench.pulsar.survey import survey
 from workbench.queues.systems import gateway_of, system_of

@@ -13,8 +13,8 @@ import pytest
 
 from tests.pulsar.replaying import NEW, OLD, TOPIC, InMemoryPulsar, Killed, Part
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError, UsageError
-from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
+from workbench.plans.strict_document import write_file
 from workbench.pulsar.replay_apply import (
     Made,
     PulsarApplied,

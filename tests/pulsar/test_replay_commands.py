@@ -15,8 +15,8 @@ from tests.pulsar.test_replay import BEGIN, planned
 from tests.reference.valid import valid
 from workbench.cli.pulsar import command as operators
 from workbench.cli.replay import command
-from workbench.plans.document import canonical_hash, is_of
-from workbench.plans.missing import MissingRecords, write_missing
+from workbench.plans.missing_records_file import MissingRecords, write_missing
+from workbench.plans.strict_document import canonical_hash, is_of
 from workbench.pulsar import admin as pulsar_admin
 from workbench.pulsar.topics import split_group
 from workbench.queues.position import packed

@@ -18,13 +18,13 @@ from tests.certificates import certificate
 from tests.pulsar.broker import FakeBroker, broker, entry
 from tests.waiting import wait_for
 from workbench.errors import ConfigError, SourceUnreachableError
-from workbench.pulsar.commands import Command, CommandKind, Fields, field, sealed
 from workbench.pulsar.connection import PulsarAccess
-from workbench.pulsar.entries import MessagePlace
-from workbench.pulsar.runtime.place_numbers import offset_behind, offset_of, shown
+from workbench.pulsar.entry_messages import MessagePlace
+from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, field, sealed
+from workbench.pulsar.runtime.partition_seat import Seat
+from workbench.pulsar.runtime.place_offsets import offset_behind, offset_of, shown
 from workbench.pulsar.runtime.pulsar_source import PulsarSource
 from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter, _PulsarLetter
-from workbench.pulsar.runtime.seat import Seat
 from workbench.pulsar.topics import TopicName
 from workbench.redrive.letter_headers import Reader
 from workbench.runtime import Event, Runtime, RuntimeConfig, running

@@ -12,8 +12,8 @@ from workbench.alerts import parse_alerts
 from workbench.errors import UsageError
 from workbench.queues.gateway import LogView
 from workbench.queues.position import packed
-from workbench.serve.agents import make_server
 from workbench.serve.judge_groups import Question, SparkJudge
+from workbench.serve.mcp_tools import make_server
 
 
 def dead() -> FakeAdmin:
@@ -47,7 +47,7 @@ def test_an_alert_names_the_subscription_of_its_topic(end: str) -> None:
 
 def test_the_server_judges_it_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One subscription for an alert, all for the fleet; worst first."""
-    monkeypatch.setattr("workbench.api.dispatch_look.APART_SECONDS", 0.0)
+    monkeypatch.setattr("workbench.api.pulsar_triage.APART_SECONDS", 0.0)
     with serving(dead()) as (cluster, _):
         judge = SparkJudge(config=settings(tmp_path, cluster.pulsar.admin_url))
         [found] = judge(Question(cluster="events", groups=("billing@public/default/paid",)))
@@ -63,7 +63,7 @@ def test_the_server_judges_it_without_spark(tmp_path: Path, monkeypatch: pytest.
 
 def test_an_agent_is_told_what_it_is_and_what_is_not_there(tmp_path: Path) -> None:
     """Clusters say their system; a plan of a replay is refused in a sentence, and names the command."""
-    from workbench.serve.agents import _Tools
+    from workbench.serve.mcp_tools import _Tools
 
     with serving(dead()) as (cluster, _):
         config = settings(tmp_path, cluster.pulsar.admin_url)

@@ -15,8 +15,8 @@ from tests.pulsar.pages import FakeAdmin
 from tests.servers import Script, scripted
 from workbench.cli.pulsar import command
 from workbench.errors import EvidenceError, SourceUnreachableError, UsageError
-from workbench.pulsar.bundle_loads_file import parse_hash, read_split_file
-from workbench.pulsar.split import FULL, Bundle, TopicLoad, hash_of, hexed, plan_split
+from workbench.pulsar.bundle_split import FULL, Bundle, TopicLoad, hash_of, hexed, plan_split
+from workbench.pulsar.bundle_split_file import parse_hash, read_split_file
 
 QUARTER = Bundle(0x00000000, 0x40000000)
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pulsar.broker import entry
-from workbench.pulsar.commands import (
+from workbench.pulsar.entry_messages import ChunkPart, MessagePlace, PulsarMessage, identifier_fields, read_entry
+from workbench.pulsar.pulsar_wire import (
     Command,
     CommandKind,
     Fields,
@@ -23,9 +24,8 @@ from workbench.pulsar.commands import (
     sealed,
     unsealed,
 )
-from workbench.pulsar.entries import ChunkPart, MessagePlace, PulsarMessage, identifier_fields, read_entry
 from workbench.pulsar.redrive.letter_producer import java_hash
-from workbench.pulsar.runtime.place_numbers import offset_behind, offset_of
+from workbench.pulsar.runtime.place_offsets import offset_behind, offset_of
 from workbench.queues.position import packed, unpacked
 
 PLACE = Fields.parse(field(2, field(1, 7) + field(2, 3)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from workbench.redrive.commit_marks import Mark, PlanProgress
 from workbench.redrive.letter_headers import Headers, Letter
-from workbench.redrive.ports import FencedError, LettersGoneError, Marks, Positions
+from workbench.redrive.redrive_ports import FencedError, LettersGoneError, Marks, Positions
 
 Produced = tuple[str, int | None, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 

@@ -14,13 +14,13 @@ from workbench.errors import SourceUnreachableError
 from workbench.redrive.apply import Redrive
 from workbench.redrive.commit_marks import Mark, Place, PlanProgress, PlanState
 from workbench.redrive.guard import RedriveLimits, RedriveNow
-from workbench.redrive.ledger import Ledger
 from workbench.redrive.letter_headers import Headers, Letter
 from workbench.redrive.offset_sets import Picks
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.ports import FencedError, LettersRefusedError, Marks, Positions, SlowError
 from workbench.redrive.rate_cap import SendPace
+from workbench.redrive.redrive_ledger import Ledger
+from workbench.redrive.redrive_ports import FencedError, LettersRefusedError, Marks, Positions, SlowError
 
 TRANSACTION_SECONDS, COMMIT_SECONDS = 60.0, 45.0
 CLAIMS = "claims"
@@ -266,7 +266,7 @@ class Machine:
 
     def end(self, plan: RedrivePlan, state: PlanState) -> PlanProgress:
         """As `RedriveCluster.end`."""
-        from workbench.redrive.end_plan import end_plan
+        from workbench.redrive.abandon_plan import end_plan
 
         sink = ModelSink(self.broker, plan)
         sink.begin()

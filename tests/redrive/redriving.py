@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from tests.lab.replaying import fresh
 from tests.redrive.six_kinds import letters
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
 from workbench.lab.kafka import create_topic
 from workbench.redrive.cluster import RedriveCluster

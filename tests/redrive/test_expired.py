@@ -14,10 +14,10 @@ from tests.redrive.test_properties import run_of
 from workbench.errors import EvidenceError, ExitCode
 from workbench.redrive.apply import Redrive, RedriveOutcome
 from workbench.redrive.guard import RedriveLimits, RedriveNow, check_redrive
-from workbench.redrive.ledger import Ledger
 from workbench.redrive.letter_headers import Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.ports import LettersGoneError, Positions
+from workbench.redrive.redrive_ledger import Ledger
+from workbench.redrive.redrive_ports import LettersGoneError, Positions
 
 
 @dataclass

@@ -11,16 +11,16 @@ from tests.redrive.fakes import FakeCluster, KilledError
 from tests.redrive.making import SOURCE, TOPIC, gateway_of, letter_of, now_of, plan_from
 from tests.redrive.test_properties import run_of
 from workbench.errors import GuardError, UsageError
-from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
+from workbench.plans.strict_document import write_file
 from workbench.queues.gateway import Quotas, TopicSettings
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.discard import discard
 from workbench.redrive.guard import RedriveLimits, check_redrive
-from workbench.redrive.ledger import EndedPlan, Ledger
 from workbench.redrive.offset_sets import Picks
 from workbench.redrive.plan import bytes_per_broker_of
 from workbench.redrive.planfile import read_redrive_plan
+from workbench.redrive.redrive_ledger import EndedPlan, Ledger
 
 LETTERS = [letter_of(0, at, b"k%d" % at, (0, at)) for at in range(10)]
 PLAN = plan_from(LETTERS)

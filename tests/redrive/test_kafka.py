@@ -11,14 +11,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.redrive.making import LETTERS, TOPIC, plan_from
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.group_listing import Others
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
-from workbench.kafka.redrive.sink import KafkaSink
+from workbench.kafka.redrive.transactional_sink import KafkaSink
 from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.commit_marks import PlanProgress
-from workbench.redrive.ledger import Ledger
-from workbench.redrive.ports import LettersRefusedError
+from workbench.redrive.redrive_ledger import Ledger
+from workbench.redrive.redrive_ports import LettersRefusedError
 
 
 def test_a_broker_that_does_not_list_its_groups_hides_no_plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ from workbench.errors import GuardError
 from workbench.plans.journal import Journal
 from workbench.redrive.apply import Redrive, RedriveOutcome
 from workbench.redrive.key_order import Order
-from workbench.redrive.ledger import Ledger
 from workbench.redrive.letter_headers import LETTER_HEADER, Letter
 from workbench.redrive.offset_sets import Picks, Walk
 from workbench.redrive.plan import RedriveRequest
 from workbench.redrive.planfile import Dedup, RedrivePlan
+from workbench.redrive.redrive_ledger import Ledger
 from workbench.redrive.selection import Selection
 
 OFFSETS = st.sets(st.integers(0, 80), max_size=40)

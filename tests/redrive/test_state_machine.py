@@ -22,13 +22,13 @@ from tests.redrive.fakes import KilledError
 from tests.redrive.making import TOPIC, gateway_of, letter_of
 from tests.redrive.model import Broker, Machine, NoJournal
 from workbench.errors import GuardError, SourceUnreachableError
+from workbench.redrive.abandon_plan import give_up
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.commit_marks import Place, PlanState, all_letters
 from workbench.redrive.discard import discard
-from workbench.redrive.end_plan import give_up
 from workbench.redrive.plan import RedriveRequest
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.ports import FencedError
+from workbench.redrive.redrive_ports import FencedError
 from workbench.redrive.selection import Selection
 
 STEPS_EACH = 20

@@ -57,7 +57,7 @@ def test_every_open_rule_and_signal_is_in_troubleshooting() -> None:
     """With what decides it; a rule that is added is there, and one that is gone is not."""
     from workbench.reference.troubleshooting import GATE, open_rules
     from workbench.signals import SIGNALS
-    from workbench.triage.order import TREE
+    from workbench.triage.question_order import TREE
     from workbench.triage.verdict import Answer
 
     assert GATE.keys() == {it.id for it in TREE["data_usable"].rules if it.answer is not Answer.YES}

@@ -98,7 +98,7 @@ def test_commands_that_need_no_cluster(tmp_path: Path) -> None:
 
 def test_two_looks_compared() -> None:
     """Also of a subscription that is gone."""
-    from workbench.triage.compare import SCHEMA, compare
+    from workbench.triage.compare_triages import SCHEMA, compare
 
     before, after = look(finding(Verdict.CONSUMER_STOPPED), finding(Verdict.HEALTHY, group="gone")), look()
     changes = [it.to_json() for it in compare(before, after)]
@@ -193,7 +193,7 @@ def test_dead_letters() -> None:
 def test_a_run_of_a_report(tmp_path: Path) -> None:
     """As `run.json`, and as the commands print it, with its folder."""
     from tests.report.runs.test_record import recorded
-    from workbench.report.runs.record import RECORD
+    from workbench.report.runs.run_record import RECORD
 
     recorded(tmp_path, "health-1", 1)
     told = json.loads((tmp_path / "health-1" / RECORD).read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ from workbench.queues.gateway import (
 from workbench.queues.snapshot_views import GroupView, Member, Partition
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan
-from workbench.replay.request import PlanRequest
+from workbench.replay.replay_request import PlanRequest
 
 CLUSTER_ID = "fake-cluster-id-0000000"
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.replay.fakes import FakeGateway, now_ms, orders, plan_of, request
 from workbench.errors import GuardError, OutputError, SourceUnreachableError, UsageError
-from workbench.plans.document import write_file
 from workbench.plans.journal import Journal, only_one
+from workbench.plans.strict_document import write_file
 from workbench.queues.gateway import TopicSettings
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.guard import HINTS, ReplayLimits

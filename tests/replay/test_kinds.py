@@ -10,7 +10,7 @@ from tests.replay.fakes import FakeGateway, orders, plan_of, request
 from tests.replay.test_cutover import FakeFleet
 from workbench.errors import GuardError
 from workbench.plans.journal import Journal
-from workbench.queues.kinds import CLASSIC, CONNECT, CONSUMER, HIDDEN, SHARE, STREAMS
+from workbench.queues.group_kinds import CLASSIC, CONNECT, CONSUMER, HIDDEN, SHARE, STREAMS
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.cutover import Cutover
 from workbench.replay.fleet import FleetFile

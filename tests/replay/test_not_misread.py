@@ -23,7 +23,7 @@ from workbench.replay.confirm import of_plan, of_rollback
 from workbench.replay.plan_cards import cards
 from workbench.replay.progress import Pace, ReplayProgress, TopicProgress, in_words
 from workbench.replay.receipt import read_rollback, rollback_path
-from workbench.replay.request import PlanRequest
+from workbench.replay.replay_request import PlanRequest
 from workbench.replay.rollback import roll_back
 from workbench.replay.verify_evidence import CheckRequest, check
 from workbench.settings import Cluster
@@ -166,7 +166,7 @@ def test_apply_means_the_same_for_offsets_and_letters(tmp_path: Path) -> None:
         assert ("--dry-run" in helped) == (words != ["replay", "rollback"]), words
         assert "--apply " not in helped
     from tests.redrive.test_guard import PLAN
-    from workbench.plans.document import write_file
+    from workbench.plans.strict_document import write_file
 
     write_file(tmp_path / "redrive.json", PLAN.document())
     (tmp_path / "workbench.toml").write_text(f'[clusters.{PLAN.cluster}]\nbootstrap = "127.0.0.1:9"\n')

@@ -15,8 +15,8 @@ from tests.replay.fakes import FakeGateway, now_ms
 from tests.replay.test_planfile import PLAN
 from workbench.errors import GuardError, UsageError, WorkbenchError
 from workbench.logs.window_end import window_ends
-from workbench.plans.document import canonical_hash, write_file
 from workbench.plans.journal import Journal
+from workbench.plans.strict_document import canonical_hash, write_file
 from workbench.queues.gateway import TopicSettings
 from workbench.queues.position import Position, joined, merged
 from workbench.replay.apply import ApplyOptions, apply_plan
@@ -26,7 +26,7 @@ from workbench.replay.plan_ranges import make_range_plan, parse_ranges, records_
 from workbench.replay.planfile import Plan, read_plan
 from workbench.replay.progress import Pace, in_words, next_steps
 from workbench.replay.receipt import ReplayOutcome
-from workbench.replay.request import PlanRequest
+from workbench.replay.replay_request import PlanRequest
 from workbench.window import parse_instant
 
 NUMBERS = st.integers(0, 60)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.replay.fakes import orders, plan_of
 from workbench.errors import GuardError, UsageError, WorkbenchError
-from workbench.plans.document import canonical_hash, write_file
+from workbench.plans.strict_document import canonical_hash, write_file
 from workbench.replay.planfile import Plan, read_plan
 
 PLAN = plan_of(orders())

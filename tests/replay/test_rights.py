@@ -14,7 +14,7 @@ from tests.replay.test_cutover import Service
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.kafka.brokers import Brokers
 from workbench.kafka.connection import KafkaConnection
-from workbench.kafka.gateway import KafkaGateway
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.replay.receipt import ReplayOutcome
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.widgets.test_panel import HOSTILE, hostile_capture
-from workbench.api.measurements import measure
-from workbench.api.requests import Measurements
+from workbench.api.load_measurements import measure
+from workbench.api.measurement_requests import Measurements
 from workbench.api.triages import judge
 from workbench.collect.capture import write_capture
 from workbench.errors import UsageError

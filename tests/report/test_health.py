@@ -19,13 +19,13 @@ from tests.triage.test_neighbours import cluster as hogged
 from tests.triage.test_neighbours import hog
 from workbench.api.reports import _before_kafka, _on_brokers
 from workbench.collect.capture import Capture, new_info
-from workbench.expectations import Expectations, GroupSettings
-from workbench.report import health
+from workbench.group_expectations import Expectations, GroupSettings
+from workbench.report import health_report
 from workbench.report.audit_lines import StreamLine, stream_lines
-from workbench.report.budget import Budget, budgets
-from workbench.report.html import render_html
+from workbench.report.error_budget import Budget, budgets
+from workbench.report.html_report import render_html
 from workbench.samples import SampleBatch, concat
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 
 pytestmark = pytest.mark.jvm
 
@@ -38,12 +38,14 @@ def capture_of(*stories: Story) -> Capture:
     return Capture(info=info, samples=concat([story.samples() for story in stories]))
 
 
-def assessed(spark: Any, capture: Capture, previous: dict[str, Any] | None = None) -> health.Health:
+def assessed(spark: Any, capture: Capture, previous: dict[str, Any] | None = None) -> health_report.Health:
     """The health of all of the capture."""
     start, end = WINDOW.baseline_start, WINDOW.end
     objective = THRESHOLDS.time_lag_objective_seconds
     spent = budgets(capture.samples, spark, start=start, end=end, objective_seconds=objective)
-    return health.assess(capture, triage(capture, spark), spent, start=start, end=end, previous=previous, run_id="now")
+    return health_report.assess(
+        capture, triage(capture, spark), spent, start=start, end=end, previous=previous, run_id="now"
+    )
 
 
 def test_the_error_budget_is_what_a_naive_count_says(spark: Any) -> None:
@@ -226,7 +228,7 @@ def test_dead_letters_have_a_section(spark: Any) -> None:
     assert [it.new for it in found.dead_letters] == [8]
     page = render_html(found.triage, capture, health=found)
     assert "&lt;b&gt;-dlt" in page and "<b>-dlt" not in page
-    assert "Never looked at" in page and "Never looked at" in health.overview(found)
+    assert "Never looked at" in page and "Never looked at" in health_report.overview(found)
     assert found.to_json()["dead_letters"][0]["new"] == 8
 
 
@@ -248,7 +250,7 @@ def test_what_audits_say_has_a_section_and_decides_the_exit_code(spark: Any) -> 
     found = replace(calm, arrivals=tuple(lines))
     page = render_html(found.triage, plain, health=found)
     assert "Did everything arrive?" in page and "&lt;b&gt;" in page and "<b>" not in page.partition("Did everything")[2]
-    assert (found.exit_code, "40 records lost" in health.overview(found)) == (3, True)
+    assert (found.exit_code, "40 records lost" in health_report.overview(found)) == (3, True)
     assert found.to_json()["arrivals"][0]["lost"] == 40
     assert replace(calm, arrivals=tuple(lines[1:])).exit_code == 4
     broken = StreamLine(audit="orders", stream=None, problem="The cluster has no topic.")
@@ -275,7 +277,7 @@ def test_what_stands_before_kafka_has_a_section_only_where_somebody_tells_of_it(
     plain = capture_of(Story(group="a", topic="t").all_partitions().calm())
     calm = assessed(spark, plain)
 
-    def of(*tables: pa.Table) -> health.Health:
+    def of(*tables: pa.Table) -> health_report.Health:
         recorded = replace(plain, samples=concat([plain.samples, *tables]))
         told = _before_kafka(recorded, WINDOW, WINDOW.baseline_start, WINDOW.end, "")
         return replace(calm, before_kafka=told)
@@ -283,7 +285,7 @@ def test_what_stands_before_kafka_has_a_section_only_where_somebody_tells_of_it(
     nobody, young, late = of(), of(upstream_tables(3.0)), of(upstream_tables(900.0, name="<b>\x1b"))
     assert nobody.before_kafka is None and nobody.exit_code == 0
     assert "Before Kafka" not in render_html(nobody.triage, plain, health=nobody)
-    assert "Before Kafka" not in health.overview(nobody)
+    assert "Before Kafka" not in health_report.overview(nobody)
     assert young.before_kafka is not None
     assert young.before_kafka.sentence == (
         "1 gateway tells of its breaker, 1 process tells whether records wait. All is well."
@@ -291,7 +293,7 @@ def test_what_stands_before_kafka_has_a_section_only_where_somebody_tells_of_it(
     assert (young.exit_code, late.exit_code) == (0, 3)
     page = render_html(late.triage, plain, health=late).partition("Before Kafka")[2]
     assert "&lt;b&gt;" in page and "<b>" not in page and "\x1b" not in page
-    assert "the oldest 15 min old" in page and "the oldest 15 min old" in health.overview(late)
+    assert "the oldest 15 min old" in page and "the oldest 15 min old" in health_report.overview(late)
     [line] = valid("health", late.to_json())["before_kafka"]["lines"]
     assert (line["what"], line["seconds"]) == ("disk", 900.0)
     agents = of(upstream_tables(3.0).filter(pc.equal(upstream_tables(3.0)["signal"], "disk_backlog_age")))
@@ -321,7 +323,7 @@ def test_a_cause_on_a_broker_is_one_line_with_everybody_that_it_hits(spark: Any)
     assert "<b>hog" not in page and "&lt;b&gt;hog" in page and "hits 4 groups" in page
     assert page.index("On brokers") < page.index("The fleet, worst first")
     assert (found.exit_code, found.held_up_by("g12"), found.held_up_by("a")) == (3, lines[0].headline, None)
-    assert "1 cause on brokers." in found.sentence and "On brokers:" in health.overview(found)
+    assert "1 cause on brokers." in found.sentence and "On brokers:" in health_report.overview(found)
     assert found.to_json()["brokers"][0]["groups"] == list(lines[0].groups)
     assert _on_brokers(plain, WINDOW.baseline_start, WINDOW.end) == ([], None)  # nothing measures a broker
     short = BROKERS_WINDOW.end - timedelta(seconds=60)
@@ -329,7 +331,7 @@ def test_a_cause_on_a_broker_is_one_line_with_everybody_that_it_hits(spark: Any)
     assert nothing == [] and why == "Cannot tell: there is no time before the window to compare with."
     open_one = replace(calm, brokers_unsure=why)
     assert "Who slows whom: Cannot tell" in render_html(calm.triage, plain, health=open_one)
-    assert why in health.overview(open_one) and open_one.to_json()["brokers_unsure"] == why
+    assert why in health_report.overview(open_one) and open_one.to_json()["brokers_unsure"] == why
 
 
 def test_of_thousands_of_complete_streams_a_few_are_shown() -> None:

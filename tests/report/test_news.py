@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from tests.report.test_handoff import document
-from workbench.report.budget import Budget
 from workbench.report.deliver_result import alerts_of, chat_text
-from workbench.report.health import Health, HealthLine, assess
-from workbench.report.html import environment
+from workbench.report.error_budget import Budget
+from workbench.report.health_report import Health, HealthLine, assess
+from workbench.report.html_report import environment
 from workbench.triage.finding import Finding, Scope, TimeLag
-from workbench.triage.settle import WAITING
+from workbench.triage.finding_settings import WAITING
 from workbench.triage.verdict import State, Verdict
 
 END = datetime(2026, 11, 25, 3, tzinfo=UTC)
@@ -56,8 +56,8 @@ def report(
 def _without_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes and dead letters have tests of their own."""
     sizing = SimpleNamespace(advice=(), unknown=(), to_json=dict)
-    monkeypatch.setattr("workbench.report.health.sizing_of", lambda *_: sizing)
-    monkeypatch.setattr("workbench.report.health.dead_letters_in", lambda *_, **__: ())
+    monkeypatch.setattr("workbench.report.health_report.sizing_of", lambda *_: sizing)
+    monkeypatch.setattr("workbench.report.health_report.dead_letters_in", lambda *_, **__: ())
 
 
 def page(health: Health) -> str:

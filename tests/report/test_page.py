@@ -14,13 +14,13 @@ import pytest
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.collect.capture import Capture, new_info, read_capture
-from workbench.expectations import GroupSettings
-from workbench.report import health
+from workbench.group_expectations import GroupSettings
+from workbench.report import health_report
 from workbench.report.finding_fragment import fragment
-from workbench.report.html import LARGEST_BYTES, render_html
+from workbench.report.html_report import LARGEST_BYTES, render_html
 from workbench.samples import concat
-from workbench.triage.engine import Triage, triage
 from workbench.triage.finding import Scope
+from workbench.triage.triage_engine import Triage, triage
 
 pytestmark = pytest.mark.jvm
 
@@ -80,7 +80,7 @@ def test_it_leads_to_runbook_grafana_logs_and_notebook(page: str) -> None:
 def test_a_fleet_leads_to_a_finding_and_back(incident: tuple[Triage, Capture]) -> None:
     """The name in the overview is a link to the finding, which has a link back; a single triage has no fleet to go back to."""
     result, capture = incident
-    found = health.assess(capture, result, {}, start=WINDOW.start, end=WINDOW.end)
+    found = health_report.assess(capture, result, {}, start=WINDOW.start, end=WINDOW.end)
     fleet = render_html(result, capture, health=found)
     assert '<a href="#finding-0">payments ← orders</a>' in fleet
     assert '<a href="#overview">Back to the fleet</a>' in fleet.partition('id="finding-0"')[2]
@@ -191,7 +191,7 @@ def test_a_page_is_at_most_one_and_a_half_megabytes(spark: Any) -> None:
     info = new_info(cluster="c", source="test", profiles=["runtime"], window=WINDOW, thresholds=THRESHOLDS)
     capture = Capture(info=info, samples=concat([story.samples() for story in sick]))
     result = triage(capture, spark)
-    found = health.assess(capture, result, {}, start=WINDOW.start, end=WINDOW.end)
+    found = health_report.assess(capture, result, {}, start=WINDOW.start, end=WINDOW.end)
     for text in (render_html(result, capture), render_html(result, capture, health=found)):
         assert len(text.encode()) <= LARGEST_BYTES == 1_500_000
         detailed = text.count('<section class="finding" id="finding-')

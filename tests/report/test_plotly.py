@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from workbench.report.html import _PLOTLY
+from workbench.report.html_report import _PLOTLY
 
 HEADER = re.compile(r"plotly\.js (?:\(basic - minified\) )?v([\d.]+)")
 

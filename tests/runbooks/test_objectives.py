@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.cli.running import run_here
-from workbench.expectations import Expectations
+from workbench.group_expectations import Expectations
 from workbench.lab.prometheus import ensure_prometheus
 from workbench.runbooks.promtool import find_promtool
 from workbench.settings import load_settings

@@ -14,16 +14,16 @@ from tests.triage.made import subscription
 from workbench.cli.runbooks import command
 from workbench.cli.triage_alert import asked_by
 from workbench.lab.prometheus import ensure_prometheus
-from workbench.runbooks.check import problems
+from workbench.runbooks.check_runbooks import problems
 from workbench.runbooks.filled_runbook import filled
 from workbench.runbooks.promtool import check_rules
 from workbench.runbooks.runbook_file import read_book, read_books
 from workbench.runbooks.steps import way_to
 from workbench.triage.cause import Ask
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
-from workbench.triage.leaves import leaf_of
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_leaves import leaf_of
 
 FOLDER = Path(__file__).parent.parent.parent / "runbooks"
 HOSTILE = "'; rm -rf / #\n$(id)\x1b[31m"

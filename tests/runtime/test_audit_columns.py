@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.layers.marks import hash_of, headers_for, marks_in, marks_of
+from workbench.layers.record_marks import hash_of, headers_for, marks_in, marks_of
 from workbench.layers.rows import signed
 from workbench.runtime.event import Record, body_bytes
-from workbench.runtime.task_meter import TaskMeter
+from workbench.runtime.task_audit_meter import TaskMeter
 
 
 class Unreadable:

@@ -10,9 +10,9 @@ from tests.runtime.helpers import Clock
 from tests.runtime.memory import MemorySource
 from tests.runtime.test_runtime import config
 from workbench.runtime.committer import Committer, is_of_another_topic
-from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import PartitionState
-from workbench.runtime.tracker import OffsetTracker
+from workbench.runtime.offset_tracker import OffsetTracker
+from workbench.runtime.partition_state import PartitionState
+from workbench.runtime.runtime_metrics import RuntimeMetrics
 
 
 class Made:

@@ -15,7 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from tests.runtime.helpers import record
 from tests.runtime.memory import MemoryBroker, MemorySource
 from tests.runtime.mock import MockCluster, mock_cluster
-from workbench.kafka.runtime.source import KafkaSource
+from workbench.kafka.runtime.kafka_source import KafkaSource
 from workbench.runtime import Record, RuntimeConfig
 from workbench.runtime.event import TopicPartition as Partition
 from workbench.runtime.source import RecordSource

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.runtime import source as kafka_source
-from workbench.kafka.runtime import starts as kafka_starts
-from workbench.kafka.runtime.source import KafkaSource
+from workbench.kafka.runtime import kafka_source as kafka_source
+from workbench.kafka.runtime import start_positions as kafka_starts
+from workbench.kafka.runtime.kafka_source import KafkaSource
 from workbench.runtime import RuntimeConfig, decode_by_header
 
 INSTANT = "2026-11-21T03:00:00+00:00"

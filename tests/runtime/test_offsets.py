@@ -15,7 +15,7 @@ from workbench.commit_note import parse_note
 from workbench.kafka.runtime import log_ends as offsets
 from workbench.kafka.runtime.log_ends import LogEnds
 from workbench.runtime.event import TopicPartition
-from workbench.runtime.queue import Remade
+from workbench.runtime.runtime_queue import Remade
 
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # as str() of the client's Uuid tells it
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.runtime.chaos.conductor import PROTOCOLS
 from tests.runtime.test_rest_sink import Service
 from tests.waiting import wait_for
-from workbench.kafka.runtime.source import KafkaSource
+from workbench.kafka.runtime.kafka_source import KafkaSource
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.runtime import (

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.runtime.helpers import Clock, event
 from workbench.runtime import Event, ProcessorConfig, RuntimeConfig
-from workbench.runtime.delay import DelayQueue
-from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import PartitionState
-from workbench.runtime.placing import Placing
+from workbench.runtime.delay_queue import DelayQueue
+from workbench.runtime.event_placing import Placing
+from workbench.runtime.partition_state import PartitionState
 from workbench.runtime.processors import Processors
+from workbench.runtime.runtime_metrics import RuntimeMetrics
 
 
 def test_the_delay_queue_is_bounded_and_in_order_of_time() -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from tests.runtime.helpers import Clock, event, until
 from workbench.runtime import Dead, Event, ProcessorConfig, Retry
-from workbench.runtime.metrics import RuntimeMetrics
 from workbench.runtime.processors import ProcessorPool
+from workbench.runtime.runtime_metrics import RuntimeMetrics
 from workbench.signals import ProcessingOutcome
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.helpers import Clock, event
+from workbench.runtime.keyed_queue import KeyedQueue
 from workbench.runtime.processors import queue_index
-from workbench.runtime.queues import KeyedQueue
 
 
 def offsets(queue: KeyedQueue) -> list[int]:

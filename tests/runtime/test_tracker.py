@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from workbench.runtime.tracker import OffsetTracker
+from workbench.runtime.offset_tracker import OffsetTracker
 
 
 def test_the_three_cases_of_the_tops() -> None:

@@ -20,8 +20,8 @@ from tests.three_brokers.access import ADMIN, ONCALL, SERVICE
 from tests.three_brokers.secured import PASSWORD_VARIABLE, SecuredLab, start_secured
 from tests.waiting import wait_for
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.groups import own_security
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.login import logged_in
 from workbench.kafka.offset_fetch import FIND, parse_coordinators
 from workbench.kafka.wire import WireError, addresses, array, text

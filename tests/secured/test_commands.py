@@ -19,13 +19,13 @@ from tests.waiting import wait_for
 from workbench.collect.capture import read_capture
 from workbench.collect.live import collect, observe
 from workbench.errors import ExitCode, SourceUnreachableError
-from workbench.kafka.records import KafkaRecords
+from workbench.kafka.kafka_records import KafkaRecords
 from workbench.lab.jars import TOOLS, ensure
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.runtime import Event, Runtime, RuntimeConfig
 from workbench.runtime.app import running
 from workbench.spark.java import find_java
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 from workbench.window import Window
 
 pytestmark = pytest.mark.lab

@@ -18,16 +18,16 @@ from tests.secured.conftest import commit, committed, coordinator_of, document, 
 from tests.three_brokers.access import ONCALL, READER, SERVICE
 from tests.three_brokers.secured import SecuredLab
 from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
-from workbench.kafka.gateway import KafkaGateway
-from workbench.plans.document import write_file
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.plans.journal import Journal
+from workbench.plans.strict_document import write_file
 from workbench.queues.gateway import ABSENT
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
-from workbench.replay.request import PlanRequest
+from workbench.replay.replay_request import PlanRequest
 from workbench.replay.rollback import roll_back
 from workbench.window import parse_instant
 

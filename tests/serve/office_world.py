@@ -12,7 +12,7 @@ from typing import Any
 from tests.serve.serving import Clock, alert, judged, webhook
 from workbench.alerts import parse_alerts
 from workbench.serve import alert_messages
-from workbench.serve.journal import accept
+from workbench.serve.alert_journal import accept
 from workbench.serve.judge_groups import Question
 from workbench.serve.kept_verdict import Judged
 from workbench.serve.outbox import Parcel

@@ -17,7 +17,7 @@ import uvicorn
 from workbench.lab.process import free_port
 from workbench.serve.access import Access
 from workbench.serve.app import Server, application
-from workbench.serve.connections import Connections
+from workbench.serve.connection_limits import Connections
 from workbench.serve.judge_groups import Question
 from workbench.serve.kept_verdict import Judged
 from workbench.serve.outbox import Parcel

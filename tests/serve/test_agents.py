@@ -32,7 +32,7 @@ from workbench.lab.lab import Lab
 from workbench.lab.process import free_port, start
 from workbench.serve import server
 from workbench.serve.access import AGENT_VARIABLE, TOKEN_VARIABLE, Access
-from workbench.serve.agents import Calls, inert, make_server
+from workbench.serve.mcp_tools import Calls, inert, make_server
 from workbench.serve.sqlite import FileStore
 
 WORDS = [sys.executable, "-c", "from workbench.cli import main; main()", "mcp"]

@@ -14,7 +14,7 @@ import requests
 
 from tests.reference.valid import valid
 from tests.serve.serving import HOSTILE, TOKEN, Office, Running, alert, judged, running, webhook
-from workbench.serve import fleet, request_limits
+from workbench.serve import fleet_verdicts, request_limits
 from workbench.serve.access import VISIT_SECONDS, Access
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -219,7 +219,7 @@ def test_every_page_escapes_and_has_its_policy(server: Running, office: Office) 
     body = webhook(alert(HOSTILE, HOSTILE, alertname=HOSTILE, cluster=HOSTILE))
     requests.post(f"{server.url}/alerts", body, headers=BEARER, timeout=10)
     office.worker.judge_alerts()
-    fleet.record(office.store, HOSTILE, office.oracle.says(office.oracle.questions[0]), every_seconds=60)
+    fleet_verdicts.record(office.store, HOSTILE, office.oracle.says(office.oracle.questions[0]), every_seconds=60)
     [row] = server.store.rows("SELECT id FROM incident")
     session = signed_in(server)
     asked: list[tuple[str, dict[str, str]]] = [("/", {}), ("/incidents", {}), (f"/incidents/{row['id']}", {})]

@@ -16,8 +16,8 @@ import requests
 
 from tests.certificates import certificate
 from tests.serve.serving import TOKEN, Office, Running, alert, running, webhook
-from workbench.serve import connections, quiet_warnings, request_limits
-from workbench.serve.connections import ACCEPTED_AT_ONCE, Connections, Stage, crowd_of, most_connections
+from workbench.serve import connection_limits, quiet_warnings, request_limits
+from workbench.serve.connection_limits import ACCEPTED_AT_ONCE, Connections, Stage, crowd_of, most_connections
 from workbench.serve.pages import STATIC
 from workbench.serve.server import Options
 
@@ -280,7 +280,7 @@ def test_a_handshake_that_is_not_done_ends_and_makes_room(
         assert answer.status_code == 200
         assert len(server.connections) <= MOST
         assert is_closed(half[0], 5)
-        monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.3)
+        monkeypatch.setattr(connection_limits, "HANDSHAKE_SECONDS", 0.3)
         for _ in range(2):
             assert is_closed(stack.enter_context(opened(server)), 5)
         monkeypatch.setattr(request_limits, "STALL_SECONDS", 0.3)

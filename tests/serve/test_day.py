@@ -14,7 +14,7 @@ import requests
 from tests.browser.looking import within
 from tests.serve.serving import TOKEN, Office, alert, judged, running
 from tests.serve.test_incidents import post
-from workbench.serve import fleet
+from workbench.serve import fleet_verdicts
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 SUBSCRIPTIONS = 2000
@@ -37,7 +37,7 @@ def test_a_day_of_2000_subscriptions(tmp_path: Path) -> None:
             office.oracle.says = lambda q: [judged(it) for it in q.groups]
             verdicts = ["slow_processor" if (n + number) % 20 == 0 else "healthy" for n in range(SUBSCRIPTIONS)]
             judgements = [judged(f"group-{n:04}", "orders", verdict) for n, verdict in enumerate(verdicts)]
-            fleet.record(office.store, "prod", judgements, every_seconds=ROUND_SECONDS)
+            fleet_verdicts.record(office.store, "prod", judgements, every_seconds=ROUND_SECONDS)
             office.worker.look_again()
             if number % 12:
                 continue
@@ -48,7 +48,7 @@ def test_a_day_of_2000_subscriptions(tmp_path: Path) -> None:
             office.worker.look_again()
             office.send()
             office.postman.parcels.clear()
-            fleet.forget(office.store, keep_seconds=office.settings.keep.total_seconds())
+            fleet_verdicts.forget(office.store, keep_seconds=office.settings.keep.total_seconds())
             [incident] = [
                 row["id"] for row in office.store.rows("SELECT id FROM incident ORDER BY opened DESC LIMIT 1")
             ]

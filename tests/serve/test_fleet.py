@@ -8,7 +8,7 @@ import pytest
 
 from tests.serve.serving import Office, alert, judged
 from tests.serve.test_incidents import post
-from workbench.serve import fleet
+from workbench.serve import fleet_verdicts
 from workbench.serve.incident_actions import add_note
 from workbench.serve.kept_verdict import worse
 from workbench.serve.page_queries import Reading
@@ -27,7 +27,7 @@ def test_only_changes_are_kept_and_lag_each_hour(office: Office) -> None:
     begun = office.clock.now
     for _ in range(288):
         verdicts = [judged("calm", verdict="healthy"), judged("slow")]
-        fleet.record(office.store, "prod", verdicts, every_seconds=300)
+        fleet_verdicts.record(office.store, "prod", verdicts, every_seconds=300)
         office.clock.now += 300
     kept = {row[0]: row[1] for row in office.store.rows("SELECT grp, count(*) FROM finding GROUP BY grp")}
     assert kept["calm"] == 1
@@ -39,9 +39,9 @@ def test_only_changes_are_kept_and_lag_each_hour(office: Office) -> None:
 
 def test_a_group_that_has_gone_leaves_the_page(office: Office) -> None:
     """After three rounds; its history stays."""
-    fleet.record(office.store, "prod", [judged("a"), judged("b")], every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", [judged("a"), judged("b")], every_seconds=300)
     office.clock.now += 901
-    fleet.record(office.store, "prod", [judged("a")], every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", [judged("a")], every_seconds=300)
     assert [row["grp"] for row in Reading(office.store).fleet()[1]] == ["a"]
     assert Reading(office.store).history("prod", "b", start=0, end=office.clock.now)
 
@@ -53,8 +53,8 @@ def test_the_page_is_filtered_and_sorted_and_a_filter_is_no_query(office: Office
         judged("pay-2", time_lag_seconds=50.0),
         judged("100%", verdict="healthy"),
     ]
-    fleet.record(office.store, "prod", found, every_seconds=300)
-    fleet.record(office.store, "test", [judged("pay-1")], every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", found, every_seconds=300)
+    fleet_verdicts.record(office.store, "test", [judged("pay-1")], every_seconds=300)
     reading = Reading(office.store)
     assert [row["grp"] for row in reading.fleet(text="PAY", cluster="prod")[1]] == ["pay-2", "pay-1"]
     assert [row["grp"] for row in reading.fleet(text="%")[1]] == ["100%"]
@@ -70,7 +70,7 @@ def test_who_waits_for_nobody_knows_how_long_is_the_worst(office: Office) -> Non
         judged("unknown", time_lag_seconds=None, lag_messages=600),
         judged("nothing", time_lag_seconds=None, lag_messages=0),
     ]
-    fleet.record(office.store, "prod", found, every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", found, every_seconds=300)
     for sort in ("worst", "time_lag"):
         rows = Reading(office.store).fleet(sort=sort)[1]
         assert [row["grp"] for row in rows] == ["unknown", "late", "nothing"]
@@ -92,7 +92,7 @@ def test_what_is_too_old_is_deleted_and_open_incidents_stay(office: Office) -> N
     ]
     office.worker.look_again()
     office.clock.now += 366 * DAY
-    fleet.forget(office.store, keep_seconds=365 * DAY)
+    fleet_verdicts.forget(office.store, keep_seconds=365 * DAY)
     left = {
         name: office.store.number(f"SELECT count(*) FROM {name}") for name in ("incident", "alert", "member", "note")
     }

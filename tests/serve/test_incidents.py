@@ -10,9 +10,9 @@ import pytest
 from tests.serve.serving import NOW, Office, alert, judged, webhook
 from workbench.alerts import parse_alerts
 from workbench.errors import SourceUnreachableError
+from workbench.serve.alert_journal import Accepted, FullError, accept, waiting
 from workbench.serve.incident_actions import add_note
 from workbench.serve.incidents import conclude
-from workbench.serve.journal import Accepted, FullError, accept, waiting
 from workbench.serve.judge_groups import GivenWayError, Question
 from workbench.serve.kept_verdict import Judged
 from workbench.serve.send_message import NotTakenError

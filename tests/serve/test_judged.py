@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from workbench.api.measurements import Measured
-from workbench.api.requests import Measurements
+from workbench.api.load_measurements import Measured
+from workbench.api.measurement_requests import Measurements
 from workbench.collect.capture import read_capture
 from workbench.errors import NoSeriesError
 from workbench.serve.judge_groups import Question, SparkJudge
@@ -29,7 +29,7 @@ def test_a_finding_is_reduced_with_its_picture(tmp_path: Path, spark: Any, monke
             raise NoSeriesError("There is no group 'gone'.")
         return Measured(capture=capture, window=capture.window)
 
-    monkeypatch.setattr("workbench.api.measurements.measure", answer)
+    monkeypatch.setattr("workbench.api.load_measurements.measure", answer)
     settings = tmp_path / "workbench.toml"
     settings.write_text('[clusters.prod]\nprometheus = "http://127.0.0.1:9"\n')
     judge = SparkJudge(config=settings)

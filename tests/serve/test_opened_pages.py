@@ -16,7 +16,7 @@ from tests.serve.test_incidents import post
 from tests.triage.findings import finding
 from workbench.collect.capture import Capture, new_info
 from workbench.samples import GROUPS_SCHEMA, concat
-from workbench.serve import fleet
+from workbench.serve import fleet_verdicts
 from workbench.serve.group_detail import packed, unpacked
 from workbench.serve.judge_groups import reduced
 from workbench.serve.kept_verdict import Judged
@@ -59,7 +59,7 @@ def told(page: str) -> str:
 
 def test_old_verdicts_are_marked_and_present_ones_are_not(office: Office, server: Running) -> None:
     """After a night without triage the page does not say "lagging" as if it were so now; it has its own time."""
-    fleet.record(office.store, "prod", [judged("payments")], every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", [judged("payments")], every_seconds=300)
     person = Person(server.url)
     assert "not judged since" not in person.see("/")
     assert "Not judged since" not in person.see("/group", cluster="prod", group="payments")
@@ -103,7 +103,7 @@ def test_an_age_is_said_as_commands_and_reports_say_it(office: Office, server: R
     post(office, alert("guess"), alert("least"))
     office.oracle.says = lambda _q: [replace(it, cause=it.group) for it in found]
     office.worker.judge_alerts()
-    fleet.record(office.store, "prod", found, every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", found, every_seconds=300)
     person = Person(server.url)
     assert {"about 13 min", "over 3 min"} <= set(re.findall(r"(?:about|over) \d+ min", told(person.see("/"))))
     for name, words in (("guess", "about 13 min"), ("least", "over 3 min")):
@@ -163,7 +163,7 @@ def test_the_group_page_tells_who_has_each_partition_and_what_changed(office: Of
     kept = detailed()
     assert [it[0] for it in unpacked(kept)["partitions"]] == [1, 2, 0]
     found: list[Judged] = [judged("payments", "orders", detail=kept)]
-    fleet.record(office.store, "prod", found, every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", found, every_seconds=300)
     post(office, alert("payments", "orders", alertname=HOSTILE))
     page = Person(server.url).see("/group", cluster="prod", group="payments")
     words = told(page)
@@ -244,7 +244,7 @@ def test_of_a_storm_whoever_waits_longest_is_first(office: Office, server: Runni
     post(office, *(alert(it) for it in waits))
     office.oracle.says = lambda _q: [judged(it, cause=it, time_lag_seconds=seconds) for it, seconds in waits.items()]
     office.worker.judge_alerts()
-    fleet.record(office.store, "prod", [judged("a")], every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", [judged("a")], every_seconds=300)
     for path in ("/", "/incidents"):
         titles = re.findall(r">([abc]): slow processor<", Person(server.url).see(path))
         assert titles == ["b", "c", "a"], path
@@ -252,9 +252,9 @@ def test_of_a_storm_whoever_waits_longest_is_first(office: Office, server: Runni
 
 def test_the_picture_of_a_new_group_begins_where_something_is_known(office: Office, server: Running) -> None:
     """An empty day with a dot at its end reads as a fault of the page; an hour is the least."""
-    fleet.record(office.store, "prod", [judged("payments", verdict="healthy")], every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", [judged("payments", verdict="healthy")], every_seconds=300)
     office.clock.now += 2 * 3600
-    fleet.record(office.store, "prod", [judged("payments")], every_seconds=7200)
+    fleet_verdicts.record(office.store, "prod", [judged("payments")], every_seconds=7200)
     page = Person(server.url).see("/group", cluster="prod", group="payments")
     picture = page.partition('class="steps"')[2].partition("</svg>")[0]
     known = re.search(r'class="area" d="M([0-9.]+)', picture)

@@ -14,9 +14,9 @@ from tests.serve.test_opened_pages import Person, told
 from tests.triage.brokers import WINDOW, Made, after
 from tests.triage.test_neighbours import cluster, hog
 from workbench.api.impacts import ImpactResult, impact_of
-from workbench.api.measurements import Measured
+from workbench.api.load_measurements import Measured
 from workbench.collect.capture import Capture, new_info
-from workbench.serve import fleet
+from workbench.serve import fleet_verdicts
 from workbench.serve.broker_causes import SharedCause, is_over, origin_of, origins_of
 from workbench.serve.incident_actions import Handling, handle
 from workbench.serve.judge_groups import Question, with_origins
@@ -175,7 +175,7 @@ def test_a_victim_that_is_muted_calls_nobody(office: Office) -> None:
 def test_the_fleet_has_one_row_for_a_cause_and_its_page_lists_whom_it_holds_up(office: Office, server: Running) -> None:
     """A group that is searched for is found, points to the cause, and says what it shows by itself."""
     storm(office)
-    fleet.record(office.store, "prod", attributed(stormy(), [HOG]), every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", attributed(stormy(), [HOG]), every_seconds=300)
     person = Person(server.url)
     page = told(person.see("/", text=""))
     rows = person.see("/").split("<h2>Groups on topics</h2>")[1].count("<tr>") - 1
@@ -191,7 +191,7 @@ def test_the_fleet_has_one_row_for_a_cause_and_its_page_lists_whom_it_holds_up(o
     shown = told(incident)
     assert "group &#34;backfill&#34; on broker 1: slows others" in shown
     assert "It hits 500 groups" in shown and "of 90 on other brokers 0 did" in shown
-    fleet.record(office.store, "prod", stormy(), every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", stormy(), every_seconds=300)
     assert "stands for" not in person.see("/")
     assert "no longer found" in person.see("/", cluster="prod", cause=HOG.key)
 
@@ -199,7 +199,7 @@ def test_the_fleet_has_one_row_for_a_cause_and_its_page_lists_whom_it_holds_up(o
 def test_programs_get_the_cause_beside_every_subscription(office: Office, server: Running) -> None:
     """Those that it holds up are subscriptions still; the incident has it whole."""
     storm(office)
-    fleet.record(office.store, "prod", attributed(stormy(), [HOG]), every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", attributed(stormy(), [HOG]), every_seconds=300)
     person = Person(server.url)
     person.headers["Authorization"] = f"Bearer {_token()}"
     found = person.get(f"{server.url}/api/fleet", timeout=10).json()
@@ -217,7 +217,7 @@ def test_a_hostile_name_of_an_offender_is_text_everywhere(office: Office, server
     office.oracle.says = lambda _q: found
     post(office, alert("g0"))
     office.worker.judge_alerts()
-    fleet.record(office.store, "prod", found, every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", found, every_seconds=300)
     person = Person(server.url)
     name = office.store.rows("SELECT id FROM incident")[0]["id"]
     for page in (person.see("/"), person.see(f"/incidents/{name}"), person.see("/group", cluster="prod", group="g0")):

@@ -16,8 +16,8 @@ from tests.browser.devtools import Page, chromium
 from tests.browser.looking import FITS, PICTURES, inert, within
 from tests.serve.serving import HOSTILE, TOKEN, Office, Running, alert, judged, running, webhook
 from workbench.report.audit_state import AuditState, SilentLayer, write_state
-from workbench.report.runs.record import REPORT, RunRecord, write_record
-from workbench.serve import fleet
+from workbench.report.runs.run_record import REPORT, RunRecord, write_record
+from workbench.serve import fleet_verdicts
 from workbench.serve.audits import Shelf
 from workbench.serve.kept_verdict import Judged
 
@@ -51,9 +51,9 @@ def served(tmp_path: Path) -> Iterator[Running]:
     for day in range(30, 0, -1):
         office.clock.now = present - day * 86_400
         verdict = "slow_processor" if day % 5 == 0 else "healthy"
-        fleet.record(office.store, "prod", [judged("payments", "orders", verdict)], every_seconds=86_400)
+        fleet_verdicts.record(office.store, "prod", [judged("payments", "orders", verdict)], every_seconds=86_400)
     office.clock.now = present
-    fleet.record(office.store, "prod", many(2000), every_seconds=60)
+    fleet_verdicts.record(office.store, "prod", many(2000), every_seconds=60)
     office.oracle.says = lambda _q: many(2)
     write_state(tmp_path, audited(office.clock.now))
     with running(office, threads=False, reports=report(tmp_path), audits=Shelf(tmp_path, [HOSTILE])) as server:

@@ -32,10 +32,10 @@ from tests.serve.test_incidents import post
 from tests.serve.test_killed import BEARER
 from workbench.errors import UsageError
 from workbench.lab.process import free_port
-from workbench.serve import database_tables as schema
+from workbench.serve import database_migrations as schema
 from workbench.serve import postgres
+from workbench.serve.alert_journal import waiting
 from workbench.serve.incidents import conclude
-from workbench.serve.journal import waiting
 from workbench.serve.outbox import claim
 from workbench.serve.postgres import DatabaseStore
 from workbench.serve.store import Store, StoreError

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.serve.serving import HOSTILE, NOW, Office, judged
-from workbench.serve import fleet
-from workbench.serve.fleet import NOT_JUDGED
+from workbench.serve import fleet_verdicts
+from workbench.serve.fleet_verdicts import NOT_JUDGED
 from workbench.serve.page_queries import Reading
 from workbench.serve.step_chart import DAY, chosen_range, held, step_chart
 from workbench.triage.verdict import State
@@ -111,9 +111,9 @@ def test_what_held_before_the_picture_begins_is_in_it_and_an_outage_of_the_serve
     calm = [judged("calm", verdict="healthy", time_lag_seconds=0.2)]
     for day in range(40):
         office.clock.now = begun + day * DAY
-        fleet.record(office.store, "prod", calm, every_seconds=DAY)
+        fleet_verdicts.record(office.store, "prod", calm, every_seconds=DAY)
     office.clock.now += 4 * DAY
-    fleet.record(office.store, "prod", calm, every_seconds=DAY)
+    fleet_verdicts.record(office.store, "prod", calm, every_seconds=DAY)
     now = office.clock.now
     [rows] = Reading(office.store).history("prod", "calm", start=now - 30 * DAY, end=now).values()
     spans = [(it.start - begun, it.end - begun) for it in held(rows, start=now - 30 * DAY, until=now + 1)]

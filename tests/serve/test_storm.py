@@ -12,7 +12,7 @@ import pytest
 from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from tests.serve.serving import Office, alert
 from tests.serve.test_incidents import post
-from workbench.api.measurements import Measured
+from workbench.api.load_measurements import Measured
 from workbench.collect.capture import Capture, new_info
 from workbench.samples import concat
 from workbench.serve.judge_groups import SparkJudge
@@ -38,7 +38,9 @@ def storm() -> Capture:
 def test_500_alerts_of_one_broker(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """They come in ten messages of Alertmanager, and are judged a hundred at a time."""
     capture = storm()
-    monkeypatch.setattr("workbench.api.measurements.measure", lambda _request: Measured(capture=capture, window=WINDOW))
+    monkeypatch.setattr(
+        "workbench.api.load_measurements.measure", lambda _request: Measured(capture=capture, window=WINDOW)
+    )
     settings = tmp_path / "workbench.toml"
     settings.write_text('[clusters.prod]\nprometheus = "http://127.0.0.1:9"\n')
     office = Office(tmp_path, look_again="10s")

@@ -13,7 +13,7 @@ from tests.browser.looking import FITS
 from tests.serve.serving import TOKEN, Office, Running, alert, judged, running
 from tests.serve.test_incidents import post
 from tests.serve.test_opened_pages import detailed
-from workbench.serve import fleet
+from workbench.serve import fleet_verdicts
 
 pytestmark = pytest.mark.apt
 
@@ -34,7 +34,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Office:
         office.worker.look_again()
     office.clock.now += 86_400
     office.oracle.says = lambda _q: [sick]
-    fleet.record(office.store, "prod", [sick, judged("mail", "outbox", "healthy")], every_seconds=300)
+    fleet_verdicts.record(office.store, "prod", [sick, judged("mail", "outbox", "healthy")], every_seconds=300)
     post(office, alert("payments", "orders", number=1))
     office.worker.judge_alerts()
     office.send()

@@ -12,12 +12,12 @@ import pytest
 from tests.serve.serving import Office, alert, judged
 from tests.serve.test_incidents import post
 from workbench.errors import UnknownClusterError
-from workbench.serve import database_tables as schema
-from workbench.serve import fleet
+from workbench.serve import database_migrations as schema
+from workbench.serve import fleet_verdicts
+from workbench.serve.alert_journal import waiting
 from workbench.serve.incidents import due, followed
-from workbench.serve.journal import waiting
 from workbench.serve.kept_verdict import Judged
-from workbench.serve.next_message import Phase, Step, Told, Truth, decide
+from workbench.serve.message_step import Phase, Step, Told, Truth, decide
 from workbench.serve.outbox import claim, refused
 from workbench.serve.page_queries import Reading
 from workbench.serve.send_message import NotTakenError
@@ -180,7 +180,9 @@ def test_a_number_that_nothing_can_hold_is_not_known(office: Office, number: int
     post(office, alert("huge"), alert("good"))
     office.worker.judge_alerts()
     assert waiting(office.store) == [] and office.send() == ["new"]
-    fleet.record(office.store, "prod", [judged("huge", lag_messages=number), judged("good")], every_seconds=300)
+    fleet_verdicts.record(
+        office.store, "prod", [judged("huge", lag_messages=number), judged("good")], every_seconds=300
+    )
     rows = {row["grp"]: row["lag"] for row in Reading(office.store).fleet()[1]}
     assert rows == {"huge": None, "good": 1000}
 
@@ -194,7 +196,9 @@ def test_one_bad_item_fails_alone(office: Office) -> None:
     assert waiting(office.store) == []
     verdicts = {row["grp"]: row["verdict"] for row in office.store.rows("SELECT grp, verdict FROM member")}
     assert verdicts == {"a": "slow_processor", "bad": "cannot_tell", "c": "slow_processor"}
-    fleet.record(office.store, "prod", [judged("a"), judged("bad", headline=bad), judged("c")], every_seconds=300)
+    fleet_verdicts.record(
+        office.store, "prod", [judged("a"), judged("bad", headline=bad), judged("c")], every_seconds=300
+    )
     assert {row["grp"] for row in Reading(office.store).fleet()[1]} == {"a", "c"}
 
 
@@ -222,7 +226,7 @@ def test_what_was_found_under_an_earlier_lead_is_not_written(tmp_path: Path) -> 
     with pytest.raises(LeadLostError):
         refused(office.store, parcel, "x", passing=False)
     with pytest.raises(LeadLostError):
-        fleet.record(office.store, "prod", [judged()], every_seconds=300, lead=lead)
+        fleet_verdicts.record(office.store, "prod", [judged()], every_seconds=300, lead=lead)
     assert office.store.number("SELECT count(*) FROM incident WHERE closed IS NULL") == 1
 
 

@@ -16,7 +16,7 @@ from workbench.errors import SetupError
 from workbench.extras import how_to_install
 from workbench.lab.process import free_port
 from workbench.spark import session
-from workbench.spark.connect import connected
+from workbench.spark.spark_connect import connected
 
 VARIABLE = session.MASTER_VARIABLE
 

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 from cryptography.x509.oid import NameOID
 
 from workbench.errors import SetupError
-from workbench.spark import archive, java
-from workbench.spark.archive import archive_path, build_later, learned, learned_path
+from workbench.spark import class_archive, java
+from workbench.spark.class_archive import archive_path, build_later, learned, learned_path
 from workbench.spark.java import Java, find_java, java_version, spark_home, trust_store
 from workbench.spark.jvm import is_plain
 from workbench.spark.session import session
@@ -206,7 +206,7 @@ def test_what_does_not_fit_is_passed_over_in_silence(tmp_path: Path, spoilt: obj
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     text = spoilt if isinstance(spoilt, str) else json.dumps(spoilt)
     spoil = (
-        "import sys; from workbench.spark.java import find_java; from workbench.spark.archive import archive_path, learned_path; "
+        "import sys; from workbench.spark.java import find_java; from workbench.spark.class_archive import archive_path, learned_path; "
         "path = archive_path(find_java()); path.write_bytes(b'no archive'); learned_path(path).write_text(sys.argv[1])"
     )
     subprocess.run([sys.executable, "-c", spoil, text], env=env, check=True)
@@ -299,12 +299,12 @@ def test_an_archive_is_built_behind_the_back_once_a_day(tmp_path: Path, monkeypa
     """If it is not there and nobody has said no; a build that fails does not cost every command half a minute."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked: list[object] = []
-    monkeypatch.setattr(archive.atexit, "register", lambda build, env: asked.append(env.get("JAVA_HOME")))
+    monkeypatch.setattr(class_archive.atexit, "register", lambda build, env: asked.append(env.get("JAVA_HOME")))
     monkeypatch.setenv("JAVA_HOME", "/usr/lib/theirs")
-    monkeypatch.setenv(archive.VARIABLE, "off")
+    monkeypatch.setenv(class_archive.VARIABLE, "off")
     build_later()
     assert asked == []
-    monkeypatch.delenv(archive.VARIABLE)
+    monkeypatch.delenv(class_archive.VARIABLE)
     build_later()
     monkeypatch.setenv("JAVA_HOME", "/cache/ours")  # as the long way to a session does
     assert asked == ["/usr/lib/theirs"]
@@ -328,7 +328,7 @@ def test_archives_of_environments_that_are_gone_are_removed(tmp_path: Path) -> N
     for each in (part, fresh):
         each.touch()
     os.utime(part, (1, 1))
-    archive._sweep_up(tmp_path)
+    class_archive._sweep_up(tmp_path)
     assert sorted(it.name for it in tmp_path.iterdir()) == ["spark-b.jsa", "spark-b.json", "spark-d.part"]
 
 
@@ -350,5 +350,5 @@ def test_the_archive_goes_with_the_jars(tmp_path: Path, monkeypatch: pytest.Monk
     after = archive_path(found)
     assert before != after
     assert before.name.rpartition("-")[0] == after.name.rpartition("-")[0]
-    monkeypatch.setattr(archive, "__version__", "99.0")
+    monkeypatch.setattr(class_archive, "__version__", "99.0")
     assert archive_path(found) not in (before, after)  # its plans are made anew

@@ -11,7 +11,7 @@ import pytest
 def _taken_for_large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Unless a test asks for `small`."""
     if "small" not in request.fixturenames:
-        monkeypatch.setattr("workbench.sweep.engine.SMALL_SAMPLES", 0)
+        monkeypatch.setattr("workbench.sweep.sweep_engine.SMALL_SAMPLES", 0)
     yield
 
 

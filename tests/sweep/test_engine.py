@@ -26,10 +26,10 @@ from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import SampleBatch, SeriesTable, concat_series
 from workbench.sweep import condense_store
 from workbench.sweep.condense_store import condense_missing
-from workbench.sweep.engine import Sweep, sweep
-from workbench.sweep.store import FleetStore, StoreInfo, make_store
-from workbench.triage.engine import triage
+from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store
+from workbench.sweep.sweep_engine import Sweep, sweep
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import triage
 
 pytestmark = pytest.mark.jvm
 SICK = (7, 57, 107, 157)  # one of each kind
@@ -71,7 +71,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> FleetStore:
 def screened(spark: Any, fleet: FleetStore) -> Sweep:
     """The same, judged as a large one."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("workbench.sweep.engine.SMALL_SAMPLES", 0)
+        patched.setattr("workbench.sweep.sweep_engine.SMALL_SAMPLES", 0)
         return sweep(fleet, spark, top=3)
 
 
@@ -102,7 +102,7 @@ def test_a_small_fleet_is_judged_at_once_and_alike(
     spark: Any, fleet: FleetStore, screened: Sweep, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No summaries are made, each file is read once, and every row and every finding is that of a large fleet."""
-    monkeypatch.setattr("workbench.sweep.engine.condense_missing", None)
+    monkeypatch.setattr("workbench.sweep.sweep_engine.condense_missing", None)
     at_once = sweep(fleet, spark, top=3)
     rows, others = ({(row["group"], row["topic"]): row for row in it.table.to_pylist()} for it in (at_once, screened))
     assert rows.keys() == others.keys()
@@ -148,7 +148,7 @@ def test_what_waits_before_kafka_is_said_once(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """As one triage says it, whether the fleet is small or large: no lag is no all-clear then."""
-    monkeypatch.setattr("workbench.sweep.engine.SMALL_SAMPLES", most)
+    monkeypatch.setattr("workbench.sweep.sweep_engine.SMALL_SAMPLES", most)
     store = land_fleet(tmp_path / "store", subscriptions=4, slot_seconds=600)
     calm = sweep(store, spark)
     assert (calm.partial, exit_code(calm)) == ((), ExitCode.OK)
@@ -233,7 +233,7 @@ def test_groups_of_other_kinds_are_rows_of_the_table(spark: Any, tmp_path: Path)
     from workbench.cli.triage_all import exit_code
     from workbench.console import SafeConsole
     from workbench.errors import ExitCode
-    from workbench.queues.kinds import Unjudged
+    from workbench.queues.group_kinds import Unjudged
     from workbench.report.sweep import show_sweep
 
     store = land_fleet(tmp_path / "store", subscriptions=2, slot_seconds=600)

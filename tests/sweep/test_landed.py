@@ -19,8 +19,8 @@ from workbench.errors import DamagedCaptureError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 from workbench.sweep import condense_store
 from workbench.sweep.condense_store import Job, condense_file
+from workbench.sweep.fleet_store import StoreInfo, make_store
 from workbench.sweep.read_store import rows_of, whole_file
-from workbench.sweep.store import StoreInfo, make_store
 
 SAMPLES = lagging().samples()
 

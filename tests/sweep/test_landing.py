@@ -16,8 +16,8 @@ from workbench.collect.capture import read_capture, write_capture
 from workbench.collect.prometheus import Collected
 from workbench.errors import NoSeriesError, SourceUnreachableError, WorkbenchError
 from workbench.settings import Cluster
-from workbench.sweep.fill_store import land_missing, wanting
-from workbench.sweep.store import FleetStore
+from workbench.sweep.fleet_store import FleetStore
+from workbench.sweep.land_samples import land_missing, wanting
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 

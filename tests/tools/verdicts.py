@@ -52,8 +52,8 @@ def captures() -> Iterator[tuple[str, Capture]]:
 def write(place: Path) -> int:
     """Judge them all in one session, and write the findings as `triage --json` prints them, with the answer of each check."""
     from workbench.spark.session import end, session
-    from workbench.triage.checks import all_hold
-    from workbench.triage.engine import triage
+    from workbench.triage.action_checks import all_hold
+    from workbench.triage.triage_engine import triage
 
     spark = session()
     found: dict[str, Any] = {}

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story
-from workbench.expectations import NOTHING_EXPECTED, Expectations
+from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.samples import concat
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import answered
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.triage_engine import answered
 from workbench.window import Window
 
 

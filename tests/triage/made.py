@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.subscription import FACTS, SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict
 

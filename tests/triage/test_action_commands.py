@@ -12,8 +12,8 @@ from evaluation.stories import WINDOW, Story
 from tests.cli.said import commands_in, problem_of
 from tests.triage.judging import rows_of
 from tests.triage.test_verdicts import CASES
-from workbench.triage.build import build_finding
-from workbench.triage.subject import Recording
+from workbench.triage.action_subject import Recording
+from workbench.triage.build_finding import build_finding
 from workbench.triage.subscription import SubscriptionFeatures
 
 pytestmark = pytest.mark.jvm

@@ -17,15 +17,15 @@ import pytest
 
 from tests.triage.judging import rows_of
 from workbench.collect.capture import Capture, new_info
-from workbench.expectations import Expectations, GroupSettings
+from workbench.group_expectations import Expectations, GroupSettings
 from workbench.samples import SampleBatch, SeriesTable, concat
-from workbench.sweep.engine import sweep
-from workbench.sweep.store import StoreInfo, make_store
+from workbench.sweep.fleet_store import StoreInfo, make_store
+from workbench.sweep.sweep_engine import sweep
 from workbench.thresholds import Thresholds
-from workbench.triage.engine import triage
-from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_leaves import leaf_of
 from workbench.window import Window
 
 pytestmark = pytest.mark.jvm

@@ -14,9 +14,9 @@ from workbench.features.measured import ProcessorFeatures, QueueFeatures
 from workbench.numbers import UTILISATION
 from workbench.thresholds import Thresholds
 from workbench.triage import capacity
-from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_leaves import leaf_of
 
 
 def processor(name: str, **known: Any) -> ProcessorFeatures:

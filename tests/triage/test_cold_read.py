@@ -8,10 +8,10 @@ import pytest
 
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures
+from workbench.triage.action_subject import Subject
 from workbench.triage.cause import deciding
 from workbench.triage.causes.cold_read import LEAF, QUESTION
-from workbench.triage.facts.cold import Cold
-from workbench.triage.subject import Subject
+from workbench.triage.facts.cold_reads import Cold
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict
 

@@ -7,10 +7,10 @@ import pytest
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures
 from workbench.profiles import load_profile
-from workbench.triage.build import build_finding
+from workbench.triage.build_finding import build_finding
 from workbench.triage.cause import Measure
 from workbench.triage.finding import TimeLag
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.verdict import Answer, Verdict
 
 RATIOS = [

@@ -22,7 +22,7 @@ from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS
 from workbench.lab.scenarios import SCENARIOS
 from workbench.profiles import load_profile
 from workbench.samples import SAMPLES_SCHEMA
-from workbench.triage.build import build_finding
+from workbench.triage.build_finding import build_finding
 from workbench.triage.finding import Finding
 from workbench.triage.verdict import Verdict
 from workbench.window import Window
@@ -105,7 +105,7 @@ def test_every_sick_one_gets_an_action_with_a_check_that_does_not_hold_yet(
     findings: dict[tuple[str, str], Finding],
 ) -> None:
     """What shows that it worked must not be true while it has not."""
-    from workbench.triage.checks import all_hold
+    from workbench.triage.action_checks import all_hold
     from workbench.triage.verdict import Answer, State
 
     for (name, seen), finding in findings.items():

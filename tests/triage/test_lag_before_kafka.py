@@ -13,7 +13,7 @@ from workbench.api.triages import exit_code
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import ExitCode
 from workbench.samples import SampleBatch, concat
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import Verdict
 
 pytestmark = pytest.mark.jvm

@@ -18,8 +18,8 @@ import pytest
 from evaluation.stories import END, TIMES, Story, growing, steps
 from tests.triage.judging import rows_of
 from workbench.samples import SAMPLES_SCHEMA
+from workbench.triage.tree_walk import candidates
 from workbench.triage.verdict import Verdict
-from workbench.triage.walk import candidates
 
 pytestmark = pytest.mark.jvm
 

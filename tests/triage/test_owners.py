@@ -11,7 +11,7 @@ import pytest
 from evaluation.stories import TIMES, Story, growing
 from tests.triage.judging import rows_of
 from tests.triage.test_verdicts import stuck
-from workbench.triage.build import build_finding
+from workbench.triage.build_finding import build_finding
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict
 

@@ -13,15 +13,15 @@ from workbench.numbers import APART, DRAIN_SECONDS, FLUSH_SECONDS, LESS, MORE, M
 from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart, dispatch_tools_of
 from workbench.runbooks.pulsar_steps import way_to_pulsar
 from workbench.triage.finding import Finding
-from workbench.triage.order import TREE
-from workbench.triage.pulsar.known import FACTS, Known
-from workbench.triage.pulsar.names import short_of
-from workbench.triage.pulsar.pulsar_order import LEAVES, QUESTIONS
+from workbench.triage.pulsar.dispatch_question import NOT_KNOWN
+from workbench.triage.pulsar.pulsar_facts import FACTS, Known
+from workbench.triage.pulsar.pulsar_finding import pulsar_finding
+from workbench.triage.pulsar.pulsar_questions import LEAVES, QUESTIONS
 from workbench.triage.pulsar.pulsar_reference import pulsar_document, pulsar_questions, pulsar_text
-from workbench.triage.pulsar.question import NOT_KNOWN
-from workbench.triage.pulsar.report import pulsar_finding
-from workbench.triage.pulsar.servers import Servers
-from workbench.triage.pulsar.walk_parts import JudgedPart, judged_part
+from workbench.triage.pulsar.pulsar_servers import Servers
+from workbench.triage.pulsar.pulsar_walk import JudgedPart, judged_part
+from workbench.triage.pulsar.question_names import short_of
+from workbench.triage.question_order import TREE
 from workbench.triage.reference import ANSWERED, as_markdown
 from workbench.triage.verdict import Answer, AnyVerdict, PulsarVerdict, State, Verdict
 

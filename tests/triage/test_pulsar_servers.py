@@ -10,7 +10,7 @@ import pytest
 
 from workbench.numbers import CHANGE_SECONDS, LESS
 from workbench.samples import SampleBatch
-from workbench.triage.pulsar.servers import Servers, servers_of
+from workbench.triage.pulsar.pulsar_servers import Servers, servers_of
 
 NOW = 1_795_000_000
 HALF_AN_HOUR = range(0, int(CHANGE_SECONDS) + 1, 60)

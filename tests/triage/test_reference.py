@@ -16,10 +16,10 @@ from tests.triage.made import subscription
 from workbench.cli import root
 from workbench.numbers import all_numbers
 from workbench.thresholds import Thresholds
-from workbench.triage.build import because
+from workbench.triage.build_finding import because
 from workbench.triage.facts.causes_within import STALL_CAUSES, STORM_CAUSES
-from workbench.triage.facts.work import WORK_REASONS
-from workbench.triage.order import TREE
+from workbench.triage.facts.work_facts import WORK_REASONS
+from workbench.triage.question_order import TREE
 from workbench.triage.reference import as_markdown, as_text, document
 from workbench.triage.rule_terms import TERMS, terms_in
 from workbench.triage.verdict import Verdict
@@ -283,7 +283,11 @@ SIZES = re.compile(
     r"_?(PIECE_ROWS|ONE_TASK_ROWS|SEARCHED|STEPS|BINS|MICRO|MOST_RUNS|HINGE_\w+|TURNS|WEEK_MS|"
     r"SAME_SECONDS|BASELINE_PERIODS|NOW|LATER)$"
 )
-NO_JUDGEMENT = ("warm_up.py", "series.py", "reference.py")  # a first made-up job; what is drawn; a page's lines
+NO_JUDGEMENT = (
+    "archive_warm_up.py",
+    "chart_series.py",
+    "reference.py",
+)  # a first made-up job; what is drawn; a page's lines
 PLAIN = {0, 1, -1, 2, 0.5, 1e6, 1000, 1e-6, 1e-9}
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story
 from workbench.errors import EvidenceError, WorkbenchError
-from workbench.expectations import NOTHING_EXPECTED
 from workbench.features.measured import PartitionFeatures
-from workbench.triage.engine import condensed, measured
-from workbench.triage.rows import measured_of
+from workbench.group_expectations import NOTHING_EXPECTED
+from workbench.triage.measured_rows import measured_of
+from workbench.triage.triage_engine import condensed, measured
 
 pytestmark = pytest.mark.jvm
 

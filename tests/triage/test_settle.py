@@ -10,11 +10,11 @@ import pytest
 
 from tests.triage.findings import finding
 from workbench.errors import ConfigError
-from workbench.expectations import ACTION_KINDS, Expectations, GroupSettings
+from workbench.group_expectations import ACTION_KINDS, Expectations, GroupSettings
 from workbench.settings import load_settings
 from workbench.triage import finding as finding_module
 from workbench.triage.finding import Action, Change, Finding
-from workbench.triage.settle import with_settings
+from workbench.triage.finding_settings import with_settings
 from workbench.window import Window
 
 NOW = datetime(2026, 11, 21, 3, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from workbench.collect.capture import read_capture
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 
 ROOT = Path(__file__).parent.parent.parent
 CAPTURES = ROOT / "notebooks" / "captures"

@@ -15,8 +15,8 @@ from tests.reference.valid import valid
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import NoSeriesError
 from workbench.samples import concat
-from workbench.triage.engine import Triage, triage
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import Triage, triage
 from workbench.triage.verdict import Answer, State, Verdict
 
 pytestmark = pytest.mark.jvm
@@ -246,7 +246,7 @@ def test_the_verdict_of_a_story(name: str, findings: dict[str, Finding]) -> None
 
 def test_the_path_leads_to_the_verdict(findings: dict[str, Finding]) -> None:
     """Python's path and Spark's verdict are two readings of one tree: the last answer leads to the verdict."""
-    from workbench.triage.order import TREE
+    from workbench.triage.question_order import TREE
 
     for finding in findings.values():
         last = finding.path[-1]

@@ -17,10 +17,10 @@ from workbench.api.triages import exit_code
 from workbench.errors import ExitCode
 from workbench.features.measured import PartitionFeatures
 from workbench.report.deliver_result import alerts_of, chat_text
-from workbench.sweep.engine import sweep
-from workbench.triage.engine import triage
+from workbench.sweep.sweep_engine import sweep
 from workbench.triage.finding import Finding
-from workbench.triage.settle import WAITING, waits
+from workbench.triage.finding_settings import WAITING, waits
+from workbench.triage.triage_engine import triage
 
 BEGUN = {"re-1": {("orders", 0): 5, ("orders", 1): 7}}
 

@@ -12,8 +12,8 @@ from evaluation.stories import TIMES, Story, growing
 from tests.triage.judging import rows_of
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.tree_walk import candidates
 from workbench.triage.verdict import Answer, Verdict
-from workbench.triage.walk import candidates
 
 pytestmark = pytest.mark.jvm
 SINCE = -60.0

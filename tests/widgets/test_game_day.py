@@ -13,13 +13,13 @@ import pytest
 from tests.widgets.test_panel import HOSTILE, hostile_capture
 from workbench.errors import SetupError
 from workbench.lab.scenarios import SCENARIOS
-from workbench.triage.engine import triage
+from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import Verdict
-from workbench.widgets import game
+from workbench.widgets import game_day_incidents
 from workbench.widgets.game_day import GameDayPanel, game_day_panel
-from workbench.widgets.work import CancelledError, PanelWork
+from workbench.widgets.panel_work import CancelledError, PanelWork
 
-TRUTH: dict[str, Any] = json.loads((game.incidents() / "truth.json").read_text())
+TRUTH: dict[str, Any] = json.loads((game_day_incidents.incidents() / "truth.json").read_text())
 
 
 def text_of(panel: GameDayPanel) -> str:
@@ -70,18 +70,20 @@ def test_incidents_are_drawn_once_each_and_by_chance() -> None:
     """Every one comes up before one comes again; a seed draws the same order."""
     chance, played = random.Random("x"), []
     for _ in TRUTH:
-        played.append(game.draw(chance, played))
+        played.append(game_day_incidents.draw(chance, played))
     assert sorted(played) == sorted(TRUTH)
-    assert game.draw(chance, played) in TRUTH
-    assert [game.draw(random.Random("y"), []) for _ in range(2)] == [game.draw(random.Random("y"), [])] * 2
+    assert game_day_incidents.draw(chance, played) in TRUTH
+    assert [game_day_incidents.draw(random.Random("y"), []) for _ in range(2)] == [
+        game_day_incidents.draw(random.Random("y"), [])
+    ] * 2
 
 
 def test_every_recorded_incident_has_a_truth_in_words() -> None:
     """A scenario of the lab, a verdict, and a folder; what it tells is never in the name of the folder."""
     for name, noted in TRUTH.items():
-        truth = game.truth_of(noted["scenario"], noted["verdict"], noted["scope"])
+        truth = game_day_incidents.truth_of(noted["scenario"], noted["verdict"], noted["scope"])
         assert truth.what == SCENARIOS[noted["scenario"]][1]
-        assert (game.incidents() / name / "capture.json").is_file()
+        assert (game_day_incidents.incidents() / name / "capture.json").is_file()
         assert noted["scenario"] not in name
 
 
@@ -91,23 +93,23 @@ def test_every_recorded_incident_has_a_truth_in_words() -> None:
 )
 def test_a_place_is_read_as_people_write_it(typed: str, found: set[str]) -> None:
     """With or without the noun."""
-    assert game.places(typed) == found
+    assert game_day_incidents.places(typed) == found
 
 
 def test_the_place_counts_where_there_is_one() -> None:
     """A right verdict with a wrong place is not quite right; where the whole is sick there is no place to name."""
-    whole = game.truth_of("slow_downstream", "slow_downstream", {})
-    part = game.truth_of("hot_partition", "hot_partition", {"partitions": [5]})
+    whole = game_day_incidents.truth_of("slow_downstream", "slow_downstream", {})
+    part = game_day_incidents.truth_of("hot_partition", "hot_partition", {"partitions": [5]})
     common: dict[str, Any] = {"tree": Verdict.HOT_PARTITION, "seconds": 1.0, "hints": 0}
     guess = Verdict.SLOW_DOWNSTREAM
-    assert game.GameRound(truth=whole, guess=guess, where=frozenset(), **common).where_right is None
-    assert game.GameRound(truth=part, guess=guess, where=frozenset({"4"}), **common).where_right is False
-    assert game.GameRound(truth=part, guess=guess, where=frozenset({"5"}), **common).where_right is True
+    assert game_day_incidents.GameRound(truth=whole, guess=guess, where=frozenset(), **common).where_right is None
+    assert game_day_incidents.GameRound(truth=part, guess=guess, where=frozenset({"4"}), **common).where_right is False
+    assert game_day_incidents.GameRound(truth=part, guess=guess, where=frozenset({"5"}), **common).where_right is True
 
 
 def live_lab(monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
     """Instead of a lab, something that ends at once."""
-    monkeypatch.setattr(game, "live", make)
+    monkeypatch.setattr(game_day_incidents, "live", make)
 
 
 @pytest.mark.jvm
@@ -115,8 +117,10 @@ def test_hostile_names_stay_text(spark: Any, monkeypatch: pytest.MonkeyPatch) ->
     """Before and after the guess, in what was typed too."""
     capture = hostile_capture()
     result = triage(capture, spark, groups=[HOSTILE])
-    truth = game.GameTruth(scenario="x", what=HOSTILE, verdict=Verdict.SLOW_PROCESSOR, where=frozenset({HOSTILE}))
-    incident = game.Incident(truth=truth, capture=capture, triage=result, finding=result.findings[0])
+    truth = game_day_incidents.GameTruth(
+        scenario="x", what=HOSTILE, verdict=Verdict.SLOW_PROCESSOR, where=frozenset({HOSTILE})
+    )
+    incident = game_day_incidents.Incident(truth=truth, capture=capture, triage=result, finding=result.findings[0])
     live_lab(monkeypatch, lambda _chance, _work: incident)
     panel = GameDayPanel("x")
     panel.live.click()
@@ -131,7 +135,7 @@ def test_a_live_incident_can_be_broken_off_and_a_lab_that_fails_is_told(monkeypa
     """Cancel reaches the run within a second, so that it ends what it has started."""
     begun, ended = threading.Event(), threading.Event()
 
-    def waits(_chance: random.Random, work: PanelWork) -> game.Incident:
+    def waits(_chance: random.Random, work: PanelWork) -> game_day_incidents.Incident:
         begun.set()
         try:
             for _ in range(600):
@@ -151,7 +155,7 @@ def test_a_live_incident_can_be_broken_off_and_a_lab_that_fails_is_told(monkeypa
     assert panel.incident is None
     assert panel.say.disabled
 
-    def fails(_chance: random.Random, _work: PanelWork) -> game.Incident:
+    def fails(_chance: random.Random, _work: PanelWork) -> game_day_incidents.Incident:
         raise SetupError("No Kafka to be had.", hint="Look into the log.")
 
     live_lab(monkeypatch, fails)
@@ -163,7 +167,7 @@ def test_a_live_incident_can_be_broken_off_and_a_lab_that_fails_is_told(monkeypa
 
 def test_an_installation_without_recordings_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """And points to the live ones."""
-    monkeypatch.setattr(game, "shipped", lambda _name: tmp_path)
+    monkeypatch.setattr(game_day_incidents, "shipped", lambda _name: tmp_path)
     panel = GameDayPanel()
     panel.recorded.click()
     assert "no recorded incidents" in panel.trouble.value

@@ -14,7 +14,7 @@ from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from tests.pulsar.pages import FakeAdmin, subscription, topic
 from tests.servers import Script, scripted
 from workbench.alerts import parse_alerts
-from workbench.api import dispatch_look
+from workbench.api import pulsar_triage
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.errors import UsageError
 from workbench.report.finding_fragment import style
@@ -218,7 +218,7 @@ def test_the_start_that_is_not_typed_is_that_of_the_source(tmp_path: Path, monke
 
 def test_the_panel_judges_a_pulsar_as_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By two looks: the verdict and what to do, without a window to draw; a period in the past is refused in a line."""
-    monkeypatch.setattr(dispatch_look, "APART_SECONDS", 0.1)
+    monkeypatch.setattr(pulsar_triage, "APART_SECONDS", 0.1)
     with scripted(Script(answer=FakeAdmin({"public/default/orders": topic(dead=subscription())}))) as server:
         (tmp_path / "workbench.toml").write_text(
             f'[clusters.events]\nsystem = "pulsar"\ntimeout_seconds = 5\npulsar.admin_url = "{server.url}"\n'

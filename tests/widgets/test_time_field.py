@@ -10,8 +10,8 @@ import pytest
 
 import workbench.widgets
 from workbench.errors import WindowError
-from workbench.widgets.address import Address
 from workbench.widgets.letters_board import LettersPanel
+from workbench.widgets.page_address import Address
 from workbench.widgets.prefill import Inputs, LettersWish, Wish
 from workbench.widgets.replay import ReplayPanel
 from workbench.widgets.time_field import TimeField

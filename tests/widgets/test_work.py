@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from workbench.widgets.work import PanelWork, PanelWorker
+from workbench.widgets.panel_work import PanelWork, PanelWorker
 
 
 def nothing(*_args: object) -> None:

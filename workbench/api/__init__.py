@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from workbench.api.audits import AuditLedger, audit
     from workbench.api.before_kafka import UpstreamResult, upstream
     from workbench.api.captures import CaptureResult, capture, capture_statistics
-    from workbench.api.exclusions import exclude_partitions
     from workbench.api.impacts import ImpactResult, impact
     from workbench.api.letters import (
         LetterTopics,
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
         plan_redrive,
         verify_redrive,
     )
-    from workbench.api.measurements import features, samples
+    from workbench.api.load_measurements import features, samples
+    from workbench.api.partition_exclusions import exclude_partitions
     from workbench.api.replays import (
         PlannedReplay,
         apply_replay,
@@ -55,11 +55,11 @@ _ROOMS = {
     "audits": ("AuditLedger", "audit"),
     "before_kafka": ("UpstreamResult", "upstream"),
     "captures": ("CaptureResult", "capture", "capture_statistics"),
-    "exclusions": ("exclude_partitions",),
+    "partition_exclusions": ("exclude_partitions",),
     "impacts": ("ImpactResult", "impact"),
     "letters": ("LetterTopics", "PlannedRedrive", "apply_redrive", "dead_letters", "plan_redrive", "verify_redrive"),
     "triages": ("TriageResult", "triage"),
-    "measurements": ("features", "samples"),
+    "load_measurements": ("features", "samples"),
     "replays": (
         "PlannedReplay",
         "apply_replay",

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError
-from workbench.layers.marks import CREATED_HEADER, ID_HEADER, UPDATED_HEADER
-from workbench.logs.records import answering, run
+from workbench.layers.record_marks import CREATED_HEADER, ID_HEADER, UPDATED_HEADER
+from workbench.logs.record_counts import answering, run
 from workbench.queues.gateway import Gateway, LogView, Ranges
 from workbench.queues.snapshot_views import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from workbench.audit.compare import Comparison
+    from workbench.audit.compare_records import Comparison
     from workbench.settings import Cluster
 
 _MOST_FOUND = 1_000
@@ -34,7 +34,7 @@ def session_for_audits(rows: int | None = None) -> SparkSession:
         rows: how many are to be expected; None: not known. 3.4 million took 48 s without the second compiler and 41 s with it; an hour
             of two layers 14 and 24 s of processor time.
     """
-    from workbench.api.measurements import session_for_much_data
+    from workbench.api.load_measurements import session_for_much_data
     from workbench.spark.session import session
 
     if rows is not None and rows <= _MUCH_ROWS:
@@ -140,7 +140,7 @@ def rows_of_topic(cluster: Cluster, topic: str, times: Sequence[Span]) -> TopicR
     Raises:
         UsageError, SourceUnreachableError: as `whole_topic`.
     """
-    from workbench.audit.frames import rows_of_values
+    from workbench.audit.audit_frames import rows_of_values
     from workbench.queues.position import merged
     from workbench.queues.systems import system_of
 
@@ -310,7 +310,7 @@ def compare(
     Raises:
         UsageError: if one of them does not exist. SourceUnreachableError: if it cannot be read.
     """
-    from workbench.audit.compare import compare_frames
+    from workbench.audit.compare_records import compare_frames
 
     spark = session_for_audits()
     sides = [_side(spark, text, config, (since_ms, until_ms)) for text in (one, other)]

@@ -9,7 +9,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import EvidenceError
-from workbench.logs.records import answering
+from workbench.logs.record_counts import answering
 from workbench.report.audit_state import SilentLayer
 
 if TYPE_CHECKING:

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.audit_settings import AuditSettings
 from workbench.errors import ConfigError, UsageError
-from workbench.logs.records import answering
+from workbench.logs.record_counts import answering
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from workbench.api.audit_records import KeptRecords
-    from workbench.audit.edges import StreamShape
-    from workbench.audit.fairness import DelayedStream
-    from workbench.audit.gate import Gate, LatencyLimit
+    from workbench.audit.edge_verdicts import StreamShape
+    from workbench.audit.job_gate import Gate, LatencyLimit
     from workbench.audit.missing_records import NamedInterval
+    from workbench.audit.stream_fairness import DelayedStream
     from workbench.settings import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLedger:
-    """Windows of every stream and edge; `frame` has all columns of `workbench.audit.edges.edges`.
+    """Windows of every stream and edge; `frame` has all columns of `workbench.audit.edge_verdicts.edges`.
 
     Attributes:
-        source: the layers' rows (`workbench.audit.frames.DDL`).
+        source: the layers' rows (`workbench.audit.audit_frames.DDL`).
         lines: what each line of them covers (`StreamShape.lines_of`): few, and asked by every question, so they are at hand.
         settings: layers, windows and grades.
         shape: layers and lengths.
@@ -77,20 +77,20 @@ class AuditLedger:
         return self._collected(found.orderBy(*order, "stream", "window_ms", "edge").limit(most))
 
     def by_stream(self, *, since_ms: int, until_ms: int, most: int = 1_000) -> list[Any]:
-        """A row for each stream, worst first, of windows that begin in [since, until); see `workbench.audit.stream_lines.by_stream`."""
+        """A row for each stream, worst first, of windows that begin in [since, until); see `stream_summaries.by_stream`."""
         from pyspark.sql import functions as f
 
-        from workbench.audit.stream_lines import by_stream
+        from workbench.audit.stream_summaries import by_stream
 
         within = self.within(since_ms=since_ms, until_ms=until_ms).frame
         order = (f.greatest("lost", "doubled").desc(), f.col("missing_at_most").desc(), f.col("stream"))
         return self._collected(by_stream(within).orderBy(*order).limit(most))
 
     def latencies(self, *, stream: str | None = None) -> list[Any]:
-        """Percentiles of the time to each layer, the slowest stream first; columns of `workbench.audit.latency.latencies`."""
+        """Percentiles of the time to each layer, the slowest stream first; columns of `workbench.audit.layer_latency.latencies`."""
         from pyspark.sql import functions as f
 
-        from workbench.audit.latency import latencies
+        from workbench.audit.layer_latency import latencies
 
         rows = self.source if stream is None else self.source.where(f.col("stream") == f.lit(stream))
         order = (f.col("p99_ms").desc_nulls_first(), "stream", "layer", "point", "since")
@@ -98,7 +98,7 @@ class AuditLedger:
 
     def delayed(self) -> list[DelayedStream]:
         """Streams whose records took longer while another one had a burst, and those of which it cannot be told."""
-        from workbench.audit.fairness import bursts, delayed, times_beside_bursts
+        from workbench.audit.stream_fairness import bursts, delayed, times_beside_bursts
 
         found = {row["window_ms"]: row["burst"] for row in self._collected(bursts(self.source, self.lines))}
         rows = self._collected(times_beside_bursts(self.source, found, self.lines)) if found else []
@@ -115,8 +115,8 @@ class AuditLedger:
         """
         from pyspark.sql import functions as f
 
-        from workbench.audit.edges import heard
-        from workbench.audit.gate import judge
+        from workbench.audit.edge_verdicts import heard
+        from workbench.audit.job_gate import judge
         from workbench.audit_settings import Grade
 
         if grade is not None and grade not in {str(it) for it in Grade}:
@@ -163,7 +163,7 @@ class AuditLedger:
     @property
     def untold(self) -> LatencyLimit | None:
         """The limit of the time to the last layer, of a stream whose times no row tells; None: it is not judged."""
-        from workbench.audit.gate import LatencyLimit
+        from workbench.audit.job_gate import LatencyLimit
 
         limit = self.settings.latency_p99
         if limit is None:
@@ -174,7 +174,7 @@ class AuditLedger:
         """By stream, how long records of windows that begin in [since, until) take to the last layer; empty if it is not judged."""
         from pyspark.sql import functions as f
 
-        from workbench.audit.latency import latencies
+        from workbench.audit.layer_latency import latencies
 
         if (untold := self.untold) is None:
             return {}
@@ -192,8 +192,8 @@ class AuditLedger:
         return replace(self, frame=self.frame.where(kept))
 
     def by_edge(self, *, now_ms: int) -> list[Any]:
-        """A row for each stream and edge; see `workbench.audit.stream_lines.by_edge`."""
-        from workbench.audit.stream_lines import by_edge
+        """A row for each stream and edge; see `workbench.audit.stream_summaries.by_edge`."""
+        from workbench.audit.stream_summaries import by_edge
 
         return self._collected(by_edge(self.frame, self.shape, now_ms=now_ms))
 
@@ -319,8 +319,8 @@ def audit(
     from pyspark.sql import functions as f
 
     from workbench.api.audit_records import rows_of_topic, session_for_audits
-    from workbench.audit.edges import StreamShape, edges
-    from workbench.audit.frames import ROW_BYTES, bytes_of, read_rows
+    from workbench.audit.audit_frames import ROW_BYTES, bytes_of, read_rows
+    from workbench.audit.edge_verdicts import StreamShape, edges
 
     if name is None and rows is None and topic is None:
         raise UsageError(

@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.api.measurements import Measured, measure
-from workbench.api.requests import Measurements, Times
+from workbench.api.load_measurements import Measured, measure
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import ExitCode
 from workbench.humanize import iso_instant, listed
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
-    from workbench.history.breakers import Breaker, BreakerFinding
-    from workbench.history.held_back import HeldBack, LagBeforeKafka
+    from workbench.history.gateway_breakers import Breaker, BreakerFinding
+    from workbench.history.lag_before_kafka import HeldBack, LagBeforeKafka
     from workbench.report.upstream_state import BeforeKafka, UpstreamState
     from workbench.window import Window
 
@@ -151,9 +151,9 @@ def _told_by(
 ) -> tuple[tuple[Breaker, ...], LagBeforeKafka, tuple[str, ...]]:
     """Breakers, what is held back, and names of destinations."""
     from workbench.breaker_settings import BreakerSettings
-    from workbench.history.breakers import breakers
-    from workbench.history.gateways import processes
-    from workbench.history.held_back import lag_before_kafka
+    from workbench.history.gateway_breakers import breakers
+    from workbench.history.gateway_processes import processes
+    from workbench.history.lag_before_kafka import lag_before_kafka
     from workbench.settings import own_cluster
 
     limits = capture.info.thresholds
@@ -176,7 +176,7 @@ def _told_by(
 def _kafka_lag(found: Measured) -> int | None:
     import pyarrow.compute as pc
 
-    from workbench.history.series import tracks_of
+    from workbench.history.partition_series import tracks_of
 
     samples, parts = found.capture.samples, ("group", "topic", "partition")
     lags = samples.filter(pc.and_(pc.equal(samples["signal"], "consumer_lag"), pc.is_valid(samples["value"])))

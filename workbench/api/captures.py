@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.api.requests import Times
+from workbench.api.measurement_requests import Times
 from workbench.errors import ExitCode, UsageError
 from workbench.files import require_empty
 
@@ -74,7 +74,7 @@ def capture_statistics(
     import pyarrow.compute as pc
 
     from workbench.collect.capture import Capture, new_info, write_capture
-    from workbench.collect.statistics import PROFILE, statistics_samples
+    from workbench.collect.librdkafka_statistics import PROFILE, statistics_samples
     from workbench.limited_reads import read_within
     from workbench.settings import load_settings
     from workbench.window import Window
@@ -136,8 +136,8 @@ def capture(
     Raises:
         UsageError: if the folder is not empty, or the cluster has no Prometheus. Otherwise as `triage`.
     """
-    from workbench.api.dispatch_look import look_twice
-    from workbench.api.requests import Measurements
+    from workbench.api.measurement_requests import Measurements
+    from workbench.api.pulsar_triage import look_twice
     from workbench.collect.capture import write_capture
     from workbench.collect.live import collect
     from workbench.queues.dispatch import is_dispatched

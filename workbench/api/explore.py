@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.api.measurements import samples
+from workbench.api.load_measurements import samples
 from workbench.errors import UsageError
 from workbench.humanize import listed, plural, printable
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.api.measurements import measure
-from workbench.api.requests import Measurements, Times
+from workbench.api.load_measurements import measure
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import ExitCode
 from workbench.humanize import plural, shell_word
@@ -103,7 +103,7 @@ class ImpactResult:
         Raises:
             UsageError: if it cannot be written there.
         """
-        from workbench.report.html import write_page
+        from workbench.report.html_report import write_page
         from workbench.report.impact_page import render_impact
 
         text = render_impact(

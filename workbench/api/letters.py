@@ -71,7 +71,7 @@ class PlannedRedrive:
         Raises:
             GuardError: if a plan of this name was applied. UsageError: if the file exists, or its folder does not.
         """
-        from workbench.plans.document import write_file
+        from workbench.plans.strict_document import write_file
         from workbench.redrive.plan_place import check_redrive_place
 
         check_redrive_place(Path(path))
@@ -162,10 +162,10 @@ def plan_redrive(
         UnknownGroupError: if the topic does not exist. GuardError: if no letter is left to redrive.
         SourceUnreachableError: if Kafka does not answer.
     """
-    from workbench.redrive.ledger import Ledger
-    from workbench.redrive.parse_request import destination_of, selection_of
+    from workbench.redrive.parse_redrive_request import destination_of, selection_of
     from workbench.redrive.plan import RedriveRequest
     from workbench.redrive.planfile import Dedup, Order, read_redrive_plan
+    from workbench.redrive.redrive_ledger import Ledger
 
     to = destination_of(
         to_topic=to_topic, to_url=to_url, fallback=source, partition_by=partition_by, timestamps=timestamps
@@ -198,8 +198,8 @@ def plan_on_kafka(request: RedriveRequest, kafka: RedriveCluster) -> RedrivePlan
     """Make a plan on a connected cluster: letters of earlier plans stay, and a source topic is found by the topic's name."""
     from dataclasses import replace
 
-    from workbench.redrive.ledger import Ledger
     from workbench.redrive.plan import make_redrive_plan
+    from workbench.redrive.redrive_ledger import Ledger
     from workbench.redrive.topics import source_by_name
 
     view = kafka.gateway.cluster([request.topic])
@@ -244,12 +244,12 @@ def apply_redrive(
         GuardError: if `confirm` is not the plan's hash, or another process applies the plan.
         SourceUnreachableError: if Kafka stops answering; repeat it then. EvidenceError: if a planned letter is gone.
     """
-    from workbench.plans.document import SHORT_HASH
     from workbench.plans.journal import Journal
+    from workbench.plans.strict_document import SHORT_HASH
     from workbench.redrive.apply import keep_receipt
     from workbench.redrive.guard import RedriveLimits
-    from workbench.redrive.ledger import Ledger
     from workbench.redrive.planfile import read_redrive_plan
+    from workbench.redrive.redrive_ledger import Ledger
 
     plan = read_redrive_plan(Path(plan_file))
     if confirm is not None and (len(confirm) < SHORT_HASH or not plan.hash.startswith(confirm)):
@@ -275,8 +275,8 @@ def verify_redrive(
     Raises:
         UsageError, GuardError: if the plan cannot be read or was changed. SourceUnreachableError: if Kafka does not answer.
     """
-    from workbench.redrive.ledger import Ledger
     from workbench.redrive.planfile import read_redrive_plan
+    from workbench.redrive.redrive_ledger import Ledger
     from workbench.redrive.verify import verify_redrive as verify
 
     plan = read_redrive_plan(Path(plan_file))

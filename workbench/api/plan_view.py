@@ -16,7 +16,7 @@ from workbench.replay.rollback import RolledBack
 from workbench.replay.verify import VerifyVerdict
 from workbench.replay.verify_evidence import Checked
 from workbench.report.charts import COLOURS, Chart, escape_plotly
-from workbench.report.html import environment
+from workbench.report.html_report import environment
 
 MOST_ROWS = 40  # as on the terminal: read a plan of thousands of partitions in its file
 _SYMBOLS = {

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from workbench.api.headroom import Headroom
-    from workbench.api.replay_beside import NeighbourWatch
+    from workbench.api.broker_headroom import Headroom
+    from workbench.api.replay_neighbours import NeighbourWatch
     from workbench.plans.confirm import Confirmation
     from workbench.queues.gateway import Gateway
     from workbench.queues.systems import CountRecords
@@ -68,7 +68,7 @@ class Replay:
 
     def headroom(self) -> Headroom:
         """Which brokers have no room for more reading now; asked only where the settings name their metrics."""
-        from workbench.api.headroom import headroom
+        from workbench.api.broker_headroom import headroom
 
         return headroom(self.cluster, group=self.plan.from_group, config=self.config)
 
@@ -99,7 +99,7 @@ class Replay:
         Raises:
             GuardError: if the confirmation is wrong. WorkbenchError: as `apply_plan`.
         """
-        from workbench.api.headroom import Headroom
+        from workbench.api.broker_headroom import Headroom
         from workbench.plans.journal import Journal
         from workbench.replay.apply import ApplyOptions, apply_plan
         from workbench.replay.confirm import of_plan
@@ -138,7 +138,7 @@ class Replay:
         Raises:
             ConfigError: if the file is wrong. UsageError: if the journal cannot be read.
         """
-        from workbench.api.replay_beside import NeighbourWatch
+        from workbench.api.replay_neighbours import NeighbourWatch
         from workbench.plans.journal import Journal
         from workbench.replay.fleet import read_fleet
         from workbench.replay.fleet_kinds import make_fleet
@@ -183,9 +183,9 @@ class Replay:
 
     def counts(self, kinds: list[str], *, most: int) -> dict[str, Any]:
         """Count the records of the plan by `type`, `key`, `minute` or `partition`, the largest first. Joins no group."""
-        from workbench.logs.records import counts_by
+        from workbench.logs.record_counts import counts_by
         from workbench.queues.systems import system_of
-        from workbench.redrive.inspect import types_of_records
+        from workbench.redrive.inspect_records import types_of_records
         from workbench.spark.session import session, start_in_background
 
         own = self.cluster.records
@@ -213,7 +213,7 @@ class Replay:
     def first_records(self, *, most: int) -> list[dict[str, Any]]:
         """The first records of the plan, decoded; hidden fields stay hidden. Joins no group."""
         from workbench.queues.systems import system_of
-        from workbench.redrive.inspect import first_records
+        from workbench.redrive.inspect_records import first_records
 
         self.check_cluster()
         system, spans = system_of(self.cluster), {part.key: part.spans for part in self.plan.partitions}

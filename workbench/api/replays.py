@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import ReplayProgress
     from workbench.replay.receipt import Receipt
-    from workbench.replay.request import PlanRequest
+    from workbench.replay.replay_request import PlanRequest
     from workbench.replay.retire import Retired
     from workbench.replay.rollback import RolledBack
     from workbench.replay.verify_evidence import Checked
@@ -39,8 +39,8 @@ class PlannedReplay:
         Raises:
             GuardError: if the file is an applied plan. UsageError: if it is another existing file; `replace` overwrites a plan.
         """
-        from workbench.plans.document import write_file
         from workbench.plans.journal import Journal
+        from workbench.plans.strict_document import write_file
         from workbench.replay.plan_place import check_place
 
         check_place(Path(path), Journal.of_user(), replace=replace)
@@ -83,7 +83,7 @@ def plan_replay(
         SourceUnreachableError: if Kafka does not answer. GuardError: if no safe plan can be made.
     """
     from workbench.queues.systems import gateway_of, not_there
-    from workbench.replay.parse_request import request_of
+    from workbench.replay.parse_replay_request import request_of
     from workbench.settings import load_settings
 
     request = request_of(

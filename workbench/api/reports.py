@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from workbench.collect.capture import Capture
     from workbench.report.audit_lines import StreamLine
     from workbench.report.broker_lines import BrokerLine
-    from workbench.report.health import Health
+    from workbench.report.health_report import Health
     from workbench.report.upstream_state import BeforeKafka
-    from workbench.triage.engine import Triage
+    from workbench.triage.triage_engine import Triage
     from workbench.window import Window
 
 # From so many samples on, compiling Spark's stages costs less than not to.
@@ -55,11 +55,11 @@ def health(
     start_in_background()  # it takes longer than loading the rest
     from workbench.collect.capture import read_capture, with_own
     from workbench.plans.journal import replays_begun_here
-    from workbench.report.budget import budgets
-    from workbench.report.health import assess
-    from workbench.report.result import read_previous
+    from workbench.report.error_budget import budgets
+    from workbench.report.health_report import assess
+    from workbench.report.health_result import read_previous
     from workbench.settings import own_cluster
-    from workbench.triage.engine import triage
+    from workbench.triage.triage_engine import triage
     from workbench.window import Window, parse_instant
 
     letter_topics: Sequence[str] = ()
@@ -109,15 +109,15 @@ def health(
 
 def _of_now(cluster: str, config: str) -> TriageResult | None:
     """A cluster whose metrics are not read (a Pulsar), as it is now; None for any other."""
-    from workbench.api.requests import Measurements
+    from workbench.api.measurement_requests import Measurements
     from workbench.api.triages import dispatched
 
     return dispatched(Measurements(cluster=cluster, config=Path(config) if config else None))
 
 
 def _health_of_now(found: TriageResult, previous: str, run_id: str) -> Health:
-    from workbench.report.health import assess
-    from workbench.report.result import read_previous
+    from workbench.report.health_report import assess
+    from workbench.report.health_result import read_previous
 
     seen, before = found.triage.window, read_previous(previous)
     return assess(found.capture, found.triage, {}, start=seen.start, end=seen.end, previous=before, run_id=run_id)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.api.measurements import measure
-from workbench.api.requests import Measurements, Times
+from workbench.api.load_measurements import measure
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import ExitCode
 from workbench.humanize import iso_instant

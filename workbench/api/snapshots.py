@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import ExitCode
 from workbench.humanize import iso_instant
-from workbench.queues.kinds import cannot_judge
+from workbench.queues.group_kinds import cannot_judge
 
 if TYPE_CHECKING:
     from workbench.queues.observer import Ages

@@ -13,7 +13,7 @@ from workbench.triage.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from workbench.redrive.ports import LetterReader
+    from workbench.redrive.redrive_ports import LetterReader
     from workbench.settings import Cluster
     from workbench.triage.finding import Finding
 
@@ -50,7 +50,7 @@ def _reader(cluster: Cluster) -> Callable[[str], LetterReader]:
 
 def _record(it: Finding, cluster: Cluster, reader: Callable[[str], LetterReader]) -> StuckRecord | None:
     from workbench.payloads.decode import Decoder
-    from workbench.redrive.show import text_of_key, type_of
+    from workbench.redrive.show_letters import text_of_key, type_of
 
     number, offset = it.scope.partitions[0], it.scope.offset or 0
     try:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.api.measurements import Measured, measure
-from workbench.api.requests import Measurements, Times
+from workbench.api.load_measurements import Measured, measure
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import DamagedCaptureError, ExitCode, WorkbenchError
 from workbench.humanize import groups_on_topics
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
-    from workbench.triage.engine import Triage
     from workbench.triage.finding import Finding
+    from workbench.triage.triage_engine import Triage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class TriageResult:
 
     def write_html(self, path: str | Path) -> None:
         """Write the report, one offline file. Raises `UsageError` if it cannot be written there."""
-        from workbench.report.html import write_html
+        from workbench.report.html_report import write_html
 
         write_html(Path(path), self.triage, self.capture)
 
@@ -122,7 +122,7 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT, records: b
         records: whether the result's capture has what the cluster answered.
 
     Raises:
-        WorkbenchError: as `dispatch_look.look_twice`, and as `load_settings`.
+        WorkbenchError: as `pulsar_triage.look_twice`, and as `load_settings`.
     """
     from workbench.queues.dispatch import is_dispatched
     from workbench.settings import load_settings
@@ -135,7 +135,7 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT, records: b
     cluster = settings.cluster(request.cluster)
     if not is_dispatched(cluster):
         return None
-    from workbench.api.dispatch_look import look_twice
+    from workbench.api.pulsar_triage import look_twice
 
     found = look_twice(request, cluster, settings.thresholds_of(cluster), progress=progress, records=records)
     return TriageResult(triage=found.triage, capture=found.capture)
@@ -152,7 +152,7 @@ def _recorded(request: Measurements, progress: Progress) -> TriageResult | None:
             return None
     except WorkbenchError:
         return None
-    from workbench.api.dispatch_look import judge_again
+    from workbench.api.pulsar_triage import judge_again
     from workbench.queues.dispatch import is_dispatched
     from workbench.settings import checked_cluster, own_cluster
 
@@ -175,18 +175,18 @@ def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT
     from workbench.api.stuck_record import with_records
     from workbench.settings import load_settings
     from workbench.spark.session import session
-    from workbench.triage import engine
+    from workbench.triage import triage_engine
     from workbench.triage.verdict import Verdict
 
     with progress.step("Starting Spark") as step:
-        engine.load()
-        prepared = engine.prepare(  # while it starts
+        triage_engine.load()
+        prepared = triage_engine.prepare(  # while it starts
             found.capture, window=found.window, groups=request.groups or None, topics=request.topics or None
         )
         spark = session()
         step.note = f"Spark {spark.version}, {spark.conf.get('spark.master')}"
     with progress.step("Walking the tree") as step:
-        result = engine.judge(prepared, spark)
+        result = triage_engine.judge(prepared, spark)
         step.note = f"{groups_on_topics(len(result.findings))}, {time.monotonic() - started:.1f} s in all"
     if request.cluster is not None and any(it.verdict is Verdict.STUCK_PARTITION for it in result.findings):
         settings = load_settings(request.config).cluster(request.cluster)
@@ -199,7 +199,7 @@ def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT
 def exit_code(result: Triage) -> ExitCode:
     """See `TriageResult.exit_code`."""
     from workbench.collect.capture import NO_BASELINE
-    from workbench.triage.engine import incomplete_verdict
+    from workbench.triage.triage_engine import incomplete_verdict
     from workbench.triage.verdict import State
 
     if any(finding.state is State.LAGGING and finding.muted is None for finding in result.findings):

@@ -14,9 +14,9 @@ from itertools import combinations, combinations_with_replacement
 from math import comb
 from typing import TYPE_CHECKING, Any
 
-from workbench.audit.ledger import Sum64, effective, joined_halves
+from workbench.audit.audit_ledger import Sum64, effective, joined_halves
 from workbench.layers.rows import signed
-from workbench.spark.columns import columns
+from workbench.spark.sql_columns import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,8 +56,8 @@ def intervals(
     """The rows of a layer that do not add up, in the order of positions.
 
     Args:
-        rows: in `frames.DDL`.
-        of_lines: as `ledger.lines`, if it is at hand.
+        rows: in `audit_frames.DDL`.
+        of_lines: as `audit_ledger.lines`, if it is at hand.
         since_ms, until_ms: rows with windows that begin in [since, until).
     """
     from pyspark.sql import functions as f

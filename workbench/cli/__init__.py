@@ -105,7 +105,7 @@ def _run() -> None:
     try:
         code = root.main(prog_name="workbench", standalone_mode=False, obj=typed)
     except WorkbenchError as error:
-        from workbench.cli.typed import filled
+        from workbench.cli.hinted_commands import filled
 
         sys.exit(_report(error.message, filled(error.hint, typed) if error.hint else None, error.exit_code))
     except click.exceptions.Exit as leave:

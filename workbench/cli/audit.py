@@ -22,8 +22,8 @@ from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.api.audit_silence import Silence
-    from workbench.audit.fairness import DelayedStream
     from workbench.audit.missing_records import NamedInterval
+    from workbench.audit.stream_fairness import DelayedStream
 
 _COLUMNS = (
     "stream", "window_ms", "edge", "state", "arrival", "from_low", "from_high", "to_low", "to_high", "lost_low", "lost_high",
@@ -141,7 +141,7 @@ def gate_command(source: dict[str, Any], stream: str, since: str, until: str, gr
 
     Exit code 0: yes. 3: no, too much is lost or doubled. 4: they are not final, or it cannot be told.
     """
-    from workbench.audit.gate import Passage
+    from workbench.audit.job_gate import Passage
 
     first, last = span_of(since, until)
     ledger = ledger_of(source, stream=stream, since_ms=first)
@@ -183,7 +183,7 @@ def missing_command(
 
     Exit code 3 if some are missing and named, 4 if it cannot be told which.
     """
-    from workbench.plans.missing import MissingRecords, write_missing
+    from workbench.plans.missing_records_file import MissingRecords, write_missing
 
     first, last = span_of(since, until)
     ledger = ledger_of(source, stream=stream)

@@ -14,7 +14,7 @@ from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.api.before_kafka import UpstreamResult
-    from workbench.history.breakers import Breaker
+    from workbench.history.gateway_breakers import Breaker
 
 
 _MOST_SHOWN = 20

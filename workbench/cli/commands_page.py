@@ -11,7 +11,7 @@ import click
 from workbench.cli import root
 from workbench.cli.help import EXAMPLES
 from workbench.errors import ExitCode
-from workbench.reference.page import code, page, table
+from workbench.reference.markdown_tables import code, page, table
 
 _EXITS = {
     ExitCode.OK: "healthy, or done",

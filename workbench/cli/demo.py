@@ -45,7 +45,7 @@ def command(out: Path, seed: int) -> int:
     from workbench.lab.process import ending_on_signals
     from workbench.lab.run_scenario import run_scenario
     from workbench.lab.scenarios import demo_scenario
-    from workbench.report.html import write_html
+    from workbench.report.html_report import write_html
     from workbench.spark.session import end, session, start_in_background
 
     began = time.monotonic()

@@ -83,8 +83,8 @@ def show_command(
     """Show the letters of TOPIC: where each came from, and why it failed. Without --payload, keys and values are not shown."""
     from workbench.cli.dlq_show import show_counts_of_letters, show_letters
     from workbench.cli.progress import Steps
-    from workbench.redrive.parse_request import selection_of
-    from workbench.redrive.show import count_letters, newest_letters
+    from workbench.redrive.parse_redrive_request import selection_of
+    from workbench.redrive.show_letters import count_letters, newest_letters
 
     selection = selection_of(**chosen)
     settings, kafka = letters_setup(cluster, config)

@@ -136,8 +136,8 @@ def discard_command(
     from workbench.redrive.commit_marks import PlanState
     from workbench.redrive.confirmation import of_letters
     from workbench.redrive.discard import discard
-    from workbench.redrive.ledger import Ledger
     from workbench.redrive.planfile import read_redrive_plan
+    from workbench.redrive.redrive_ledger import Ledger
 
     plan = read_redrive_plan(plan_file)
     summary = f"Mark {plural(plan.letters, 'letter')} of {plan.topic} as discarded."
@@ -185,11 +185,11 @@ def give_up_command(
     """End a plan that was begun: it produces nothing more, and other plans may take the letters that it has not produced."""
     from workbench.cli.progress import Steps
     from workbench.plans.journal import Journal
+    from workbench.redrive.abandon_plan import give_up
     from workbench.redrive.commit_marks import PlanState
     from workbench.redrive.confirmation import of_letters
-    from workbench.redrive.end_plan import give_up
-    from workbench.redrive.ledger import Ledger
     from workbench.redrive.planfile import read_redrive_plan
+    from workbench.redrive.redrive_ledger import Ledger
 
     plan = read_redrive_plan(plan_file)
     summary = f"Give up what is left of the redrive of {plural(plan.letters, 'letter')} of {plan.topic}."

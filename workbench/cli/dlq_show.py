@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from workbench.cli.typed import filled
+from workbench.cli.hinted_commands import filled
 from workbench.console import FittingTable, SafeConsole, open_console, step_bar
 from workbench.humanize import counted, duration, listed, moment, plural, printable, rate, size
 from workbench.masking import masked
@@ -17,7 +17,7 @@ from workbench.masking import masked
 if TYPE_CHECKING:
     from workbench.redrive.apply import RedriveReceipt
     from workbench.redrive.planfile import RedrivePlan
-    from workbench.redrive.show import ShownLetter
+    from workbench.redrive.show_letters import ShownLetter
     from workbench.redrive.topics import LetterTopic
 
 _MOST_TARGETS = 20

@@ -83,7 +83,7 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
 
 def _show_group(group: str, cluster: str | None, config: Path | None, *, as_json: bool) -> int:
     """What is expected of a group, line by line."""
-    from workbench.expectations import Expectations, GroupSettings
+    from workbench.group_expectations import Expectations, GroupSettings
     from workbench.settings import load_settings
 
     settings = load_settings(config)
@@ -133,7 +133,7 @@ def _java() -> str:
 
 def _archive() -> str:
     from workbench.errors import SetupError
-    from workbench.spark.archive import archive_path, is_built
+    from workbench.spark.class_archive import archive_path, is_built
     from workbench.spark.java import find_java
 
     path = archive_path(find_java())

@@ -62,12 +62,12 @@ def grafana(
 
     The dashboard has a panel for each signal of the profiles; the alerts are multi-window burn rates of the time over the objective.
     """
-    from workbench.expectations import NOTHING_EXPECTED, Expectations
     from workbench.files import write_text, writing
+    from workbench.group_expectations import NOTHING_EXPECTED, Expectations
     from workbench.profiles import load_profile
     from workbench.queues.systems import refuse_without_metrics
     from workbench.runbooks.burn_rates import burn_rules
-    from workbench.runbooks.dashboard import dashboard
+    from workbench.runbooks.grafana_dashboard import dashboard
     from workbench.runbooks.promql import measured
     from workbench.settings import load_settings
     from workbench.window import parse_duration
@@ -122,7 +122,7 @@ def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None
     """
     from workbench.assets import shipped
     from workbench.files import write_text, writing
-    from workbench.runbooks.objectives import by_group
+    from workbench.runbooks.recording_rules import by_group
 
     base = runbook_base.rstrip("/")
     if not re.fullmatch(r"https?://[^\s\"']+", base):
@@ -153,12 +153,12 @@ def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None
 
 def _of_cluster(cluster: str, base: str, config: Path | None) -> dict[str, str]:
     """Files of one cluster: how far behind its groups are and may be, and the alerts about its brokers, if it measures them."""
-    from workbench.expectations import Expectations
+    from workbench.group_expectations import Expectations
     from workbench.profiles import load_profile
     from workbench.queues.systems import refuse_without_metrics
     from workbench.runbooks.broker_rules import broker_rules
-    from workbench.runbooks.objectives import recordings, rule_file
     from workbench.runbooks.promql import measured
+    from workbench.runbooks.recording_rules import recordings, rule_file
     from workbench.settings import load_settings
 
     settings = load_settings(config)

@@ -234,8 +234,8 @@ def _page(url: str) -> str:
 
 
 def _cluster(given: Answers, profiles: Sequence[str]) -> Cluster:
-    from workbench.interpolation import from_environment
     from workbench.settings import checked_cluster
+    from workbench.settings_interpolation import from_environment
 
     values = {
         "name": given.name,

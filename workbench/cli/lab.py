@@ -36,14 +36,14 @@ def command() -> None:
 def up(ttl: str, no_prometheus: bool, as_json: bool) -> int:
     """Start the lab in the background. Every command then accepts --cluster lab."""
     from workbench.cli.progress import Steps
-    from workbench.lab import keeper
+    from workbench.lab import lab_keeper
     from workbench.window import parse_duration
 
     seconds = parse_duration(ttl).total_seconds()
     with Steps(quiet=as_json) as steps:
         fetch_parts(steps, tools=False)
         with steps.step("Starting Kafka" + ("" if no_prometheus else " and Prometheus")):
-            state = keeper.up(ttl_seconds=seconds, with_prometheus=not no_prometheus)
+            state = lab_keeper.up(ttl_seconds=seconds, with_prometheus=not no_prometheus)
     _print_state(state, as_json)
     return ExitCode.OK
 
@@ -53,9 +53,9 @@ def up(ttl: str, no_prometheus: bool, as_json: bool) -> int:
 @json_option
 def down(quiet: bool, as_json: bool) -> int:
     """Stop the lab, and clean up after one that was killed."""
-    from workbench.lab import keeper
+    from workbench.lab import lab_keeper
 
-    ended = keeper.down()
+    ended = lab_keeper.down()
     if as_json:
         write_json({"ended": ended})
     elif ended or not quiet:
@@ -67,9 +67,9 @@ def down(quiet: bool, as_json: bool) -> int:
 @json_option
 def status(as_json: bool) -> int:
     """Show the running lab. Exit code 5 if there is none."""
-    from workbench.lab import keeper
+    from workbench.lab import lab_keeper
 
-    state = keeper.running()
+    state = lab_keeper.running()
     if state is None:
         if as_json:
             write_json({"up": False})
@@ -220,7 +220,7 @@ def fetch_parts(steps: Steps, *, tools: bool) -> None:
     """Kafka's jars (and its tools), Prometheus, and Spark's class archive, with a progress bar for what is missing."""
     from workbench.lab.jars import BROKER, TOOLS
     from workbench.lab.prometheus import ensure_prometheus, find_prometheus
-    from workbench.spark.archive import archive_path, build_archive, is_built
+    from workbench.spark.class_archive import archive_path, build_archive, is_built
     from workbench.spark.java import find_java
 
     for jars in (BROKER, TOOLS) if tools else (BROKER,):
@@ -246,12 +246,12 @@ def _fetch_jars(steps: Steps, jars: JarSet) -> None:
 
 def running_or_own(steps: Steps, *, with_prometheus: bool) -> Lab:
     """The lab that is up, else one of our own that ends with the block."""
-    from workbench.lab import keeper
+    from workbench.lab import lab_keeper
     from workbench.lab.lab import lab_dir, start_lab
 
-    state = keeper.running()
+    state = lab_keeper.running()
     if state is not None:
-        return keeper.attach(state)
+        return lab_keeper.attach(state)
     folder = lab_dir() / f"own-{uuid.uuid4().hex[:8]}"
     with steps.step("Starting Kafka" + (" and Prometheus" if with_prometheus else "")):
         return start_lab(folder, with_prometheus=with_prometheus, temporary=True, say=steps.say)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from workbench.cli import commands_page
 from workbench.files import write_text
-from workbench.reference import flavours, http, metrics, schemas, troubleshooting
+from workbench.reference import flavours, http_reference, metrics_reference, schemas, troubleshooting
 from workbench.reference import settings_page as settings
 from workbench.triage import reference as tree
 
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page.as_markdown,
-    "http.md": http.as_markdown,
-    "metrics.md": metrics.as_markdown,
+    "http.md": http_reference.as_markdown,
+    "metrics.md": metrics_reference.as_markdown,
     "schemas.md": schemas.as_markdown,
     "settings.md": settings.as_markdown,
     "troubleshooting.md": troubleshooting.as_markdown,

@@ -40,7 +40,7 @@ def command(
 
     A client starts this command itself and talks with it over stdin and stdout.
     """
-    from workbench.serve.agents import make_server
+    from workbench.serve.mcp_tools import make_server
     from workbench.settings import load_settings
 
     config = load_settings(config).file

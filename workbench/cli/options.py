@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from workbench.cli.typed import keep
+from workbench.cli.hinted_commands import keep
 from workbench.errors import UsageError
 
 A_TIME = "15m ago, or a timestamp with a time zone"  # the words for a time in every help

@@ -66,7 +66,7 @@ def exclude_command(
     Hot is what lags by more than --times × min(mean, median) and --floor. It comes back below half of that. A producer that obeys:
     `workbench.kafka.audited_producer.AuditedProducer(left_out=FILE)`. Exit code 3 if some are to be left out.
     """
-    from workbench.api.exclusions import exclude_partitions
+    from workbench.api.partition_exclusions import exclude_partitions
 
     if write and file is None:
         raise UsageError("--write needs a file.", hint="Name it with --file.")

@@ -184,8 +184,8 @@ def new(
     from workbench.cli.progress import Steps
     from workbench.collect.prometheus import PrometheusSource
     from workbench.files import atomic_write, writing
-    from workbench.profiles.draft import draft, interesting
     from workbench.profiles.label_words import some_of_each
+    from workbench.profiles.profile_draft import draft, interesting
     from workbench.window import parse_instant
 
     if (url is None) == (cluster is None):
@@ -230,7 +230,7 @@ def new(
 @command.command()
 def schema() -> int:
     """Print the JSON schema of a profile, for editors."""
-    from workbench.profiles.schema import profile_schema
+    from workbench.profiles.profile_schema import profile_schema
 
     write_json(profile_schema())
     return ExitCode.OK

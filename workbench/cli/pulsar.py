@@ -15,8 +15,8 @@ from workbench.screen import say, tell, write_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from workbench.pulsar.bundle_split import Division, SplitPlan, TopicLoad
     from workbench.pulsar.config_check import CheckedSetting
-    from workbench.pulsar.split import Division, SplitPlan, TopicLoad
     from workbench.pulsar.subscriptions import PulsarSubscription
 
 _SAID = 20  # missing parts that are listed; --json has all of them
@@ -59,9 +59,9 @@ def split_plan(
     Instead of a FILE: --bundle with --hot, or with --cluster and --namespace for what its topics carry now.
     """
     from workbench.pulsar.admin import PulsarAdmin
-    from workbench.pulsar.bundle_load import read_bundle
-    from workbench.pulsar.bundle_loads_file import read_split_file
-    from workbench.pulsar.split import Bundle, plan_split
+    from workbench.pulsar.bundle_split import Bundle, plan_split
+    from workbench.pulsar.bundle_split_file import read_split_file
+    from workbench.pulsar.bundle_topic_loads import read_bundle
     from workbench.settings import load_settings
 
     if [file is not None, bool(hot), cluster is not None].count(True) != 1 or (file is None) == (bundle_name is None):
@@ -255,8 +255,8 @@ def _show_checks(checked: list[CheckedSetting], wrong: list[tuple[str, str]]) ->
 
 
 def _hot(text: str) -> TopicLoad:
-    from workbench.pulsar.bundle_loads_file import parse_hash
-    from workbench.pulsar.split import TopicLoad
+    from workbench.pulsar.bundle_split import TopicLoad
+    from workbench.pulsar.bundle_split_file import parse_hash
 
     position, equals, load = text.partition("=")
     try:
@@ -269,7 +269,7 @@ def _hot(text: str) -> TopicLoad:
 
 
 def _plan_document(plan: SplitPlan) -> dict[str, Any]:
-    from workbench.pulsar.split import hexed
+    from workbench.pulsar.bundle_split import hexed
 
     def division(of: Division) -> dict[str, Any]:
         return {
@@ -294,7 +294,7 @@ def _show_plan(plan: SplitPlan, namespace: str | None) -> None:
     from workbench.console import FittingTable, Line, SafeConsole
     from workbench.humanize import count, percent, plural, shell_word
     from workbench.numbers import MORE
-    from workbench.pulsar.split import hexed
+    from workbench.pulsar.bundle_split import hexed
 
     def share(load: float) -> str:
         return percent(load / plan.total) if plan.total else "0 %"

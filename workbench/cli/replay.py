@@ -108,10 +108,10 @@ def plan_command(
     from workbench.api.replays import plan_on
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_plan
-    from workbench.plans.document import write_file
     from workbench.plans.journal import Journal
-    from workbench.plans.missing import read_missing
-    from workbench.replay.parse_request import request_of, windows_of
+    from workbench.plans.missing_records_file import read_missing
+    from workbench.plans.strict_document import write_file
+    from workbench.replay.parse_replay_request import request_of, windows_of
     from workbench.replay.plan import to_csv
     from workbench.replay.plan_place import check_csv_place, check_place
     from workbench.replay.plan_ranges import make_range_plan, parse_ranges
@@ -227,7 +227,7 @@ def apply_command(
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_head, show_receipt
     from workbench.console import SafeConsole
-    from workbench.plans.document import is_of
+    from workbench.plans.strict_document import is_of
     from workbench.replay.confirm import of_plan
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.receipt import ReplayOutcome
@@ -283,7 +283,7 @@ def rollback_command(
     """
     from workbench.api.replay_runs import open_rollback
     from workbench.cli.progress import Steps
-    from workbench.plans.document import is_of
+    from workbench.plans.strict_document import is_of
     from workbench.replay.confirm import of_rollback
 
     if is_of(rollback_file, "workbench.pulsar-"):

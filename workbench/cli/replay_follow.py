@@ -63,7 +63,7 @@ def follow_command(
     """
     from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
-    from workbench.plans.document import is_of
+    from workbench.plans.strict_document import is_of
     from workbench.replay.progress import Pace, next_steps
 
     if is_of(plan_file, "workbench.pulsar-"):
@@ -227,7 +227,7 @@ def verify_command(
     from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_verdict
-    from workbench.plans.document import is_of
+    from workbench.plans.strict_document import is_of
     from workbench.replay.verify import VerifyVerdict
 
     if is_of(plan_file, "workbench.pulsar-"):

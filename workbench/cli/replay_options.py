@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from workbench.cli.typed import PlanFile
+from workbench.cli.hinted_commands import PlanFile
 from workbench.errors import UsageError
 from workbench.screen import ask, say
 

@@ -36,9 +36,9 @@ def plan_on_pulsar(
 ) -> int:
     """`replay plan`."""
     from workbench.cli.progress import Steps
-    from workbench.plans.document import write_file
     from workbench.plans.journal import Journal
-    from workbench.plans.missing import read_missing
+    from workbench.plans.missing_records_file import read_missing
+    from workbench.plans.strict_document import write_file
     from workbench.pulsar.replay_plan import read_plan, topic_of
     from workbench.pulsar.replays import plan_pulsar_replay
     from workbench.pulsar.topics import split_group

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from workbench.cli.typed import filled
+from workbench.cli.hinted_commands import filled
 from workbench.console import FittingTable, SafeConsole
 from workbench.humanize import moment, one_line, plural, printable, shell_word, size
 from workbench.masking import masked

@@ -70,8 +70,8 @@ def health(
     and period give the same run. Exit codes: 0 all is well, 3 something lags, 4 evidence incomplete, 7 deadline, 8 kernel died.
     """
     from workbench.report.runs.parameters import health_parameters
-    from workbench.report.runs.record import REPORT
-    from workbench.report.runs.retention import parse_keep
+    from workbench.report.runs.run_record import REPORT
+    from workbench.report.runs.run_retention import parse_keep
     from workbench.report.runs.runner import run_health
     from workbench.window import parse_duration
 
@@ -105,7 +105,7 @@ def health(
 def list_(out: Path, as_json: bool) -> int:
     """List the runs in a folder, oldest first, and how each ended. A run whose process is gone is "lost"."""
     from workbench.humanize import duration
-    from workbench.report.runs.record import runs_in
+    from workbench.report.runs.run_record import runs_in
 
     runs = runs_in(out)
     if as_json:
@@ -143,8 +143,8 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
     from workbench.cli.progress import Steps
     from workbench.errors import UsageError, WorkbenchError
     from workbench.report import deliver_result
-    from workbench.report.result import read_previous
-    from workbench.report.runs.record import RESULT
+    from workbench.report.health_result import read_previous
+    from workbench.report.runs.run_record import RESULT
 
     document = read_previous(str(folder / RESULT))
     if document is None:

@@ -44,7 +44,7 @@ def check(folder: Path | None, as_json: bool) -> int:
 
     If promtool is on PATH (or in the lab's cache), it also checks the syntax of the rules.
     """
-    from workbench.runbooks.check import problems, read_rules
+    from workbench.runbooks.check_runbooks import problems, read_rules
     from workbench.runbooks.promtool import check_rules
     from workbench.runbooks.runbook_file import read_books
 
@@ -69,9 +69,9 @@ def check(folder: Path | None, as_json: bool) -> int:
 @_folder_option
 def write(folder: Path | None) -> int:
     """Regenerate the runbooks' diagnosis steps and pictures from the tree, and the alert rules of verdicts and brokers."""
+    from workbench.runbooks.alert_rules import FILE, is_ours, verdict_rules
     from workbench.runbooks.broker_rules import FILE as BROKERS
     from workbench.runbooks.broker_rules import shipped_rules
-    from workbench.runbooks.rules import FILE, is_ours, verdict_rules
     from workbench.runbooks.runbook_file import read_books
 
     changed, place = 0, _folder(folder)

@@ -45,7 +45,7 @@ def run(config: Path, processors: str, verbose: bool) -> None:
 def check(config: Path, processors: str) -> None:
     """Check settings and processors against each other. Connects to nothing."""
     from workbench.runtime.config import RuntimeConfig
-    from workbench.runtime.registry import load
+    from workbench.runtime.processor_registry import load
     from workbench.runtime.task import check_handlers
 
     settings = RuntimeConfig.from_toml(config, environ=os.environ)
@@ -87,7 +87,7 @@ def _first_words(runtime: Runtime) -> str:
 
 def _made(config: Path, processors: str) -> Runtime:
     from workbench.runtime import Runtime, RuntimeConfig, decode_by_header
-    from workbench.runtime.registry import load
+    from workbench.runtime.processor_registry import load
 
     settings = RuntimeConfig.from_toml(config, environ=os.environ)
     tokens = [it.get_secret_value() for it in (settings.admin_token, settings.pulsar.token) if it is not None]

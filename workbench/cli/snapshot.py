@@ -157,7 +157,7 @@ def _show(found: SnapshotResult) -> None:
 
     from workbench.console import FittingTable, SafeConsole
     from workbench.humanize import plural, printable
-    from workbench.queues.kinds import SHARE, UNKNOWN, cannot_judge
+    from workbench.queues.group_kinds import SHARE, UNKNOWN, cannot_judge
 
     def _count_of(view: GroupView) -> str:
         return f", {plural(view.member_count, 'member')}" if view.member_count is not None else ""

@@ -24,11 +24,11 @@ from workbench.files import require_empty
 from workbench.screen import write_json
 
 if TYPE_CHECKING:
-    from workbench.api.requests import Measurements
+    from workbench.api.measurement_requests import Measurements
     from workbench.api.triages import TriageResult
     from workbench.cli.triage_all import SweepRequest
-    from workbench.triage.engine import Triage
     from workbench.triage.finding import Finding
+    from workbench.triage.triage_engine import Triage
 
 
 @click.command(name="triage")
@@ -159,7 +159,7 @@ def _look_request(given: Mapping[str, Any]) -> LookRequest:
 
 
 def _measurements(given: Mapping[str, Any]) -> Measurements:
-    from workbench.api.requests import Measurements, Times
+    from workbench.api.measurement_requests import Measurements, Times
 
     return Measurements(
         cluster=given["cluster"],
@@ -173,7 +173,7 @@ def _measurements(given: Mapping[str, Any]) -> Measurements:
 
 
 def _look(request: LookRequest) -> int:
-    from workbench.api.measurements import measure
+    from workbench.api.load_measurements import measure
     from workbench.api.triages import judge
     from workbench.cli.progress import Steps
 
@@ -272,7 +272,7 @@ def _compare_request(given: Mapping[str, Any]) -> CompareRequest:
 
 
 def _compare(request: CompareRequest) -> int:
-    from workbench.api.measurements import measure
+    from workbench.api.load_measurements import measure
     from workbench.api.triages import judge
     from workbench.cli.progress import Steps
     from workbench.cli.triage_again import show_comparison
@@ -306,7 +306,7 @@ def _watch_request(given: Mapping[str, Any]) -> WatchRequest:
 
 
 def _watch(request: WatchRequest) -> int:
-    from workbench.api.measurements import measure
+    from workbench.api.load_measurements import measure
     from workbench.api.triages import judge
     from workbench.cli.progress import Steps
     from workbench.cli.triage_again import watch

@@ -10,8 +10,8 @@ from workbench.errors import ExitCode, WorkbenchError
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
-    from workbench.triage.compare import FindingChange
-    from workbench.triage.engine import Triage
+    from workbench.triage.compare_triages import FindingChange
+    from workbench.triage.triage_engine import Triage
 
 _MARKS = {"yes": "✓", "no": "✗", "cannot_tell": "?"}
 
@@ -19,7 +19,7 @@ _MARKS = {"yes": "✓", "no": "✗", "cannot_tell": "?"}
 def show_comparison(before: Triage, after: Triage, *, as_json: bool) -> int:
     """Print what has changed between two captures. Exit code as for the later look."""
     from workbench.api.triages import exit_code
-    from workbench.triage.compare import SCHEMA, compare
+    from workbench.triage.compare_triages import SCHEMA, compare
 
     changes = compare(before, after)
     if as_json:
@@ -50,7 +50,7 @@ def watch(look: Callable[[], Triage], *, every_seconds: float, for_seconds: floa
     Returns:
         0 then, 7 if it times out first. A triage that fails is reported, and does not end the watch.
     """
-    from workbench.triage.compare import compare
+    from workbench.triage.compare_triages import compare
     from workbench.triage.verdict import State
 
     first = look()

@@ -12,7 +12,7 @@ from workbench.screen import say, tell, tell_page
 
 if TYPE_CHECKING:
     from workbench.alerts import Names
-    from workbench.triage.engine import Triage
+    from workbench.triage.triage_engine import Triage
 
 # What is older is judged by what is true now: the alert still fires, and its beginning is in the baseline.
 _RECENT = timedelta(hours=1)

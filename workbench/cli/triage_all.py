@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from workbench.cli.progress import Steps
-    from workbench.queues.kinds import Unjudged
+    from workbench.queues.group_kinds import Unjudged
     from workbench.settings import Cluster
-    from workbench.sweep.engine import Sweep
-    from workbench.sweep.store import FleetStore
+    from workbench.sweep.fleet_store import FleetStore
+    from workbench.sweep.sweep_engine import Sweep
     from workbench.window import Window
 
     # Group to its kind, groups that cannot be judged, and what is missing.
@@ -49,11 +49,11 @@ class SweepRequest:
 def triage_all(request: SweepRequest) -> int:
     """Land missing slots (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
-    from workbench.collect.events import of_window
+    from workbench.collect.cluster_events import of_window
     from workbench.plans.journal import replays_begun_here
     from workbench.settings import own_cluster
     from workbench.spark.session import start_in_background
-    from workbench.sweep.store import open_store
+    from workbench.sweep.fleet_store import open_store
 
     for path in (request.html, request.parquet):
         if path is not None and not path.parent.is_dir():
@@ -110,8 +110,8 @@ def _landed(
     from workbench.profiles import name_of
     from workbench.settings import load_settings
     from workbench.spark.session import start_in_background
-    from workbench.sweep.fill_store import land_missing, wanting
-    from workbench.sweep.store import StoreInfo, make_store
+    from workbench.sweep.fleet_store import StoreInfo, make_store
+    from workbench.sweep.land_samples import land_missing, wanting
     from workbench.user_folders import state_dir
 
     settings = load_settings(config)
@@ -179,7 +179,7 @@ def _store_name(cluster: Cluster) -> str:
 
 def _sweep(store: FleetStore, window: Window, top: int, events: Events, asked: OtherGroups, steps: Steps) -> Sweep:
     from workbench.spark.session import for_much_data, session
-    from workbench.sweep.engine import sweep
+    from workbench.sweep.sweep_engine import sweep
 
     with steps.step("Starting Spark") as step:
         spark = session()
@@ -210,7 +210,7 @@ def _write_table(path: Path, result: Sweep) -> None:
 
 def _write_report(path: Path, store: FleetStore, result: Sweep, events: Events) -> None:
     from workbench.collect.capture import Capture, new_info
-    from workbench.report.html import write_html
+    from workbench.report.html_report import write_html
 
     info = new_info(
         cluster=store.info.cluster,

@@ -39,7 +39,7 @@ def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str
         )
     if given["everything"] and (given["groups"] or given["topics"]):
         raise UsageError("--all takes no --group and no --topic.")
-    from workbench.api.requests import Measurements, Times
+    from workbench.api.measurement_requests import Measurements, Times
     from workbench.api.triages import dispatched
     from workbench.cli.progress import Steps
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NotACaptureError
-from workbench.expectations import Expectations, Recorded
 from workbench.files import write_text
+from workbench.group_expectations import Expectations, Recorded
 from workbench.limited_reads import first_problem
 from workbench.thresholds import Thresholds
 

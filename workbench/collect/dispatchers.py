@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-from workbench.collect.own_times import OwnTimes
+from workbench.collect.page_timestamps import OwnTimes
 from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.scrape import fetch_all, page_series
 from workbench.errors import SourceUnreachableError, WorkbenchError

@@ -14,14 +14,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
-from workbench.collect.events import of_window
+from workbench.collect.cluster_events import of_window
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.recorder import Recorder
 from workbench.collect.source_join import groups_of_clients
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import did_you_mean, listed, shell_word
 from workbench.profiles import load_profile, name_of
-from workbench.queues.kinds import Unjudged, unjudged_in
+from workbench.queues.group_kinds import Unjudged, unjudged_in
 from workbench.queues.snapshot_views import views_table
 from workbench.queues.systems import refuse_without_metrics, system_of
 from workbench.samples import GROUPS_SCHEMA, SAMPLES_SCHEMA

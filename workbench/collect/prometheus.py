@@ -31,11 +31,11 @@ from workbench.collect.selectors import LabelMatcher, matchers_of, named, one_of
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import with_derived_lag, with_groups
 from workbench.errors import SourceUnreachableError
+from workbench.http_client import AnswerTooLargeError, RedirectRefusedError, WebSession, cause
 from workbench.profiles import LeftOut, MappingRule, Profile
 from workbench.profiles.profile_fit import RECENT_SECONDS, asked_for
 from workbench.samples import OF_A_MEMBER, STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.settings import Cluster
-from workbench.web import AnswerTooLargeError, RedirectRefusedError, WebSession, cause
 from workbench.window import Window
 
 # Prometheus refuses more than 11,000 points per series in one range query.

@@ -62,9 +62,9 @@ from pyspark.sql.datasource import (
 from workbench.collect.matrix_parser import Matrix, parse_answer
 from workbench.collect.remote_read import NotOffered, fetch
 from workbench.collect.selectors import LabelMatcher, one_of, parse_selector, to_promql
+from workbench.http_client import WebSession
 from workbench.samples import STALE_NAN_BITS
-from workbench.spark.connect import is_remote
-from workbench.web import WebSession
+from workbench.spark.spark_connect import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -224,7 +224,7 @@ def read_samples(spark: SparkSession, **options: str) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from workbench.spark.sources import register
+    from workbench.spark.data_sources import register
 
     register(spark, PrometheusFrames)
     cores = 0 if is_remote(spark) else spark.sparkContext.defaultParallelism

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from workbench.collect.capture import PARTS, Capture, complete_recording, new_info, read_capture, write_parquet
 from workbench.collect.capture_info import INFO, CaptureInfo, write_info
-from workbench.collect.events import of_window
-from workbench.collect.own_times import OwnTimes
+from workbench.collect.cluster_events import of_window
+from workbench.collect.page_timestamps import OwnTimes
 from workbench.collect.scrape import scrape
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import groups_of_clients, with_derived_lag

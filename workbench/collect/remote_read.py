@@ -20,7 +20,7 @@ import requests
 from workbench.collect.matrix_parser import Matrix
 from workbench.collect.selectors import LabelMatcher
 from workbench.collect.xor_chunks import TooManySamplesError, decode
-from workbench.web import AnswerTooLargeError, read_body
+from workbench.http_client import AnswerTooLargeError, read_body
 
 PATH = "/api/v1/read"
 _STREAMED_XOR_CHUNKS = 1

@@ -17,13 +17,13 @@ import urllib3
 from prometheus_client.parser import text_fd_to_metric_families
 
 from workbench.collect.names_in_metrics import Spelling, in_full_first
-from workbench.collect.own_times import OwnTimes
+from workbench.collect.page_timestamps import OwnTimes
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import with_groups
 from workbench.errors import SourceUnreachableError
+from workbench.http_client import WebSession, cause
 from workbench.profiles import LeftOut, Profile
 from workbench.samples import OF_A_MEMBER, SampleBatch, SeriesTable, concat_series, most_trusted
-from workbench.web import WebSession, cause
 
 MAX_PAGE_BYTES = 64 << 20
 _PARALLEL = 8
@@ -73,7 +73,7 @@ def page_series(
 ) -> list[SeriesTable]:
     """Parse the series of one page, for each profile; invalid ones are noted in `left_out`.
 
-    A series that has a time of its own counts at that time, and once (`own_times` remembers it).
+    A series that has a time of its own counts at that time, and once (`page_timestamps` remembers it).
 
     Of several names of one metric (`also`), the first one that a member has counts.
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.features.summary import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, TOLD
+from workbench.features.period_summary import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, TOLD
 from workbench.numbers import RECENT
 from workbench.samples import SERIES_ORDER
 from workbench.sorted_runs import codes_in, encoded, is_one, runs_of
@@ -30,7 +30,7 @@ COLUMNS = ("ts", "value", "flag", *_KEYS)
 _PIECE_ROWS = 65_536
 
 # One row per series and slot. Gauges: per entity, whichever member reports it (`member` and `source` are null then), with all columns
-# of `features.summary`. Counters: per series, because growth between two slots is only known once both are there.
+# of `features.period_summary`. Counters: per series, because growth between two slots is only known once both are there.
 # Times in µs since the epoch, or from an origin on; `slot_us` is the slot's end.
 SUMMARY_SCHEMA = pa.schema(
     [

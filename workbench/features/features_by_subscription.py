@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.features.combined_slots import of_periods
 from workbench.features.condense import COLUMNS, SUMMARY_SCHEMA, condense
-from workbench.features.slots import of_periods
-from workbench.features.subscriptions import of_summary
-from workbench.features.summary import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
+from workbench.features.period_summary import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
+from workbench.features.subscription_features import of_summary
 from workbench.history.partition_histories import Chronicle, JudgedHistory, Subscription, facts
 from workbench.history.partition_histories import read as read_chronicle
 from workbench.samples import SERIES_ORDER
 from workbench.sorted_runs import runs_of
-from workbench.spark.kept_plans import filled
+from workbench.spark.query_plans import filled
 from workbench.spark.session import frame_of
-from workbench.spark.spread import spread
+from workbench.spark.upload_rows import spread
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
@@ -43,7 +43,7 @@ def features_of(spark: SparkSession, rows: pa.Table, *, stale_after_seconds: flo
     Args:
         spark: the session to work in.
         rows: of `condense_each`.
-        stale_after_seconds: as in `features.subscriptions.of_summary`, whose rows these are.
+        stale_after_seconds: as in `features.subscription_features.of_summary`, whose rows these are.
 
     Raises:
         SetupError: if they are too many for a Spark Connect server.
@@ -69,11 +69,11 @@ def summary_of(frame: DataFrame, *, few: bool, counters: bool) -> DataFrame:
     Args:
         frame: of `condense_each`.
         few: all of it is one task.
-        counters: as in `features.slots.of_periods`.
+        counters: as in `features.combined_slots.of_periods`.
 
     Returns:
-        The columns of `features.slots.of_periods`; every row has a group and a topic. The facts of `PartitionHistory` are rows of
-        the signal `features.summary.STORY`, their name in `stat`, their number in `last`.
+        The columns of `features.combined_slots.of_periods`; every row has a group and a topic. The facts of `PartitionHistory` are
+        rows of the signal `features.period_summary.STORY`, their name in `stat`, their number in `last`.
     """
     return of_periods(frame.coalesce(1) if few else frame, 0.0, counters=counters)
 

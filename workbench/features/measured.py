@@ -1,4 +1,4 @@
-"""Measured features of a subscription, declared once: the SQL of `features.subscriptions` makes these fields, Python reads them.
+"""Measured features of a subscription, declared once: the SQL of `subscription_features` makes these fields, Python reads them.
 
 Names include the unit (`_seconds`, `_per_second`, `_messages`), fills are 0 to 1, and unknown values are None.
 """
@@ -20,13 +20,13 @@ class PartitionFeatures:
         lag_recent_low: the second lowest lag in the window's last third.
         lag_ever_samples, committed_high: including the baseline.
         log_end_last_seconds: time of the last sample of the log's end, relative to the window's end, 0 or less.
-        first_period: the quarter of the baseline with its first sample; `features.summary.NOW` for the window.
+        first_period: the quarter of the baseline with its first sample; `features.period_summary.NOW` for the window.
         committed_interval_seconds: time between two samples of the commit.
         assigned: 1 if a member of the group has it, 0 if none has; None if the coordinator was not asked.
         committed_last_seconds: time of its last sample, relative to the window's end, 0 or less.
         committed_since_seconds, moved_ago_seconds: since the first sample of the commit, and since its last change (None: never).
         cadence_seconds: the usual longest time between two commits, by the baseline; None without changes in it.
-        story: facts of `history.series.PartitionHistory`, by name; booleans as 0 and 1. None in a sweep's first pass.
+        story: facts of `history.partition_series.PartitionHistory`, by name; booleans as 0 and 1. None in a sweep's first pass.
         time_lag_method: method of the time lag (`features.timelag`), with its bounds in `time_lag_low` and `time_lag_high`.
     """
 
@@ -167,7 +167,7 @@ class OldestMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSubscription:
-    """Features of one subscription from `features.subscriptions`: sums over its partitions, group values, and all its parts.
+    """Features of one subscription from `features.subscription_features`: sums over its partitions, group values, and all its parts.
 
     Attributes:
         oldest: the partition with the longest time lag.

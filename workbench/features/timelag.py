@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workbench.features.summary import ratio
+from workbench.features.period_summary import ratio
 from workbench.numbers import EXTRAPOLATED_SECONDS
-from workbench.spark.columns import columns, extend
+from workbench.spark.sql_columns import columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,7 +86,7 @@ def with_time_lag(
     """Add the time lag.
 
     Args:
-        partitions: rows with the features of `features.lag`; `history` holds (seconds, value) of the log end.
+        partitions: rows with the features of `features.lag_features`; `history` holds (seconds, value) of the log end.
         brackets: finds the samples around the commit.
         stale_after_seconds: an older value from the consumer itself does not count, because a dead consumer reports
         nothing new.

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.ages import ages, from_lag, is_measured, newest_log, without_glitches
-from workbench.history.partition import is_idle
+from workbench.history.message_ages import ages, from_lag, is_measured, newest_log, without_glitches
 from workbench.history.partition_histories import lines_of
-from workbench.history.series import Track
+from workbench.history.partition_series import Track
+from workbench.history.partition_story import is_idle
 from workbench.window import Window
 
 DERIVED = pa.schema(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.history.series import (
+from workbench.history.partition_series import (
     FEW_MOVES,
     Aged,
     BoolArray,

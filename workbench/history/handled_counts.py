@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.series import Track, tracks_of
+from workbench.history.partition_series import Track, tracks_of
 from workbench.numbers import FEW_SAMPLES, MISSED
 from workbench.samples import grown
 from workbench.window import Window

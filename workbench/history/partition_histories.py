@@ -9,8 +9,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.history.commit_skips import explained, unread_beginnings
 from workbench.history.handled_counts import Handled, handled_by
-from workbench.history.members import (
+from workbench.history.member_stories import (
     MemberStory,
     back_by_member,
     compare,
@@ -19,10 +20,9 @@ from workbench.history.members import (
     members_of,
     moved_by_hand,
 )
-from workbench.history.members_in_turns import longest_turn
-from workbench.history.partition import told
-from workbench.history.series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
-from workbench.history.skips import explained, unread_beginnings
+from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
+from workbench.history.partition_story import told
+from workbench.history.partition_turns import longest_turn
 from workbench.numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, SEVERAL, TENTH, TREND_SAMPLES
 from workbench.thresholds import Thresholds
 from workbench.window import Window

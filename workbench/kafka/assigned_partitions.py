@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from workbench.queues.kinds import CLASSIC, CONSUMER
+from workbench.queues.group_kinds import CLASSIC, CONSUMER
 from workbench.queues.snapshot_views import SOURCE, Partition
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.humanize import plural
 from workbench.kafka.audit_rows import KafkaRows
-from workbench.layers.marks import headers_for
 from workbench.layers.meter import Meter
+from workbench.layers.record_marks import headers_for
 from workbench.queues.partitions_to_avoid import ExclusionList, read_list
 
 _log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.kafka.errors import ClientErrors, ClientRefusal
 from workbench.kafka.group_answers import COMMITS_TOPIC, Coordination, ask_brokers
+from workbench.kafka.librdkafka_errors import ClientErrors, ClientRefusal
 from workbench.kafka.login import LoginRefusedError, NoCounterpartError, Security, logged_in, security_of
 from workbench.kafka.wire import addresses
 

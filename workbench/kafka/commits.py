@@ -9,8 +9,8 @@ from typing import Any
 
 from workbench.background import in_background
 from workbench.kafka.connection import is_over, seconds_left
-from workbench.kafka.errors import denied_resource, error_words
 from workbench.kafka.groups import NotListedError
+from workbench.kafka.librdkafka_errors import denied_resource, error_words
 from workbench.kafka.offset_fetch import Commits, FetchLimits, read_commits
 from workbench.kafka.patient_reads import ClusterReading
 

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from workbench.errors import SourceUnreachableError, WorkbenchError
 from workbench.kafka.brokers import SMALL_TOPIC, Brokers, look_at_brokers
-from workbench.kafka.errors import ClientErrors, error_words, is_denied, is_local, is_lost, settings_error
 from workbench.kafka.group_answers import Coordination
+from workbench.kafka.librdkafka_errors import ClientErrors, error_words, is_denied, is_local, is_lost, settings_error
 
 DEADLINE_SECONDS = 30.0
 _TICK_SECONDS = 0.1  # between two looks at the client's errors

@@ -1,4 +1,4 @@
-"""Brokers' answers about groups of every kind, read field by field from Kafka's protocol. The requests are in `kafka_groups`."""
+"""Brokers' answers about groups of every kind, read field by field from Kafka's protocol. The requests are in `groups`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from workbench.kafka.wire import Api, Wire, WireAnswer, WireError, array, text
-from workbench.queues.kinds import kind_of
+from workbench.queues.group_kinds import kind_of
 from workbench.queues.snapshot_views import GroupView, Member, Partition, ShareOffset
 
 COMMITS_TOPIC = "__consumer_offsets"  # the leader of a partition of it coordinates the groups of that partition

@@ -6,8 +6,8 @@ import time
 
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.connection import KafkaConnection, is_over
-from workbench.kafka.errors import is_absent, is_denied, is_loading
 from workbench.kafka.groups import NotListedError
+from workbench.kafka.librdkafka_errors import is_absent, is_denied, is_loading
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.queues.snapshot_views import Partition
 

@@ -10,7 +10,7 @@ from workbench.humanize import plural
 from workbench.kafka.group_answers import COMMITS_TOPIC, Coordination, Listed
 from workbench.kafka.patient_reads import ClusterReading
 from workbench.kafka.wire import Address
-from workbench.queues.kinds import UNKNOWN
+from workbench.queues.group_kinds import UNKNOWN
 from workbench.queues.snapshot_views import GroupView, ShareOffset
 
 # A broker that takes groups over lists none of them until it begins to load them, and does not say so: 0.15 s on a quick machine.

@@ -2,7 +2,7 @@
 
 Each broker lists the groups that it coordinates, with their types, and describes those of the other kinds: one request per broker and
 kind. librdkafka lists consumer groups only, waits for a lost broker until the time limit, and keeps a processor busy meanwhile.
-`kafka_wire` says why this is not Java.
+`wire` says why this is not Java.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from workbench.background import in_background
 from workbench.kafka.brokers import coordination_of
 from workbench.kafka.connection import seconds_left
-from workbench.kafka.errors import error_words
 from workbench.kafka.group_answers import (
     GROUP_DENIED,
     Coordination,
@@ -31,10 +30,11 @@ from workbench.kafka.group_answers import (
     spelled,
 )
 from workbench.kafka.group_listing import Others, settled
+from workbench.kafka.librdkafka_errors import error_words
 from workbench.kafka.login import NoCounterpartError, Security, logged_in, security_of
 from workbench.kafka.patient_reads import ClusterReading
 from workbench.kafka.wire import SILENCE_SECONDS, Address, Api, Wire, WireError, addresses, array, text
-from workbench.queues.kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STREAMS
+from workbench.queues.group_kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STREAMS
 from workbench.queues.snapshot_views import NOT_PERMITTED, GroupView, Member
 
 T = TypeVar("T")

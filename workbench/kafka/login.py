@@ -1,4 +1,4 @@
-"""TLS and SASL for `kafka_wire`, from the same librdkafka properties that the other client gets.
+"""TLS and SASL for `wire`, from the same librdkafka properties that the other client gets.
 
 What has no counterpart here (Kerberos, key stores, a login by a library's callback) is refused by name: the caller then asks
 librdkafka for what it can tell.
@@ -242,7 +242,7 @@ def _token(tokens: Mapping[str, str]) -> str:
     """A new token from the token endpoint."""
     import requests
 
-    from workbench.web import WebSession
+    from workbench.http_client import WebSession
 
     body = {"grant_type": "client_credentials"}
     if scope := tokens.get("sasl.oauthbearer.scope"):

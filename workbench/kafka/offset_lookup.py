@@ -10,9 +10,9 @@ from typing import Any
 
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.connection import KafkaConnection, is_over, seconds_left
-from workbench.kafka.errors import error_words, is_denied, is_lost, is_moved, is_unknown_topic
 from workbench.kafka.leader_offsets import OffsetQuestion, ToldOffset, ask_leaders
 from workbench.kafka.leaders import leader_of, list_offsets, topics_of
+from workbench.kafka.librdkafka_errors import error_words, is_denied, is_lost, is_moved, is_unknown_topic
 from workbench.queues.snapshot_views import Partition
 
 # The client's work is quadratic in the partitions of a call: 10,000 in one call took 0.65 s of CPU, in ten calls 0.27 s.

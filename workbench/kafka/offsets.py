@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.kafka.connection import is_over, seconds_left
-from workbench.kafka.errors import denied_resource, error_words, is_moved
 from workbench.kafka.leaders import leader_of, list_offsets, topics_of
+from workbench.kafka.librdkafka_errors import denied_resource, error_words, is_moved
 from workbench.kafka.patient_reads import ClusterReading
 from workbench.queues.snapshot_views import Partition
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from workbench.kafka.brokers import Brokers
 from workbench.kafka.connection import BrokerSilentError, KafkaConnection, is_over, seconds_left
-from workbench.kafka.errors import denied_resource, error_words, is_lost
+from workbench.kafka.librdkafka_errors import denied_resource, error_words, is_lost
 
 _REST_SECONDS = 0.5  # without any answer for so long, when it is known that some brokers do not answer
 _LIST_SECONDS = 1.0  # limit for a list of all groups; the client returns it only after the last broker has answered

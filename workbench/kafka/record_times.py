@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.kafka.connection import KafkaConnection
-from workbench.kafka.errors import error_words
+from workbench.kafka.librdkafka_errors import error_words
 from workbench.queues.gateway import ReadLimits, ReadTimes
 from workbench.queues.snapshot_views import Partition
 

@@ -184,7 +184,7 @@ class LabFleet:
         path, announce = self.folder / "transaction.json", self.folder / "transaction.open"
         write(path, told)
         child = process.start(
-            "transaction", [sys.executable, "-m", "workbench.lab.transaction", path, announce], folder=self.folder
+            "transaction", [sys.executable, "-m", "workbench.lab.open_transaction", path, announce], folder=self.folder
         )
         self._others.append(child)
         process.wait_until(announce.exists, child=child, seconds=_STABLE_SECONDS, what="The transactional producer")
@@ -193,7 +193,7 @@ class LabFleet:
 
     def _launch(self, name: str) -> None:
         if self.spec.consumer == RUNTIME:
-            self._start(name, "workbench.lab.instance", self._runtime(name))
+            self._start(name, "workbench.lab.consumer_instance", self._runtime(name))
         else:
             command = SHAPES[self.spec.consumer].command(self, name)
             self.instances[name] = process.start(name, command, folder=self.folder)

@@ -13,9 +13,9 @@ from pathlib import Path
 import requests
 
 from workbench.errors import SetupError
+from workbench.http_client import WebSession
 from workbench.lab import process
 from workbench.user_folders import cache_dir
-from workbench.web import WebSession
 
 START_SECONDS = 30.0
 _PACKAGE_SECONDS = 120

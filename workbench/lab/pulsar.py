@@ -7,11 +7,11 @@ from pathlib import Path
 
 import requests
 
+from workbench.http_client import WebSession
 from workbench.lab import process
 from workbench.lab.jars import PULSAR, Progress, ensure
 from workbench.lab.kafka import LOGGING
 from workbench.spark.java import find_java
-from workbench.web import WebSession
 
 START_SECONDS = 120.0  # about 6 s when the machine is idle
 _OPENED = ("java.io", "java.util.zip", "java.nio", "jdk.internal.misc", "sun.net", "jdk.internal.platform")

@@ -22,9 +22,9 @@ from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, Lab, check_alive
 from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.scenario_draw import Scenario
 from workbench.lab.try_advice import AdviceResult, apply_advice
-from workbench.triage.engine import Triage, triage
 from workbench.triage.finding import Finding
 from workbench.triage.subscription import SubscriptionFeatures
+from workbench.triage.triage_engine import Triage, triage
 from workbench.triage.verdict import Answer
 from workbench.window import Window
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.errors import UsageError
-from workbench.layers.marks import hash_of
+from workbench.layers.record_marks import hash_of
 from workbench.layers.rows import GONE, LATENCY_MS, LATEST_MS, POINTS, SPLIT_WINDOWS, AuditRow, Point, WindowCount
 
 _BOUNDS = np.array(LATENCY_MS)

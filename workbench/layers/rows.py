@@ -1,7 +1,7 @@
 """Rows of an audit (`workbench.audit/1`): what one layer has taken in or given out of one partition, by positions and not by time.
 
 A row covers the positions [start, stop) of a source partition. It is written *before* the commit that ends at `stop`, so a crash loses
-no row; what is then read again is covered once more by a later incarnation, and the newest row of a position counts (`audit.ledger`).
+no row; what is then read again is covered once more by a later incarnation, and a position's newest row counts (`audit.audit_ledger`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
-from workbench.plans.document import StrictDocument
+from workbench.plans.strict_document import StrictDocument
 
 SCHEMA = "workbench.audit/1"
 Point = Literal["in", "out", "rejected", "dead"]

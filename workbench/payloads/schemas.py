@@ -129,7 +129,7 @@ class Schemas:
     def _get(self, path: str) -> dict[str, Any]:
         import requests
 
-        from workbench.web import WebSession, cause
+        from workbench.http_client import WebSession, cause
 
         try:
             with WebSession(deadline_seconds=_TIMEOUT_SECONDS, max_bytes=_MOST_BYTES, headers=self._headers) as session:

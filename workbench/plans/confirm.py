@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from workbench.errors import GuardError
-from workbench.plans.document import is_hash
+from workbench.plans.strict_document import is_hash
 
 _BETWEEN_DIGITS = re.compile(r"[\s,.']")
 

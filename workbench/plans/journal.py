@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbench.errors import GuardError, OutputError, UsageError
 from workbench.files import exclusive_lock, make_folder, sync_name
 from workbench.masking import masked
-from workbench.plans.document import current_user
+from workbench.plans.strict_document import current_user
 from workbench.user_folders import state_dir
 
 Action = Literal["apply", "rollback", "carry", "switch", "command", "redrive", "discard", "retire", "hold", "release"]

@@ -30,8 +30,8 @@ from workbench.errors import ConfigError
 from workbench.humanize import did_you_mean
 from workbench.limited_reads import first_problem, read_within
 from workbench.profiles import metric_name_templates
-from workbench.profiles.rule import MappingRule, Quality, filled
-from workbench.profiles.unread_series import WHOLE, LeftOut
+from workbench.profiles.left_out_series import WHOLE, LeftOut
+from workbench.profiles.mapping_rule import MappingRule, Quality, filled
 from workbench.signals import GROUP_STATES, SIGNALS, Grain
 from workbench.user_folders import profiles_dir
 

@@ -12,8 +12,8 @@ from urllib.parse import urljoin, urlsplit
 import requests
 
 from workbench.errors import SourceUnreachableError, UsageError
+from workbench.http_client import WebSession, cause
 from workbench.settings import Cluster
-from workbench.web import WebSession, cause
 
 _MOST_BYTES = 64 << 20  # a subscription takes 2 kB: thirty thousand on one topic
 AT_ONCE = 8  # requests: a broker has 8 web threads for each core, and other people ask it, too

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from workbench.pulsar.entries import ChunkPart, MessagePlace, PulsarMessage, whole_message
+from workbench.pulsar.entry_messages import ChunkPart, MessagePlace, PulsarMessage, whole_message
 
 
 @dataclass(slots=True, eq=False)

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from workbench.errors import ConfigError, SourceUnreachableError
 from workbench.humanize import printable
-from workbench.pulsar.commands import (
+from workbench.pulsar.pulsar_wire import (
     CONSUMER_ID,
     PRODUCER_ID,
     REQUEST_ID,

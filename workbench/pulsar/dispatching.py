@@ -17,11 +17,11 @@ from typing import Any
 from workbench.errors import SourceUnreachableError, UnknownGroupError
 from workbench.humanize import near, printable
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
-from workbench.pulsar.look import LookedConsumer, SubscriptionLook, looks_of
 from workbench.pulsar.policies import TopicPolicies, lower, read_limits, read_policies
 from workbench.pulsar.recorded import AdminAnswers, AnswerRecorder
-from workbench.pulsar.stats import SubscriptionPart, unknown_part
 from workbench.pulsar.survey import survey
+from workbench.pulsar.topic_look import LookedConsumer, SubscriptionLook, looks_of
+from workbench.pulsar.topic_stats import SubscriptionPart, unknown_part
 from workbench.pulsar.topics import WHOLE, TopicName, group_name
 from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart, DispatchReading
 from workbench.settings import Cluster

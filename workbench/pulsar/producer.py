@@ -11,10 +11,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from workbench.errors import SourceUnreachableError
-from workbench.pulsar.commands import Command, CommandKind, field, frame, pair, sealed
 from workbench.pulsar.connection import RefusedError
-from workbench.pulsar.entries import MessagePlace
-from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.pulsar.entry_messages import MessagePlace
+from workbench.pulsar.pulsar_wire import Command, CommandKind, field, frame, pair, sealed
+from workbench.pulsar.topic_brokers import PulsarBrokers
 
 _NUMBERS = itertools.count(1)  # of producers, in this process
 _FRAME_BYTES = 10 << 10  # of a frame beside metadata and value; brokers leave as much room (MESSAGE_SIZE_FRAME_PADDING)

@@ -17,10 +17,10 @@ from pydantic import AfterValidator, ConfigDict, Field
 from workbench.errors import EvidenceError, GuardError, UnknownGroupError, UsageError
 from workbench.humanize import did_you_mean, duration, plural, printable
 from workbench.plans.confirm import Confirmation
-from workbench.plans.document import Offset, StrictDocument, canonical_hash, read_document, validated
+from workbench.plans.strict_document import Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
-from workbench.pulsar.log import PulsarLog, partitions_of, place, position_at, published_ms, read_log
 from workbench.pulsar.policies import NOT_TOLD, retention_words, ttl_seconds
+from workbench.pulsar.topic_log import PulsarLog, partitions_of, place, position_at, published_ms, read_log
 from workbench.pulsar.topics import TopicName, part_name
 from workbench.queues.position import Position, unpacked
 

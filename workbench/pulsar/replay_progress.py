@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.log import read_log
-from workbench.pulsar.ownership import Ownership, ownership_of, read_part
 from workbench.pulsar.policies import ttl_seconds
 from workbench.pulsar.replay_plan import PulsarReplayPlan, PulsarWindow, each
-from workbench.pulsar.stats import SubscriptionPart
+from workbench.pulsar.subscription_ownership import Ownership, ownership_of, read_part
+from workbench.pulsar.topic_log import read_log
+from workbench.pulsar.topic_stats import SubscriptionPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

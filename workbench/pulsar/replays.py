@@ -80,8 +80,8 @@ class PulsarReplay:
         """
         from workbench.plans.journal import Journal
         from workbench.pulsar.admin import PulsarAdmin
-        from workbench.pulsar.ownership import Ownership
         from workbench.pulsar.replay_apply import Made, PartitionMade, PulsarApplied, apply_pulsar_plan, check_plan
+        from workbench.pulsar.subscription_ownership import Ownership
 
         admin, journal = PulsarAdmin(self.cluster, seconds=math.inf), Journal.of_user()
         if confirm is not None:

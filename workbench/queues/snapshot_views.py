@@ -45,7 +45,7 @@ class GroupView:
 
     Attributes:
         state: a key of GROUP_STATES, or `unknown` or `not_permitted`; then nothing is known of its members.
-        protocol: its kind (`queues.kinds`), or "unknown".
+        protocol: its kind (`queues.group_kinds`), or "unknown".
     """
 
     group: str

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SYSTEMS = {
-    "kafka": "workbench.kafka.system",
-    "pulsar": "workbench.pulsar.system",
-    "rocketmq": "workbench.rocketmq.metrics_only",
+    "kafka": "workbench.kafka.kafka_system",
+    "pulsar": "workbench.pulsar.pulsar_system",
+    "rocketmq": "workbench.rocketmq.rocketmq_system",
 }  # each has SYSTEM
 _ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}  # a queue without one refuses by itself
 
@@ -58,10 +58,10 @@ class System(Protocol):
         """Records of offset ranges, with these columns. Joins no group, commits nothing."""
 
     def letters(self, cluster: Cluster, topic: str, *, seconds: float = 30.0, batch: int = 5_000) -> Any:
-        """`redrive.ports.LetterReader` of a topic."""
+        """`redrive.redrive_ports.LetterReader` of a topic."""
 
     def letter_queue(self, cluster: Cluster) -> Any:
-        """`redrive.ports.LetterQueue` of a cluster."""
+        """`redrive.redrive_ports.LetterQueue` of a cluster."""
 
 
 def not_there(cluster: Cluster, what: str) -> UsageError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Protocol
 
-_ROOMS = {"kafka": "workbench.kafka.tools", "rocketmq": "workbench.rocketmq.mqadmin"}  # each has `tools`
+_ROOMS = {"kafka": "workbench.kafka.kafka_tools", "rocketmq": "workbench.rocketmq.mqadmin"}  # each has `tools`
 
 
 class Tools(Protocol):

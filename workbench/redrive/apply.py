@@ -18,10 +18,8 @@ from workbench.humanize import size as _bytes
 from workbench.plans.journal import Journal, only_one
 from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
 from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
-from workbench.redrive.ledger import EndedPlan, Ledger, ended_of
 from workbench.redrive.plan import HTTP_BATCH
 from workbench.redrive.planfile import RedrivePlan, To
-from workbench.redrive.ports import FencedError, LetterReader, LettersGoneError, LettersRefusedError, Sink, SlowError
 from workbench.redrive.produce_letters import AllClearError, Lanes
 from workbench.redrive.rate_cap import SendPace
 from workbench.redrive.receipt import (
@@ -31,6 +29,15 @@ from workbench.redrive.receipt import (
     load_of,
     places_of,
     redrive_receipt_path,
+)
+from workbench.redrive.redrive_ledger import EndedPlan, Ledger, ended_of
+from workbench.redrive.redrive_ports import (
+    FencedError,
+    LetterReader,
+    LettersGoneError,
+    LettersRefusedError,
+    Sink,
+    SlowError,
 )
 from workbench.redrive.transaction_size import LetterFlow
 from workbench.redrive.verify import produced_of

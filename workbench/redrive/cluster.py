@@ -9,14 +9,14 @@ from typing import Any
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import Gateway
 from workbench.queues.snapshot_views import Partition
+from workbench.redrive.abandon_plan import end_plan
 from workbench.redrive.apply import Redrive
 from workbench.redrive.commit_marks import PlanProgress, PlanState
-from workbench.redrive.end_plan import end_plan
 from workbench.redrive.guard import RedriveLimits, RedriveNow
 from workbench.redrive.http_sink import HttpSink
-from workbench.redrive.ledger import Ledger
 from workbench.redrive.planfile import RedrivePlan, To
-from workbench.redrive.ports import LetterQueue, LetterReader, Sink
+from workbench.redrive.redrive_ledger import Ledger
+from workbench.redrive.redrive_ports import LetterQueue, LetterReader, Sink
 from workbench.redrive.target_readers import Readers, audience_words
 
 

@@ -12,9 +12,9 @@ from workbench.plans.journal import Change, Journal, only_one
 from workbench.queues.gateway import WITHOUT_MEMBERS, Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.commit_marks import PlanProgress
-from workbench.redrive.ledger import Ledger, ended_of
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.ports import LetterReader
+from workbench.redrive.redrive_ledger import Ledger, ended_of
+from workbench.redrive.redrive_ports import LetterReader
 from workbench.redrive.whole_logs import whole_logs
 
 

@@ -13,7 +13,7 @@ from workbench.errors import GuardError, SourceUnreachableError
 from workbench.redrive.commit_marks import PlanProgress
 from workbench.redrive.letter_headers import Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.ports import NO_MARKS, Marks, Positions, Sink
+from workbench.redrive.redrive_ports import NO_MARKS, Marks, Positions, Sink
 from workbench.runtime.event import Done, Event, Record, Retry
 from workbench.runtime.rest_sink import RestSink
 

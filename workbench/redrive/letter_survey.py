@@ -18,7 +18,7 @@ from workbench.redrive.key_order import NONE, Columns
 from workbench.redrive.letter_headers import UNREADABLE, Letter, Origin, Reader
 from workbench.redrive.offset_sets import Picks
 from workbench.redrive.planfile import Dedup, Left, To
-from workbench.redrive.ports import LetterReader, Positions
+from workbench.redrive.redrive_ports import LetterReader, Positions
 from workbench.redrive.selection import Selection
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})

@@ -12,8 +12,8 @@ import numpy as np
 
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError
 from workbench.humanize import counted, did_you_mean, duration, listed, plural, shell_word
-from workbench.plans.document import current_user
 from workbench.plans.refusal import NO_RIGHT
+from workbench.plans.strict_document import current_user
 from workbench.queues.gateway import ClusterView, Gateway, LogView, TopicSettings
 from workbench.redrive.key_order import Columns, duplicates, out_of_order
 from workbench.redrive.letter_headers import Reader
@@ -30,7 +30,7 @@ from workbench.redrive.planfile import (
     TargetTopic,
     To,
 )
-from workbench.redrive.ports import LetterReader, LettersGoneError
+from workbench.redrive.redrive_ports import LetterReader, LettersGoneError
 from workbench.redrive.selection import Selection
 from workbench.redrive.target_readers import Readers, audience_words
 from workbench.redrive.whole_logs import whole_logs

@@ -14,8 +14,8 @@ from workbench.redrive.letter_survey import Route
 from workbench.redrive.offset_sets import Walk
 from workbench.redrive.plan import route_of
 from workbench.redrive.planfile import RedrivePlan, To
-from workbench.redrive.ports import LetterReader, Sink, letters_at
 from workbench.redrive.rate_cap import SendPace
+from workbench.redrive.redrive_ports import LetterReader, Sink, letters_at
 from workbench.redrive.transaction_size import LetterFlow
 
 _SECONDS = 0.5  # of a transaction, so that consumers of committed records do not wait longer

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.humanize import duration, listed, plural, size
-from workbench.plans.document import write_file
+from workbench.plans.strict_document import write_file
 from workbench.redrive.commit_marks import Place
 from workbench.redrive.guard import RedriveNow
 from workbench.redrive.plan import bytes_per_broker_of, seconds_of

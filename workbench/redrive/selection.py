@@ -8,7 +8,7 @@ from fnmatch import translate
 
 from pydantic import Field, field_validator
 
-from workbench.plans.document import StrictDocument
+from workbench.plans.strict_document import StrictDocument
 from workbench.redrive.letter_headers import Headers, Letter, Origin
 
 _EXPRESSION = re.compile(r"(?P<not>!?)(?P<name>[^=~!\s][^=~!]*)(?:(?P<op>!=|!~|=|~)(?P<value>.*))?", re.DOTALL)

@@ -13,7 +13,7 @@ from typing import Any
 from workbench.queues.gateway import Gateway, LogView
 from workbench.record_settings import names_of_letters
 from workbench.redrive.letter_headers import UNREADABLE, Reader
-from workbench.redrive.ports import LetterReader, LettersGoneError
+from workbench.redrive.redrive_ports import LetterReader, LettersGoneError
 
 _SUFFIX = re.compile(r"(?i)([._-](dlt|dlq|dead|dead[._-]?letters?|deadletterqueue))+$")
 _SAMPLED = 200  # newest letters of a topic that are read for errors and sources

@@ -23,8 +23,8 @@ from workbench.redrive.later_letters import TopicFate, later_letters
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Letter, Origin, Reader
 from workbench.redrive.letter_survey import letter_checksum
 from workbench.redrive.planfile import RedrivePlan, To
-from workbench.redrive.ports import LetterReader, LettersGoneError
 from workbench.redrive.receipt import places_of, refused_words
+from workbench.redrive.redrive_ports import LetterReader, LettersGoneError
 from workbench.redrive.whole_logs import whole_logs
 
 _MOST_NAMED = 1000

@@ -15,12 +15,12 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.plans.journal import Entry
-from workbench.plans.missing import MissingRecords
+from workbench.plans.missing_records_file import MissingRecords
 from workbench.pulsar.replay_apply import PulsarUndo
 from workbench.pulsar.replay_plan import PulsarReplayPlan
 from workbench.redrive.planfile import RedrivePlan
 from workbench.reference import audit_shapes, documents, impact_shapes, pulsar_shapes, reports
-from workbench.reference.page import code, page, table
+from workbench.reference.markdown_tables import code, page, table
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, Rollback
 from workbench.report.audit_state import AuditState

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
-from workbench.reference.page import code, page, table
+from workbench.reference.markdown_tables import code, page, table
 from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 from workbench.settings import Cluster, Settings
 from workbench.thresholds import Thresholds

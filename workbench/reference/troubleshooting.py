@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from workbench.profiles import Profile, Quality, load_profile, profile_names
 from workbench.profiles.profile_fit import what_to_add
-from workbench.reference.page import code, page, table
+from workbench.reference.markdown_tables import code, page, table
 from workbench.signals import SIGNALS
 from workbench.triage.cause import Node, Rule
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.verdict import Answer
 
 # By rule of the first question, which no signal answers.

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from workbench.errors import OutputError, UsageError
 from workbench.humanize import plural
-from workbench.plans.document import write_file
 from workbench.plans.journal import Journal, only_one
 from workbench.plans.refusal import NO_RIGHT, Refusal
+from workbench.plans.strict_document import write_file
 from workbench.queues.gateway import Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.commit_offsets import write_commits

@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError
 
 from workbench.errors import ConfigError, NoAnswerError, SourceUnreachableError
+from workbench.http_client import WebSession, cause
 from workbench.humanize import one_line
-from workbench.interpolation import from_environment
 from workbench.limited_reads import first_problem, read_toml
 from workbench.masking import remember, secrets_in_url
-from workbench.web import WebSession, cause
+from workbench.settings_interpolation import from_environment
 
 RangeTable = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]
 

@@ -17,7 +17,7 @@ from workbench.queues.gateway import (
     LogView,
     TopicSettings,
 )
-from workbench.queues.kinds import cannot_replay_into
+from workbench.queues.group_kinds import cannot_replay_into
 from workbench.queues.snapshot_views import GroupView, Partition
 from workbench.replay.plan_words import seconds_until_lost
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError
 from workbench.humanize import clock, duration, listed, plural, shell_word
 from workbench.logs.time_windows import WindowSpan, find_spans, older_at_start
-from workbench.plans.document import current_user
 from workbench.plans.refusal import NO_RIGHT
+from workbench.plans.strict_document import current_user
 from workbench.queues.gateway import (
     ABSENT,
     ClusterView,
@@ -21,12 +21,12 @@ from workbench.queues.gateway import (
     names_of,
     read_by,
 )
-from workbench.queues.kinds import cannot_replay_from, cannot_replay_into
+from workbench.queues.group_kinds import cannot_replay_from, cannot_replay_into
 from workbench.queues.snapshot_views import GroupView, Partition
 from workbench.queues.tools import tools_of
 from workbench.replay.plan_words import plan_warnings
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution
-from workbench.replay.request import PlanRequest, Survey
+from workbench.replay.replay_request import PlanRequest, Survey
 from workbench.window import instant_ms
 
 

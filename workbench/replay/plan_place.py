@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from workbench.errors import GuardError, UsageError, WorkbenchError
-from workbench.plans.document import SHORT_HASH
 from workbench.plans.journal import Journal
+from workbench.plans.strict_document import SHORT_HASH
 from workbench.replay.planfile import read_plan
 from workbench.replay.receipt import receipt_path, rollback_path
 

@@ -11,14 +11,14 @@ from datetime import datetime
 from workbench.errors import GuardError, UsageError
 from workbench.humanize import counted, plural
 from workbench.logs.time_windows import Instants, WindowSpan, find_spans, older_at_start, times_at
-from workbench.plans.document import current_user
+from workbench.plans.strict_document import current_user
 from workbench.queues.gateway import Gateway, names_of
 from workbench.queues.position import merged
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.plan import survey
 from workbench.replay.plan_words import plan_warnings
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution
-from workbench.replay.request import PlanRequest, Survey
+from workbench.replay.replay_request import PlanRequest, Survey
 from workbench.window import instant_ms
 
 _RANGE = re.compile(

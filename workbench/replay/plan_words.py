@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from workbench.humanize import counted, duration, listed, percent, plural, size
 from workbench.logs.time_windows import TAIL_LIMITS, WindowSpan
 from workbench.queues.gateway import Audience, TopicSettings, names_of
-from workbench.queues.kinds import STREAMS, STREAMS_SOURCE
+from workbench.queues.group_kinds import STREAMS, STREAMS_SOURCE
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.group_gap import gaps
 from workbench.replay.planfile import PlannedPartition, Resolution
 from workbench.window import instant_ms
 
 if TYPE_CHECKING:
-    from workbench.replay.request import PlanRequest, Survey
+    from workbench.replay.replay_request import PlanRequest, Survey
 
 # Warn if retention may delete the first record within this time: a replay rarely starts within the hour.
 _TIGHT_RETENTION_SECONDS = 3600.0

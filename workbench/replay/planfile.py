@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from workbench.errors import GuardError, UsageError
 from workbench.humanize import plural
-from workbench.plans.document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, validated
+from workbench.plans.strict_document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.queues.position import Position
 from workbench.queues.snapshot_views import Partition
 from workbench.window import instant_ms

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from workbench.errors import GuardError, UsageError
-from workbench.plans.document import Offset, StrictDocument, canonical_hash, read_document, validated, write_file
+from workbench.plans.strict_document import Offset, StrictDocument, canonical_hash, read_document, validated, write_file
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
 

@@ -15,9 +15,9 @@ from workbench.humanize import listed, plural
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.queues.gateway import WITHOUT_MEMBERS, Gateway
 from workbench.queues.snapshot_views import Partition
-from workbench.replay.carried_partitions import carried
 from workbench.replay.guard import wrong_kind
 from workbench.replay.receipt import Rollback
+from workbench.replay.uncovered_partitions import carried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -246,7 +246,7 @@ def _read(
     asked: CheckRequest,
     kept: ExitStack,
 ) -> _Read:
-    from workbench.logs import records
+    from workbench.logs import record_counts
     from workbench.spark.session import session
 
     spark = session()
@@ -260,7 +260,7 @@ def _read(
     gone = {key: _until(logs.starts.get(key, 0), some) for key, some in spans.items()}
     columns = ["topic", "partition", "offset", *(["key"] if asked.key_ranges else [])]
     frame = system_of(cluster).read_records(spark, cluster, ranges, columns)
-    processed = records.read_processed(spark, asked.processed) if asked.processed is not None else None
+    processed = record_counts.read_processed(spark, asked.processed) if asked.processed is not None else None
     if asked.key_ranges and (asked.records or processed is not None):
         frame = frame.persist()
         kept.callback(frame.unpersist)
@@ -269,7 +269,7 @@ def _read(
     if processed is not None:
         processed = processed.persist()
         kept.callback(processed.unpersist)  # the next check of this session reads the log as it is then
-        for row in records.processed_counts(frame, processed):
+        for row in record_counts.processed_counts(frame, processed):
             counts[row["topic"], row["partition"]] = ReadCounts(
                 records=row["records"], processed=row["processed"], first_missing=row["first_missing"]
             )
@@ -285,7 +285,7 @@ def _read(
                 )
         starts = {part.key: part.target for part in plan.partitions if part.target is not None}
         lowest = processed.groupBy("topic", "partition").agg({"offset": "min"})
-        for row in records.run(lowest.withColumnRenamed("min(offset)", "first")):
+        for row in record_counts.run(lowest.withColumnRenamed("min(offset)", "first")):
             key = (row["topic"], row["partition"])
             if key in starts and row["first"] < starts[key]:
                 # By name: `offset` of a frame is a method.
@@ -297,9 +297,9 @@ def _read(
                 before[key] = processed.where(condition).select("offset").distinct().count()
     else:
         counted = frame.groupBy("topic", "partition").count()
-        for row in records.run(counted):
+        for row in record_counts.run(counted):
             counts[row["topic"], row["partition"]] = ReadCounts(records=row["count"])
-    key_counts = records.key_range_counts(frame, processed, asked.key_ranges) if asked.key_ranges else []
+    key_counts = record_counts.key_range_counts(frame, processed, asked.key_ranges) if asked.key_ranges else []
     late = _late(plan, cluster, behind, logs) if behind else {}
     return _Read(counts=counts, before=before, key_ranges=key_counts, late=late)
 
@@ -319,7 +319,7 @@ def _late(
     plan: Plan, cluster: Cluster, behind: Mapping[Partition, tuple[int, int]], logs: LogView
 ) -> dict[Partition, Late]:
     """Records of the windows behind their ends: all of these offsets are read, up to an open transaction."""
-    from workbench.logs import records
+    from workbench.logs import record_counts
     from workbench.spark.session import session
 
     stable = {key: max(start, min(stop, logs.stable_ends.get(key, stop))) for key, (start, stop) in behind.items()}
@@ -335,7 +335,7 @@ def _late(
         f"(unix_millis(timestamp) >= {since} and unix_millis(timestamp) < {until})" for since, until in plan.windows_ms
     )
     counted = frame.where(within).groupBy("topic", "partition").agg({"*": "count", "offset": "min"})
-    rows = records.run(counted.withColumnsRenamed({"count(1)": "records", "min(offset)": "first"}))
+    rows = record_counts.run(counted.withColumnsRenamed({"count(1)": "records", "min(offset)": "first"}))
     for row in rows:
         key = (row["topic"], row["partition"])
         found[key] = replace(found.get(key, Late()), records=row["records"], first=row["first"])

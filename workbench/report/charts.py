@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from workbench.features.series import FloatArray, Series, SeriesLine, highest, series_of, total
+from workbench.features.chart_series import FloatArray, Series, SeriesLine, highest, series_of, total
 from workbench.humanize import counted, duration, percent, printable, rate
 from workbench.report.timeline import happened
 from workbench.thresholds import Thresholds

@@ -15,16 +15,16 @@ import requests
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from workbench.errors import SourceUnreachableError, UsageError
+from workbench.http_client import WebSession, cause
 from workbench.humanize import duration, for_chat, printable
 from workbench.limited_reads import is_web_address
 from workbench.masking import remember, secrets_in_url
-from workbench.report.result import NEWS
+from workbench.report.health_result import NEWS
 from workbench.report.terminal import to_runbook
-from workbench.triage.leaves import leaf_of
-from workbench.triage.pulsar.pulsar_order import LEAVES
-from workbench.triage.settle import WAITING
+from workbench.triage.finding_settings import WAITING
+from workbench.triage.pulsar.pulsar_questions import LEAVES
 from workbench.triage.verdict import PulsarVerdict, Verdict
-from workbench.web import WebSession, cause
+from workbench.triage.verdict_leaves import leaf_of
 
 ATTEMPTS = 3
 _TIMEOUT_SECONDS = 10.0

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from workbench.collect.capture import Capture
 from workbench.humanize import one_line
-from workbench.queues.kinds import Unjudged
-from workbench.report.html import Section, environment
+from workbench.queues.group_kinds import Unjudged
+from workbench.report.html_report import Section, environment
 from workbench.report.partition_holders import consumers
 from workbench.report.spark_cells import Cell
 from workbench.triage.finding import Finding

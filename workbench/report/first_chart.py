@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.collect.capture import Capture
-from workbench.features.series import SeriesLine, series_of, total
+from workbench.features.chart_series import SeriesLine, series_of, total
 from workbench.humanize import counted, printable
 from workbench.report.charts import Chart, chart_of
 from workbench.window import Window

@@ -11,7 +11,7 @@ from workbench import __version__
 from workbench.features.servers import Neighbourhood
 from workbench.humanize import one_line
 from workbench.report.finding_fragment import style
-from workbench.report.html import Packed, environment, parts_of_page
+from workbench.report.html_report import Packed, environment, parts_of_page
 from workbench.report.impact_charts import charts_of_cause
 from workbench.triage.blamed import CORRELATION, Impact, moment_of, rate_of, strain_words
 from workbench.triage.broker_findings import BrokerLook

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from workbench.features.series import series_of
+from workbench.features.chart_series import series_of
 from workbench.humanize import count, plural, printable
 from workbench.triage.finding import Finding
 from workbench.window import Window

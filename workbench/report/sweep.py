@@ -8,7 +8,7 @@ from rich.text import Text
 from workbench.console import FittingTable, SafeConsole
 from workbench.humanize import count, duration, groups_on_topics, one_line, printable
 from workbench.report.terminal import STATE_STYLE
-from workbench.sweep.engine import Sweep
+from workbench.sweep.sweep_engine import Sweep
 from workbench.triage.verdict import State
 
 _MORE = 20  # rows of the table under the findings

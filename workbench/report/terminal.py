@@ -14,13 +14,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
-from workbench.features.series import FloatArray, Series, highest, series_of, total
+from workbench.features.chart_series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import clock, counted, duration, groups_on_topics, one_line, percent, plural, printable, rate
-from workbench.queues.kinds import PULSAR
+from workbench.queues.group_kinds import PULSAR
 from workbench.triage.changes import words_of
-from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding, PathStep, Shortfall, missing_words
-from workbench.triage.pulsar.names import short_of
+from workbench.triage.pulsar.question_names import short_of
+from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.window import Window
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from workbench.triage.cause import Ask, Node
 from workbench.triage.finding import Finding
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.verdict import Answer, Verdict
 
 _ROW, _BOX_WIDTH, _BOX_HEIGHT, _LEFT = 36, 206, 24, 24

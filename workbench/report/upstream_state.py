@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from workbench.history.breakers import Breaker, BreakerFinding, BreakerState
-from workbench.history.held_back import HeldBack, LagBeforeKafka
+from workbench.history.gateway_breakers import Breaker, BreakerFinding, BreakerState
+from workbench.history.lag_before_kafka import HeldBack, LagBeforeKafka
 from workbench.humanize import plural, printable
 from workbench.report.audit_state import Count, Instant, PublishedPart, Seconds, is_old, page_of
 from workbench.report.runs.parameters import file_stem
-from workbench.report.runs.record import write_durably
+from workbench.report.runs.run_record import write_durably
 
 STATE, _NUMBERS = "workbench_upstream.json", "workbench_upstream.prom"
 _KINDS = ("429", "disk")

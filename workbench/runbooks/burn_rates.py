@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.expectations import NOTHING_EXPECTED, Expectations
+from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.humanize import shell_word
-from workbench.runbooks.objectives import LATE, OBJECTIVE, recordings, rule_file
 from workbench.runbooks.promql import MeasuredQuery, lag
+from workbench.runbooks.recording_rules import LATE, OBJECTIVE, recordings, rule_file
 
 # The objective of the alert's group, where Prometheus has it.
 _ITS_OBJECTIVE = (

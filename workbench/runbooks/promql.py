@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from workbench.profiles import MappingRule, Profile, Quality
 from workbench.profiles.metric_name_templates import places
-from workbench.queues.kinds import REDRIVE_PREFIX
+from workbench.queues.group_kinds import REDRIVE_PREFIX
 
 # What a window of `rate` needs: four scrapes at 30 s and some.
 RATE_WINDOW = "5m"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.triage.pulsar.known import FACTS
-from workbench.triage.pulsar.pulsar_order import QUESTIONS
+from workbench.triage.pulsar.dispatch_question import DispatchQuestion, DispatchRule
+from workbench.triage.pulsar.pulsar_facts import FACTS
+from workbench.triage.pulsar.pulsar_questions import QUESTIONS
 from workbench.triage.pulsar.pulsar_reference import compared_words
-from workbench.triage.pulsar.question import DispatchQuestion, DispatchRule
 from workbench.triage.verdict import Answer, AnyVerdict
 
 Asked = tuple[DispatchQuestion, Answer]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from workbench.humanize import significant
 from workbench.thresholds import Thresholds
 from workbench.triage.cause import Node
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
+from workbench.triage.tree_walk import Step, ways
 from workbench.triage.verdict import Answer, Verdict
-from workbench.triage.walk import Step, ways
 
 Way = tuple[Step, ...]
 

@@ -11,7 +11,7 @@ Runtime(RuntimeConfig(bootstrap="localhost:9092", group="payments", topics=["ord
 from workbench.runtime.app import Runtime, RuntimeState, running
 from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 from workbench.runtime.event import Dead, Done, Event, Failed, Outcome, Record, Retry, Skip, decode_by_header
-from workbench.runtime.registry import decoder, processor
+from workbench.runtime.processor_registry import decoder, processor
 from workbench.runtime.rest_sink import RestSink
 
 __all__ = [

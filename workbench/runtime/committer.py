@@ -8,14 +8,14 @@ from dataclasses import replace
 from time import sleep
 
 from workbench.commit_note import CommitNote, format_note
-from workbench.runtime.auditing import Auditor, PartitionAudit
+from workbench.runtime.audit_row_writer import RowsUnderWay
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
-from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import PartitionState
-from workbench.runtime.row_writer import RowsUnderWay
-from workbench.runtime.sentinels import Violation
+from workbench.runtime.guarantee_counters import Violation
+from workbench.runtime.partition_state import PartitionState
+from workbench.runtime.runtime_metrics import RuntimeMetrics
 from workbench.runtime.source import RecordSource
+from workbench.runtime.task_audit import Auditor, PartitionAudit
 
 _log = logging.getLogger(__name__)
 

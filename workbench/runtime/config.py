@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from workbench.errors import ConfigError
 from workbench.limited_reads import first_problem, read_toml
-from workbench.runtime.ranges import RangeTable, checked_ranges, topics_not_read
+from workbench.runtime.offset_ranges import RangeTable, checked_ranges, topics_not_read
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
 

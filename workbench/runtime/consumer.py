@@ -15,22 +15,22 @@ from time import monotonic, sleep, time
 
 from workbench.commit_note import CommitNote, parse_note
 from workbench.humanize import plural
-from workbench.runtime.auditing import NOT_DECODED, Auditor
 from workbench.runtime.byte_rate_limit import ByteBudget
 from workbench.runtime.committer import Committer
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.decoding import Decoding
-from workbench.runtime.delay import DelayQueue
+from workbench.runtime.delay_queue import DelayQueue
 from workbench.runtime.draining import begin_drain, has_drained, not_drained, with_former
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition, body_bytes, record_bytes, runs
-from workbench.runtime.identity import LogIdentity, TopicIds, let_go
-from workbench.runtime.metrics import RuntimeMetrics
-from workbench.runtime.partition import PartitionState, Passed, Reached
+from workbench.runtime.event_placing import Placing
+from workbench.runtime.log_identity import LogIdentity, TopicIds, let_go
 from workbench.runtime.partition_pauses import Flow, HeldBytes
-from workbench.runtime.placing import Placing
+from workbench.runtime.partition_state import PartitionState, Passed, Reached
 from workbench.runtime.processors import Processors
-from workbench.runtime.queue import Remade, ranges_of
+from workbench.runtime.runtime_metrics import RuntimeMetrics
+from workbench.runtime.runtime_queue import Remade, ranges_of
 from workbench.runtime.source import RecordSource
+from workbench.runtime.task_audit import NOT_DECODED, Auditor
 
 _log = logging.getLogger(__name__)
 

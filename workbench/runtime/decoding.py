@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record
-from workbench.runtime.metrics import RuntimeMetrics
+from workbench.runtime.runtime_metrics import RuntimeMetrics
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from workbench.runtime.event import TopicPartition
-from workbench.runtime.partition import PartitionState
+from workbench.runtime.partition_state import PartitionState
 from workbench.runtime.processors import Processors
 
 

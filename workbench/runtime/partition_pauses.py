@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, TopicPartition, record_bytes
-from workbench.runtime.partition import PartitionState
+from workbench.runtime.partition_state import PartitionState
 from workbench.runtime.source import RecordSource
 
 # A paused partition resumes when its queue is half empty, not at the first free place: a pause discards what the client has

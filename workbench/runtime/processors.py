@@ -11,9 +11,9 @@ from typing import Protocol
 
 from workbench.runtime.config import ProcessorConfig, RuntimeConfig
 from workbench.runtime.event import Dead, Done, Event, Failed, Handler, Lane, Outcome, Retry, Skip
-from workbench.runtime.queues import KeyedQueue
-from workbench.runtime.returned import NotHandledError, result_of
-from workbench.runtime.sentinels import KeyWatch, Sentinels
+from workbench.runtime.guarantee_counters import KeyWatch, Sentinels
+from workbench.runtime.handler_result import NotHandledError, result_of
+from workbench.runtime.keyed_queue import KeyedQueue
 from workbench.signals import ProcessingOutcome as OutcomeLabel
 
 _log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.runtime.consumer import ConsumerThread
-from workbench.runtime.partition import PartitionState
-from workbench.runtime.ranges import RangeTable
+from workbench.runtime.offset_ranges import RangeTable
+from workbench.runtime.partition_state import PartitionState
 from workbench.runtime.task import Task
 
 if TYPE_CHECKING:

@@ -13,19 +13,19 @@ from time import monotonic, sleep, time
 from typing import Any
 
 from workbench.errors import ConfigError
-from workbench.runtime.auditing import SKIPPED, Auditor
+from workbench.runtime.audit_row_writer import RowPlaces, RowWriter
 from workbench.runtime.byte_rate_limit import ByteBudget
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.consumer import ConsumerThread
 from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
-from workbench.runtime.metrics import GaugeReading, RuntimeMetrics
+from workbench.runtime.handler_result import runs_later
+from workbench.runtime.offset_ranges import GroupEnds, topics_not_read
 from workbench.runtime.partition_pauses import HeldBytes
 from workbench.runtime.processors import ANY_TYPE, Processors
-from workbench.runtime.queue import LetterWriter, Remade, queue_of, ranges_of
-from workbench.runtime.ranges import GroupEnds, topics_not_read
-from workbench.runtime.returned import runs_later
-from workbench.runtime.row_writer import RowPlaces, RowWriter
+from workbench.runtime.runtime_metrics import GaugeReading, RuntimeMetrics
+from workbench.runtime.runtime_queue import LetterWriter, Remade, queue_of, ranges_of
 from workbench.runtime.source import RecordSource
+from workbench.runtime.task_audit import SKIPPED, Auditor
 from workbench.signals import ProcessingOutcome
 
 _log = logging.getLogger(__name__)

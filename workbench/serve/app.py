@@ -22,9 +22,9 @@ from workbench.alerts import NO_NAMES, Alert, AlertMessage, Names, left_out, par
 from workbench.errors import UsageError
 from workbench.masking import masked, masked_document, masked_start
 from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from_here
+from workbench.serve.alert_journal import FullError, accept, fingerprint_of
 from workbench.serve.audits import Shelf
 from workbench.serve.incident_actions import MUTES, Handling, add_note, handle
-from workbench.serve.journal import FullError, accept, fingerprint_of
 from workbench.serve.openapi import openapi
 from workbench.serve.own_metrics import Metrics
 from workbench.serve.page_queries import Reading

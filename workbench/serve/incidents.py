@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from workbench.humanize import duration
-from workbench.serve.grouping import Cause, causes, leading, named_by
-from workbench.serve.journal import Waiting
+from workbench.serve.alert_journal import Waiting
+from workbench.serve.each_alone import each_alone
+from workbench.serve.incident_grouping import Cause, causes, leading, named_by
 from workbench.serve.kept_verdict import Judged, fitted, over, unknown
-from workbench.serve.next_message import LATE, is_recent
-from workbench.serve.one_by_one import each_alone
+from workbench.serve.message_step import LATE, is_recent
 from workbench.serve.similar_incidents import remember, similar
 from workbench.serve.store import Database, Row, Store
 from workbench.serve.who_is_told import Telling, members_of

@@ -21,8 +21,8 @@ from workbench.triage.verdict import State
 if TYPE_CHECKING:
     from workbench.alerts import Names
     from workbench.api import TriageResult
-    from workbench.api.measurements import Measured
-    from workbench.api.requests import Measurements
+    from workbench.api.load_measurements import Measured
+    from workbench.api.measurement_requests import Measurements
     from workbench.triage.finding import Finding
 
 _log = logging.getLogger(__name__)
@@ -96,8 +96,8 @@ class SparkJudge:
         Raises:
             WorkbenchError: as `workbench.api.triage`.
         """
-        from workbench.api.measurements import measure
-        from workbench.api.requests import Measurements, Times
+        from workbench.api.load_measurements import measure
+        from workbench.api.measurement_requests import Measurements, Times
         from workbench.api.triages import dispatched
 
         # A cluster that is asked itself is judged as it is now, whenever the alert began.
@@ -178,7 +178,7 @@ class SparkJudge:
     def warm_up(self, recorded: Path | None) -> None:
         """Start Spark, and let it judge a recording, so that the first alert finds its code loaded."""
         from workbench import api
-        from workbench.report.html import environment
+        from workbench.report.html_report import environment
         from workbench.spark.session import start_in_background
 
         start_in_background()
@@ -237,7 +237,7 @@ def reduced(finding: Finding) -> Judged:
 
 def _trend(finding: Finding, found: TriageResult) -> str | None:
     """Its lag over the window, as a picture that any chat shows, and that no chat has to fetch."""
-    from workbench.features.series import highest, series_of, total
+    from workbench.features.chart_series import highest, series_of, total
     from workbench.report.terminal import sparkline
 
     window = found.triage.window
@@ -253,6 +253,6 @@ def _trend(finding: Finding, found: TriageResult) -> str | None:
 
 
 def _picture(finding: Finding, found: TriageResult) -> str:
-    from workbench.report.html import section_of
+    from workbench.report.html_report import section_of
 
     return section_of(finding, "finding", found.capture, found.triage.window).body

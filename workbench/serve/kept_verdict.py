@@ -10,7 +10,7 @@ from workbench.serve.broker_causes import SharedCause
 from workbench.serve.store import fit_text
 from workbench.triage.verdict import State, Verdict, waits
 
-# Worst first, as `triage.engine.ORDER`.
+# Worst first, as `triage.triage_engine.ORDER`.
 _WORST_FIRST = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
 _ORDER = {str(state): number for number, state in enumerate(_WORST_FIRST)}
 

@@ -22,11 +22,11 @@ from starlette.responses import HTMLResponse, Response
 from workbench.assets import shipped
 from workbench.errors import UsageError
 from workbench.limited_reads import read_within
-from workbench.report.html import environment
-from workbench.report.runs.record import REPORT, latest_runs, run_named
+from workbench.report.html_report import environment
+from workbench.report.runs.run_record import REPORT, latest_runs, run_named
 from workbench.serve.access import Visit
 from workbench.serve.audits import Shelf, commands, mark_before_kafka, mark_of, runbooks_of
-from workbench.serve.fleet import stale_seconds
+from workbench.serve.fleet_verdicts import stale_seconds
 from workbench.serve.group_detail import unpacked
 from workbench.serve.incident_actions import MUTES
 from workbench.serve.page_queries import SORTS, Found, Reading, Whom

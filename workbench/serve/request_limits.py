@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from workbench.humanize import one_line, printable
-from workbench.serve.connections import Connection, Connections, Stage
+from workbench.serve.connection_limits import Connection, Connections, Stage
 from workbench.serve.own_metrics import Metrics
 from workbench.serve.quiet_warnings import warn
 

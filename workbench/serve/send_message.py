@@ -10,11 +10,11 @@ from typing import Any
 
 import requests
 
+from workbench.http_client import WebSession, cause
 from workbench.serve import alert_messages
 from workbench.serve.mail import MailRefusedError, deliver
 from workbench.serve.outbox import Parcel
 from workbench.serve_settings import Target
-from workbench.web import WebSession, cause
 
 _SECONDS = 10.0
 _ANSWER_BYTES = 1 << 16

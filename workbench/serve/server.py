@@ -25,7 +25,7 @@ from workbench.serve.access import AGENT_VARIABLE, TOKEN_VARIABLE, Access
 from workbench.serve.app import Server, application, for_bearers
 from workbench.serve.audits import Shelf
 from workbench.serve.certificate import Certificate
-from workbench.serve.connections import ACCEPTED_AT_ONCE, Connections, Listener, raise_descriptors
+from workbench.serve.connection_limits import ACCEPTED_AT_ONCE, Connections, Listener, raise_descriptors
 from workbench.serve.judge_groups import SparkJudge
 from workbench.serve.own_metrics import Metrics
 from workbench.serve.request_limits import BoundedProtocol

@@ -14,7 +14,7 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from workbench.humanize import duration, one_line
-from workbench.serve.fleet import NOT_JUDGED
+from workbench.serve.fleet_verdicts import NOT_JUDGED
 from workbench.serve.store import Row
 from workbench.triage.verdict import State
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 from workbench.humanize import plural
 from workbench.serve.broker_causes import origin_of
-from workbench.serve.grouping import leading
+from workbench.serve.incident_grouping import leading
 from workbench.serve.kept_verdict import Judged, worse
-from workbench.serve.next_message import LATE, Phase, Told, Truth, decide, is_recent
+from workbench.serve.message_step import LATE, Phase, Told, Truth, decide, is_recent
 from workbench.serve.outbox import Message, put
 from workbench.serve.similar_incidents import words_of_similar
 from workbench.serve.store import Database, Row, Store, StoreError

@@ -16,10 +16,10 @@ from itertools import groupby
 
 from workbench.errors import WorkbenchError
 from workbench.humanize import duration
-from workbench.serve import fleet, incidents, journal, outbox, who_is_told
+from workbench.serve import alert_journal, fleet_verdicts, incidents, outbox, who_is_told
+from workbench.serve.each_alone import each_alone
 from workbench.serve.judge_groups import AT_ONCE, GivenWayError, Judge, Question
 from workbench.serve.kept_verdict import Judged, unknown
-from workbench.serve.one_by_one import each_alone
 from workbench.serve.own_metrics import Metrics
 from workbench.serve.send_message import NotTakenError, PartlyTakenError, Send, send
 from workbench.serve.store import LeadLostError, Store, StoreError
@@ -173,13 +173,13 @@ class Worker:
 
     def judge_alerts(self) -> bool:
         """Judge what waits, one triage for each cluster; return whether there was anything."""
-        lead, waiting = self.store.lead, journal.waiting(self.store)
+        lead, waiting = self.store.lead, alert_journal.waiting(self.store)
         if not waiting:
             return False
         rest = self.settings.gather.total_seconds() - (self.store.clock() - waiting[0].received)
         if rest > 0:
             self._stop.wait(min(rest, self.settings.gather.total_seconds()))
-            waiting = journal.waiting(self.store)
+            waiting = alert_journal.waiting(self.store)
         in_order, left = sorted(waiting, key=lambda it: it.cluster), len(waiting)
         skipped = self._skipping("alert")
         for cluster, found in groupby(in_order, key=lambda it: it.cluster):
@@ -187,13 +187,13 @@ class Worker:
                 judged = self._verdicts(cluster, alerts)
                 incidents.conclude(self.store, alerts, judged, self.settings, lead=lead, skipped=skipped)
         taken = {it.id for it in waiting}
-        left -= sum(it.id in taken for it in journal.waiting(self.store))
+        left -= sum(it.id in taken for it in alert_journal.waiting(self.store))
         return left > 0  # what cannot be concluded must not keep incidents and the fleet from their turn
 
     def _skipping(self, kind: str) -> Callable[[], None]:
         return self.metrics.skipped.labels(kind).inc
 
-    def _verdicts(self, cluster: str, alerts: Sequence[journal.Waiting]) -> Sequence[Judged]:
+    def _verdicts(self, cluster: str, alerts: Sequence[alert_journal.Waiting]) -> Sequence[Judged]:
         if not cluster:
             return _without(
                 alerts, "the alert names no cluster. Set `cluster` under [serve], or a label.", "no cluster"
@@ -254,7 +254,7 @@ class Worker:
                     self._follow(it, judged, lead)
             finally:
                 self._look_at[cluster] = _rested(begun, self.settings.look_again.total_seconds())
-            if journal.waiting(self.store, most=1):
+            if alert_journal.waiting(self.store, most=1):
                 break
         return bool(found)
 
@@ -284,7 +284,7 @@ class Worker:
 
     def _is_wanted(self) -> bool:
         """Whether new alerts wait."""
-        return self._stop.is_set() or bool(journal.waiting(self.store, most=1))
+        return self._stop.is_set() or bool(alert_journal.waiting(self.store, most=1))
 
     def judge_fleet(self) -> bool:
         """Judge one whole cluster if its turn has come; return whether there was one."""
@@ -296,7 +296,7 @@ class Worker:
         try:
             judged = self._asked(Question(cluster=cluster, pictures=False, give_way=self._is_wanted), "fleet")
             skipped = self._skipping("subscription")
-            fleet.record(self.store, cluster, judged, every_seconds=every, lead=lead, skipped=skipped)
+            fleet_verdicts.record(self.store, cluster, judged, every_seconds=every, lead=lead, skipped=skipped)
         except GivenWayError:
             every = 0.0  # its turn comes again after the alerts
         except StoreError:
@@ -374,12 +374,12 @@ class Worker:
                     _log.exception("the thread %s failed; it goes on", threading.current_thread().name)
 
     def _forget(self) -> None:
-        fleet.forget(self.store, keep_seconds=self.settings.keep.total_seconds(), lead=self.store.lead)
+        fleet_verdicts.forget(self.store, keep_seconds=self.settings.keep.total_seconds(), lead=self.store.lead)
 
     def pass_on_late(self) -> int:
         """Pass on alerts that have waited for too long; return their number."""
         lead = self.store.lead
-        found = journal.late(self.store, seconds=self.settings.deadline.total_seconds())
+        found = alert_journal.late(self.store, seconds=self.settings.deadline.total_seconds())
         for cluster in dict.fromkeys(it.cluster for it in found):
             mine = [it for it in found if it.cluster == cluster]
             _log.warning(
@@ -398,18 +398,18 @@ def _rested(begun: float, pause: float) -> float:
     return now + rest if rest > pause else now
 
 
-def _parts(alerts: list[journal.Waiting]) -> list[list[journal.Waiting]]:
+def _parts(alerts: list[alert_journal.Waiting]) -> list[list[alert_journal.Waiting]]:
     """Alerts of one cluster by triage: the first verdicts of a storm need not wait for the last."""
     groups = sorted({it.group for it in alerts})
     if "" in groups or len(groups) <= AT_ONCE:
         return [alerts]
     part = {group: number // AT_ONCE for number, group in enumerate(groups)}
-    found: list[list[journal.Waiting]] = [[] for _ in range(part[groups[-1]] + 1)]
+    found: list[list[alert_journal.Waiting]] = [[] for _ in range(part[groups[-1]] + 1)]
     for it in alerts:
         found[part[it.group]].append(it)
     return found
 
 
-def _without(alerts: Sequence[journal.Waiting], reason: str, cause: str) -> list[Judged]:
+def _without(alerts: Sequence[alert_journal.Waiting], reason: str, cause: str) -> list[Judged]:
     pairs = dict.fromkeys((it.group, it.topic) for it in alerts)
     return [unknown(group, topic, reason, cause=cause) for group, topic in pairs]

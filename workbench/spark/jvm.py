@@ -2,7 +2,7 @@
 
 pyspark runs `spark-submit`: two shell scripts and a JVM that makes up the command of the JVM proper, which then prepares for jobs
 on any kind of cluster, with 280 jars to search. With Spark's default configuration, none of that is needed.
-What the command has to say to Java was asked of Spark's launcher when the class archive was made (`archive`).
+What the command has to say to Java was asked of Spark's launcher when the class archive was made (`class_archive`).
 """
 
 from __future__ import annotations

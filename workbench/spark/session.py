@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from workbench.errors import SetupError
 from workbench.humanize import first_line
-from workbench.spark.archive import build_later, learned
-from workbench.spark.connect import SCHEME, connected, is_remote
+from workbench.spark.class_archive import build_later, learned
 from workbench.spark.java import Java, find_java, spark_home
 from workbench.spark.jvm import is_plain, start
-from workbench.spark.kept_plans import share
+from workbench.spark.query_plans import share
+from workbench.spark.spark_connect import SCHEME, connected, is_remote
 
 if TYPE_CHECKING:
     import pyarrow as pa

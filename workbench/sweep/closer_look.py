@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.expectations import NOTHING_EXPECTED, Expectations
-from workbench.features.entities import fleet_entities
-from workbench.features.lag import stale_seconds
-from workbench.features.subscriptions import GROUP_COLUMNS, OVERVIEW, SUBSCRIPTION, in_order, over_group
-from workbench.features.summary import ratio
+from workbench.features.entity_features import fleet_entities
+from workbench.features.lag_features import stale_seconds
+from workbench.features.period_summary import ratio
+from workbench.features.subscription_features import GROUP_COLUMNS, OVERVIEW, SUBSCRIPTION, in_order, over_group
+from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.numbers import APART, PAUSE_SECONDS
-from workbench.spark.columns import aggregate, columns, extend
+from workbench.spark.sql_columns import aggregate, columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,12 +49,12 @@ def screened(summary: DataFrame, thresholds: Thresholds, expectations: Expectati
     """One row per subscription of a fleet.
 
     Args:
-        summary: of `features.slots`.
+        summary: of `features.combined_slots`.
         thresholds: of the tree.
         expectations: objectives of single groups.
 
     Returns:
-        The labels, the columns of `_SUMS` (`features.subscriptions.OVERVIEW`), `group_members`, and the boolean `needs_look`.
+        The labels, the columns of `_SUMS` (`features.subscription_features.OVERVIEW`), `group_members`, and the boolean `needs_look`.
     """
     things = extend(
         extend(

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from workbench.errors import DamagedCaptureError, SlotReplacedError
 from workbench.files import atomic_write
+from workbench.sweep.fleet_store import SUMMARIES, FleetStore, LandedFile
 from workbench.sweep.read_store import LAND_AGAIN, columns_of, is_empty
-from workbench.sweep.replaced_slots import tries
-from workbench.sweep.store import SUMMARIES, FleetStore, LandedFile
+from workbench.sweep.steady_slot_reads import tries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Set
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.expectations import Expectations
-from workbench.triage.engine import rank
-from workbench.triage.leaves import leaf_of
-from workbench.triage.settle import WAITING
+from workbench.group_expectations import Expectations
+from workbench.triage.finding_settings import WAITING
+from workbench.triage.triage_engine import rank
 from workbench.triage.verdict import State, Verdict, waits
+from workbench.triage.verdict_leaves import leaf_of
 from workbench.window import Window
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from workbench.triage.action_subject import Subject
 from workbench.triage.capacity import Sizing
-from workbench.triage.facts.unknown import all_of
+from workbench.triage.facts.unknown_numbers import all_of
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand, Reason
-from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, State, Verdict
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from workbench.features.series import Series
+    from workbench.features.chart_series import Series
 
     # A line of the series (None if there is none), and the limit that it exceeds while the verdict holds.
     Sign = tuple[npt.NDArray[np.float64] | None, float]
@@ -160,7 +160,7 @@ class Node:
 
     Attributes:
         rules: the first one that holds answers it; the last one always holds.
-        yes, no: where these answers lead; a no by default to the next question of `triage.order`.
+        yes, no: where these answers lead; a no by default to the next question of `triage.question_order`.
         words: the reason for the answer, in half a line.
         needs: signals without which the answer is "cannot tell".
         contributes: whether a yes off the path is shown ("also true").
@@ -168,7 +168,7 @@ class Node:
             others must be ruled out for. side: an open answer ends nothing but an all-clear.
         look: where it ended the walk, what tells the candidates apart for the least effort; it can be done now.
         causes: why a yes is so, of which the first that holds is named in the finding.
-        number: its place in `triage.order`.
+        number: its place in `triage.question_order`.
     """
 
     id: str

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.errors import WindowError
-from workbench.expectations import matches
+from workbench.group_expectations import matches
 from workbench.humanize import duration, one_line, plural
 from workbench.numbers import APPEARING_SECONDS, CHANGE_SECONDS, STOP_SECONDS
 from workbench.triage.finding import Change

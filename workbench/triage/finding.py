@@ -10,7 +10,7 @@ from typing import Any
 from workbench.features.measured import OldestMessage
 from workbench.humanize import count, counted, duration, moment, plural, rate, size
 from workbench.numbers import LESS, MORE
-from workbench.triage.checks import Check
+from workbench.triage.action_checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, AnyVerdict, State
 
@@ -278,7 +278,7 @@ class Finding:
         changed: what changed nearest before the onset.
         since: onset, if the data show it.
         sizing: the capacity that is needed, with the calculation.
-        kind: of the group (`queues.kinds`); None if Kafka was not asked.
+        kind: of the group (`queues.group_kinds`); None if Kafka was not asked.
         record: at which a partition is stuck; None if it was not read.
         shortfall: how much of what is not read each cause explains; None if the lag does not grow, or nothing explains it.
         not_ruled_out: open questions that what is proven stands over, in sentences.

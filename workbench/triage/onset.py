@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from workbench.features.series import Series, highest, series_of
+from workbench.features.chart_series import Series, highest, series_of
 from workbench.numbers import LESS
-from workbench.triage.leaves import leaf_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
+from workbench.triage.verdict_leaves import leaf_of
 from workbench.window import Window
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from workbench.numbers import Number
 from workbench.thresholds import Thresholds
-from workbench.triage.facts.unknown import RELATIONS, Known, all_of, any_of
+from workbench.triage.facts.unknown_numbers import RELATIONS, Known, all_of, any_of
 
 Said = TypeVar("Said", covariant=True)
 

@@ -12,16 +12,16 @@ from workbench.humanize import did_you_mean, near
 from workbench.numbers import Number, all_numbers
 from workbench.signals import SIGNALS
 from workbench.thresholds import Thresholds
-from workbench.triage.asked import OF_GROUPS, named_in, said_most, said_words
 from workbench.triage.cause import Ask, Node, Outcome, Rule
 from workbench.triage.operand import Operand, Reason
-from workbench.triage.order import PARTS, TREE
 from workbench.triage.pulsar import pulsar_reference as pulsar
+from workbench.triage.pulsar.dispatch_question import DispatchQuestion
 from workbench.triage.pulsar.pulsar_reference import SAID, question_document, said_of
-from workbench.triage.pulsar.question import DispatchQuestion
+from workbench.triage.question_order import PARTS, TREE
 from workbench.triage.rule_terms import ORIGINS, TERMS, Term, asked_names, term_of, terms_in
+from workbench.triage.tree_search import OF_GROUPS, named_in, said_most, said_words
+from workbench.triage.tree_walk import ways
 from workbench.triage.verdict import Answer
-from workbench.triage.walk import ways
 
 SCHEMA = "workbench.tree/1"
 _WIDTH = 100

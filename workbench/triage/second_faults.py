@@ -13,7 +13,7 @@ from workbench.triage.cause import Leaf, Node
 from workbench.triage.causes.rebalance_storm import reconciling
 from workbench.triage.causes.slow_downstream import held_by_own_work
 from workbench.triage.causes.slow_network import is_slow
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
 from workbench.triage.facts import fact
-from workbench.triage.facts.cold import Cold
+from workbench.triage.facts.cold_reads import Cold
 from workbench.triage.verdict import Answer, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubscriptionFeatures(Cold):
-    """One judged subscription (`triage.walk`).
+    """One judged subscription (`triage.tree_walk`).
 
     Attributes:
         answers: by the id of the question, on the path or off it; reasons: the id of the rule that decided each.

@@ -17,8 +17,8 @@ from workbench.report.charts import PLOTLY_CONFIG, Chart
 from workbench.report.finding_fragment import style
 from workbench.settings import LAB_CLUSTER, Windows, load_settings
 from workbench.spark.session import has_ended
-from workbench.widgets.address import Address
-from workbench.widgets.work import PanelWork, PanelWorker
+from workbench.widgets.page_address import Address
+from workbench.widgets.panel_work import PanelWork, PanelWorker
 
 WIDE = {"width": "100%"}
 WRAPPED = {"flex_flow": "row wrap"}

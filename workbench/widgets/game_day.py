@@ -11,14 +11,14 @@ import ipywidgets as w
 from workbench.errors import WorkbenchError
 from workbench.report.charts import charts_of
 from workbench.report.finding_fragment import fragment
-from workbench.report.html import environment
+from workbench.report.html_report import environment
 from workbench.report.terminal import to_runbook
-from workbench.triage.leaves import leaf_of
 from workbench.triage.verdict import Verdict
-from workbench.widgets import game
+from workbench.triage.verdict_leaves import leaf_of
+from workbench.widgets import game_day_incidents
 from workbench.widgets.controls import WRAPPED, Panel, hooked, outputs, shown, text
-from workbench.widgets.game import GameRound, Incident
-from workbench.widgets.work import PanelWork
+from workbench.widgets.game_day_incidents import GameRound, Incident
+from workbench.widgets.panel_work import PanelWork
 
 # "Cannot tell" is an answer of the tree, but not one for a person on call.
 _NOTHING = ""  # None would show a blank list instead of the question
@@ -64,16 +64,16 @@ class GameDayPanel(Panel):
     def start_recorded(self) -> None:
         """Start a recorded incident: ready in seconds."""
         try:
-            name = game.draw(self._chance, self._drawn)
+            name = game_day_incidents.draw(self._chance, self._drawn)
         except WorkbenchError as error:
             self.complain(error)
             return
         self._drawn.append(name)
-        self._start(lambda work: game.recorded(name, work), game.RECORDED_STEPS)
+        self._start(lambda work: game_day_incidents.recorded(name, work), game_day_incidents.RECORDED_STEPS)
 
     def start_live(self) -> None:
         """Start a live incident on a real Kafka: ready in about two minutes."""
-        self._start(lambda work: game.live(self._chance, work), game.LIVE_STEPS)
+        self._start(lambda work: game_day_incidents.live(self._chance, work), game_day_incidents.LIVE_STEPS)
 
     def _start(self, make: Callable[[PanelWork], Incident], steps: int) -> None:
         self.incident, self._hints = None, 0
@@ -131,7 +131,7 @@ class GameDayPanel(Panel):
         last = GameRound(
             truth=self.incident.truth,
             guess=Verdict(self.guess.value),
-            where=game.places(self.where.value),
+            where=game_day_incidents.places(self.where.value),
             tree=finding.verdict,
             seconds=time.monotonic() - self._shown_at,
             hints=self._hints,

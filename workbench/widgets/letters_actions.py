@@ -18,8 +18,8 @@ from workbench.api.letters import (
 )
 from workbench.errors import UsageError
 from workbench.plans.confirm import Confirmation
+from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import LettersWish
-from workbench.widgets.work import PanelWork
 
 if TYPE_CHECKING:
     from workbench.redrive.apply import RedriveReceipt

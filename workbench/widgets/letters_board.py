@@ -15,9 +15,9 @@ from workbench.redrive.confirmation import of_letters
 from workbench.widgets import letters_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, shown, text
 from workbench.widgets.letters_actions import DOORS, Doors
+from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import LettersWish, letters_wish_of
 from workbench.widgets.time_field import TimeField
-from workbench.widgets.work import PanelWork
 
 if TYPE_CHECKING:
     from workbench.api.letters import LetterTopics, PlannedRedrive

@@ -18,9 +18,9 @@ from workbench.replay.receipt import Receipt, ReplayOutcome, Rollback, read_roll
 from workbench.settings import load_settings
 from workbench.widgets import replay_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text
+from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import Wish, wish_of
 from workbench.widgets.time_field import TimeField
-from workbench.widgets.work import PanelWork
 
 _AFTER_END = (
     ("refuse to plan", "fail"),

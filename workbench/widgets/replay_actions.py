@@ -8,10 +8,10 @@ from pathlib import Path
 from workbench.api.replay_runs import CONNECTIONS, Replay, ReplayConnections, open_replay, open_rollback
 from workbench.api.replays import plan_on
 from workbench.errors import UsageError
-from workbench.plans.document import write_file
 from workbench.plans.journal import Journal
+from workbench.plans.strict_document import write_file
 from workbench.replay.confirm import of_plan, of_rollback
-from workbench.replay.parse_request import request_of
+from workbench.replay.parse_replay_request import request_of
 from workbench.replay.plan_place import check_place
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import Pace, ReplayProgress
@@ -19,8 +19,8 @@ from workbench.replay.receipt import Receipt, ReplayOutcome
 from workbench.replay.rollback import RolledBack
 from workbench.replay.verify_evidence import Checked
 from workbench.settings import load_settings
+from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import Wish
-from workbench.widgets.work import PanelWork
 
 PLAN_STEPS, CHECK_STEPS, APPLY_STEPS, VERIFY_STEPS, ROLLBACK_STEPS = 2, 3, 4, 2, 2
 _LOOK_SECONDS = 2.0

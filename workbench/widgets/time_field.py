@@ -12,8 +12,8 @@ import ipywidgets as w
 
 from workbench.errors import WindowError
 from workbench.humanize import one_line
-from workbench.widgets.address import Address
 from workbench.widgets.controls import hooked, text
+from workbench.widgets.page_address import Address
 from workbench.window import parse_instant
 
 # A browser's picker takes years of six digits, which no datetime can hold; with this it takes four.

@@ -13,15 +13,15 @@ from workbench.humanize import printable
 from workbench.report.charts import charts_of
 from workbench.report.finding_fragment import reasons, spark_fragment, verdict
 from workbench.report.first_chart import first_look
-from workbench.report.html import write_html
+from workbench.report.html_report import write_html
 from workbench.report.spark_cells import spark_cells, write_notebook
-from workbench.triage.engine import Triage
 from workbench.triage.finding import Finding
+from workbench.triage.triage_engine import Triage
 from workbench.widgets.controls import STARTS, WRAPPED, Panel, clusters, form, hooked, outputs, shown, text, usual_start
+from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import Inputs, prefill
 from workbench.widgets.time_field import TimeField
 from workbench.widgets.triage_actions import STEPS, Looked, look
-from workbench.widgets.work import PanelWork
 from workbench.window import Window
 
 _A_CAPTURE = "(a capture)"

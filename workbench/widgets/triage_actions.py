@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.api.measurements import measure
-from workbench.api.requests import Measurements, Times
+from workbench.api.load_measurements import measure
+from workbench.api.measurement_requests import Measurements, Times
 from workbench.api.run_progress import StepNote
 from workbench.api.triages import dispatched, judge
 from workbench.collect.capture import Capture
 from workbench.errors import UsageError
-from workbench.triage.engine import Triage
+from workbench.triage.triage_engine import Triage
+from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import Inputs
-from workbench.widgets.work import PanelWork
 from workbench.window import Window
 
 STEPS = 4

@@ -11,8 +11,9 @@ import pytest
 
 from workbench.errors import GuardError, UsageError
 from workbench.files import exclusive_lock
-from workbench.report.runs import record as module
-from workbench.report.runs.record import (
+from workbench.report.runs import run_record as module
+from workbench.report.runs.run_numbers import export, metrics_name
+from workbench.report.runs.run_record import (
     LOCK,
     RECORD,
     RESULT,
@@ -24,8 +25,7 @@ from workbench.report.runs.record import (
     runs_in,
     write_record,
 )
-from workbench.report.runs.retention import Keep, parse_keep, retain
-from workbench.report.runs.run_numbers import export, metrics_name
+from workbench.report.runs.run_retention import Keep, parse_keep, retain
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 

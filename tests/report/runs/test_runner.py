@@ -19,9 +19,18 @@ from nbformat.v4 import new_code_cell, new_notebook
 from tests.servers import Script, scripted
 from workbench.errors import ExitCode, GuardError, OutputError
 from workbench.report.runs.parameters import HealthParameters, health_parameters
-from workbench.report.runs.record import EXECUTED, RECORD, REPORT, RESULT, RunState, read_record, runs_in, write_record
-from workbench.report.runs.retention import Keep
 from workbench.report.runs.run_numbers import export, metrics_name
+from workbench.report.runs.run_record import (
+    EXECUTED,
+    RECORD,
+    REPORT,
+    RESULT,
+    RunState,
+    read_record,
+    runs_in,
+    write_record,
+)
+from workbench.report.runs.run_retention import Keep
 from workbench.report.runs.runner import Ended, _Stop, _TerminatedError, run_health
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -251,7 +260,7 @@ def test_numbers_under_an_earlier_name_go_when_they_are_ours(tmp_path: Path) -> 
 
 def test_a_full_disk_is_told_even_though_the_disk_is_full(tmp_path: Path) -> None:
     """The outputs do not fit (a limit of the file size stands for the disk's); the record has its room."""
-    big = "from pathlib import Path\nfrom workbench.report.runs.record import write_durably\n"
+    big = "from pathlib import Path\nfrom workbench.report.runs.run_record import write_durably\n"
     big += "write_durably(Path(out, 'report.html'), 'x' * 3_000_000)"
     child = command(tmp_path, notebook(tmp_path / "s.ipynb", big, GOOD % 0), limit="ulimit -f 2000; ")
     assert child.wait(120) == ExitCode.INTERNAL, child.stderr.read() if child.stderr else ""

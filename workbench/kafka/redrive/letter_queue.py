@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 
 from workbench.errors import WorkbenchError
-from workbench.kafka.gateway import KafkaGateway
 from workbench.kafka.groups import NotListedError
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.kafka.quotas import quotas_of
 from workbench.kafka.redrive.letter_reader import KafkaLetters
-from workbench.kafka.redrive.sink import KafkaSink
+from workbench.kafka.redrive.transactional_sink import KafkaSink
 from workbench.queues.gateway import Quotas
-from workbench.queues.kinds import is_redrive_plan
+from workbench.queues.group_kinds import is_redrive_plan
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.planfile import RedrivePlan

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.gateway import reading_properties
+from workbench.kafka.kafka_gateway import reading_properties
 from workbench.kafka_headers import headers_of
 from workbench.redrive.letter_headers import Headers, Letter
-from workbench.redrive.ports import LettersGoneError, Positions
+from workbench.redrive.redrive_ports import LettersGoneError, Positions
 
 _BATCH = 5_000
 _CONSUME_SECONDS = 0.2

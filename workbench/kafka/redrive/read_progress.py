@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from workbench.kafka.errors import is_denied
 from workbench.kafka.groups import NotListedError
+from workbench.kafka.librdkafka_errors import is_denied
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.redrive.commit_marks import Mark, PlanProgress
 from workbench.redrive.planfile import RedrivePlan

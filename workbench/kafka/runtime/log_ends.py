@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from workbench.commit_note import NO_TOPIC_ID
 from workbench.runtime.event import TopicPartition as Partition
-from workbench.runtime.queue import Remade
+from workbench.runtime.runtime_queue import Remade
 
 _log = logging.getLogger(__name__)
 

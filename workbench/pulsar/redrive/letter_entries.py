@@ -10,13 +10,13 @@ from time import monotonic
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.kafka_headers import UNREADABLE
 from workbench.pulsar.chunks import MessageLine
-from workbench.pulsar.commands import Command, CommandKind, Fields, PulsarWireError, field, frame
-from workbench.pulsar.entries import ChunkPart, MessagePlace, PulsarMessage, read_entry
-from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.pulsar.entry_messages import ChunkPart, MessagePlace, PulsarMessage, read_entry
+from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, PulsarWireError, field, frame
+from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topics import TopicName, part_name
 from workbench.queues.position import packed, unpacked
 from workbench.redrive.letter_headers import Letter
-from workbench.redrive.ports import Positions
+from workbench.redrive.redrive_ports import Positions
 
 _PERMITS = 1000
 _NUMBERS = iter(range(1 << 32, 1 << 62))  # of consumers; those of the runtime begin at 1

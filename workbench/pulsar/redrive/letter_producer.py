@@ -15,19 +15,19 @@ from time import monotonic, sleep
 
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.pulsar.admin import NotThereError
-from workbench.pulsar.commands import ServerRefusal
 from workbench.pulsar.connection import RefusedError
-from workbench.pulsar.entries import MessagePlace
+from workbench.pulsar.entry_messages import MessagePlace
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
+from workbench.pulsar.pulsar_wire import ServerRefusal
 from workbench.pulsar.redrive.letter_entries import PulsarLetters
 from workbench.pulsar.redrive.letter_topics import MARK, ORDERED, POSITION, PulsarLetterGateway
-from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topics import part_name
 from workbench.queues.position import unpacked
 from workbench.redrive.commit_marks import Mark, PlanProgress
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions
+from workbench.redrive.redrive_ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions
 
 MOST_ON_THE_WAY = 100  # messages without a receipt
 _CLAIM = "workbench-redrive-claim"  # name of a producer that sends nothing: a broker has one of a name on a topic

@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 from workbench.errors import EvidenceError, NoAnswerError, SourceUnreachableError
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
-from workbench.pulsar.log import PulsarLog, position_at, published_ms, read_log
-from workbench.pulsar.stats import parse_topic
 from workbench.pulsar.survey import survey, topics_of
+from workbench.pulsar.topic_log import PulsarLog, position_at, published_ms, read_log
+from workbench.pulsar.topic_stats import parse_topic
 from workbench.pulsar.topics import WHOLE, TopicName, part_name
 from workbench.queues.gateway import (
     Audience,
@@ -29,7 +29,7 @@ from workbench.queues.gateway import (
     TopicSettings,
     TopicView,
 )
-from workbench.queues.kinds import is_redrive_plan
+from workbench.queues.group_kinds import is_redrive_plan
 from workbench.queues.position import Position, packed
 from workbench.queues.snapshot_views import GroupView, Partition
 from workbench.queues.systems import not_there

@@ -11,7 +11,7 @@ from workbench.pulsar.policies import subscriptions_expire_seconds
 from workbench.pulsar.redrive.letter_entries import PulsarLetters
 from workbench.pulsar.redrive.letter_producer import MOST_ON_THE_WAY, PulsarSink
 from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
-from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.queues.gateway import Quotas
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.target_readers import Readers

@@ -16,7 +16,7 @@ from workbench.humanize import size
 from workbench.kafka_headers import UNREADABLE
 from workbench.pulsar.redrive.letter_entries import PulsarLetters
 from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
-from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.queues.gateway import Ranges, spans_of
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.letter_headers import Letter

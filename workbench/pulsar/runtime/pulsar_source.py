@@ -15,13 +15,13 @@ from math import inf
 from time import monotonic
 
 from workbench.errors import SourceUnreachableError
-from workbench.pulsar.commands import Command, CommandKind, Fields, PulsarWireError
 from workbench.pulsar.connection import PulsarAccess, checked_answer
-from workbench.pulsar.entries import MessagePlace
-from workbench.pulsar.runtime.keeper import Keeper
-from workbench.pulsar.runtime.place_numbers import behind_entry, offset_behind, offset_of
-from workbench.pulsar.runtime.seat import ENDED, JOINED, Occurrence, Seat
-from workbench.pulsar.topic_owners import PulsarBrokers
+from workbench.pulsar.entry_messages import MessagePlace
+from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, PulsarWireError
+from workbench.pulsar.runtime.partition_seat import ENDED, JOINED, Occurrence, Seat
+from workbench.pulsar.runtime.place_offsets import behind_entry, offset_behind, offset_of
+from workbench.pulsar.runtime.subscription_keeper import Keeper
+from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topics import TopicName
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, TopicPartition

@@ -14,10 +14,10 @@ from time import monotonic
 
 from workbench.errors import SourceUnreachableError
 from workbench.pulsar.connection import PulsarAccess
-from workbench.pulsar.entries import MessagePlace
+from workbench.pulsar.entry_messages import MessagePlace
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
-from workbench.pulsar.runtime.one_partition import RECEIPT_SECONDS, OnePartition
-from workbench.pulsar.runtime.place_numbers import place_of
+from workbench.pulsar.runtime.partition_producer import RECEIPT_SECONDS, OnePartition
+from workbench.pulsar.runtime.place_offsets import place_of
 from workbench.pulsar.topics import TopicName
 from workbench.runtime.event import Event
 

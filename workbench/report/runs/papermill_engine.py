@@ -17,7 +17,7 @@ from papermill.engines import NBClientEngine, papermill_engines
 from traitlets.config import Config
 
 from workbench.errors import DeadlineError, KernelDiedError
-from workbench.report.runs.record import StepRecord
+from workbench.report.runs.run_record import StepRecord
 
 NAME = "workbench"
 _SHORTEST = 0.05  # nbclient reads 0 as "no limit"

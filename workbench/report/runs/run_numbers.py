@@ -10,7 +10,7 @@ from pathlib import Path
 from workbench.errors import GuardError, WorkbenchError
 from workbench.files import exclusive_lock
 from workbench.report.runs.parameters import file_stem, slug_of
-from workbench.report.runs.record import RESULT, RunRecord, RunState, runs_in, write_durably
+from workbench.report.runs.run_record import RESULT, RunRecord, RunState, runs_in, write_durably
 
 _METRICS = "workbench_report.prom"
 _LOCK_SECONDS = 30.0
@@ -76,7 +76,7 @@ def _verdicts(folder: Path, record: RunRecord) -> list[str]:
     """The verdict of each subscription that is not healthy, for the alert rules; nothing if the run was not done, or left no result."""
     if record.state is not RunState.DONE:
         return []
-    from workbench.report.result import read_result
+    from workbench.report.health_result import read_result
 
     try:
         document = read_result(folder / RESULT)

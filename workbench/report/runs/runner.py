@@ -23,7 +23,9 @@ from workbench.errors import ExitCode, GuardError, OutputError, WorkbenchError
 from workbench.files import exclusive_lock
 from workbench.masking import masked, masked_document
 from workbench.report.runs.parameters import HealthParameters, run_id
-from workbench.report.runs.record import (
+from workbench.report.runs.run_numbers import export as _export
+from workbench.report.runs.run_numbers import metrics_name as metrics_name
+from workbench.report.runs.run_record import (
     EXECUTED,
     LOCK,
     OUTPUTS,
@@ -41,9 +43,7 @@ from workbench.report.runs.record import (
     write_durably,
     write_record,
 )
-from workbench.report.runs.retention import Keep, retain
-from workbench.report.runs.run_numbers import export as _export
-from workbench.report.runs.run_numbers import metrics_name as metrics_name
+from workbench.report.runs.run_retention import Keep, retain
 from workbench.settings import load_settings
 
 DEADLINE_SECONDS = 600.0
@@ -246,7 +246,7 @@ class _Run:
 
     def _judged(self, staging: Path) -> ExitCode:
         """The verdict as the notebook left it; a notebook that left none has not done its work."""
-        from workbench.report.result import read_result
+        from workbench.report.health_result import read_result
 
         document = read_result(staging / RESULT)
         if document["run_id"] != self.record.run_id or not (staging / REPORT).is_file():

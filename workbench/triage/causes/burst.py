@@ -8,11 +8,11 @@ from workbench.humanize import duration, rate
 from workbench.humanize import times as multiple
 from workbench.numbers import MORE
 from workbench.triage import capacity
+from workbench.triage.action_subject import Subject
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, no, yes
 from workbench.triage.finding import Action
 from workbench.triage.operand import Operand
-from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from workbench.humanize import listed, plural, rate
 from workbench.triage import capacity
+from workbench.triage.action_subject import Subject
 from workbench.triage.actions import more_threads
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.burst import FAR_MORE
 from workbench.triage.finding import Action, Scope
 from workbench.triage.status.own_work import LOST_PACE
-from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 

@@ -10,18 +10,18 @@ from workbench.humanize import count, duration, listed, plural, printable
 from workbench.humanize import times as multiple
 from workbench.numbers import MORE
 from workbench.triage import capacity
+from workbench.triage.action_checks import Check
+from workbench.triage.action_subject import Subject
 from workbench.triage.actions import DUMPS, more_threads
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, no, proves, yes
-from workbench.triage.checks import Check
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER
-from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 
 if TYPE_CHECKING:
-    from workbench.features.series import Series
+    from workbench.features.chart_series import Series
     from workbench.triage.cause import Sign
 
 

@@ -8,9 +8,16 @@ from workbench.humanize import count, counted, duration, listed, percent
 from workbench.numbers import MOST, SEVERAL
 from workbench.queues.dispatch import DispatchedConsumer, DispatchTools
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.known import Known
-from workbench.triage.pulsar.question import DispatchLeaf, DispatchQuestion, Test, proof_of, says_no, stays_open
-from workbench.triage.pulsar.status import behind, entries_a_second
+from workbench.triage.pulsar.dispatch_question import (
+    DispatchLeaf,
+    DispatchQuestion,
+    Test,
+    proof_of,
+    says_no,
+    stays_open,
+)
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_status import behind, entries_a_second
 from workbench.triage.verdict import PulsarVerdict, State
 
 _INTERNAL = "internalStats of the topic, which the token must be allowed to read"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from workbench.humanize import significant
-from workbench.triage.asked import OF_PULSAR, OF_SUBSCRIPTIONS, named_in, said_most, said_words
 from workbench.triage.cause import Rule
-from workbench.triage.pulsar.known import FACTS
-from workbench.triage.pulsar.pulsar_order import QUESTIONS
-from workbench.triage.pulsar.question import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
+from workbench.triage.pulsar.dispatch_question import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
+from workbench.triage.pulsar.pulsar_facts import FACTS
+from workbench.triage.pulsar.pulsar_questions import QUESTIONS
+from workbench.triage.tree_search import OF_PULSAR, OF_SUBSCRIPTIONS, named_in, said_most, said_words
 from workbench.triage.verdict import Answer
 
 SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}

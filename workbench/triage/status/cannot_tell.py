@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed, numbered, shell_word
+from workbench.triage.action_subject import Subject
 from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Leaf, Node
 from workbench.triage.finding import Action
-from workbench.triage.order import TREE
+from workbench.triage.question_order import TREE
 from workbench.triage.status import lagging, lost
-from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, State, Verdict
 

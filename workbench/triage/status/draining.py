@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from workbench.humanize import duration, rate
 from workbench.numbers import MORE
+from workbench.triage.action_subject import Subject
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, no, yes
 from workbench.triage.finding import Action
 from workbench.triage.status import lagging
-from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import State, Verdict
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.numbers import FAR, PART
+from workbench.triage.action_checks import Check
+from workbench.triage.action_subject import Subject
 from workbench.triage.actions import LOAD_MORE
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
-from workbench.triage.checks import Check
-from workbench.triage.facts.unknown import at_least
+from workbench.triage.facts.unknown_numbers import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
-from workbench.triage.subject import Subject
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
 if TYPE_CHECKING:
-    from workbench.features.series import Series
+    from workbench.features.chart_series import Series
     from workbench.triage.cause import Sign
 
 

@@ -6,8 +6,8 @@ from workbench.humanize import counted, duration, percent, plural
 from workbench.numbers import LESS, MORE, MOST, NOISE
 from workbench.triage.actions import DUMPS, LOAD_MORE
 from workbench.triage.cause import Ask, Measure, Node, Rule, always, leaves_open, no, yes
-from workbench.triage.facts.unknown import Known, all_of, any_of, at_least, first_known
-from workbench.triage.facts.work import WORK_REASONS
+from workbench.triage.facts.unknown_numbers import Known, all_of, any_of, at_least, first_known
+from workbench.triage.facts.work_facts import WORK_REASONS
 from workbench.triage.operand import Operand, Reason
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer

@@ -1,0 +1,64 @@
+"""Features of groups and members: membership, polls, rebalances and network."""
+
+from __future__ import annotations
+
+from workbench.features.period_summary import NOW, STORY, lasted, lower_median, of, quarters, ratio
+from workbench.numbers import FEW_SAMPLES
+
+_RTT, _REMOTE = "broker_rtt", "remote_reads"
+_STANDS = (
+    "bool_and(last = recent_lowest AND abs(recent_slope) < 1e-12)"
+    f" FILTER (WHERE signal = '{_RTT}' AND period = {NOW} AND samples >= {FEW_SAMPLES})"
+)
+
+
+# Of the group, as `features.measured.MeasuredSubscription` says (the state: `signals.GROUP_STATES`).
+GROUP_FEATURES = {
+    "group_members": of("max", "last", "group_members"),
+    "group_members_recent": of("max", "last_two_high", "group_members"),
+    "group_members_low": of("min", "low", "group_members"),
+    "group_state": of("max", "last", "group_state"),
+    "reassigning_low": of("min", "low", "reassigning_partitions"),
+    "read_quota_per_second": of("max", "last", "read_quota"),
+    "remote_bytes_per_second": ratio(of("sum", "increase", _REMOTE), lasted(_REMOTE)),
+    "remote_bytes_before": ratio(of("sum", "increase", _REMOTE, baseline=True), lasted(_REMOTE, baseline=True)),
+    "restoring_messages": of("max", "last", "restoring"),
+    "restoring_per_second": of("max", "recent_slope", "restoring"),
+    "group_state_mean": of("max", "mean", "group_state"),
+    "usual_members": lower_median(quarters("mean", "group_members")),
+    # How the subscription is judged (`features.features_by_subscription`).
+    "onset_seconds": of("min", "last", STORY, stat="group_onset"),
+    "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
+    "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),
+    "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
+}
+
+# As `features.measured.MemberFeatures` says; `seen_every` is the time between two samples of a member, in seconds.
+MEMBER_FEATURES = {
+    "poll_age_seconds": of("max", "last", "poll_age"),
+    "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
+    "seen_every": f"min((last_seconds - first_seconds) / (samples - 1)) FILTER (WHERE period = {NOW} AND samples > 2)",
+    "poll_age_high": of("max", "high", "poll_age"),
+    "poll_age_low": of("min", "low", "poll_age"),
+    "poll_age_usual": lower_median(quarters("high", "poll_age")),
+    "rebalances": of("max", "increase", "rebalances"),
+    "rebalances_since": f"sum(increase) FILTER (WHERE signal = 'rebalances' AND period >= {NOW})",  # the onset
+    # By the start times of its process if they are known, else by counter resets.
+    "restarts": f"coalesce({of('max', 'starts', 'start_time')} - 1, {of('max', 'resets', 'rebalances')})",
+    "in_baseline": f"min(period) < {NOW}",
+    "delay_fill": ratio(of("max", "mean", "delayed_length"), of("max", "last", "delayed_capacity")),
+    "delayed_capacity": of("max", "last", "delayed_capacity"),
+    "delay_high": ratio(of("max", "high", "delayed_length"), of("max", "last", "delayed_capacity")),
+    "rtt_seconds": of("max", "mean", _RTT),
+    "rtt_broker": f"max_by(broker, mean) FILTER (WHERE signal = '{_RTT}' AND period = {NOW})",
+    "rtt_quarters": quarters("mean", _RTT),
+    "throttle_seconds": of("max", "mean", "throttle_time"),
+    "paused_mean": of("max", "mean", "paused_partitions"),
+    "poll_idle": of("max", "mean", "poll_idle"),
+    "worked_ago_seconds": f"-{of('max', 'last', STORY, stat='member_worked')}",
+    "against_peers": of("max", "last", STORY, stat="member_against_peers"),
+    # A client's statistics that stay as they are, although they used to change: it does not serve them any more.
+    "stats_stand": f"CASE WHEN NOT {_STANDS} THEN false"
+    f" WHEN bool_or(low != high) FILTER (WHERE signal = '{_RTT}' AND period < {NOW}) THEN {_STANDS} END",
+}
+MEMBER_DERIVED = {"rtt_baseline_seconds": lower_median("rtt_quarters")}

@@ -1,0 +1,251 @@
+"""Commits that passed what waited in one step: was it read, however fast, or skipped?
+
+Offsets alone show a pace. Two things say more: what the handlers have counted meanwhile, and whether a partition is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from workbench.history.handled_counts import Handled
+from workbench.history.partition_series import (
+    FEW_MOVES,
+    Aged,
+    Bounds,
+    FloatArray,
+    IntArray,
+    PartitionHistory,
+    Track,
+    pace_of,
+)
+from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK
+
+
+def skip(found: PartitionHistory, it: Aged) -> None:
+    """Add the largest step of a commit that was late, if it was faster than the others, before or since."""
+    at, offset, end, age, changed, limits = it.committed.at, it.committed.value, it.end, it.age, it.changed, it.limits
+    if not len(end) or not len(changed):
+        return
+    step = np.diff(offset)
+    forward = changed[step[changed - 1] > 0]
+    if not len(forward):
+        return
+    spacing = found.interval or 0.0
+    took = np.diff(at)[forward - 1]
+    # While the log's end was measured, and the commits were not: a group that was deleted, and begins at the end when it is back. One
+    # that reads what waits shows that, too.
+    unseen = (
+        (spacing > 0) & (took > FEW_SAMPLES * spacing) & (_between(end, at[forward - 1], at[forward]) >= FEW_SAMPLES)
+    )
+    pace = step[forward - 1] / np.where(unseen, 2 * spacing, took)
+    most = int(np.argmax(step[forward - 1]))
+    jump = int(forward[most])
+    others = np.delete(pace, most)
+    arriving = pace_of(end)
+    usual = max(float(np.max(others)) if len(others) else 0.0, arriving)
+    landed = np.interp(at[jump], end.at, end.value) - offset[jump]
+    was_late = age[jump - 1] + (took[most] if unseen[most] else 0.0) > limits.objective + limits.commit_every
+    # What was read once, before somebody set the commit back, is not skipped.
+    if usual <= 0 or not was_late or offset[jump] <= np.max(offset[:jump]):
+        return
+    if unseen[most] and landed > FEW_SAMPLES * spacing * arriving + SLACK:
+        return
+    if pace[most] < APART * usual:
+        return
+    _note(found, offset[jump - 1], step[jump - 1], float(pace[most]), at[-1] - at[jump])
+    found.skip_waited = float(age[jump - 1] + took[most])
+    # A group that reads the whole time to the next sample, and is still behind, shows all the room that it has.
+    after = forward[most + 1 : most + 2]
+    left = np.interp(at[after], end.at, end.value) - offset[after] > spacing * arriving + SLACK
+    found.skip_outran = bool(left.any())
+    # A batch reads an hour's records at once, each time.
+    if len(others) >= FEW_MOVES:
+        found.skip_pace = float(pace[most]) / usual
+
+
+def _note(found: PartitionHistory, first: float, passed: float, pace: float, ago: float) -> None:
+    found.skipped, found.skipped_from, found.skipped_ago = float(passed), float(first), float(ago)
+    found.skip_rate = pace
+
+
+def _between(line: Track, after: FloatArray, until: FloatArray) -> IntArray:
+    """How many samples lie between two times."""
+    return np.searchsorted(line.at, until, side="left") - np.searchsorted(line.at, after, side="right")
+
+
+def _spacing(parts: Mapping[int, PartitionHistory]) -> float:
+    """Between two samples of any commit; of a partition that was found a moment ago, it is not known yet."""
+    return max((it.interval or 0.0 for it in parts.values()), default=0.0)
+
+
+def unread_beginnings(
+    parts: Mapping[int, PartitionHistory], lines: Mapping[int, Mapping[str, Track]], limits: Bounds
+) -> None:
+    """Add new partitions whose first commit is beyond all that had waited: read at once, or passed by `auto.offset.reset=latest`."""
+    ends = {partition: own["log_end"] for partition, own in lines.items() if len(own.get("log_end", ()))}
+    commits = {partition: own["committed"] for partition, own in lines.items() if len(own.get("committed", ()))}
+    if len(ends) < 2 or not commits:
+        return
+    began = min(float(it.at[0]) for it in ends.values())
+    spacing = _spacing(parts)
+    for partition, story in parts.items():
+        end, committed = ends.get(partition), commits.get(partition)
+        if end is None or committed is None or story.skipped is not None or not spacing:
+            continue
+        start = lines[partition].get("log_start")
+        first = float(start.value[0]) if start is not None and len(start) else 0.0
+        born, read = float(end.at[0]), float(committed.at[0])
+        older = any(it.at[0] < born for other, it in commits.items() if other != partition)
+        # It was there, at the earliest, since the sample before.
+        if born <= began + 2 * spacing or not older or read - born + spacing <= limits.objective + limits.commit_every:
+            continue
+        waited = float(end.value[np.searchsorted(end.at, read, side="left") - 1]) - first
+        if waited <= 0 or committed.value[0] < first + waited:
+            continue
+        pace = (float(committed.value[0]) - first) / spacing
+        _note(story, first, waited, pace, committed.at[-1] - read)
+        story.skip_new = True
+
+
+def explained(
+    parts: Mapping[int, PartitionHistory],
+    lines: Mapping[int, Mapping[str, Track]],
+    handled: Handled,
+    others: Mapping[int, Mapping[str, Track]] | None = None,
+) -> None:
+    """Add, to each step that was noted, what the handlers say of it.
+
+    Args:
+        parts, lines: stories and series of one subscription.
+        handled: its counters.
+        others: series of other topics that the same counters count.
+    """
+    every = [*lines.values(), *(others or {}).values()]
+    counted = [own["committed"] for own in every if len(own.get("committed", ()))]
+    steps = {partition: it for partition, it in parts.items() if it.skipped is not None}
+    for partition, story in steps.items():
+        own = lines[partition]["committed"]
+        after, spacing = _when(story, own), story.interval or _spacing(parts)
+        # In the same sample, or in its neighbour: members commit at different moments.
+        together = [
+            other for other, it in steps.items() if abs(_when(it, lines[other]["committed"]) - after) <= APART * spacing
+        ]
+        # A first commit is no movement.
+        moved = sum(steps[it].skipped or 0.0 for it in together if not steps[it].skip_new)
+        total = sum(steps[it].skipped or 0.0 for it in together)
+        read, each = _read(story, own, after, counted, handled, total, moved)
+        if read is not None and read < MOST:
+            # What is lost is claimed from the most that the handlers can have counted; a filter, or handlers of whole batches, may
+            # not count those that were passed.
+            begin = min(_before(steps[it], lines[it]["committed"], spacing) for it in together)
+            until = max(_when(steps[it], lines[it]["committed"]) for it in together)
+            most = _read_at_most(begin, until, counted, handled, each, total, moved) if each >= MOST else None
+            read = most if most is not None and most < PART else None
+            story.skip_uncounted = each >= MOST and read is None
+        story.skip_read = read
+
+
+def _place(story: PartitionHistory, committed: Track) -> int:
+    """Place of the sample with the step; 0: a first commit, before which there is none."""
+    return 0 if story.skip_new else int(np.searchsorted(committed.at, _when(story, committed) - 1e-6))
+
+
+def _before(story: PartitionHistory, committed: Track, spacing: float) -> float:
+    """When the commit that made a step was last seen before it."""
+    jump = _place(story, committed)
+    return float(committed.at[jump - 1]) if jump else _when(story, committed) - spacing
+
+
+def _read_at_most(
+    begin: float, until: float, counted: list[Track], handled: Handled, each: float, passed: float, moved: float
+) -> float | None:
+    """Largest share of what was passed between two times that the handlers can account for; None if counters were not measured.
+
+    All that was committed meanwhile was handled by its end, and not long before its beginning: what of it no handler has counted
+    was passed unread.
+    """
+    first = begin - max(until - begin, handled.every, COMMIT_SECONDS)
+    last = until + (1 - NOISE) * handled.every  # a counter may be told a period late
+    most = sum(count for begun, ended, count in handled.unseen if begun <= last and ended >= first)
+    for line in handled.lines:
+        if line.at[-1] < first - handled.every:
+            continue
+        end = int(np.searchsorted(line.at, last))
+        if end == len(line):
+            return None
+        most += float(line.value[end] - line.value[max(0, int(np.searchsorted(line.at, first, side="right")) - 1)])
+    # Of all the data, with the step: were it skipped, fewer would be counted for each record that was passed, and more be read.
+    every = _moved(counted, handled.first, handled.last)
+    each = min(each, handled.between(handled.first, handled.last) / every) if every else each
+    least = passed - moved
+    for it in counted:
+        inside = np.maximum.accumulate(it.value)[(it.at >= begin - 1e-6) & (it.at <= until + 1e-6)]
+        least += float(np.ptp(inside)) if len(inside) else 0.0
+    return max(0.0, 1 - (least - (1 + NOISE) * most / each) / passed)
+
+
+def _when(story: PartitionHistory, committed: Track) -> float:
+    return float(committed.at[-1]) - (story.skipped_ago or 0.0)
+
+
+def _moved(committed: list[Track], begin: float, until: float) -> float:
+    """Records that commits have passed between two times."""
+    total = 0.0
+    for it in committed:
+        low, high = np.interp([begin, until], it.at, np.maximum.accumulate(it.value))
+        total += float(high - low)
+    return total
+
+
+def _read(
+    story: PartitionHistory,
+    own: Track,
+    after: float,
+    counted: list[Track],
+    handled: Handled,
+    passed: float,
+    moved: float,
+) -> tuple[float | None, float]:
+    """Share of what a step has passed that the handlers account for, 0 to 1, None if the counters do not tell.
+
+    And how many they usually count for each record.
+
+    Args:
+        passed: records that were passed at that moment, by this partition and others.
+        moved: those of them that are a movement of commits.
+    """
+    # What is handled is committed some seconds later, and an exporter sees that later still.
+    spacing = max(story.interval or 0.0, handled.every, COMMIT_SECONDS)
+    jump, before = _place(story, own), _before(story, own, spacing)
+    stood = before
+    if jump > 1:
+        moves = np.flatnonzero(np.diff(own.value[:jump]) != 0) + 1
+        stood = float(own.at[moves[-1]]) if len(moves) else float(own.at[0])
+    until = max(after, min(after + spacing, handled.last))
+    # How many the counters count for each record that is committed, in all other time.
+    first = handled.first
+    usual = handled.between(first, stood - spacing) + handled.between(until, handled.last)
+    committed = _moved(counted, first, stood - spacing) + _moved(counted, until, handled.last)
+    if usual < COUNTED or committed < COUNTED:
+        return None, 0.0
+    each = usual / committed
+
+    def share(begin: float) -> float:
+        rest = _moved(counted, begin, until) - moved
+        return (handled.between(begin, until) / each - rest) / passed
+
+    others = _moved(counted, before - spacing, until) - moved
+    usually = committed / max(stood - spacing - first + handled.last - until, 1.0) * (until - before + spacing)
+    # What others catch up with at that moment is measured less exactly than what they usually read.
+    if PART * max(0.0, others - usually) + NOISE * others > PART * passed:
+        return None, each
+    at_once = share(before - spacing)
+    if at_once >= MOST:
+        return min(1.0, at_once), each
+    # Handled while it stood, and committed at last.
+    meanwhile = share(stood - spacing)
+    if meanwhile > APART:
+        return None, each
+    return max(0.0, min(1.0, max(at_once, meanwhile))), each

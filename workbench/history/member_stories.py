@@ -1,0 +1,219 @@
+"""What each member of a group has done, by the counters of its handlers: when last, and how fast."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.history.handled_counts import counters_of
+from workbench.history.partition_series import FEW_MOVES, PartitionHistory, Track, stretches, tracks_of
+from workbench.numbers import FEW_SAMPLES, MOST
+from workbench.samples import grown
+from workbench.signals import SIGNALS, Grain
+from workbench.window import Window
+
+_OF_MEMBERS = [it.name for it in SIGNALS.values() if it.grain is Grain.MEMBER]
+
+
+@dataclass(slots=True, kw_only=True)
+class MemberStory:
+    """Facts about a member; times in seconds before the window's end, 0 or less.
+
+    Attributes:
+        worked: when one of its counters last grew; None if none did.
+        first, last: its first and last sample.
+        before: whether it was there in the good time before the judged one.
+        records, seconds: what its handlers have done, and the time that it took: growth of their counters, by processor.
+        against_peers: time that its handlers take for a record, as a multiple of what the other members take for those of the same
+            processors; None if nobody else has them.
+    """
+
+    worked: float | None
+    first: float
+    last: float
+    before: bool = False
+    records: dict[str, list[Track]] = field(default_factory=dict)
+    seconds: dict[str, list[Track]] = field(default_factory=dict)
+    against_peers: float | None = None
+
+
+def members_of(
+    samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
+) -> dict[tuple[str, str, str | None], dict[str, MemberStory]]:
+    """Members whose handlers are counted, by cluster, group and the topic of the counter (None: it names none).
+
+    If anything else is measured of a group's members, only those with the same name count: a process with several clients is no member.
+    Arguments are those of `counters_of`.
+    """
+    found: dict[tuple[str, str, str | None], dict[str, MemberStory]] = {}
+    counters = [it for it in counters_of(samples, window, groups) if it[0]["member"] is not None]
+    if not counters:
+        return found
+    names = pa.array(sorted({group for _, group in groups}), pa.string())
+    others = samples.filter(
+        pc.and_(
+            pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"])),
+            pc.is_in(samples["group"], names),
+        )
+    )
+    named: dict[str, set[str]] = {}
+    for it in others.group_by(["group", "member"]).aggregate([]).to_pylist():
+        named.setdefault(it["group"], set()).add(it["member"])
+    for label, line in counters:
+        at, value = line.at, line.value
+        if label["member"] not in named.get(label["group"], {label["member"]}):
+            continue
+        # A counter that begins anew has grown, too.
+        changed = np.flatnonzero(np.diff(value) != 0) + 1
+        worked = float(at[changed[-1]]) if len(changed) else None
+        mine = found.setdefault((label["cluster"], label["group"], label["topic"]), {})
+        known = mine.setdefault(label["member"], MemberStory(worked=worked, first=float(at[0]), last=float(at[-1])))
+        if worked is not None:
+            known.worked = worked if known.worked is None else max(known.worked, worked)
+        known.first, known.last = min(known.first, float(at[0])), max(known.last, float(at[-1]))
+        known.records.setdefault(label["processor"], []).append(Track(at, grown(value)))
+    for label, line in counters_of(samples, window, groups, "sum"):
+        story = found.get((label["cluster"], label["group"], label["topic"]), {}).get(label["member"])
+        if story is not None:
+            story.seconds.setdefault(label["processor"], []).append(Track(line.at, grown(line.value)))
+    return found
+
+
+def _since(lines: Sequence[Track], since: float) -> float:
+    return sum(float(it.value[-1] - np.interp(since, it.at, it.value)) for it in lines)
+
+
+def compare(members: Mapping[str, MemberStory], since: float) -> None:
+    """Note how long the handlers of each member have taken for a record since a time, as a multiple of its peers'."""
+    work = {
+        name: {
+            processor: (_since(lines, since), _since(it.seconds[processor], since))
+            for processor, lines in it.records.items()
+            if processor in it.seconds
+        }
+        for name, it in members.items()
+    }
+    for name, mine in work.items():
+        took = peers_take = 0.0
+        for processor, (records, seconds) in mine.items():
+            others = [it[processor] for peer, it in work.items() if peer != name and processor in it]
+            handled = sum(count for count, _ in others)
+            if handled > 0:
+                took += seconds
+                peers_take += records * sum(spent for _, spent in others) / handled
+        members[name].against_peers = took / peers_take if peers_take > 0 else None
+
+
+def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]:
+    """How many members each group was counted with, over time.
+
+    Args:
+        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
+        window: baseline and window.
+    """
+    rows = samples.filter(pc.and_(pc.equal(samples["signal"], "group_members"), pc.is_valid(samples["value"])))
+    return {
+        (label["cluster"], label["group"]): line
+        for label, line in tracks_of(rows, ("cluster", "group"), window)
+        if len(line) >= 2
+    }
+
+
+def _none_since(counted: Track) -> float | None:
+    """When it became 0, for good; None if it is not 0."""
+    if counted.value[-1] > 0:
+        return None
+    some = np.flatnonzero(counted.value > 0)
+    return float(counted.at[int(some[-1]) + 1 if len(some) else 0])
+
+
+def _moves_after(parts: Mapping[int, Mapping[str, Track]], since: float, step: float) -> set[float]:
+    """Moments at which commits moved on between two samples, both of them well after a time."""
+    moves: set[float] = set()
+    for own in parts.values():
+        committed = own.get("committed", Track())
+        before = committed.at[:-1][np.diff(committed.value) > 0]
+        moves.update(np.round(before[before > since + 2 * step], 1).tolist())
+    return moves
+
+
+def disproved(
+    counts: Mapping[tuple[str, str], Track],
+    lines: Mapping[tuple[str, str, str], Mapping[int, Mapping[str, Track]]],
+) -> frozenset[tuple[str, str, str]]:
+    """Subscriptions whose commits have moved since their group was last counted with members: the count is of something else.
+
+    Of KIP-848's groups, and of those that assign partitions by hand, some exporters count no member at all.
+
+    Args:
+        counts: of `counts_of`.
+        lines: the series of each subscription's partitions.
+    """
+    found = set()
+    for key, parts in lines.items():
+        counted = counts.get(key[:2])
+        since = _none_since(counted) if counted is not None else None
+        if counted is None or since is None:
+            continue
+        # Somebody who moves offsets by hand does so once or twice.
+        if len(_moves_after(parts, since, float(np.median(np.diff(counted.at))))) >= FEW_MOVES:
+            found.add(key)
+    return frozenset(found)
+
+
+def moved_by_hand(
+    counted: Track, parts: Mapping[int, PartitionHistory], lines: Mapping[int, Mapping[str, Track]]
+) -> None:
+    """Note what commits passed while the group had no members, of a group that usually has some: nobody read it.
+
+    Only an administrator commits for a group without members. A job that starts and ends between two counts usually has none.
+
+    Args:
+        counted: how many members, over time. parts, lines: stories and series of one subscription whose count is not disproved.
+    """
+    if np.mean(counted.value > 0) < MOST and (counted.value[: len(counted.value) // 2] > 0).mean() < MOST:
+        return
+    step = float(np.median(np.diff(counted.at)))
+    begins, ends = stretches(counted.value == 0)
+    # The last commits of those that left are seen a sample or two later, and an exporter of commits may be later than one of members.
+    alone = [
+        (float(counted.at[begin]) + 2 * step, float(counted.at[end - 1]))
+        for begin, end in zip(begins, ends, strict=True)
+        if end - begin > FEW_SAMPLES
+    ]
+    for partition, story in parts.items():
+        committed = lines[partition].get("committed", Track())
+        before, after = committed.at[:-1], committed.at[1:]
+        inside = np.zeros(len(before), dtype=bool)
+        usual = max(story.rhythm or 0.0, story.cadence or 0.0)
+        for begin, end in alone:
+            inside |= (before >= begin + usual) & (after <= end)
+        moved = np.flatnonzero(inside & (np.diff(committed.value) > 0)) + 1
+        if len(moved):
+            last = int(moved[-1])
+            story.skipped = float(committed.value[last] - committed.value[last - 1])
+            story.skipped_from = float(committed.value[last - 1])
+            story.skipped_ago = float(committed.at[-1] - committed.at[last])
+            story.skip_read = 0.0
+
+
+def back_by_member(counted: Track, parts: Mapping[int, PartitionHistory]) -> None:
+    """Note which commits went back while the group had members and went on elsewhere: a member did it.
+
+    Kafka lets nobody reset the offsets of a group that has members. One that comes back commits late what it had before its partitions
+    were given to another one: those alone. All of them at once are reset, in no more than the time between two samples.
+
+    Args:
+        counted: how many members, over time. parts: stories of one subscription whose count is not disproved.
+    """
+    if all(it.back_ago is not None or it.moved_ago is None for it in parts.values()):
+        return
+    step = float(np.median(np.diff(counted.at)))
+    for story in parts.values():
+        if story.back_ago is not None:
+            near = np.abs(counted.at + story.back_ago) <= 2 * step + (story.interval or 0.0)
+            story.back_by_member = bool(near.sum() >= FEW_SAMPLES and (counted.value[near] > 0).all())

@@ -1,0 +1,95 @@
+"""What happened to the offsets: commits that went back or are above the end, and records that nobody read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.history.partition_series import FEW_MOVES, Aged, Bounds, FloatArray, PartitionHistory, Track, pace_of
+from workbench.numbers import NOISE, SLACK
+
+
+def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits: Bounds) -> None:
+    """Add commits that went back, and those above the log's end."""
+    at, offset = committed.at, committed.value
+    high = np.maximum.accumulate(offset)
+    below = high - offset
+    pace, spacing = pace_of(end), found.interval or 0.0
+    worst = int(np.argmax(below))
+    # A member that hands over commits a little less than its successor: some seconds of work, done twice.
+    if below[worst] > pace * max(2 * spacing, limits.objective / 2) + SLACK:
+        found.back = float(below[worst])
+        found.back_ago = float(at[-1] - at[np.flatnonzero(below[: worst + 1] == 0)[-1]])
+    # Not behind the last end that was measured: a commit that moves on passes it.
+    recent = np.flatnonzero(at <= end.at[-1])[-FEW_MOVES:] if len(end) >= 2 else ()
+    if len(recent):
+        over = offset[recent] - np.interp(at[recent], end.at, end.value)
+        # An exporter reads the two at different moments.
+        if np.min(over) > 2 * spacing * pace + SLACK:
+            found.above_end = float(over[-1])
+
+
+def deleted(found: PartitionHistory, start: Track, committed: Track, end: Track) -> FloatArray | None:
+    """Add what retention deleted before it was read, and when it reaches what waits.
+
+    Returns:
+        The log's start as of each sample of the commit, -inf before its own first one; None if it is not measured.
+    """
+    if not len(start):
+        return None
+    at, offset = committed.at, committed.value
+    begin = np.maximum.accumulate(start.value)
+    index = np.searchsorted(start.at, at, side="right") - 1
+    low = np.where(index >= 0, begin[np.maximum(index, 0)], -np.inf)
+    # What was read once is not lost when it is read again.
+    gone = low - np.maximum.accumulate(offset)
+    # Deleted while the commit stands before it. What was so all the time is a leftover, of a group or of a log that ended.
+    over = np.flatnonzero(gone > 0)
+    if len(over) and len(over) < len(at) and (not len(end) or end.value[-1] > offset[over[-1]]):
+        found.lost, found.lost_from = float(gone[over[-1]]), float(offset[over[-1]])
+        found.lost_ago = float(at[-1] - at[over[0]])
+    elif len(over) == len(at) and begin[-1] > begin[0] and len(end) and end.value[-1] > end.value[0]:
+        found.lost, found.lost_from = float(gone[-1]), float(offset[-1])
+        found.lost_ago = float(at[-1] - at[0])
+    _loss_in(found, committed, start)
+    return low
+
+
+def passed(found: PartitionHistory, it: Aged, low: FloatArray) -> None:
+    """A commit that was late jumped, within one sample, over what had been deleted: more than the group reads in that time."""
+    at, offset, changed = it.committed.at, it.committed.value, it.changed
+    forward = changed[np.diff(offset)[changed - 1] > 0]
+    if len(forward) < FEW_MOVES:
+        return
+    took = np.diff(at)[forward - 1]
+    usual = float(np.median((offset[forward] - offset[forward - 1]) / took))
+    reached = np.minimum(low[forward], offset[forward]) - np.maximum.accumulate(offset)[forward - 1]
+    late = it.age[forward - 1] > it.limits.objective + it.limits.commit_every
+    hit = late & (reached > 2 * usual * took)
+    if hit.any():
+        found.lost = float(reached[hit].sum())
+        first = int(forward[hit][0])
+        found.lost_from, found.lost_ago = float(offset[first - 1]), float(at[-1] - at[int(forward[hit][-1])])
+
+
+def _loss_in(found: PartitionHistory, committed: Track, start: Track) -> None:
+    """Retention deletes whole segments: when will it delete the one that holds the next message?"""
+    jumps = np.flatnonzero(np.diff(start.value) > 0) + 1
+    room = float(committed.value[-1] - start.value[-1])
+    if len(jumps) < 2 or room < 0:
+        return
+    # Where the start follows the commits, it never passes them.
+    then = np.searchsorted(committed.at, start.at[jumps], side="right") - 1
+    usable = then >= 0
+    if usable.any():
+        behind = committed.value[np.maximum(then, 0)][usable] - start.value[jumps][usable]
+        moved = committed.value[-1] - committed.value[0]
+        if moved > 0 and np.median(behind) < NOISE * moved:
+            return
+    sizes = np.diff(np.concatenate([[start.value[jumps[0] - 1]], start.value[jumps]]))
+    every = float(np.median(np.diff(start.at[jumps])))
+    size = float(np.median(sizes))
+    closing = size / every - pace_of(committed) if every > 0 else 0.0
+    if closing <= 0:
+        return
+    # A segment that is reached in part goes as a whole.
+    found.loss_in = max(0.0, (room - size) / closing)

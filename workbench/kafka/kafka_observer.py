@@ -1,0 +1,159 @@
+"""Kafka behind the observer's port: one connection, and what is asked besides snapshots."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from workbench.errors import SourceUnreachableError
+from workbench.kafka.assigned_partitions import assigned_samples, ends_in, held_by, read_partitions, without_owner
+from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.kafka.connection import KafkaConnection
+from workbench.kafka.last_stable_offsets import StandingStill, standing, to_samples
+from workbench.kafka.leaders import leader_of, topics_of
+from workbench.kafka.local_log_starts import local_starts
+from workbench.kafka.local_log_starts import samples_of as starts_samples
+from workbench.kafka.quota_rates import read_limits, samples_of
+from workbench.kafka.quotas import all_limits, of_clients
+from workbench.kafka.unread_ages import ages
+from workbench.queues.observer import Ages, Listing, Round
+from workbench.queues.snapshot_views import SOURCE, Partition, Snapshot
+from workbench.samples import SampleBatch, SeriesTable
+from workbench.settings import Cluster
+
+NO_LEADER = -1  # as metadata say it
+_LIMITS_SECONDS = 15.0  # between two looks at quotas and leaders, which change rarely
+_METADATA_SECONDS = 5.0  # who leads is worth no longer wait
+
+
+class KafkaObserver:
+    """See `Observer`."""
+
+    def __init__(self, cluster: Cluster, *, seconds: float | None = None) -> None:
+        self._cluster = cluster
+        deadline = seconds or cluster.timeout_seconds
+        self._kafka = KafkaCluster(cluster.bootstrap or "", cluster.kafka, deadline_seconds=deadline)
+
+    def cluster_id(self) -> str:
+        """See `Observer`."""
+        return self._kafka.cluster_id()
+
+    def snapshot(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Snapshot:
+        """See `Observer`."""
+        return self._kafka.snapshot(groups=groups, all_known=all_known)
+
+    def members(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Snapshot:
+        """See `Observer`; costs one request per group."""
+        return self._kafka.members(groups=groups, all_known=all_known)
+
+    def listing(self) -> Listing:
+        """See `Observer`."""
+        found = self._kafka.others()
+        kinds = {it.group: it.kind for it in found.listed.values()}
+        return Listing(kinds=kinds, views=found.views, shares=found.shares, incomplete=found.incomplete)
+
+    def ages(self, snapshot: Snapshot, incomplete: list[str]) -> Ages:
+        """See `Observer`."""
+        return ages(self._kafka, snapshot, incomplete)
+
+    def of_now(self, series: SeriesTable, views: pa.Table, at: float, incomplete: list[str]) -> list[pa.Table]:
+        """See `Observer`."""
+        name, held = self._cluster.name, held_by(views)
+        read, measured = read_partitions(series), ends_in(series)
+        topics = _topics(self._kafka, {topic for _, topic, _ in read})
+        of_groups = {it[:2] for it in read}
+        left_out = {it for it in without_owner(held, topics) if it[:2] in of_groups} - read
+        read |= left_out
+        parts = {(topic, part) for _, topic, part in read}
+        found = [assigned_samples(held, read, name, at), *_of_logs(self._kafka, parts, topics, name, at)]
+        if unknown := sorted({(topic, part) for _, topic, part in left_out} - measured):
+            found.append(self._ends(unknown, at, incomplete))
+        try:
+            if stable := self._kafka.last_stable(standing(series), incomplete):
+                found.append(to_samples(stable, name, at))
+        except SourceUnreachableError as error:
+            incomplete.append(error.message)
+        if limits := read_limits(self._kafka, views):
+            found.append(samples_of(limits, name, at))
+        return found
+
+    def _ends(self, parts: Sequence[Partition], at: float, incomplete: list[str]) -> pa.Table:
+        """Where logs end that no exporter shows: those of partitions without a commit."""
+        batch = SampleBatch(self._cluster.name, SOURCE)
+        try:
+            found = self._kafka.ends_of(parts, time.monotonic() + _METADATA_SECONDS, incomplete, {})
+        except SourceUnreachableError as error:
+            incomplete.append(error.message)
+            found = {}
+        for (topic, part), end in found.items():
+            batch.add("log_end_offset", {"topic": topic, "partition": part}, [round(at * 1e6)], [end])
+        return batch.to_arrow()
+
+    def client_quotas(self) -> dict[tuple[str, bool], float] | None:
+        """See `Observer`."""
+        limits = all_limits(self._kafka.bootstrap, self._kafka.properties, seconds=_METADATA_SECONDS)
+        return None if limits is None else of_clients(limits)
+
+    def rounds(self) -> KafkaRounds:
+        """See `Observer`."""
+        return KafkaRounds(self._kafka, self._cluster.name)
+
+
+class KafkaRounds:
+    """See `Rounds`. Quotas and leaders are looked at now and then, as they change rarely."""
+
+    def __init__(self, kafka: KafkaCluster, name: str) -> None:
+        self._kafka, self._name = kafka, name
+        self._still = StandingStill()
+        self._ask_at = -math.inf
+
+    def next(self, *, groups: Sequence[str] | None = None, all_known: bool = True) -> Round:
+        """See `Rounds`."""
+        snapshot = self._kafka.snapshot(groups=groups, all_known=all_known)
+        missing, at = list(snapshot.incomplete), snapshot.taken_at
+        views = snapshot.to_groups(self._name)
+        tables = [snapshot.to_samples(self._name), assigned_samples(held_by(views), snapshot.commits, self._name, at)]
+        if stable := self._kafka.last_stable(self._still.of(snapshot), missing):
+            tables.append(to_samples(stable, self._name, at))
+        if time.monotonic() >= self._ask_at:
+            parts = {(topic, part) for _, topic, part in snapshot.commits}
+            topics = _topics(self._kafka, {topic for topic, _ in parts})
+            tables += _of_logs(self._kafka, parts, topics, self._name, at)
+            if limits := read_limits(self._kafka, views):
+                tables.append(samples_of(limits, self._name, at))
+            self._ask_at = time.monotonic() + _LIMITS_SECONDS
+        series = [SeriesTable.of_samples(table) for table in tables]
+        return Round(snapshot=snapshot, views=views, series=series, incomplete=missing)
+
+
+def _topics(kafka: KafkaConnection, names: Collection[str]) -> dict[str, Any]:
+    """Metadata of topics; none if no broker answers in time."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return topics_of(kafka, names, _METADATA_SECONDS) if names else {}
+    except KafkaException:
+        return {}
+
+
+def _of_logs(
+    kafka: KafkaConnection, parts: Collection[Partition], topics: Mapping[str, Any], cluster: str, at: float
+) -> list[pa.Table]:
+    """Who leads these partitions, how many replicas are not in sync, and where the leader's own disk begins, in `SAMPLES_SCHEMA`."""
+    batch = SampleBatch(cluster, SOURCE)
+    leaders: dict[Partition, int] = {}
+    for topic, partition in sorted(parts):
+        if topic in topics:
+            leader = leader_of(topics, (topic, partition))
+            labels = {"topic": topic, "partition": partition}
+            batch.add("leader", labels, [round(at * 1e6)], [NO_LEADER if leader is None else leader])
+            if (known := topics[topic].partitions.get(partition)) is not None:
+                batch.add("missing_replicas", labels, [round(at * 1e6)], [len(known.replicas) - len(known.isrs)])
+            if leader is not None:
+                leaders[topic, partition] = leader
+    starts = local_starts(kafka.bootstrap, kafka.properties, leaders) if leaders else {}
+    return [batch.to_arrow(), starts_samples(starts, cluster, at)]

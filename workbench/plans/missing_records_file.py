@@ -1,0 +1,107 @@
+"""Records that an audit has found missing, as a file that a plan of a replay is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from workbench.errors import UsageError
+from workbench.limited_reads import first_problem
+from workbench.plans.strict_document import Offset, StrictDocument, read_document, write_file
+
+_Range = Annotated[list[Offset], Field(min_length=2, max_length=2)]
+
+
+class MissingPartition(StrictDocument):
+    """Offset ranges [start, stop) of one partition."""
+
+    topic: str
+    partition: Annotated[int, Field(ge=0)]
+    ranges: list[_Range]
+
+
+class MissingRecords(StrictDocument):
+    """Records that a layer of a stream took in and did not give out.
+
+    Attributes:
+        records: number of those in the ranges.
+        unnamed: number of those of which it cannot be told which they are.
+    """
+
+    schema_: Literal["workbench.audit-missing/1"] = Field(alias="schema", default="workbench.audit-missing/1")
+    stream: str
+    layer: str
+    records: Annotated[int, Field(ge=0)]
+    unnamed: Annotated[int, Field(ge=0)]
+    partitions: list[MissingPartition]
+
+    @classmethod
+    def of(
+        cls, stream: str, layer: str, found: Iterable[tuple[str, int, Sequence[int]]], *, unnamed: int
+    ) -> MissingRecords:
+        """From offsets by partition."""
+        offsets: dict[tuple[str, int], set[int]] = {}
+        for topic, number, some in found:
+            offsets.setdefault((topic, number), set()).update(some)
+        return cls(
+            stream=stream,
+            layer=layer,
+            records=sum(map(len, offsets.values())),
+            unnamed=unnamed,
+            partitions=[
+                MissingPartition(topic=topic, partition=number, ranges=_runs(sorted(some)))
+                for (topic, number), some in sorted(offsets.items())
+                if some
+            ],
+        )
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def ranges(self) -> dict[tuple[str, int], list[tuple[int, int]]]:
+        """By partition."""
+        return {(it.topic, it.partition): [(start, stop) for start, stop in it.ranges] for it in self.partitions}
+
+
+def _runs(offsets: Sequence[int]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for offset in offsets:
+        if found and found[-1][1] == offset:
+            found[-1][1] = offset + 1
+        else:
+            found.append([offset, offset + 1])
+    return found
+
+
+def write_missing(path: Path, missing: MissingRecords) -> None:
+    """Write the file.
+
+    Raises:
+        UsageError: if it cannot be written.
+    """
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"The folder of {path} does not exist.")
+    write_file(path, missing.document())
+
+
+def read_missing(path: Path) -> MissingRecords:
+    """Read the file.
+
+    Raises:
+        UsageError: if it is none, or names no record.
+    """
+    document = read_document(path, "file of missing records")
+    try:
+        found = MissingRecords.model_validate(document)
+    except ValidationError as error:
+        raise UsageError(
+            f"{path} is no file of missing records: {first_problem(error, whole='it')}.",
+            hint="`workbench audit missing --help` says how it is made.",
+        ) from None
+    if not found.partitions:
+        raise UsageError(f"{path} names no record.", hint="Nothing was missing, or it could not be told which records.")
+    return found

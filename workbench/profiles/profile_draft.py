@@ -1,0 +1,443 @@
+"""Draft a profile from what a Prometheus shows: candidates by name, unit and labels. A person checks it; `profiles check` helps."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import yaml
+
+from workbench.humanize import one_line
+from workbench.profiles.label_words import NUMBERS, Seen, by_place
+from workbench.profiles.metric_name_templates import places as places_of
+from workbench.profiles.naming_patterns import (
+    BEFORE_LABELS,
+    LABELS,
+    LIKE_LAG,
+    NO_COUNT,
+    OF_TARGET,
+    OF_TOPIC,
+    OUTCOME,
+    OWN_UNITS,
+    PATTERNS,
+    PREFIXES,
+    TO_DRAIN,
+    UNITS,
+    Pattern,
+)
+from workbench.signals import SIGNALS, Grain, Kind, ProcessingOutcome
+
+_MOST_LEFT = 8
+_INTERESTING = re.compile(
+    r"back_?log|keda_scaler|start_time|duration|lag|offset|consum|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq"
+    r"|poison|throttl|fetch|water_?mark|messages|records|events|in_?flight|rtt|request_latency|worker",
+)
+_HISTOGRAM = ("_bucket", "_sum", "_count")
+_MOSTLY = 0.6
+_POSITIONS = ("consumer_lag", "committed_offset", "time_lag")
+# What only a process that consumes tells; and what it tells of itself where the name says that it does.
+_WORK = ("process_time", "processed", "deserialized")
+_OF_A_CONSUMER = ("rebalances", "heartbeat_age", "poll_age", "poll_idle")
+_OTLP_RATIO = re.compile(r"(?<=lag|set|ers)_ratio$")
+_DERIVED_END = r"_(max|min|avg|mean|sum|count|rate)$"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafted:
+    """A signal of the draft.
+
+    Attributes:
+        rule: as in a profile.
+        others: further metrics that may be it, best first.
+    """
+
+    rule: Mapping[str, object]
+    others: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Canonical label to the exporter's."""
+        return cast("dict[str, str]", self.rule["labels"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A profile in the making.
+
+    Attributes:
+        name: of the profile.
+        signals: what was found.
+        missing: signals for which there is no candidate, with the reason.
+        member_is: content of the label that tells members apart.
+        left: metrics that look like lag or offsets and are not in it, with the reason.
+        jobs: scrape jobs whose consumers have other metrics than those of the draft.
+    """
+
+    name: str
+    signals: Mapping[str, Drafted]
+    missing: Mapping[str, str] = field(default_factory=dict)
+    member_is: str = "member"
+    left: Mapping[str, str] = field(default_factory=dict)
+    jobs: tuple[str, ...] = ()
+
+    def to_yaml(self) -> str:
+        """The file, with what else could be meant, and what is missing, in comments."""
+        lines = ["# A draft: check every line, then `workbench profiles check`.", f"title: {self.name}"]
+        if self.member_is != "member":
+            lines.append(f"member_is: {self.member_is}")
+        places = {it.labels.get("member", "") for it in self.signals.values() if "group" not in it.labels}
+        # Where some series of a process name its group, the others are in it, too.
+        places -= {it.labels.get("member", "") for it in self.signals.values() if "group" in it.labels}
+        for place in sorted(it for it in places if _plain(it) in OF_TARGET):
+            lines.append(
+                f"# No group in these series: name that of each {place} in workbench.toml, members = {{'VALUE' = 'GROUP'}}."
+            )
+        lines.append("signals:" if self.signals else "signals: {}")
+        for signal, drafted in self.signals.items():
+            rule = yaml.safe_dump(dict(drafted.rule), default_flow_style=True, sort_keys=False, width=1000).strip()
+            lines.append(f"  {signal}: {rule}")
+            if drafted.others:
+                lines.append(f"    # or: {one_line(', '.join(drafted.others))}")
+        jobs = ", ".join(self.jobs)
+        said = [f"Other consumers, with other metrics: jobs {jobs}. Draft each with --job."] if jobs else []
+        said += [f"{signal}: {reason}" for signal, reason in self.missing.items()]
+        said += [f"Not used: {metric}: {reason}" for metric, reason in self.left.items()]
+        lines += [f"# {one_line(it)}" for it in said]
+        return "\n".join(lines) + "\n"
+
+
+def interesting(names: Iterable[str]) -> list[str]:
+    """Metric names that may belong to a consumer."""
+    return sorted(name for name in names if _INTERESTING.search(name) and not name.endswith(("_created", "_info")))
+
+
+def draft(name: str, seen: Seen) -> Draft:
+    """Draft a profile: of the scrape job that tells most of groups, and of the one that tells most of a consumer's own work.
+
+    Metrics of two services are not mixed: a profile has one metric for each signal.
+
+    Args:
+        name: of the profile.
+        seen: labels of some recent series of each metric.
+    """
+    seen = by_place(seen, {it[label] for of in seen.values() for it in of for label in [_label(it, "topic")] if label})
+    pages: dict[str, dict[str, list[Mapping[str, str]]]] = {}
+    for metric, series in seen.items():
+        for labels in series:
+            pages.setdefault(labels.get("job", ""), {}).setdefault(metric, []).append(labels)
+    drafts = {job: _of_job(name, page) for job, page in sorted(pages.items())}
+    if len(drafts) < 2:
+        return next(iter(drafts.values()), _of_job(name, seen))
+    inside = max(drafts, key=lambda job: len(_part(drafts[job], of_group=False)))
+    outside = max(drafts, key=lambda job: len(_part(drafts[job], of_group=True)))
+    work, group = _part(drafts[inside], of_group=False), _part(drafts[outside], of_group=True)
+    if not group:  # no exporter: the consumer's own view of its lag
+        outside, group = inside, {it: of for it, of in drafts[inside].signals.items() if it not in work}
+    for ends in drafts.values():  # whose logs they are does not matter
+        for signal, drafted in ends.signals.items():
+            if group and SIGNALS[signal].grain is Grain.PARTITION:
+                group.setdefault(signal, drafted)
+    signals = {it: (group | work)[it] for it in PATTERNS if it in group | work}
+    told = {str(it.rule["metric"]) for it in signals.values()}
+    others = {
+        job: {str(it.rule["metric"]) for it in _part(of, of_group=False).values()} - told
+        for job, of in drafts.items()
+        if job != inside
+    }
+    return replace(
+        drafts[outside],
+        signals=signals,
+        missing={
+            it: why for it, why in {**drafts[outside].missing, **drafts[inside].missing}.items() if it not in signals
+        },
+        member_is=drafts[inside].member_is if work else drafts[outside].member_is,
+        left={**drafts[outside].left, **drafts[inside].left},
+        jobs=tuple(job for job, metrics in others.items() if metrics),
+    )
+
+
+def _part(of: Draft, *, of_group: bool) -> dict[str, Drafted]:
+    """Signals that tell of groups from outside, if there is a lag or a commit among them; or of a consumer's own work."""
+    if not of_group:
+        return {it: drafted for it, drafted in of.signals.items() if it not in _POSITIONS and not _shared(it)}
+    found = {
+        it: drafted
+        for it, drafted in of.signals.items()
+        if _shared(it) or (it in _POSITIONS and "group" in drafted.labels)
+    }
+    return found if any(it in found for it in _POSITIONS) else {}
+
+
+def _shared(signal: str) -> bool:
+    return SIGNALS[signal].grain in (Grain.GROUP, Grain.PARTITION)
+
+
+def _of_job(name: str, seen: Seen) -> Draft:
+    signals: dict[str, Drafted] = {}
+    missing: dict[str, str] = {}
+    used: set[str] = set()
+    namespace = _namespace(seen)
+    by_client = not any(_label(labels, "group") for series in seen.values() for labels in series[:1])
+    for signal, pattern in PATTERNS.items():
+        scored = sorted(
+            (
+                (score, metric)
+                for metric in seen
+                if (score := _score(signal, pattern, metric, seen[metric], names=seen, namespace=namespace)) > 0
+            ),
+            key=lambda item: (-item[0], len(item[1]), item[1]),
+        )
+        candidates = list(dict.fromkeys(_base(signal, metric) for _, metric in scored))
+        candidates = [metric for metric in candidates if metric not in used]
+        if not candidates:
+            missing[signal] = _why_not(signal, pattern, seen)
+            continue
+        metric = candidates[0]
+        used.add(metric)
+        labels = next(seen[it] for _, it in scored if _base(signal, it) == metric)[0]
+        signals[signal] = Drafted(rule=_rule(signal, pattern, metric, labels), others=tuple(candidates[1:4]))
+    if "consumer_lag" in missing and (whole := _of_topic(seen, used, namespace)) is not None:
+        signals = {"consumer_lag": whole, **signals}
+        used.add(str(whole.rule["metric"]))
+        del missing["consumer_lag"]
+    _without_strangers(signals, missing, seen)
+    homeless = by_client or any("member" in it.labels and "group" not in it.labels for it in signals.values())
+    return Draft(
+        name=name,
+        signals=signals,
+        missing=missing,
+        member_is="client_id" if homeless else "member",
+        left=_left(seen, {*used, *(other for it in signals.values() for other in it.others)}),
+    )
+
+
+def _of_topic(seen: Seen, used: set[str], namespace: str) -> Drafted | None:
+    """Lag of topics as a whole, as some exporters sum it up, and as it is kept where there are too many partitions."""
+    scored = sorted(
+        (-score, len(metric), metric)
+        for metric in seen
+        if metric not in used
+        and (score := _score("consumer_lag", OF_TOPIC, metric, seen[metric], names=seen, namespace=namespace))
+    )
+    if not scored:
+        return None
+    names = [metric for _, _, metric in scored]
+    rule = _rule("consumer_lag", OF_TOPIC, names[0], seen[names[0]][0])
+    note = "of a topic as a whole: a stuck or hot partition cannot be seen"
+    return Drafted(rule={**rule, "quality": "proxy", "note": note}, others=tuple(names[1:4]))
+
+
+def _without_strangers(signals: dict[str, Drafted], missing: dict[str, str], seen: Seen) -> None:
+    """What names no member but its target (every program tells when it began) is a member's only if this target tells of its work."""
+
+    def targets(metric: str) -> set[tuple[str | None, str | None]]:
+        names = (metric, *(f"{metric}{end}" for end in _HISTOGRAM))
+        return {(it.get("job"), it.get("instance")) for name in names for it in seen.get(name, ())}
+
+    telling = {it: str(signals[it].rule["metric"]) for it in (*_WORK, *_OF_A_CONSUMER) if it in signals}
+    working = [targets(metric) for it, metric in telling.items() if it in _WORK or "consumer" in metric]
+    for signal, drafted in list(signals.items()):
+        metric = str(drafted.rule["metric"])
+        unnamed = "group" not in drafted.labels and _plain(drafted.labels.get("member", "")) in OF_TARGET
+        if unnamed and signal not in (*_WORK, "consumer_lag") and not any(targets(metric) & it for it in working):
+            del signals[signal]
+            missing[signal] = f"{metric} is of a target that tells of no work of a consumer"
+
+
+def _left(seen: Seen, used: set[str]) -> dict[str, str]:
+    """Metrics that look like lag or offsets and are not used, with the reason; those of a used metric's family are not told."""
+    found: dict[str, str] = {}
+    for metric, series in sorted(seen.items()):
+        unlike = not LIKE_LAG.search(metric) or re.search(r"event_?loop|_bucket$", metric)
+        if metric in used or unlike or not series or len(found) >= _MOST_LEFT:
+            continue
+        labels = series[0]
+        lacking = [it for it in ("group", "topic", "partition") if not _label(labels, it)]
+        if lacking:
+            there = ", ".join(sorted(name for name in labels if name not in ("__name__", "job", "instance"))) or "none"
+            found[metric] = f"no label looks like {', '.join(lacking)} (there are: {there})"
+        elif re.search(_DERIVED_END, metric) and f"{metric.rpartition('_')[0]}_max" not in used:
+            found[metric] = "a statistic of many values by its name, not the value of the moment"
+        elif re.search(TO_DRAIN, metric):
+            found[metric] = "the time that it will take to drain, not how long messages have waited"
+    return found
+
+
+def _base(signal: str, metric: str) -> str:
+    if SIGNALS[signal].kind is Kind.HISTOGRAM:
+        return re.sub(r"_(bucket|sum|count)$", "", metric)
+    return metric
+
+
+def _of_summary(metric: str, names: Container[str]) -> bool:
+    """Whether it is the maximum of values that were counted and added up: the last one is told by nothing else."""
+    whole = metric.removesuffix("_max")
+    return whole != metric and whole not in names and f"{whole}_sum" in names and f"{whole}_count" in names
+
+
+def _namespace(names: Iterable[str]) -> str:
+    """The first word that most metrics of an exporter have: it may contain "lag" or "offset" and says nothing."""
+    counted = Counter(name.partition("_")[0] for name in names)
+    return next((word for word, count in counted.most_common(1) if count > _MOSTLY * counted.total()), "")
+
+
+def _state_label(labels: Mapping[str, str]) -> str | None:
+    return next((name for name in labels if name.lower() in ("state", "status", "group_state", "groupstate")), None)
+
+
+def _score(
+    signal: str,
+    pattern: Pattern,
+    metric: str,
+    series: Sequence[Mapping[str, str]],
+    *,
+    names: Container[str],
+    namespace: str = "",
+) -> float:
+    histogram = SIGNALS[signal].kind is Kind.HISTOGRAM
+    if histogram != metric.endswith(_HISTOGRAM) and histogram:
+        return 0.0
+    if not histogram and (metric.endswith("_bucket") or (metric.endswith("_sum") and pattern is not OF_TOPIC)):
+        return 0.0
+    # By OTLP, a gauge of the unit 1 ends with _ratio; CloudWatch's exporters end with the statistic.
+    plain = re.sub(r"_maximum$|_average$", "", _OTLP_RATIO.sub("", _base(signal, metric) if histogram else metric))
+    if SIGNALS[signal].grain in (Grain.PARTITION, Grain.GROUP_PARTITION) and _of_summary(metric, names):
+        plain = plain.removesuffix("_max")
+    name = plain.removeprefix(f"{namespace}_") if namespace else plain
+    if re.search(pattern.never, name) or _odd_unit(signal, plain):
+        return 0.0
+    labels = series[0] if series else {}
+    matched = [weight for text, weight in pattern.wanted if re.search(text, name)]
+    if signal == "processed" and matched and _outcome_label(labels) is not None:
+        matched.append(2)  # what counts how things ended counts what was done
+    if signal == "process_time" and matched and (_label(labels, "topic") or _label(labels, "event_type")):
+        matched.append(2)  # any duration by topic or by event type is one of a handler
+    if not matched or max(matched) < 2:
+        return 0.0
+    lacking = _lacking(signal, pattern, labels)
+    if signal in ("consumer_lag", "time_lag") and not any(
+        (_label(labels, "group"), _label(labels, "member"), _target(signal, labels))
+    ):
+        return 0.0
+    if signal == "committed_offset" and not _label(labels, "group") and "commit" not in name:
+        return 0.0
+    if signal == "group_state" and _state_label(labels) is None:
+        return 0.0
+    if lacking or any(_label(labels, it) for it in pattern.without):
+        return 0.0
+    # Finer labels are better, and so is a group of its own.
+    finer = sum(
+        bool(_label(labels, it)) for it in ("group", "broker", "processor") if it in (*pattern.labels, *pattern.more)
+    )
+    return sum(matched) + 0.5 * finer + 0.1 * (metric.endswith("_bucket"))
+
+
+def _label(labels: Mapping[str, str], canonical: str) -> str | None:
+    """The exporter's label for a canonical one, by its name; a partition also by its values (clients have one of their own, -1)."""
+    plain = {
+        _plain(BEFORE_LABELS.sub("", name)): name
+        for name in labels
+        if name not in ("__name__", "le", "exported_instance")
+    }
+    for wanted in LABELS[canonical]:
+        for it, name in plain.items():
+            fits = re.fullmatch(PREFIXES + f"({wanted})", it)
+            if fits and (canonical != "partition" or re.fullmatch(r"-?[0-9]+", labels[name])):
+                return name
+    return None
+
+
+def _outcome_label(labels: Mapping[str, str]) -> str | None:
+    return next((name for name in labels if re.fullmatch(OUTCOME, _plain(name))), None)
+
+
+def _target(signal: str, labels: Mapping[str, str]) -> str | None:
+    """Label of the target that names the process, for what a process tells of itself and does not name itself."""
+    grain = SIGNALS[signal].grain
+    if grain in (Grain.GROUP, Grain.PARTITION) or (grain is Grain.GROUP_PARTITION and _label(labels, "group")):
+        return None
+    plain = {_plain(name): name for name in labels}
+    return next((plain[it] for it in OF_TARGET if it in plain), None)
+
+
+def _plain(label: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", label.lower())
+
+
+def _rule(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str]) -> dict[str, object]:
+    wanted = (*pattern.labels, *pattern.more)
+    mapped: dict[str, str] = {
+        it: theirs
+        for it in ("group", "topic", "partition", "member", "broker", "processor", "queue")
+        if it in wanted and (theirs := _label(labels, it))
+    }
+    mapped = {
+        it: theirs for it, theirs in mapped.items() if list(mapped.values()).index(theirs) == list(mapped).index(it)
+    }
+    if "member" in wanted and "member" not in mapped and (process := _target(signal, labels)) is not None:
+        mapped["member"] = process
+    rule: dict[str, object] = {"metric": metric, "labels": mapped}
+    if numbers := [it for it in places_of(metric) if it in NUMBERS]:
+        rule["where"] = dict.fromkeys(numbers, "[0-9]+")
+    notes = []
+    if SIGNALS[signal].unit == "seconds" and signal != "start_time":
+        scale = next((factor for text, factor in UNITS if re.search(text, metric)), None)
+        if scale is None and not re.search(r"seconds|_s(_|$)", metric):
+            scale = next((factor for text, factor in OWN_UNITS if re.search(text, metric)), None)
+            notes += [] if scale is not None else ["its name has no unit: taken for seconds"]
+        if scale is not None:
+            rule["scale"] = scale
+    if signal == "group_state":
+        rule["state_label"] = _state_label(labels)
+    if signal == "processed" and (outcome := _outcome_label(labels)) is not None:
+        rule["stat_label"] = outcome
+        if labels[outcome] not in set(ProcessingOutcome):
+            rule["quality"] = "proxy"
+            notes.append("its words for the outcome are its own")
+    if (proxy := _proxy(signal, metric, mapped)) is not None:
+        rule["quality"] = "proxy"
+        notes.insert(0, proxy)
+    if notes:
+        rule["note"] = "; ".join(notes)
+    return rule
+
+
+def _proxy(signal: str, metric: str, mapped: Mapping[str, str]) -> str | None:
+    """Why a metric is less than its signal."""
+    if signal == "consumer_lag" and "group" not in mapped:
+        return "a client's own lag is behind its position, not behind the commit"
+    if SIGNALS[signal].kind is Kind.GAUGE and metric.endswith("_max"):
+        return "the largest value of the last minutes"
+    if signal == "time_lag":
+        return "estimated by the exporter; exact only if it reads the records"
+    if signal == "deserialized" and not re.search("deserial|decod", metric):
+        return "messages delivered to the application"
+    if signal == "fetch_queue_length" and "partition" not in mapped:
+        return "of the whole client"
+    if signal == "broker_rtt" and "fetch" in metric:
+        return "of fetches, long polls included"
+    if signal == "broker_rtt" and "request" in metric:
+        return "of all requests, long polls included"
+    return None
+
+
+def _why_not(signal: str, pattern: Pattern, seen: Seen) -> str:
+    for metric, series in seen.items():
+        named = any(weight >= 2 and re.search(text, metric) for text, weight in pattern.wanted)
+        if named and series and not re.search(pattern.never, metric) and not _odd_unit(signal, metric):
+            lacking = _lacking(signal, pattern, series[0])
+            if lacking:
+                return f"{metric} may be it, but no label of it looks like {' or '.join(lacking)}"
+    return f"no metric looks like {SIGNALS[signal].help[0].lower()}{SIGNALS[signal].help[1:].rstrip('.')}"
+
+
+def _lacking(signal: str, pattern: Pattern, labels: Mapping[str, str]) -> list[str]:
+    return [it for it in pattern.labels if not _label(labels, it) and not (it == "member" and _target(signal, labels))]
+
+
+def _odd_unit(signal: str, metric: str) -> bool:
+    """Whether a metric has the unit of a time or a size by its name, and the signal is a count."""
+    return SIGNALS[signal].unit not in ("seconds", "ratio") and re.search(NO_COUNT, metric) is not None

@@ -1,0 +1,146 @@
+"""Error budget of each subscription: time over the time-lag objective in a period, and time without measurements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.features.chart_series import spacing
+from workbench.group_expectations import NOTHING_EXPECTED, Expectations
+from workbench.history.derived import DERIVED, derived_time_lag
+from workbench.spark.session import frame_of
+from workbench.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# 99.99 % is what the published consumer platforms promise: 4.32 minutes in 30 days, 8.6 s in one.
+OBJECTIVE = 0.9999
+# Over an hour or more, a minute is what an alert resolves; below, only the samples' own spacing is fine enough.
+_MINUTE, _HOUR = 60.0, 3600.0
+# From here on, 0.01 % of the period is a second, and samples are a second apart at best: in 18 s it would be 1.8 ms.
+SHORTEST_SECONDS = 3 * _HOUR
+# With less of the period measured than this, "within budget" would be a guess; "over budget" may still be certain.
+_ENOUGH_KNOWN = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Seconds over the objective against those allowed.
+
+    Attributes:
+        period_seconds: the whole period.
+        known_seconds: where time lag was measured, or follows from the offsets.
+        late_seconds: where it was over the objective.
+        allowed_seconds: 0.01 % of the period.
+        resolution_seconds: length of the slots that are counted; nothing shorter is seen.
+        too_short: whether the period is too short for an error budget.
+        holds: True within the budget, False over it, None if too little is known to say "within", or if the period is too short.
+    """
+
+    period_seconds: float
+    known_seconds: float
+    late_seconds: float
+    allowed_seconds: float
+    resolution_seconds: float
+
+    @property
+    def known_share(self) -> float:
+        """Share of the period with measurements, 0 to 1."""
+        return min(1.0, self.known_seconds / self.period_seconds)
+
+    @property
+    def too_short(self) -> bool:
+        """Whether the period is too short for an error budget."""
+        return self.period_seconds < SHORTEST_SECONDS
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the budget holds."""
+        if self.too_short:
+            return None
+        if self.late_seconds > self.allowed_seconds:
+            return False
+        return True if self.known_share >= _ENOUGH_KNOWN else None
+
+    def to_json(self) -> dict[str, float | bool | None]:
+        """For result.json."""
+        return {
+            "objective": OBJECTIVE,
+            "period_seconds": self.period_seconds,
+            "known_seconds": self.known_seconds,
+            "late_seconds": self.late_seconds,
+            "allowed_seconds": self.allowed_seconds,
+            "resolution_seconds": self.resolution_seconds,
+            "too_short": self.too_short,
+            "holds": self.holds,
+        }
+
+
+def resolution(samples: pa.Table, period_seconds: float) -> float:
+    """Length of the slots: a minute for an hour or more, else as far apart as the samples are; never below that."""
+    apart = math.ceil(max(spacing(samples, signal) for signal in ("time_lag", "committed_offset")))
+    return max(_MINUTE, float(apart)) if period_seconds >= _HOUR else max(1.0, float(apart))
+
+
+def _objective(expectations: Expectations, seconds: float) -> str:
+    """SQL for what is late in each group; braces are Spark's parameters."""
+    objective = expectations.sql("time_lag_objective", seconds)
+    commit_every = expectations.sql("commit_every", 0.0)
+    return f"({objective} + {commit_every})".replace("{", "{{").replace("}", "}}")
+
+
+def budgets(
+    samples: pa.Table,
+    spark: SparkSession,
+    *,
+    start: datetime,
+    end: datetime,
+    objective_seconds: float,
+    expectations: Expectations = NOTHING_EXPECTED,
+) -> Mapping[tuple[str, str], Budget]:
+    """Compute (group, topic) to budget in [start, end]; subscriptions without a time lag and without offsets are left out.
+
+    With a lag exporter alone, the time lag is derived: the log's end says when the next message was produced. If that was before the
+    data begin, the time lag is at least so long: over the objective counts as late, and anything else as not known.
+
+    A slot is late if any partition exceeded the objective in it: the objective applies to every message, not to the average.
+    """
+    length = (end - start).total_seconds()
+    slot = resolution(samples, length)
+    # One signal of many: handing over all of them took as long as the triage's own hand-over.
+    late = samples.filter(pc.and_(pc.equal(samples["signal"], "time_lag"), pc.equal(samples["stat"], "value")))
+    late = late.select(["ts", "group", "topic", "value"]).append_column("sure", pa.repeat(True, late.num_rows))
+    derived = derived_time_lag(samples, Window(baseline_start=start, start=start, end=end))
+    frame = frame_of(spark, pa.concat_tables([late.cast(DERIVED), derived]))
+    frame.createOrReplaceTempView("budget_samples")
+    # The patterns of the settings are escaped (`Expectations.sql`); everything else here is our own.
+    query = f"""
+        SELECT `group`, topic, count_if(sure OR late) AS known, count_if(late) AS late FROM (
+          SELECT `group`, topic, floor((unix_micros(ts) / 1e6 - {{start}}) / {{slot}}) AS slot,
+            max(value) > {_objective(expectations, objective_seconds)} AS late, bool_and(sure) AS sure
+          FROM budget_samples
+          WHERE value IS NOT NULL AND `group` IS NOT NULL AND topic IS NOT NULL
+            AND unix_micros(ts) / 1e6 >= {{start}} AND unix_micros(ts) / 1e6 < {{end}}
+          GROUP BY 1, 2, 3
+        ) GROUP BY 1, 2 HAVING known > 0
+        """  # noqa: S608
+    rows = spark.sql(query, start=start.timestamp(), end=end.timestamp(), slot=slot)
+    found = rows.toArrow().to_pylist()
+    spark.catalog.dropTempView("budget_samples")
+    return {
+        (row["group"], row["topic"]): Budget(
+            period_seconds=length,
+            known_seconds=min(length, row["known"] * slot),
+            late_seconds=min(length, row["late"] * slot),
+            allowed_seconds=length * (1 - OBJECTIVE),
+            resolution_seconds=slot,
+        )
+        for row in found
+    }

@@ -1,0 +1,351 @@
+"""Store of landed samples: a fleet's measurements as Parquet in time slots, written once and read by any number of sweeps.
+
+    store.json                                          cluster, length of a slot, thresholds, profiles
+    samples/day=2026-11-21/slot=0315/part-<digest>.parquet    samples that end at 03:15 UTC, `workbench.samples.SAMPLES_SCHEMA`
+    samples/day=…/slot=…/_incomplete.json               what the source reported as missing; only for incomplete slots
+    summaries/…                                         condensed files (`workbench.sweep.condense_store`)
+
+A slot appears atomically. All rows of a group are in one file of a slot, and so are all rows of a topic that belong to no group:
+so each file can be condensed separately. Spark reads a store like any partitioned folder: `spark.read.parquet(…/samples)`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from workbench.errors import DamagedCaptureError, NoSeriesError, SlotReplacedError, UsageError
+from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
+from workbench.group_expectations import Expectations, GroupSettings, Recorded
+from workbench.limited_reads import first_problem
+from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
+from workbench.sweep.read_store import rows_of, rows_of_nobody
+from workbench.sweep.steady_slot_reads import listed, steadily, tries
+from workbench.thresholds import Thresholds
+from workbench.window import Window
+
+INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
+INCOMPLETE = "_incomplete.json"  # Spark ignores names that begin like this
+BASELINE_SLOTS = 4  # quarters of the baseline, as in `features.period_summary`
+# The rows of a series are together, and so are those of its group: this compresses best, and condensing needs it.
+ORDER = (*SERIES_ORDER, "le")
+_LONGEST_SLOT_SECONDS = 366 * 86_400
+_FIRST_YEAR, _LAST_YEAR = 1970, 2999
+_FILE_ROWS = 1_000_000  # about 60 MB while it is condensed
+_ROW_GROUP = 131_072  # rows of a few groups: so the rows of one group are read without the others
+_MADE_BY = b"workbench.store/1"
+T = TypeVar("T")
+
+
+class StoreInfo(BaseModel):
+    """The content of `store.json`."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    format: Literal["workbench.store/1"] = Field(default="workbench.store/1", alias="schema")
+    cluster: str
+    slot_seconds: int = Field(gt=0, le=_LONGEST_SLOT_SECONDS)
+    bootstrap: str | None = None
+    source: str = "prometheus"
+    profiles: list[str] = []
+    match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
+    thresholds: Thresholds = Thresholds()
+    expected: Recorded = {}  # by group pattern: what changes a verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedFile:
+    """One file of a slot.
+
+    Attributes:
+        end: of its slot.
+        size: in bytes.
+        digest: of its content, from its name.
+    """
+
+    path: Path
+    end: datetime
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetStore:
+    """A folder of landed samples.
+
+    Attributes:
+        own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
+        begun: replays of the reader's machine, as in a capture.
+    """
+
+    root: Path
+    info: StoreInfo
+    own: Mapping[str, GroupSettings] = field(default_factory=dict)
+    begun: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
+
+    @property
+    def expectations(self) -> Expectations:
+        """What is expected of its groups."""
+        return Expectations.recorded(self.info.expected, self.own)
+
+    @property
+    def slot(self) -> timedelta:
+        """Length of a slot, which is the length of a sweep's window."""
+        return timedelta(seconds=self.info.slot_seconds)
+
+    def slot_end(self, instant: datetime) -> datetime:
+        """Latest slot end that is not after a time."""
+        return datetime.fromtimestamp(instant.timestamp() // self.info.slot_seconds * self.info.slot_seconds, UTC)
+
+    def window_ending(self, end: datetime) -> Window:
+        """Window of one slot, with the four slots before it as the baseline."""
+        return Window.ending(end, length=self.slot, baseline=BASELINE_SLOTS * self.slot)
+
+    def slots_of(self, window: Window) -> list[datetime]:
+        """Ends of a window's slots, oldest first."""
+        return [window.end - number * self.slot for number in range(BASELINE_SLOTS, -1, -1)]
+
+    def folder(self, end: datetime) -> Path:
+        """Folder of the slot with this end, whether it exists or not."""
+        return self.root / SAMPLES / f"day={end:%Y-%m-%d}" / f"slot={end:%H%M%S}"
+
+    def landed(self) -> list[datetime]:
+        """Ends of the landed slots, oldest first."""
+        return listed(self.root / SAMPLES, self._landed)
+
+    def _landed(self) -> list[datetime]:
+        found = []
+        for path in (self.root / SAMPLES).glob("day=*/slot=*"):
+            text = path.parent.name.removeprefix("day=") + path.name.removeprefix("slot=")
+            try:
+                end = datetime.strptime(text, "%Y-%m-%d%H%M%S").replace(tzinfo=UTC)
+            except ValueError:
+                continue  # a foreign folder
+                # No slot can have landed at the ends of the calendar.
+            if _FIRST_YEAR <= end.year <= _LAST_YEAR and self.folder(end) == path:
+                found.append(end)
+        return sorted(found)
+
+    def window(self, until: datetime | None = None) -> Window:
+        """Newest landed window, or the newest one up to a time.
+
+        Raises:
+            NoSeriesError: if no slot has landed.
+        """
+        ends = [end for end in self.landed() if until is None or end <= until]
+        if not ends:
+            when = f" until {until:%Y-%m-%d %H:%M:%SZ}" if until is not None else ""
+            raise NoSeriesError(
+                f"Nothing has landed in {self.root}{when}.",
+                hint="Land measurements with: workbench triage --all --cluster NAME --store FOLDER.",
+            )
+        return self.window_ending(ends[-1])
+
+    def files(self, ends: Iterable[datetime]) -> list[LandedFile]:
+        """Files of some slots, in a fixed order; slots that have not landed have none."""
+        found: list[LandedFile] = []
+        for end in ends:
+            found += steadily(self.folder(end), partial(self._files, end), absent=[])
+        return found
+
+    def _files(self, end: datetime) -> list[LandedFile]:
+        found = []
+        for path in sorted(self.folder(end).glob("part-*.parquet")):
+            digest = path.stem.removeprefix("part-")
+            found.append(LandedFile(path=path, end=end, size=path.stat().st_size, digest=digest))
+        return found
+
+    def missing_of(self, end: datetime) -> tuple[str, ...]:
+        """What the source reported as missing from a landed slot."""
+        return steadily(self.folder(end), lambda: self._missing(self.folder(end) / INCOMPLETE), absent=())
+
+    def _missing(self, path: Path) -> tuple[str, ...]:
+        try:
+            return tuple(str(text) for text in json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            return (f"{path} cannot be read ({type(error).__name__})",)  # the file exists only for incomplete slots
+
+    def rows_of(self, end: datetime) -> int:
+        """Number of samples in a landed slot."""
+        return steadily(self.folder(end), lambda: sum(map(_rows, self._files(end))), absent=0)
+
+    def read(self, ends: Iterable[datetime], read: Callable[[Path, str], T]) -> list[tuple[LandedFile, T]]:
+        """Read the files of some slots by path and digest, and once more if a slot is replaced meanwhile.
+
+        Raises:
+            DamagedCaptureError: if a file cannot be read, or needs more memory than a file of others may.
+        """
+        ends, replaced = list(ends), SlotReplacedError(self.root)
+        for _ in tries():
+            files = self.files(ends)
+            try:
+                with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow reads without Python's GIL
+                    return list(zip(files, pool.map(lambda it: read(it.path, it.digest), files), strict=True))
+            except SlotReplacedError as error:
+                replaced = error
+        raise replaced
+
+    def land(self, end: datetime, series: SeriesTable, *, missing: Sequence[str] = ()) -> list[LandedFile]:
+        """Write the samples of a slot; an existing slot is replaced.
+
+        Args:
+            end: end of the slot, a multiple of the slot's length.
+            series: samples; those outside the slot are left out.
+            missing: what is known to be missing; stored with the slot.
+
+        Raises:
+            UsageError: if the time is not the end of a slot.
+            OutputError: if it cannot be written.
+        """
+        if self.slot_end(end) != end:
+            raise UsageError(f"{end.isoformat()} is not the end of a slot of {self.info.slot_seconds} s.")
+        end_us = round(end.timestamp() * 1e6)
+        series = series.between(end_us - self.info.slot_seconds * 1_000_000, end_us)
+        with writing(f"The slot {self.folder(end)}"), atomic_folder(self.folder(end), replace=True) as folder:
+            for piece in _pieces(series):
+                written = folder / "part.tmp"
+                _write(written, piece.to_samples())
+                written.rename(folder / f"part-{_digest(written)}.parquet")
+            if missing:
+                (folder / INCOMPLETE).write_text(json.dumps(list(missing), indent=1) + "\n", encoding="utf-8")
+        return self.files([end])
+
+    def prune(self, before: datetime) -> int:
+        """Remove the slots that end at or before a time; return their number."""
+        gone = [end for end in self.landed() if end <= before]
+        for end in gone:
+            remove_folder(self.folder(end))
+            for folder in leftovers(self.folder(end)):
+                shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # the day has other slots, or another sweep prunes as well
+                self.folder(end).parent.rmdir()
+        return len(gone)
+
+    def samples_of(self, window: Window, subscriptions: Sequence[tuple[str, str]]) -> pa.Table:
+        """Read all samples of some (group, topic) in a window, with those of their topics and of their groups' members.
+
+        Only row groups that can contain them are read.
+
+        Raises:
+            DamagedCaptureError: if a file cannot be read, or needs more memory than a file of others may.
+        """
+        groups, topics = {group for group, _ in subscriptions}, {topic for _, topic in subscriptions}
+        if not groups:
+            return SAMPLES_SCHEMA.empty_table()
+        return self._of_files(window, lambda path, _digest: rows_of(path, groups, topics))
+
+    def samples_of_nobody(self, window: Window) -> pa.Table:
+        """Read all samples of no group and no topic in a window, such as those of gateways.
+
+        Raises:
+            DamagedCaptureError: as `samples_of`.
+        """
+        return self._of_files(window, lambda path, _digest: rows_of_nobody(path))
+
+    def _of_files(self, window: Window, read: Callable[[Path, str], pa.Table]) -> pa.Table:
+        found = self.read(self.slots_of(window), read)
+        return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *(table for _, table in found)])
+
+
+def open_store(root: Path) -> FleetStore:
+    """Open an existing store; a slot that a killed landing moved aside is restored.
+
+    Raises:
+        UsageError: if the folder is not a store.
+        DamagedCaptureError: if its `store.json` cannot be read.
+    """
+    path = root / INFO
+    if not path.is_file():
+        raise UsageError(
+            f"{root} is not a store: it has no {INFO}.",
+            hint="workbench triage --all --cluster NAME --store FOLDER makes one.",
+        )
+    for day in (root / SAMPLES).glob("day=*"):
+        restored(day)
+    try:
+        return FleetStore(root=root, info=StoreInfo.model_validate_json(path.read_bytes()))
+    except ValidationError as error:
+        raise DamagedCaptureError(f"{path} cannot be read: {first_problem(error, whole='the file')}.") from None
+
+
+def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] | None = None) -> FleetStore:
+    """Make a new store, or open an existing one of the same cluster and slot length.
+
+    Raises:
+        UsageError: if the folder contains something else.
+    """
+    if (root / INFO).is_file():
+        there = open_store(root)
+        for name in ("cluster", "slot_seconds", "match"):
+            if getattr(there.info, name) != getattr(info, name):
+                raise UsageError(
+                    f"{root} is a store with {name} {getattr(there.info, name)!r}, not {getattr(info, name)!r}.",
+                    hint="Name another folder.",
+                )
+    elif root.exists() and any(root.iterdir()):
+        raise UsageError(f"{root} exists, is not empty, and is not a store.", hint="Name another folder.")
+    root.mkdir(parents=True, exist_ok=True)
+    with atomic_write(root / INFO) as temporary:
+        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
+    return FleetStore(root=root, info=info, own=own or {})
+
+
+def _pieces(series: SeriesTable) -> Iterator[SeriesTable]:
+    """Divide sorted series into files of about the same size, without dividing a group (or a topic, for series without a group)."""
+    series = series.merged()
+    # Only the order is computed at once; the samples of a fleet's slot are sorted one file at a time.
+    order = pc.sort_indices(series.names, sort_keys=[(name, "ascending") for name in ORDER]).to_numpy()
+    names = series.names.select(["group", "topic"])
+    topic = pc.if_else(pc.is_null(names["group"]), names["topic"], pa.scalar(None, pa.string()))
+    codes = codes_of(names.set_column(1, "topic", topic), ("group", "topic"))[order]
+    edges = np.append(np.flatnonzero(np.diff(codes)) + 1, len(series))
+    until = np.cumsum(series.lengths[order])[edges - 1] if len(series) else edges  # samples up to each edge
+    begin = done = 0
+    while begin < len(series):
+        at = min(int(np.searchsorted(until, done + _FILE_ROWS)), len(edges) - 1)
+        yield series.take(order[begin : edges[at]])
+        begin, done = int(edges[at]), int(until[at])
+
+
+def _write(path: Path, samples: pa.Table) -> None:
+    pq.write_table(
+        samples.replace_schema_metadata({"made_by": _MADE_BY}),
+        path,
+        compression="zstd",
+        compression_level=1,
+        row_group_size=_ROW_GROUP,
+        use_dictionary=[name for name in SAMPLES_SCHEMA.names if name not in ("ts", "value")],
+        # Spark's vectorised reader supports this encoding, but not the one that compresses better.
+        column_encoding={"ts": "DELTA_BINARY_PACKED"},
+        write_page_index=True,
+    )
+
+
+def _rows(file: LandedFile) -> int:
+    return int(pq.read_metadata(file.path).num_rows)
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()[:24]

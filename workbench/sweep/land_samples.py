@@ -1,0 +1,62 @@
+"""Landing: query a live cluster for the missing and incomplete slots of a store's window, slot by slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from workbench.collect.prometheus import Collected
+from workbench.errors import NoSeriesError, SourceUnreachableError
+from workbench.sweep.fleet_store import FleetStore
+from workbench.window import Window
+
+# Queries the sources for one slot, as `collect.live.collect_series` does.
+Ask = Callable[[Window], Collected]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """Result of a landing; `sources` says how many sources measured the same."""
+
+    slots: int
+    rows: int
+    sources: tuple[str, ...] = ()
+
+
+def wanting(store: FleetStore, window: Window) -> list[datetime]:
+    """Ends of a window's slots that are missing or incomplete."""
+    here = set(store.landed())
+    return [end for end in store.slots_of(window) if end not in here or store.missing_of(end)]
+
+
+def land_missing(store: FleetStore, window: Window, ask: Ask) -> Landed:
+    """Land the missing slots of a window. An incomplete slot lands as well, and is marked until it is complete.
+
+    Raises:
+        NoSeriesError: if the window's own slot has no data. Older slots may be beyond the source's retention; they do
+        not land then.
+        SourceUnreachableError: if the source does not answer for a slot that has not landed.
+    """
+    slots = rows = 0
+    sources: dict[str, None] = {}
+    here = set(store.landed())
+    for end in wanting(store, window):
+        try:
+            found = ask(Window(baseline_start=end - store.slot, start=end - store.slot, end=end))
+        except NoSeriesError:
+            if end == window.end and end not in here:
+                raise
+            continue
+        except SourceUnreachableError:
+            if end not in here:
+                raise
+            continue  # an incomplete slot is better than none
+        # Incomplete again, perhaps with another part of the data: keep the larger one, so no sample is lost.
+        if found.incomplete and end in here and len(found.series.ts_us) <= store.rows_of(end):
+            continue
+        store.land(end, found.series, missing=found.incomplete)
+        sources |= dict.fromkeys(found.sources)
+        slots, rows = slots + 1, rows + len(found.series.ts_us)
+        del found  # free it before the next one: a slot of a large fleet takes some hundred MB
+    return Landed(slots=slots, rows=rows, sources=tuple(sources))

@@ -1,0 +1,110 @@
+"""The members of a group: which hang, which came or went, and what a rebalance storm comes from."""
+
+from __future__ import annotations
+
+from math import floor
+
+from workbench.features.measured import MemberFeatures
+from workbench.numbers import APART, LESS, PART, STABLE_STATE
+from workbench.signals import GROUP_STATES
+from workbench.triage.facts import fact
+from workbench.triage.facts.causes_within import STORM_CAUSES
+from workbench.triage.facts.partition_facts import Partitions
+from workbench.triage.facts.unknown_numbers import Known, above, all_of, at_least, at_most, below, least, times
+from workbench.triage.operand import first_of
+
+_REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
+
+
+class Members(Partitions):
+    """Facts about the members."""
+
+    @fact
+    def idle_members(self) -> tuple[str, ...]:
+        """Those whose handlers finish nothing, while others do, and as many partitions as they may own have stopped."""
+        told_by_client = any(it.poll_age_seconds is not None or it.stats_stand is not None for it in self.members)
+        each = self.each_members_partitions
+        if told_by_client or each is None or not at_most(self.group_members, self.partition_count):
+            return ()
+        if self.frozen_count < max(1, floor(each)):
+            return ()
+        stopped = least(*(p.moved_ago_seconds for p in self.partitions if self.is_frozen(p)))
+
+        def is_idle(it: MemberFeatures) -> bool:
+            ago = it.worked_ago_seconds
+            others = any(at_most(o.worked_ago_seconds, times(PART, ago)) for o in self.members)
+            long = all_of(at_least(ago, self.soon_seconds), at_least(ago, times(LESS, stopped)))
+            return it.live and others and long is True
+
+        return tuple(it.member for it in self.members if is_idle(it))
+
+    @fact
+    def rejoining(self) -> Known:
+        """Its members wait for each other, most of the time and now."""
+        state = self.group_state
+        return all_of(None if state is None else state in _REJOINING, below(self.group_state_mean, STABLE_STATE))
+
+    @fact
+    def paused_members(self) -> tuple[str, ...]:
+        """Those that polled too late."""
+        return tuple(it.member for it in self.members if above(it.poll_age_high, self.limits.poll_age_seconds))
+
+    def _came_or_went(self, it: MemberFeatures) -> bool:
+        """Left, joined or restarted in the window. (Without a baseline, every member is new.)"""
+        new = it.in_baseline is False and above(self.baseline_members, 0) is True
+        return above(it.restarts, 0) is True or (it.last_seconds is not None and not it.live) or new
+
+    @fact
+    def changed_members(self) -> tuple[str, ...]:
+        """Those that left, joined or restarted."""
+        return tuple(it.member for it in self.members if self._came_or_went(it))
+
+    @fact
+    def passing_members(self) -> int:
+        """Started after the baseline, and gone again: a crash loop under new names."""
+        return sum(1 for it in self.members if it.in_baseline is False and it.last_seconds is not None and not it.live)
+
+    @fact
+    def most_restarts(self) -> int | None:
+        """Of the member with most."""
+        return max((it.restarts for it in self.members if it.restarts is not None), default=None)
+
+    @fact
+    def known_members(self) -> int:
+        """Those that were measured in the window."""
+        return sum(1 for it in self.members if it.last_seconds is not None)
+
+    def _hangs(self, it: MemberFeatures) -> bool:
+        limit = self.limits.poll_age_seconds
+        if not it.live:
+            return False
+        if it.poll_age_seconds is None:
+            return it.stats_stand is True
+        # Some handlers take minutes: what is usual is no hang. Without a good time to compare with: not once in the whole window.
+        if it.poll_age_seconds <= max(limit, APART * (it.poll_age_usual or 0.0)):
+            return False
+        return it.poll_age_usual is not None or above(it.poll_age_low, limit) is True
+
+    @fact
+    def hung_members(self) -> tuple[str, ...]:
+        """Those that do not poll."""
+        return tuple(it.member for it in self.members if self._hangs(it))
+
+    @fact
+    def members_stay(self) -> Known:
+        """Whether no member has come, gone or restarted since the good time, by their names: a number hides who restarts at once."""
+        named = self.known_members and above(self.baseline_members, 0)
+        return not self.changed_members if named else None
+
+    @fact
+    def handled_again(self) -> bool:
+        """Whether its handlers finish clearly more than is committed: after a rebalance, the next owner does it again.
+
+        What stands still is handled as well, if its commits fail.
+        """
+        return not self.frozen_partitions and self.read_per_second < LESS * self.handled_per_second
+
+    @fact
+    def storm_cause(self) -> str | None:
+        """Why members rebalance; None if the data do not show it."""
+        return first_of(STORM_CAUSES, self)
