@@ -201,8 +201,10 @@ def _judged(parts: Mapping[int, PartitionHistory], window: Window, floor: float)
     from_start = [it for it in behind if it.sick_from_start]
     # What drains is no news where something else does not.
     worst = [it for it in behind if it.drain_in is None] or behind
-    begun = [it.onset for it in worst if it.onset is not None]
     moving = [it for it in from_start if it.moved_ago is not None and it.moved_ago <= 2 * (it.interval or 0.0)]
+    # What began later is no beginning of what others of them have waited for all the time, and for far longer.
+    least = PART * max((it.waiting or 0.0 for it in moving), default=0.0)
+    begun = [it.onset for it in worst if it.onset is not None and (it.waiting or 0.0) >= least]
     if len(from_start) > max(len(begun), PART * len(parts)) or (moving and not begun):
         return JudgedHistory(start_us=start_us, good_until_us=None)
     if not begun:  # a few that have stood still all the time say nothing about the others
