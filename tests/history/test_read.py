@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
 from workbench.features.condense import COLUMNS
-from workbench.history.partition_histories import read
+from workbench.history.partition_histories import JudgedHistory, read
 from workbench.samples import SERIES_ORDER, SampleBatch
 from workbench.thresholds import Thresholds
 from workbench.window import Window
@@ -16,6 +17,39 @@ from workbench.window import Window
 END = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = Window(baseline_start=END - timedelta(minutes=75), start=END - timedelta(minutes=15), end=END)
 KEY = ("c", "g", "t")
+
+
+def judged_of(*waits: Callable[[float], float]) -> JudgedHistory:
+    """How a group is judged whose partitions wait so many seconds at a time before the end; 50 records arrive a second."""
+    at = np.arange(-4500.0, 0.1, 10.0)
+    batch = SampleBatch("c", "exporter")
+    micros = [round((END.timestamp() + float(it)) * 1e6) for it in at]
+    for number, wait in enumerate(waits):
+        of_log = {"topic": "t", "partition": number}
+        read_up_to = np.array([it - wait(float(it)) for it in at])
+        for signal, labels, seconds in (
+            ("log_end_offset", of_log, at),
+            ("committed_offset", {"group": "g", **of_log}, read_up_to),
+        ):
+            batch.add(signal, labels, micros, list(map(float, np.floor(1e6 + 50 * (seconds + 10_000)))))
+    order = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
+    samples = batch.to_arrow().select(list(COLUMNS)).sort_by(order)
+    return read(samples, WINDOW, lambda _group: Thresholds()).judged[KEY]
+
+
+def test_what_began_later_and_waits_far_less_is_no_beginning_of_what_others_wait_for() -> None:
+    """A member that was too slow before the data begin has partitions of both kinds: its handlers were no faster at a good time."""
+
+    def all_the_time(at: float) -> float:
+        return 1500 + 0.3 * (at + 4500)
+
+    def lately(most: float) -> Callable[[float], float]:
+        return lambda at: 3 + max(0.0, most * (at + 1500) / 1500)
+
+    assert judged_of(all_the_time, lately(200)).good_until_us is None
+    assert judged_of(lately(200)).onset == pytest.approx(-1500, abs=120)
+    as_bad = judged_of(lambda at: 300 + 0.01 * (at + 4500), lately(1200))
+    assert as_bad.onset == pytest.approx(-1500, abs=120) and as_bad.good_until_us is not None
 
 
 @pytest.mark.parametrize(("stops", "from_the_start"), [((-250.0,), False), ((-800.0, -520.0, -250.0), True)])
