@@ -23,6 +23,9 @@ class Sharing:
     def topic(self, name: str, leaders: Sequence[Sequence[int]], **settings: str) -> None:
         """A topic whose partitions have these replicas; the first of each leads."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.list_topics(
+            timeout=30
+        )  # a request that waits for a bootstrap connection fails when the brokers' own replace it
         wanted = NewTopic(name, len(leaders), replica_assignment=list(map(list, leaders)), config=settings)
         admin.create_topics([wanted])[name].result(30)
 

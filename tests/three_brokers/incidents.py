@@ -136,13 +136,13 @@ def opened(folder: Path, seed: int, *, is_wide: bool) -> Iterator[Room]:
         yield room
 
 
-def played(seed: int, kinds: list[str], folder: Path) -> Iterator[Played]:
-    """Every kind once, in a drawn order."""
+def played(seed: int, kinds: list[str], folder: Path, labs: Path) -> Iterator[Played]:
+    """Every kind once, in a drawn order; recordings in one folder, what brokers write in another."""
     for is_wide, here in ((False, NARROW), (True, WIDE)):
         mine = [it for it in here if it in kinds]
         if not mine:
             continue
-        with opened(folder / f"lab-{is_wide}", seed, is_wide=is_wide) as room:
+        with opened(labs / f"{is_wide}", seed, is_wide=is_wide) as room:
             for kind in sorted(mine, key=lambda it: (it in LAST, room.draw.random())):
                 room.rest()
                 with ExitStack() as end:
@@ -182,10 +182,10 @@ def main() -> None:
         return
     with ending_on_signals():
         for seed in given.seeds:
-            with tempfile.TemporaryDirectory() as room:
+            with tempfile.TemporaryDirectory() as labs, tempfile.TemporaryDirectory() as room:
                 folder = given.keep / str(seed) if given.keep is not None else Path(room)
                 folder.mkdir(parents=True, exist_ok=True)
-                note(played(seed, given.kinds, folder))
+                note(played(seed, given.kinds, folder, Path(labs)))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,10 @@ _REST_SECONDS = 120.0  # at most, until everybody has caught up
 _PER_SECOND, _RECORD = 150, 4000
 _SHOPS = ("orders", "payments", "returns", "invoices", "parcels")
 _GROUPS = (2, 3, 5)  # of which a lab has so many shops
+_PARTITIONS = (
+    900  # of a topic in a wide lab: metadata of a small cluster cost brokers nothing, however many ask for them
+)
+_STORMING = 4  # clients for each broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,7 @@ class Room:
         self.draw, self.narrow = draw, narrow
         self.shops = _SHOPS[: draw.choice(_GROUPS)]
         self.other = draw.choice([it for it in range(1, BROKERS + 1) if it != narrow])
-        [self.second] = {1, 2, 3} - {self.narrow, self.other}
+        [self.second] = {*range(1, BROKERS + 1)} - {self.narrow, self.other}
         self._number = 0
         self._groups: list[str] = []
 
@@ -72,6 +76,7 @@ class Room:
         set_quota(self.lab.bootstrap, "metering", 1_000_000_000)  # so that brokers measure every client
         if is_wide:
             self.sharing.topic("archive", [[1, 2], [2, 3], [3, 1]], **TIERED_TOPIC)
+            self.sharing.topic("catalogue", [[1 + number % BROKERS] for number in range(_PARTITIONS)])
             self._read("tail", "archive")
             time.sleep(4)  # it has its partitions before there is a record
             self.sharing.fill("archive", 3, 60_000, 1000)
@@ -259,7 +264,7 @@ def metadata_storm(room: Room, end: ExitStack) -> tuple[Truth, Callable[[], None
         while not stop.is_set():
             client.list_topics(timeout=10)
 
-    each: list[tuple[object, ...]] = [(it.address,) for _ in range(2) for it in room.lab.brokers]
+    each: list[tuple[object, ...]] = [(it.address,) for _ in range(_STORMING) for it in room.lab.brokers]
     return Truth(verdicts=("metadata_storm",)), _started(run, each, stop, end)
 
 
