@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.lab.sharing import Sharing
-from tests.three_brokers.kinds import CARD, LAST, NARROW, SLOW_STORE, WIDE, Room, Truth
+from tests.three_brokers.kinds import LAST, NARROW, SLOW_STORE, WIDE, Room, Truth
 from tests.three_brokers.tiered import BROKERS, TieredLab, start_tiered
 from workbench import api
 from workbench.collect.recorder import Recorder
@@ -129,7 +129,7 @@ def opened(folder: Path, seed: int, *, is_wide: bool) -> Iterator[Room]:
     draw = random.Random(seed)
     narrow = draw.randint(1, BROKERS)
     room = Room(draw, narrow)
-    cards = {} if is_wide else {room.narrow: CARD, room.second: CARD}
+    cards = {} if is_wide else {room.narrow: room.card, room.second: room.card}
     store = SLOW_STORE if is_wide else None
     with start_tiered(folder, narrow=cards, remote_bytes_per_second=store) as lab, Sharing(lab.bootstrap) as sharing:
         room.enter(lab, sharing, is_wide=is_wide)

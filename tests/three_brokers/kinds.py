@@ -18,16 +18,13 @@ from workbench.errors import WorkbenchError
 from workbench.lab.kafka import set_quota
 from workbench.queues.systems import system_of
 
-CARD = 5e6  # bytes/s that a narrow broker can send
 SLOW_STORE = 150_000  # bytes/s that a broker reads from remote storage: less than arrives
 _REST_SECONDS = 120.0  # at most, until everybody has caught up
-# 0.6 MB/s for each shop on each broker: more than its share of a card beside six more readers.
-_PER_SECOND, _RECORD = 150, 4000
+_PER_SECOND, _RECORD = 150, 4000  # 0.6 MB/s for each shop on each broker
+_ROOM = 1.5  # × what all readers of a narrow broker need; beside six more connections each gets half to three quarters of it
 _SHOPS = ("orders", "payments", "returns", "invoices", "parcels")
 _GROUPS = (2, 3, 5)  # of which a lab has so many shops
-_PARTITIONS = (
-    900  # of a topic in a wide lab: metadata of a small cluster cost brokers nothing, however many ask for them
-)
+_PARTITIONS = 900  # of a topic in a wide lab: metadata of a small cluster cost brokers nothing, whoever asks for them
 _STORMING = 4  # clients for each broker
 
 
@@ -53,6 +50,7 @@ class Room:
 
     Attributes:
         narrow, second: brokers with a narrow card, unless the lab is wide. other: the one that has room.
+        card: bytes/s that a narrow one can send.
         lab, sharing: from `enter` on.
     """
 
@@ -64,6 +62,7 @@ class Room:
         self.shops = _SHOPS[: draw.choice(_GROUPS)]
         self.other = draw.choice([it for it in range(1, BROKERS + 1) if it != narrow])
         [self.second] = {*range(1, BROKERS + 1)} - {self.narrow, self.other}
+        self.card = _ROOM * len(self.readers) * _PER_SECOND * _RECORD
         self._number = 0
         self._groups: list[str] = []
 
