@@ -57,13 +57,15 @@ class Sharing:
 
         self._start(run)
 
-    def read(self, group: str, topic: str, *, members: int = 1, pause_seconds: float = 0.0) -> None:
-        """Members of a group that read a topic from its beginning, from now on; all with one client id."""
+    def read(
+        self, group: str, topic: str, *, members: int = 1, pause_seconds: float = 0.0, begin: str = "earliest"
+    ) -> None:
+        """Members of a group that read a topic from its beginning (or "latest"), from now on; all with one client id."""
 
         def run() -> None:
             settings = {
                 "bootstrap.servers": self.bootstrap, "group.id": group, "client.id": f"{group}-0",
-                "auto.offset.reset": "earliest", "auto.commit.interval.ms": 1000,
+                "auto.offset.reset": begin, "auto.commit.interval.ms": 1000,
                 "fetch.message.max.bytes": 200_000, "queued.max.messages.kbytes": 2000,
             }  # fmt: skip
             consumer = Consumer(settings)
