@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.lab.sharing import Sharing
-from tests.three_brokers.kinds import LAST, NARROW, SLOW_STORE, WIDE, Room, Truth
+from tests.three_brokers.kinds import LAST, NARROW, SECONDS, SLOW_STORE, WIDE, Room, Truth
 from tests.three_brokers.tiered import BROKERS, TieredLab, start_tiered
 from workbench import api
 from workbench.collect.recorder import Recorder
@@ -66,7 +66,7 @@ class Played:
         return f"{self.kind} {self.seed}: {how}, recall {self.recall}, innocents {self.innocents}, load {self.load}: {self.said}"
 
 
-def recorded(lab: TieredLab, folder: Path, inject: Callable[[], None]) -> tuple[float, float]:
+def recorded(lab: TieredLab, folder: Path, inject: Callable[[], None], seconds: float) -> tuple[float, float]:
     """Record before and after; the machine's load at the beginning and the end."""
     cluster, done = lab.cluster(timeout_seconds=4.0), threading.Event()
     recorder = Recorder(cluster, folder, interval_seconds=2.0, thresholds=cluster.thresholds)
@@ -75,7 +75,7 @@ def recorded(lab: TieredLab, folder: Path, inject: Callable[[], None]) -> tuple[
     recording.start()
     time.sleep(_BASE_SECONDS)
     inject()
-    time.sleep(_AFTER_SECONDS)
+    time.sleep(seconds)
     ended = os.getloadavg()[0]
     done.set()
     recording.join()
@@ -92,7 +92,7 @@ def judged(kind: str, seed: int, folder: Path) -> Played:
         verdicts=tuple(told["verdicts"]),
         cold=told["cold"],
     )
-    since, baseline = f"{_AFTER_SECONDS + 4:.0f}s ago", f"{_BASE_SECONDS - 4:.0f}s"
+    since, baseline = f"{kept['seconds'] + 4:.0f}s ago", f"{_BASE_SECONDS - 4:.0f}s"
     found = api.impact(capture=folder, since=since, baseline=baseline)
     causes = {it.offender.name: it for it in found.found.causes}
     verdicts = tuple(str(it.verdict) for it in found.brokers.findings)
@@ -147,8 +147,9 @@ def played(seed: int, kinds: list[str], folder: Path, labs: Path) -> Iterator[Pl
                 room.rest()
                 with ExitStack() as end:
                     truth, inject = here[kind](room, end)
-                    load = recorded(room.lab, folder / kind, inject)
-                text = json.dumps({"truth": asdict(truth), "groups": len(room.shops), "load": load})
+                    seconds = SECONDS.get(kind, _AFTER_SECONDS)
+                    load = recorded(room.lab, folder / kind, inject, seconds)
+                text = json.dumps({"truth": asdict(truth), "groups": len(room.shops), "load": load, "seconds": seconds})
                 (folder / kind / _TRUTH).write_text(text, encoding="utf-8")
                 yield judged(kind, seed, folder / kind)
 

@@ -26,7 +26,7 @@ _ROOM = 1.5  # × what all readers of a narrow broker need; beside six more conn
 _SHOPS = ("orders", "payments", "returns", "invoices", "parcels")
 _GROUPS = (2, 3, 5)  # of which a lab has so many shops
 _PARTITIONS = 900  # of a topic in a wide lab: metadata of a small cluster cost brokers nothing, whoever asks for them
-_STORMING = 2  # clients for each broker
+_STORMING = 4  # clients for each broker: as many as it has handlers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,4 +290,6 @@ NARROW: Mapping[str, Kind] = {
     for it in (hog_group, hog_client, two_at_once, hog_with_quota, busy_elsewhere, slow_reader, hanging_broker)
 }
 WIDE: Mapping[str, Kind] = {it.__name__: it for it in (metadata_storm, cold_hog, remote_failing)}
+# How long each is recorded once it has begun. What a broker tells of its handlers is a mean of a minute.
+SECONDS: Mapping[str, float] = {"metadata_storm": 90.0}
 LAST = ("hanging_broker", "remote_failing")  # for what they leave behind
