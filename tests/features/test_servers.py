@@ -49,6 +49,17 @@ def test_a_page_of_a_broker_comes_through_a_capture(tmp_path: Path) -> None:
     assert found.absent & set(OF_SERVERS) == OTHERS
 
 
+def test_a_counter_has_no_rate_after_its_last_sample() -> None:
+    """It has not stopped: nobody has looked since. A rate of 0 there would be the last that is known of each line."""
+    batch = SampleBatch("c", "p")
+    when = [micros(minutes) for minutes in np.arange(24.6, 0.4, -1.0)]  # the last is less than a step before the end
+    batch.add("server_start_time", {"broker": "b"}, when, [1.0] * len(when), stat="1")
+    batch.add("metadata_requests", {"broker": "b"}, when, [(it - when[0]) / 1e6 * 7 for it in when])
+    found = neighbourhood(batch.to_arrow(), NOBODY, WINDOW)
+    line = found.servers[1]["metadata_requests", "value"]
+    assert line[~np.isnan(line)] == pytest.approx(7.0, rel=0.01) and np.isnan(line[-1])
+
+
 def test_a_counter_is_a_rate_and_one_that_begins_anew_is_no_fall() -> None:
     """It counts from there; where nobody reports, nothing is known."""
     assert grown(np.array([5.0, 8.0, 2.0, 6.0])).tolist() == [0.0, 3.0, 5.0, 9.0]

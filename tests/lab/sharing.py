@@ -23,6 +23,9 @@ class Sharing:
     def topic(self, name: str, leaders: Sequence[Sequence[int]], **settings: str) -> None:
         """A topic whose partitions have these replicas; the first of each leads."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.list_topics(
+            timeout=30
+        )  # a request that waits for a bootstrap connection fails when the brokers' own replace it
         wanted = NewTopic(name, len(leaders), replica_assignment=list(map(list, leaders)), config=settings)
         admin.create_topics([wanted])[name].result(30)
 
@@ -54,13 +57,15 @@ class Sharing:
 
         self._start(run)
 
-    def read(self, group: str, topic: str, *, members: int = 1, pause_seconds: float = 0.0) -> None:
-        """Members of a group that read a topic from its beginning, from now on; all with one client id."""
+    def read(
+        self, group: str, topic: str, *, members: int = 1, pause_seconds: float = 0.0, begin: str = "earliest"
+    ) -> None:
+        """Members of a group that read a topic from its beginning (or "latest"), from now on; all with one client id."""
 
         def run() -> None:
             settings = {
                 "bootstrap.servers": self.bootstrap, "group.id": group, "client.id": f"{group}-0",
-                "auto.offset.reset": "earliest", "auto.commit.interval.ms": 1000,
+                "auto.offset.reset": begin, "auto.commit.interval.ms": 1000,
                 "fetch.message.max.bytes": 200_000, "queued.max.messages.kbytes": 2000,
             }  # fmt: skip
             consumer = Consumer(settings)

@@ -114,6 +114,11 @@ class TieredLab:
         """host:port of all brokers, for clients."""
         return ",".join(it.address for it in self.brokers)
 
+    @property
+    def remote(self) -> Path:
+        """The folder that is remote storage."""
+        return self.folder / "remote"
+
     def cluster(self, **changes: Any) -> Cluster:
         """The lab as a cluster of the settings: the brokers' own pages, and lag from Kafka itself."""
         limits = LAB_THRESHOLDS.model_dump() | {"stale_after_seconds": 15.0}
@@ -218,7 +223,7 @@ def _start(lab: TieredLab, narrow: Mapping[int, float], remote_bytes_per_second:
         properties.write_text(
             _PROPERTIES.format(
                 number=number, voters=voters, port=port if number in narrow else behind, behind=behind,
-                internal=internal, controller=controller, folder=own, remote=lab.folder / "remote",
+                internal=internal, controller=controller, folder=own, remote=lab.remote,
             )
             + (f"{REMOTE_LIMIT}={remote_bytes_per_second}\n" if remote_bytes_per_second is not None else ""),
             encoding="utf-8",

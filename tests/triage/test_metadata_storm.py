@@ -55,6 +55,18 @@ def test_both_sides_of_every_number(below: dict, above: dict) -> None:  # type: 
     assert found is not None and "ask every broker for metadata" in found.headline
 
 
+@pytest.mark.parametrize(("rate", "is_storm"), [(28.0, False), (32.0, True)])
+def test_a_broker_that_is_asked_less_ends_no_storm(rate: float, *, is_storm: bool) -> None:
+    """Clients share their requests out unevenly: what counts is the mean of the brokers, and that all are asked more than before."""
+    made = storm(rate=60.0, usual=1.0, told=(1, 2))
+    made.count(3, "metadata_requests", after(-10, rate, before=1.0))
+    found = one(made, STORM)
+    assert (found is not None) == is_storm
+    if found is not None:
+        third = found.strains[2].evidence
+        assert (third.value, third.threshold) == (pytest.approx(rate, rel=0.02), pytest.approx(3.0, rel=0.05))
+
+
 def test_what_was_compared_is_shown_of_each_broker() -> None:
     """The rate, and what the handlers show; who asks is not known without a request quota, which is said."""
     found = one(storm(), STORM)

@@ -264,8 +264,9 @@ class _Grid:
         return found
 
     def rate(self, at: FloatArray, growth: FloatArray) -> FloatArray:
-        """Growth per second of what only grows, on the grid."""
+        """Growth per second of what only grows, on the grid; not known before its first sample and after its last one."""
         line = self.on(at, growth)
+        line[(self.times < at[0]) | (self.times > at[-1])] = np.nan
         return np.append(np.nan, np.diff(line)) / self.step
 
 

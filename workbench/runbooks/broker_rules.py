@@ -167,7 +167,7 @@ def _metadata_storm(on: _Brokers) -> _Made:
         return None
     usual = f"avg by (cluster) (avg_over_time(({idle})[1h:1m] offset {_LONG}))"
     expression = (
-        f"min by (cluster) ({now}) >= {_BUSY:g}"
+        f"avg by (cluster) ({now}) >= {_BUSY:g}"
         f" and on (cluster) min by (cluster) ({now} / {before}) >= {FAR:g}"
         f" and on (cluster) {usual} - avg by (cluster) ({idle}) >= {TENTH:g}"
     )
@@ -175,7 +175,7 @@ def _metadata_storm(on: _Brokers) -> _Made:
         expression,
         "5m",
         "page",
-        "Clients ask every broker for metadata: {{ $value | humanize }} times in a second at least",
+        "Clients ask every broker for metadata: {{ $value | humanize }} times in a second on average",
     )
 
 
