@@ -326,7 +326,7 @@ SIGNALS: dict[str, Signal] = dict(
         _server(
             "request_handler_idle_time",
             "seconds",
-            "Seconds for which a broker's request handlers had nothing to do, of the mean handler: where no idle share is told.",
+            "Seconds for which a broker's request handlers had nothing to do, of the mean handler: counts before the idle share.",
             kind=Kind.COUNTER,
         ),
         _server("network_idle", "ratio", "Share of time for which a broker's network threads have nothing to do."),

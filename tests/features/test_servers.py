@@ -17,7 +17,7 @@ from workbench.profiles import load_profile
 from workbench.samples import GROUPS_SCHEMA, SampleBatch, grown
 
 # What Kafka tells in another way, or has not.
-OTHERS = {"request_handler_idle_time", "topic_writes", "segment_failovers"}
+OTHERS = {"topic_writes", "segment_failovers"}
 NOBODY = GROUPS_SCHEMA.empty_table()
 
 
@@ -42,8 +42,12 @@ def test_a_page_of_a_broker_comes_through_a_capture(tmp_path: Path) -> None:
         "client_reads",
         "client_writes",
         "client_request_time",
+        "request_handler_idle_time",
     } == set(OF_SERVERS) - OTHERS
     assert own["request_time", "Produce"][-1] == pytest.approx(0.11966)
+    assert own["request_handler_idle", "value"][-1] == pytest.approx(
+        0.9973, abs=1e-4
+    )  # one page shows no rate of a counter
     assert np.isnan(own["request_time", "Produce"][0])
     assert found.clients["reader", 1][-1] == pytest.approx(680425.5, abs=1)
     assert found.absent & set(OF_SERVERS) == OTHERS
@@ -58,6 +62,17 @@ def test_a_counter_has_no_rate_after_its_last_sample() -> None:
     found = neighbourhood(batch.to_arrow(), NOBODY, WINDOW)
     line = found.servers[1]["metadata_requests", "value"]
     assert line[~np.isnan(line)] == pytest.approx(7.0, rel=0.01) and np.isnan(line[-1])
+
+
+def test_a_counter_of_idle_time_comes_before_a_mean_of_the_last_minute() -> None:
+    """The mean shows half of a rise after 40 s; where the counter is not known, the mean is."""
+    made = Made(1)
+    made.own(1, "request_handler_idle", at(0.9))
+    busy = after(-6, 0.5, before=0.9)
+    made.count(1, "request_handler_idle_time", busy)
+    line = made.seen().servers[1]["request_handler_idle", "value"]
+    assert line[-3:] == pytest.approx(0.5, abs=0.02) and line[5] == pytest.approx(0.9, abs=0.02)
+    assert line[0] == pytest.approx(0.9, abs=0.02)
 
 
 def test_a_counter_is_a_rate_and_one_that_begins_anew_is_no_fall() -> None:

@@ -391,6 +391,7 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
         ("request_time", {"broker": "page", "stat": "Produce"}, 0.11966),
         ("request_time", {"broker": "page", "stat": "FetchConsumer"}, 0.507),
         ("request_queue_time", {"broker": "page", "stat": "Produce"}, 0.01608),
+        ("request_handler_idle_time", {"broker": "page"}, 136.292770853),
         ("network_idle", {"broker": "page"}, 0.9980101364516885),
         ("broker_traffic", {"broker": "page", "stat": "BytesOutPerSec"}, 36_725_332.0),
         ("topic_reads", {"broker": "page", "topic": "old"}, 24_370_683.0),

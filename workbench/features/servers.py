@@ -310,7 +310,11 @@ class _Pages:
                 own[key] = plus(own[key], line) if key in own else line
         for own in found.values():
             if (idle := own.pop(("request_handler_idle_time", "value"), None)) is not None:
-                own.setdefault(("request_handler_idle", "value"), np.minimum(idle, 1.0))
+                key = ("request_handler_idle", "value")
+                told = own.get(
+                    key, np.full(len(idle), np.nan)
+                )  # a mean of the last minute, which shows a rise too late
+                own[key] = np.where(np.isnan(idle), told, np.minimum(idle, 1.0))
         for kind, signal in _OF_TOPICS.items():
             whole: dict[int, FloatArray] = {}
             for (_, broker), line in self.of_each(signal, "topic").items():
