@@ -107,7 +107,7 @@ def _land(folder: Path) -> int:
     import pyarrow.parquet as pq
 
     from workbench.api.audit_records import session_for_audits
-    from workbench.audit.frames import frame_of_rows
+    from workbench.audit.audit_frames import frame_of_rows
 
     folder.mkdir()
     spark = session_for_audits()
