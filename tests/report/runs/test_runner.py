@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -31,7 +32,7 @@ from workbench.report.runs.run_record import (
     write_record,
 )
 from workbench.report.runs.run_retention import Keep
-from workbench.report.runs.runner import Ended, _Stop, _TerminatedError, run_health
+from workbench.report.runs.runner import Ended, _signals, _Stop, _TerminatedError, run_health
 
 ROOT = Path(__file__).parent.parent.parent.parent
 CAPTURE = ROOT / "notebooks" / "captures" / "incident-1"
@@ -193,6 +194,19 @@ def test_a_terminated_run_says_so_and_a_killed_one_is_lost(tmp_path: Path) -> No
     child.wait(60)
     [(_, lost)] = runs_in(tmp_path / "runs")
     assert (lost.state, lost.exit_code) == (RunState.LOST, None)
+
+
+def test_a_signal_in_the_middle_of_a_callback_ends_the_notebook() -> None:
+    """Messages of the kernel are handled in callbacks of an event loop, which keeps errors of those to itself."""
+    loop = asyncio.new_event_loop()
+    loop.call_soon(os.kill, os.getpid(), signal.SIGTERM)
+    loop.call_later(5, loop.stop)
+    try:
+        with _signals() as stop, pytest.raises(KeyboardInterrupt), stop.breaks_off():
+            loop.run_forever()
+    finally:
+        loop.close()
+    assert stop.number == signal.SIGTERM
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

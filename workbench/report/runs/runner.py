@@ -57,8 +57,8 @@ _STATES = {
 Say = Callable[[str], None]
 
 
-class _TerminatedError(BaseException):
-    """A signal asked the run to end."""
+class _TerminatedError(KeyboardInterrupt):
+    """A signal asked the run to end. Whatever else is raised in a callback, an event loop writes down, and goes on."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
