@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+
+
+def reader_settings(bootstrap: str, group: str, client: str) -> dict[str, str | int | float | bool]:
+    """Of a consumer that fetches little at once, so that many share a card."""
+    return {
+        "bootstrap.servers": bootstrap, "group.id": group, "client.id": client,
+        "fetch.message.max.bytes": 200_000, "queued.max.messages.kbytes": 2000,
+    }  # fmt: skip
 
 
 class Sharing:
@@ -23,9 +31,8 @@ class Sharing:
     def topic(self, name: str, leaders: Sequence[Sequence[int]], **settings: str) -> None:
         """A topic whose partitions have these replicas; the first of each leads."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.list_topics(
-            timeout=30
-        )  # a request that waits for a bootstrap connection fails when the brokers' own replace it
+        # A request that waits for a bootstrap connection fails when the brokers' own replace it.
+        admin.list_topics(timeout=30)
         wanted = NewTopic(name, len(leaders), replica_assignment=list(map(list, leaders)), config=settings)
         admin.create_topics([wanted])[name].result(30)
 
@@ -58,21 +65,26 @@ class Sharing:
         self._start(run)
 
     def read(
-        self, group: str, topic: str, *, members: int = 1, pause_seconds: float = 0.0, begin: str = "earliest"
+        self,
+        group: str,
+        topic: str,
+        *,
+        members: int = 1,
+        pause_seconds: Callable[[], float] = lambda: 0.0,
+        begin: str = "earliest",
     ) -> None:
-        """Members of a group that read a topic from its beginning (or "latest"), from now on; all with one client id."""
+        """Members of a group that read a topic from its beginning (or "latest"), from now on; all with one client id.
+
+        They rest after each hundred records, for as long as `pause_seconds` says then.
+        """
 
         def run() -> None:
-            settings = {
-                "bootstrap.servers": self.bootstrap, "group.id": group, "client.id": f"{group}-0",
-                "auto.offset.reset": begin, "auto.commit.interval.ms": 1000,
-                "fetch.message.max.bytes": 200_000, "queued.max.messages.kbytes": 2000,
-            }  # fmt: skip
-            consumer = Consumer(settings)
+            own = {"auto.offset.reset": begin, "auto.commit.interval.ms": 1000}
+            consumer = Consumer({**reader_settings(self.bootstrap, group, f"{group}-0"), **own})
             consumer.subscribe([topic])
             while not self._stop.is_set():
                 consumer.consume(100, 0.5)
-                time.sleep(pause_seconds)
+                time.sleep(pause_seconds())
             consumer.close()
 
         for _ in range(members):

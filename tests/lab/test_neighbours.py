@@ -82,7 +82,7 @@ def test_a_broker_that_hangs_is_one_finding_and_names_what_is_at_risk(tmp_path: 
         sharing.fill("orders", 2, 4000, 1000)
         sharing.fill("alone", 1, 100, 1000)
         for group, topic in (("late", "orders"), ("stranded", "alone")):
-            sharing.read(group, topic, pause_seconds=5.0)
+            sharing.read(group, topic, pause_seconds=lambda: 5.0)
         time.sleep(12)
         lab.suspend(3)
         time.sleep(16)  # until the controller misses it

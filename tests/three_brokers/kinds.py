@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.lab.sharing import Sharing
+from tests.lab.sharing import Sharing, reader_settings
 from tests.three_brokers.tiered import BROKERS, TIERED_TOPIC, TieredLab
 from workbench.errors import WorkbenchError
 from workbench.lab.kafka import set_quota
@@ -78,9 +78,8 @@ class Room:
             self.sharing.topic("archive", [[1, 2], [2, 3], [3, 1]], **TIERED_TOPIC)
             self.sharing.topic("catalogue", [[1 + number % BROKERS] for number in range(_PARTITIONS)])
             self.sharing.fill("archive", 3, 60_000, 1000)
-            self._read(
-                "tail", "archive", begin="latest"
-            )  # what was filled leaves the disks before anybody could read it
+            # What was filled leaves the disks before anybody could read it.
+            self._read("tail", "archive", begin="latest")
             self.sharing.write(["archive"], 3, 200, 1000)
         else:
             for topic, broker in (("history", self.narrow), ("ledgers", self.second), ("elsewhere", self.other)):
@@ -109,9 +108,7 @@ class Room:
 
     def guest(self, end: ExitStack) -> Sharing:
         """Somebody who comes and goes with the incident."""
-        extra = Sharing(self.lab.bootstrap)
-        end.callback(extra.__exit__, None, None, None)
-        return extra
+        return end.enter_context(Sharing(self.lab.bootstrap))
 
     def cap(self, name: str, bytes_per_second: int, end: ExitStack) -> None:
         """A quota of a guest, while the incident lasts."""
@@ -162,11 +159,7 @@ def hog_client(room: Room, end: ExitStack) -> tuple[Truth, Callable[[], None]]:
     name, stop = room.new("export"), threading.Event()
 
     def run(partition: int) -> None:
-        settings = {
-            "bootstrap.servers": room.lab.bootstrap, "group.id": "unused", "client.id": name, "enable.auto.commit": False,
-            "fetch.message.max.bytes": 200_000, "queued.max.messages.kbytes": 2000,
-        }  # fmt: skip
-        consumer = Consumer(settings)
+        consumer = Consumer({**reader_settings(room.lab.bootstrap, "unused", name), "enable.auto.commit": False})
         consumer.assign([TopicPartition("history", partition, 0)])
         while not stop.is_set():
             consumer.consume(100, 0.5)
@@ -207,23 +200,9 @@ def slow_reader(room: Room, end: ExitStack) -> tuple[Truth, Callable[[], None]]:
     """The handlers of a group become slow when another one gets busy on a broker that it shares: nobody is to be accused."""
     name, busy, guest = room.new("packing"), room.new("audit"), room.guest(end)
     room.cap(busy, 4_000_000, end)
-    stop, slow = threading.Event(), threading.Event()
-
-    def run() -> None:
-        settings = {
-            "bootstrap.servers": room.lab.bootstrap, "group.id": name, "client.id": f"{name}-0",
-            "auto.offset.reset": "latest", "auto.commit.interval.ms": 1000,
-            "fetch.message.max.bytes": 200_000, "queued.max.messages.kbytes": 2000,
-        }  # fmt: skip
-        consumer = Consumer(settings)
-        consumer.subscribe([room.shops[0]])
-        while not stop.is_set():
-            consumer.consume(100, 0.5)
-            if slow.is_set():
-                stop.wait(1.0)  # 100 records a second at most, of the 450 that arrive
-        consumer.close()
-
-    _started(run, [()], stop, end)()
+    slow = threading.Event()
+    # Then 100 records a second at most, of the 450 that arrive.
+    guest.read(name, room.shops[0], begin="latest", pause_seconds=lambda: 1.0 if slow.is_set() else 0.0)
     time.sleep(10)  # it is on the tail before anybody looks
 
     def begin() -> None:
@@ -290,6 +269,6 @@ NARROW: Mapping[str, Kind] = {
     for it in (hog_group, hog_client, two_at_once, hog_with_quota, busy_elsewhere, slow_reader, hanging_broker)
 }
 WIDE: Mapping[str, Kind] = {it.__name__: it for it in (metadata_storm, cold_hog, remote_failing)}
-# How long each is recorded once it has begun. What a broker tells of its handlers is a mean of a minute.
+# How long each is recorded once it has begun. Some brokers tell of their handlers a mean of a minute alone.
 SECONDS: Mapping[str, float] = {"metadata_storm": 90.0}
 LAST = ("hanging_broker", "remote_failing")  # for what they leave behind
