@@ -20,17 +20,17 @@ class OwnTimes:
 
     Attributes:
         refused: what could not be dated, a sentence for each page.
-        late_seconds: of each page, how old its newest value was when it was read.
+        late_seconds: of each page of this round, how old its newest value was when it was read.
     """
 
     refused: dict[str, None] = field(default_factory=dict)
     late_seconds: dict[str, float] = field(default_factory=dict)
-    _newest: dict[str, float] = field(default_factory=dict)
     _last: dict[int, float] = field(default_factory=dict)  # by hashes: the names of 100,000 series would take 200 MB
 
     def next_round(self, began_at: float) -> None:
         """Before the pages are read anew: forget what was refused, and series that are gone; what these could repeat is refused."""
         self.refused.clear()
+        self.late_seconds.clear()
         self._last = {series: told for series, told in self._last.items() if told >= began_at - _OLDEST_SECONDS}
 
     def of(self, sample: Sample, page: str, taken_at: float, *, is_open_metrics: bool = False) -> float | None:
@@ -39,22 +39,19 @@ class OwnTimes:
         The parser takes times for milliseconds; in OpenMetrics they are seconds.
         """
         if sample.timestamp is None:
-            return self._measured(page, taken_at, taken_at)
+            self.late_seconds[page] = 0.0
+            return taken_at
         told = float(sample.timestamp) * (1000 if is_open_metrics else 1)
         if not taken_at - _OLDEST_SECONDS <= told <= taken_at + _AHEAD_SECONDS:
             self.refused[f"{page}: series are dated more than an hour ago, or ahead, and are left out"] = None
             return None
-        found = self._measured(page, min(told, taken_at), taken_at)
+        found = min(told, taken_at)
+        self.late_seconds[page] = min(self.late_seconds.get(page, taken_at), taken_at - found)
         series = hash((page, sample.name, frozenset(sample.labels.items())))
         if told <= self._last.get(series, 0.0):
             return None
         self._last[series] = told
         return found
-
-    def _measured(self, page: str, at: float, taken_at: float) -> float:
-        self._newest[page] = max(self._newest.get(page, 0.0), at)
-        self.late_seconds[page] = taken_at - self._newest[page]
-        return at
 
     def too_late(self, window_seconds: float) -> list[str]:
         """Pages whose values are all from before a window that ends now, a sentence each."""

@@ -73,7 +73,7 @@ def page_series(
 ) -> list[SeriesTable]:
     """Parse the series of one page, for each profile; invalid ones are noted in `left_out`.
 
-    A series that has a time of its own counts at that time, and once (`page_timestamps` remembers it).
+    A series that has a time of its own counts at that time, and once (`own_times` remembers it).
 
     Of several names of one metric (`also`), the first one that a member has counts.
 
