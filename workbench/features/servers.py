@@ -311,9 +311,7 @@ class _Pages:
         for own in found.values():
             if (idle := own.pop(("request_handler_idle_time", "value"), None)) is not None:
                 key = ("request_handler_idle", "value")
-                told = own.get(
-                    key, np.full(len(idle), np.nan)
-                )  # a mean of the last minute, which shows a rise too late
+                told = own.get(key, np.full(len(idle), np.nan))  # a mean of the last minute, which rises late
                 own[key] = np.where(np.isnan(idle), told, np.minimum(idle, 1.0))
         for kind, signal in _OF_TOPICS.items():
             whole: dict[int, FloatArray] = {}

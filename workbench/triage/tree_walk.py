@@ -30,7 +30,7 @@ def judged(
 
     Args:
         measured: its features.
-        thresholds: of the tree; objective and commit interval of its group come from `group_expectations`.
+        thresholds: of the tree; objective and commit interval of its group come from `expectations`.
         at: the window's end; without it, no group is a batch.
     """
     limits, batch = expectations.limits(thresholds, measured.group), expectations.of(measured.group).settings.batch
