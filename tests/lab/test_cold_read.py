@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from workbench.collect.recorder import Recorder
 from workbench.lab.kafka import set_quota
 from workbench.queues.systems import system_of
 from workbench.triage.verdict import State, Verdict
+from workbench.window import parse_duration
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm, pytest.mark.slow]
 
@@ -42,6 +44,43 @@ def unread(lab: TieredLab, group: str) -> tuple[int, int]:
     starts = local_starts(lab.bootstrap, {}, {("events", number): number + 1 for number in range(3)})
     cold = sum(max(0, starts[part[1:]] - (at or 0)) for part, at in found.commits.items())
     return sum(found.lag(*part) or 0 for part in found.commits), cold
+
+
+def seconds_told(headline: str) -> float:
+    """The time that a headline gives until a group is back."""
+    found = re.search(r"in (?:about )?((?:\d+ (?:s|min|h) ?)+)", headline)
+    assert found is not None, headline
+    return parse_duration(found[1].replace(" ", "")).total_seconds()
+
+
+@pytest.mark.parametrize("rate", [290_000, 340_000, 420_000])
+def test_the_time_that_it_tells_is_right_within_a_quarter(tmp_path: Path, rate: int) -> None:
+    """Of a group that gets out of remote storage: a store that gives a third, two thirds or more above what arrives."""
+    with start_tiered(tmp_path / "lab", remote_bytes_per_second=rate) as lab, Sharing(lab.bootstrap) as sharing:
+        sharing.topic("events", [[1, 2], [2, 3], [3, 1]], **TIERED_TOPIC)
+        set_quota(lab.bootstrap, "metering", 1_000_000_000)
+        sharing.fill("events", 3, 3 * (rate - 200_000) // 5, 1000)  # 200 s of what it gains
+        sharing.write(["events"], 3, 200, 1000)
+        time.sleep(12)  # full segments have left the disks
+        sharing.read("cold", "events")
+        time.sleep(20)
+        recorded(lab, tmp_path / "kept", 60)
+        began = time.monotonic()
+        back: list[float] = []
+
+        def watch() -> None:
+            while unread(lab, "cold")[1]:
+                time.sleep(1)
+            back.append(time.monotonic() - began)
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        told = judged(tmp_path / "kept", "40s ago", "10s")["cold"]
+        watching.join(900)
+        assert back, "it did not come back"
+        print(f"{rate}: told {seconds_told(told.headline):.0f} s, took {back[0]:.0f} s: {told.headline}")
+        assert told.verdict is Verdict.COLD_READ
+        assert seconds_told(told.headline) == pytest.approx(back[0], rel=0.25)
 
 
 def test_only_the_group_in_remote_storage_is_a_cold_read_and_no_longer_once_it_is_back(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from workbench.kafka.audited_producer import AuditedProducer
 from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
 from workbench.queues.partitions_to_avoid import Exclusion, ExclusionList, ExclusionRule, exclude, read_list, write_list
+from workbench.queues.systems import system_of
+from workbench.settings import load_settings
 
 EVEN = dict.fromkeys(range(10), 100)
 
@@ -134,6 +136,17 @@ def test_a_producer_obeys_and_the_lag_goes(lab: Lab, tmp_path: Path) -> None:
         found: list[int] = json.loads(shown.stdout)["partitions"]
         return found
 
+    def grows(seconds: float) -> float:
+        """Messages a second that come to the lag of the slow partition; below 0 if it falls."""
+        lags = []
+        for pause in (seconds, 0.0):
+            seen = system_of(cluster).observer(cluster).snapshot(groups=["hot"])
+            lags.append((time.monotonic(), seen.lag("hot", topic, slow) or 0))
+            time.sleep(pause)
+        (first, less), (last, more) = lags
+        return (more - less) / (last - first)
+
+    cluster = load_settings(settings).cluster("prod")
     others = [number for number in range(10) if number != slow]
     threads = [
         threading.Thread(target=read, args=([slow], 20)),
@@ -146,12 +159,16 @@ def test_a_producer_obeys_and_the_lag_goes(lab: Lab, tmp_path: Path) -> None:
         time.sleep(3)
         wait_for(lambda: look() == [slow], seconds=60)
         assert not listed.exists()  # a look changes nothing
+        without = grows(3)
         wait_for(lambda: look("--write") == [slow], seconds=60)
         assert read_list(listed).of(topic) == frozenset({slow})
         time.sleep(2)
         before = sent[slow]
         time.sleep(1)
         assert sent[slow] == before
+        with_list = grows(2)
+        print(f"the hot partition's lag: {without:+.0f}/s without the list, {with_list:+.0f}/s with it")
+        assert with_list < 0 < without
         wait_for(lambda: look("--write") == [], seconds=90)
         assert read_list(listed).of(topic) == frozenset()
     finally:

@@ -3,7 +3,8 @@
 `python -m tests.three_brokers.incidents --seeds 1 2 --out incidents.jsonl` starts two labs for each seed, the first with two narrow
 network cards, and plays every kind in a drawn order. A line for each incident: its truth, whether the culprit is right, recall of
 victims, innocents accused.
-`--judge FOLDER` judges the recordings that `--keep FOLDER` has kept once more.
+`--judge FOLDER` judges the recordings that `--keep FOLDER` has kept once more. `--cap` also carries out the advice while the incident
+goes on: the printed cap is set, the victims must be back on the tail, and it is taken away again.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tests.lab.sharing import Sharing
+from tests.three_brokers.advised_caps import Capped, carried_out
 from tests.three_brokers.kinds import LAST, NARROW, SECONDS, SLOW_STORE, WIDE, Room, Truth
 from tests.three_brokers.tiered import BROKERS, TieredLab, start_tiered
 from workbench import api
@@ -42,6 +44,7 @@ class Played:
         recall: found victims of those that there are; None if there are none.
         innocents: accused without fault. beside: verdicts of brokers that the truth does not speak of.
         load: mean length of the machine's run queue in the last minute, when the recording began and when it ended.
+        capped: what the advice did, if it was carried out.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class Played:
     innocents: tuple[str, ...]
     beside: tuple[str, ...]
     said: str
+    capped: Capped | None = None
 
     def line(self) -> str:
         """As JSON."""
@@ -63,7 +67,8 @@ class Played:
     def words(self) -> str:
         """For the screen."""
         how = "right" if self.right else "WRONG"
-        return f"{self.kind} {self.seed}: {how}, recall {self.recall}, innocents {self.innocents}, load {self.load}: {self.said}"
+        cap = f"; {self.capped.words}" if self.capped is not None else ""
+        return f"{self.kind} {self.seed}: {how}, recall {self.recall}, innocents {self.innocents}, load {self.load}: {self.said}{cap}"
 
 
 def recorded(lab: TieredLab, folder: Path, inject: Callable[[], None], seconds: float) -> tuple[float, float]:
@@ -82,6 +87,17 @@ def recorded(lab: TieredLab, folder: Path, inject: Callable[[], None], seconds: 
     return began, ended
 
 
+def _times(seconds: float) -> tuple[str, str]:
+    """(Since when, what is good before it) of a recording that lasted so long once its incident had begun."""
+    return f"{seconds + 4:.0f}s ago", f"{_BASE_SECONDS - 4:.0f}s"
+
+
+def asked(folder: Path, seconds: float) -> api.ImpactResult:
+    """Who slows whom in a recording."""
+    since, baseline = _times(seconds)
+    return api.impact(capture=folder, since=since, baseline=baseline)
+
+
 def judged(kind: str, seed: int, folder: Path) -> Played:
     """Ask who slows whom in a recording, and compare with the truth beside it."""
     kept = json.loads((folder / _TRUTH).read_text(encoding="utf-8"))
@@ -92,8 +108,7 @@ def judged(kind: str, seed: int, folder: Path) -> Played:
         verdicts=tuple(told["verdicts"]),
         cold=told["cold"],
     )
-    since, baseline = f"{kept['seconds'] + 4:.0f}s ago", f"{_BASE_SECONDS - 4:.0f}s"
-    found = api.impact(capture=folder, since=since, baseline=baseline)
+    found = asked(folder, kept["seconds"])
     causes = {it.offender.name: it for it in found.found.causes}
     verdicts = tuple(str(it.verdict) for it in found.brokers.findings)
     innocents = causes.keys() - truth.offenders.keys()
@@ -104,6 +119,7 @@ def judged(kind: str, seed: int, folder: Path) -> Played:
     wanted = {(name, group) for name in truth.offenders or ("",) for group in truth.victims}
     said = [found.found.sentence, *(f"{it.verdict}: {it.headline}" for it in found.brokers.findings)]
     if truth.cold is not None:
+        since, baseline = _times(kept["seconds"])
         findings = api.triage(capture=folder, since=since, baseline=baseline).findings
         cold = {it.group for it in findings if it.verdict is Verdict.COLD_READ}
         right &= truth.cold in cold
@@ -136,7 +152,7 @@ def opened(folder: Path, seed: int, *, is_wide: bool) -> Iterator[Room]:
         yield room
 
 
-def played(seed: int, kinds: list[str], folder: Path, labs: Path) -> Iterator[Played]:
+def played(seed: int, kinds: list[str], folder: Path, labs: Path, *, caps: bool) -> Iterator[Played]:
     """Every kind once, in a drawn order; recordings in one folder, what brokers write in another."""
     for is_wide, here in ((False, NARROW), (True, WIDE)):
         mine = [it for it in here if it in kinds]
@@ -149,9 +165,14 @@ def played(seed: int, kinds: list[str], folder: Path, labs: Path) -> Iterator[Pl
                     truth, inject = here[kind](room, end)
                     seconds = SECONDS.get(kind, _AFTER_SECONDS)
                     load = recorded(room.lab, folder / kind, inject, seconds)
-                text = json.dumps({"truth": asdict(truth), "groups": len(room.shops), "load": load, "seconds": seconds})
-                (folder / kind / _TRUTH).write_text(text, encoding="utf-8")
-                yield judged(kind, seed, folder / kind)
+                    text = json.dumps(
+                        {"truth": asdict(truth), "groups": len(room.shops), "load": load, "seconds": seconds}
+                    )
+                    (folder / kind / _TRUTH).write_text(text, encoding="utf-8")
+                    capped = (
+                        carried_out(room, truth, asked(folder / kind, seconds)) if caps and truth.offenders else None
+                    )
+                yield replace(judged(kind, seed, folder / kind), capped=capped)
 
 
 def judged_again(kept: Path, kinds: list[str]) -> Iterator[Played]:
@@ -170,6 +191,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--keep", type=Path, help="Keep the recordings in this folder.")
     parser.add_argument("--judge", type=Path, help="Play nothing; judge the recordings in this folder.")
+    parser.add_argument("--cap", action="store_true", help="Carry out the advice for each culprit, and take it back.")
     given = parser.parse_args()
 
     def note(each: Iterator[Played]) -> None:
@@ -186,7 +208,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as labs, tempfile.TemporaryDirectory() as room:
                 folder = given.keep / str(seed) if given.keep is not None else Path(room)
                 folder.mkdir(parents=True, exist_ok=True)
-                note(played(seed, given.kinds, folder, Path(labs)))
+                note(played(seed, given.kinds, folder, Path(labs), caps=given.cap))
 
 
 if __name__ == "__main__":

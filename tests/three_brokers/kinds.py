@@ -21,7 +21,7 @@ from workbench.queues.systems import system_of
 
 SLOW_STORE = 150_000  # bytes/s that a broker reads from remote storage: less than arrives
 _REST_SECONDS = 120.0  # at most, until everybody has caught up
-_PER_SECOND, _RECORD = 150, 4000  # 0.6 MB/s for each shop on each broker
+PER_SECOND, _RECORD = 150, 4000  # 0.6 MB/s for each shop on each broker
 _ROOM = 1.5  # × what all readers of a narrow broker need; beside six more connections each gets half to three quarters of it
 _SHOPS = ("orders", "payments", "returns", "invoices", "parcels")
 _GROUPS = (2, 3, 5)  # of which a lab has so many shops
@@ -63,7 +63,7 @@ class Room:
         self.shops = _SHOPS[: draw.choice(_GROUPS)]
         self.other = draw.choice([it for it in range(1, BROKERS + 1) if it != narrow])
         [self.second] = {*range(1, BROKERS + 1)} - {self.narrow, self.other}
-        self.card = _ROOM * len(self.readers) * _PER_SECOND * _RECORD
+        self.card = _ROOM * len(self.readers) * PER_SECOND * _RECORD
         self._number = 0
         self._groups: list[str] = []
 
@@ -85,7 +85,7 @@ class Room:
             for topic, broker in (("history", self.narrow), ("ledgers", self.second), ("elsewhere", self.other)):
                 self.sharing.topic(topic, [[broker]] * 6)
                 self.sharing.fill(topic, 6, 4000, 50_000)
-        self.sharing.write(self.shops, 3, _PER_SECOND, _RECORD)
+        self.sharing.write(self.shops, 3, PER_SECOND, _RECORD)
         self.sharing.write(["alone"], 1, 50, 1000)
         for shop in self.shops:
             self._read(shop, shop)
@@ -124,7 +124,7 @@ class Room:
             except WorkbenchError:  # a group that has not yet committed, or a broker that is coming back
                 time.sleep(2)
                 continue
-            if seen.commits and all((seen.lag(*part) or 0) < _PER_SECOND for part in seen.commits):
+            if seen.commits and all((seen.lag(*part) or 0) < PER_SECOND for part in seen.commits):
                 return
             time.sleep(2)
 

@@ -18,22 +18,22 @@ _COUNTS = ("under_replicated", "under_min_isr", "offline", "isr_shrinks")
 WATCHED = frozenset({*_PARTS, "request_handler_idle", "network_idle"})
 
 
-def is_watched(all_of: Neighbourhood, broker: int, begin: int, end: int, *, peers: Sequence[int] = ()) -> bool:
-    """Whether a broker tells all that would show a strain in a span of the grid, and what is usual before it.
+def is_calm(all_of: Neighbourhood, broker: int, begin: int, end: int, *, peers: Sequence[int] = ()) -> bool:
+    """Whether a broker tells all that would show a strain in a span of the grid and what is usual before it, and shows none.
 
-    One that was strained before cannot show that it became so: percentiles of brokers decay over minutes.
+    What it shows is compared with the calmest of its peers, too: one that was strained before, such as by an earlier incident, cannot
+    show that it became so, because percentiles of brokers decay over minutes.
     """
     told: set[str] = set()
-    strained: set[str] = set()
     for (signal, kind), line in all_of.servers.get(broker, {}).items():
-        before = mean_of(line[:begin])
-        if before is None or mean_of(line[begin:end]) is None:
+        before, now = mean_of(line[:begin]), mean_of(line[begin:end])
+        if before is None or now is None:
             continue
         told.add(signal)
-        theirs = _of_peers(all_of, peers, (signal, kind), slice(begin))
-        if signal in _PARTS and before >= max(FAR * (theirs or 0.0), ANSWER_SECONDS):
-            strained.add(signal)
-    return told - strained >= WATCHED
+        calmest = min(_on_peers(all_of, peers, (signal, kind), slice(begin, end)), default=0.0)
+        if signal in _PARTS and now >= max(FAR * calmest, ANSWER_SECONDS):
+            return False
+    return told >= WATCHED
 
 
 def strains_of(
@@ -47,16 +47,16 @@ def strains_of(
         before, now = mean_of(line[:begin]), mean_of(line[begin:end])
         if before is None or now is None:
             continue
-        theirs = _of_peers(all_of, peers, (signal, kind), slice(begin, end))
+        known = _on_peers(all_of, peers, (signal, kind), slice(begin, end))
+        theirs = float(np.median(known)) if known else None
         if (found := _compared(signal, kind, before, now, theirs)) is not None:
             yield Strain(broker=broker, kind="" if kind == "value" else kind, evidence=found)
 
 
-def _of_peers(all_of: Neighbourhood, peers: Sequence[int], key: tuple[str, str], part: slice) -> float | None:
-    """What is usual on other brokers meanwhile; None if none of them tells it."""
+def _on_peers(all_of: Neighbourhood, peers: Sequence[int], key: tuple[str, str], part: slice) -> list[float]:
+    """What each of the other brokers that tell it shows in a part of the grid."""
     lines = [it for peer in peers if (it := all_of.servers.get(peer, {}).get(key)) is not None]
-    known = [value for it in lines if (value := mean_of(it[part])) is not None]
-    return float(np.median(known)) if known else None
+    return [value for it in lines if (value := mean_of(it[part])) is not None]
 
 
 def _compared(signal: str, kind: str, before: float, now: float, peers: float | None) -> Evidence | None:

@@ -27,7 +27,7 @@ from workbench.numbers import (
 )
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import BlamedCause, Cleared, Impact, Mover, named
-from workbench.triage.broker_strains import is_watched, mean_of, strains_of
+from workbench.triage.broker_strains import is_calm, mean_of, strains_of
 from workbench.triage.groups_held_up import HeldUp, Span
 from workbench.triage.verdict import Answer
 
@@ -291,7 +291,7 @@ def _judged(
     strains = tuple(
         found for broker in brokers for found in strains_of(all_of, broker, span.begin, span.end, peers=elsewhere)
     )
-    if not strains and all(is_watched(all_of, broker, span.begin, span.end, peers=elsewhere) for broker in brokers):
+    if not strains and all(is_calm(all_of, broker, span.begin, span.end, peers=elsewhere) for broker in brokers):
         return _NotAccused("its brokers show no strain", now)
     if share <= MOST:
         return _NotAccused(f"it is {percent(share)} of the rise on its brokers, and others rise, too", now, True)
