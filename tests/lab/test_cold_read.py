@@ -47,24 +47,24 @@ def unread(lab: TieredLab, group: str) -> tuple[int, int]:
 
 
 def seconds_told(headline: str) -> float:
-    """The time that a headline gives until a group is back."""
-    found = re.search(r"in (?:about )?((?:\d+ (?:s|min|h) ?)+)", headline)
+    """The time that a headline gives until a group is back on the brokers' disks."""
+    found = re.search(r"back on them in ((?:\d+ (?:s|min|h) ?)+)", headline)
     assert found is not None, headline
     return parse_duration(found[1].replace(" ", "")).total_seconds()
 
 
 @pytest.mark.parametrize("rate", [290_000, 340_000, 420_000])
 def test_the_time_that_it_tells_is_right_within_a_quarter(tmp_path: Path, rate: int) -> None:
-    """Of a group that gets out of remote storage: a store that gives a third, two thirds or more above what arrives."""
+    """Of a group that gets out of remote storage: a store that gives a half to all of what arrives more than that."""
     with start_tiered(tmp_path / "lab", remote_bytes_per_second=rate) as lab, Sharing(lab.bootstrap) as sharing:
         sharing.topic("events", [[1, 2], [2, 3], [3, 1]], **TIERED_TOPIC)
         set_quota(lab.bootstrap, "metering", 1_000_000_000)
-        sharing.fill("events", 3, 3 * (rate - 200_000) // 5, 1000)  # 200 s of what it gains
+        sharing.fill("events", 3, 3 * (rate - 200_000) // 4, 1000)  # 250 s of what it gains
         sharing.write(["events"], 3, 200, 1000)
         time.sleep(12)  # full segments have left the disks
         sharing.read("cold", "events")
-        time.sleep(20)
-        recorded(lab, tmp_path / "kept", 60)
+        time.sleep(20)  # until the brokers' limit, a mean of some seconds, is what it reads
+        recorded(lab, tmp_path / "kept", 80)
         began = time.monotonic()
         back: list[float] = []
 
@@ -75,11 +75,10 @@ def test_the_time_that_it_tells_is_right_within_a_quarter(tmp_path: Path, rate: 
 
         watching = threading.Thread(target=watch, daemon=True)
         watching.start()
-        told = judged(tmp_path / "kept", "40s ago", "10s")["cold"]
+        told = judged(tmp_path / "kept", "70s ago", "9s")["cold"]
         watching.join(900)
         assert back, "it did not come back"
         print(f"{rate}: told {seconds_told(told.headline):.0f} s, took {back[0]:.0f} s: {told.headline}")
-        assert told.verdict is Verdict.COLD_READ
         assert seconds_told(told.headline) == pytest.approx(back[0], rel=0.25)
 
 

@@ -12,6 +12,7 @@ from workbench.triage.action_subject import Subject
 from workbench.triage.cause import deciding
 from workbench.triage.causes.cold_read import LEAF, QUESTION
 from workbench.triage.facts.cold_reads import Cold
+from workbench.triage.status import draining
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, Verdict
 
@@ -75,6 +76,28 @@ def test_it_says_when_it_is_back() -> None:
     assert "back on them in 40 s" in LEAF.headline(row)
     slow = group(part(0, **known, arrival_recent_per_second=300.0), verdict=Verdict.COLD_READ)
     assert slow.tail_seconds is None and "does not get back" in LEAF.headline(slow)
+
+
+def test_it_is_back_with_the_last_of_its_partitions() -> None:
+    """One at 40 s and one at 400 s, whatever the others gain; one that gains nothing never is."""
+    quick = part(0, local_start=9_000.0, committed_recent_per_second=300.0, arrival_recent_per_second=200.0)
+    slow = part(1, local_start=9_000.0, committed_recent_per_second=210.0, arrival_recent_per_second=200.0)
+    never = part(2, local_start=9_000.0, committed_recent_per_second=190.0, arrival_recent_per_second=200.0)
+    assert group(quick, slow).tail_seconds == pytest.approx(400.0)
+    assert group(quick, slow, never).tail_seconds is None
+    assert group(quick, part(1, lag_messages=9.0)).tail_seconds is None
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_one_that_catches_up_says_what_it_reads_from_remote_storage(cold: bool) -> None:
+    """The rest comes faster, from the brokers' own disks: the time of all of it is at most what is said."""
+    start = 9_000.0 if cold else 5_000.0
+    row = group(
+        part(0, local_start=start, committed_recent_per_second=300.0, arrival_recent_per_second=200.0),
+        lag_recent_slope=-100.0,
+    )
+    said = draining.LEAF.headline(row)
+    assert ("4,000 messages of it are in remote storage" in said and "back on them in 40 s" in said) == cold
 
 
 @pytest.mark.parametrize("arriving", [200.0, 300.0])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from workbench.humanize import counted, duration, shell_word, size
+from workbench.humanize import counted, shell_word, size
 from workbench.triage.action_checks import Check
 from workbench.triage.action_subject import Subject
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
+from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 
@@ -77,16 +78,10 @@ QUESTION = Node(
 )
 
 
-def _back(row: Row) -> str:
-    if row.tail_seconds is None:
-        return "at this pace it does not get back to them"
-    return f"at this pace it is back on them in {duration(row.tail_seconds)}"
-
-
 def _headline(row: Row) -> str:
     return (
         f"Cold read: {counted(row.cold_messages, 'message')} of what it has not read are in remote storage, no longer on the"
-        f" brokers' own disks; {_back(row)}. More consumers would not help."
+        f" brokers' own disks; {lagging.back_on_disks(row)}. More consumers would not help."
     )
 
 
@@ -95,7 +90,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     second = "let it begin at the end of the log, and read what is between with a second group, at a cap"
     if row.tail_seconds is not None:
         first = Action(
-            title=f"Wait: {_back(row)}. Do not add consumers: each reads from remote storage, too",
+            title=f"Wait: {lagging.back_on_disks(row)}. Do not add consumers: each reads from remote storage, too",
             command=it.describe,
             verify="what it has not read is on the brokers' own disks again",
             checks=(warm,),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from workbench.features.measured import PartitionFeatures
 from workbench.triage.facts import fact
 from workbench.triage.facts.member_facts import Members
-from workbench.triage.facts.unknown_numbers import Number, above, minus, total
+from workbench.triage.facts.unknown_numbers import Number, above, minus, most, ratio, total
 
 
 class Cold(Members):
@@ -25,11 +26,15 @@ class Cold(Members):
 
     @fact
     def tail_seconds(self) -> Number:
-        """How long it takes at this pace to be back on the brokers' own disks; unknown if it never is, or nobody can tell.
+        """Until the last of them is back on the brokers' own disks; unknown if one never is, or nobody can tell.
 
-        Their beginning moves on about as fast as records arrive.
+        The beginning of the disks moves on about as fast as records arrive.
         """
-        cold = [p for p in self.partitions if p.partition in self.cold_partitions]
-        gains = total(minus(p.committed_recent_per_second, p.arrival_recent_per_second) for p in cold)
-        left = self.cold_messages
-        return left / gains if left is not None and gains is not None and gains > 0 else None
+        each = [_back_in(p) for p in self.partitions if p.partition in self.cold_partitions]
+        return most(*each) if self.cold_messages is not None and all(it is not None for it in each) else None
+
+
+def _back_in(p: PartitionFeatures) -> Number:
+    """Seconds until a partition's commit is past the beginning of the disk; None if it gains nothing on the log, or nobody can tell."""
+    gains = minus(p.committed_recent_per_second, p.arrival_recent_per_second)
+    return ratio(minus(p.local_start, p.committed), gains) if above(gains, 0) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import duration, rate
+from workbench.humanize import counted, duration, rate
 from workbench.numbers import MORE
 from workbench.triage.action_subject import Subject
 from workbench.triage.actions import SHRINKS
@@ -40,7 +40,15 @@ def _headline(row: Row) -> str:
     pace = rate(abs(falling)) if falling is not None and falling < 0 else "an unknown pace"
     # A standstill leaves a backlog, too.
     burst = row.arrival_ratio is not None and row.arrival_ratio >= MORE
-    return f"Draining{' after a burst' if burst else ''}: {lagging.age(row)} behind and shrinking by {pace}; {_words(row)}."
+    remote = f" {_remote(row)}" if row.cold_messages else ""
+    return f"Draining{' after a burst' if burst else ''}: {lagging.age(row)} behind and shrinking by {pace}; {_words(row)}.{remote}"
+
+
+def _remote(row: Row) -> str:
+    return (
+        f"{counted(row.cold_messages, 'message')} of it are in remote storage, no longer on the brokers' own disks;"
+        f" {lagging.back_on_disks(row)}."
+    )
 
 
 def _actions(it: Subject, _row: Row) -> list[Action]:

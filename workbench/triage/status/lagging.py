@@ -43,6 +43,13 @@ def age(row: Row) -> str:
     return TimeLag.of(row.oldest).words
 
 
+def back_on_disks(row: Row) -> str:
+    """When what it reads is no longer in remote storage alone."""
+    if row.tail_seconds is None:
+        return "at this pace it does not get back to them"
+    return f"at this pace it is back on them in {duration(row.tail_seconds)}"
+
+
 def batch_due(row: Row) -> str:
     """The last run of a batch that must be over by now, and when it was due."""
     ago = row.batch_due_ago_seconds
