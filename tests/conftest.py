@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from workbench.lab.lab import Lab, start_lab
+from workbench.spark import session as spark_session
 from workbench.spark.class_archive import VARIABLE as ARCHIVE_VARIABLE
 
 if TYPE_CHECKING:
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 
 # Programs in caches of their own would each build one behind the tests' back.
 os.environ.setdefault(ARCHIVE_VARIABLE, "off")
+
+# Each part of the tests has one JVM for minutes, whoever starts it: worth the second compiler, though less of it than Java takes for
+# hours. It compiled for a third of the time of the audits' tests; so it compiles later, and fewer methods into each other.
+spark_session._ONE_PASS_JAVA_OPTIONS = ()
+spark_session._JAVA_OPTIONS = (
+    *spark_session._JAVA_OPTIONS,
+    "-XX:Tier4InvocationThreshold=20000", "-XX:Tier4MinInvocationThreshold=2400", "-XX:Tier4CompileThreshold=60000",
+    "-XX:Tier4BackEdgeThreshold=160000", "-XX:MaxInlineLevel=6", "-XX:InlineSmallCode=1000", "-XX:FreqInlineSize=120",
+    "-XX:-PartialPeelLoop", "-XX:LoopUnrollLimit=0",
+)  # fmt: skip
 
 # jsonschema builds a grammar for the format "iri" with it, which takes over a second of each part (workbench/notebook_format.py).
 sys.modules.setdefault("rfc3987_syntax", cast(ModuleType, None))
@@ -67,12 +78,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session that the product itself uses, where it is kept: its code runs for minutes, and is worth the second compiler."""
-    from workbench.spark.session import end, session
-
-    started = session(kept=True)
+    """The session that the product itself uses."""
+    started = spark_session.session()
     yield started
-    end(started)
+    spark_session.end(started)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from tests.audit.pipeline import WINDOW_MS, Outcome, hash_of, run
 from tests.audit.together import Judged, Together, apart
 from workbench.audit.audit_frames import frame_of_rows
 from workbench.audit.audit_ledger import counts, lines
-from workbench.audit.edge_verdicts import Arrival, StreamShape, WindowState
+from workbench.audit.edge_verdicts import Arrival, StreamShape, WindowState, edges
 from workbench.layers.rows import AuditRow, WindowCount, signed
 
 pytestmark = pytest.mark.jvm
@@ -51,6 +51,15 @@ def test_counts_are_the_truth_after_crashes_and_double_delivery(spark: Any) -> N
         for row in made.rows:
             naive[row.layer, row.point] += sum(it.count for it in row.windows)
         assert any(naive[point] > sum(windows.values()) for point, windows in made.truth.items()), stream
+
+
+def test_what_is_looked_at_row_by_row_is_read_where_something_is_odd(spark: Any) -> None:
+    """Rows that lie end to end, once each and in time, are read in one place of the plan; those that were read again in two."""
+    sent, taken = _row("out", [1, 2, 3]), _row("in", [1, 2, 3], layer="collector")
+    again = taken.model_copy(update={"incarnation": taken.incarnation + 1})
+    for rows, places in (([sent, taken], 1), ([sent, taken, again], 2)):
+        plan = edges(frame_of_rows(spark, rows), SHAPE)._jdf.queryExecution().analyzed()
+        assert plan.collectLeaves().mkString().count("windows#") == places
 
 
 SEEDS = range(4)

@@ -93,22 +93,16 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     whole = f"begins IS NULL OR chain = {hashed.format('ends')} - {hashed.format('begins')}"
     # Few, and asked twice. Spark takes what it keeps for any equal plan, such as of the same files after more was written to them:
     # this makes each plan one of its own.
-    known = each.selectExpr("*", f"{whole} AS is_whole").where(f"'{uuid4()}' IS NOT NULL").cache()
-    broken = _sent(known.where("NOT is_whole").select(*LINE, "incarnation"))
-    order = f"PARTITION BY {_LINE}, incarnation ORDER BY start, stop ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    pieces = (
-        rows.where("start < stop").select(*LINE, "incarnation", "start", "stop")
-        .join(broken, [*LINE, "incarnation"], "left_semi")
-        .selectExpr("*", f"if(start <= max(stop) OVER ({order}), 0, 1) AS is_first")
-        .selectExpr("*", f"sum(is_first) OVER (PARTITION BY {_LINE}, incarnation ORDER BY start, stop) AS island")
-        .groupBy(*LINE, "incarnation", "island").agg(*columns("min(start) AS start", "max(stop) AS stop"))
-        .groupBy(*LINE, "incarnation").agg(*columns("collect_list(struct(start, stop)) AS islands"))
-    )  # fmt: skip
+    known = cut_off(each.selectExpr("*", f"{whole} AS is_whole").where(f"'{uuid4()}' IS NOT NULL"))
     span = "array(named_struct('start', begins, 'stop', ends))"
-    spans = known.join(pieces, [*LINE, "incarnation"], "left").selectExpr(
-        *LINE, "incarnation", "is_whole", "told_ms", "begun_at", "reached", "first_ms", "last_ms", "latest_ms",
-        "of_process", f"CASE WHEN begins IS NULL THEN CAST(array() AS {_SPANS}) WHEN is_whole THEN {span} ELSE islands END AS spans",
-    )  # fmt: skip
+    empty = f"CAST(array() AS {_SPANS})"
+    broken = known.where("NOT is_whole").select(*LINE, "incarnation")
+    if broken.isEmpty():
+        spans = known.selectExpr("*", f"if(begins IS NULL, {empty}, {span}) AS spans")
+    else:
+        spans = known.join(_islands(rows, broken), [*LINE, "incarnation"], "left").selectExpr(
+            "*", f"CASE WHEN begins IS NULL THEN {empty} WHEN is_whole THEN {span} ELSE islands END AS spans"
+        )
     by_line = spans.groupBy(*LINE).agg(
         *columns(
             "collect_list(struct(incarnation, spans)) AS begun",
@@ -146,6 +140,19 @@ def lines(rows: DataFrame, *, silence_ms: int = 600_000) -> DataFrame:
     ), made_of=known)  # fmt: skip
 
 
+def _islands(rows: DataFrame, broken: DataFrame) -> DataFrame:
+    """`islands` of the incarnations of lines of which rows are missing or lie over each other: what their rows cover, in pieces."""
+    order = f"PARTITION BY {_LINE}, incarnation ORDER BY start, stop ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    return (
+        rows.where("start < stop").select(*LINE, "incarnation", "start", "stop")
+        .join(_sent(broken), [*LINE, "incarnation"], "left_semi")
+        .selectExpr("*", f"if(start <= max(stop) OVER ({order}), 0, 1) AS is_first")
+        .selectExpr("*", f"sum(is_first) OVER (PARTITION BY {_LINE}, incarnation ORDER BY start, stop) AS island")
+        .groupBy(*LINE, "incarnation", "island").agg(*columns("min(start) AS start", "max(stop) AS stop"))
+        .groupBy(*LINE, "incarnation").agg(*columns("collect_list(struct(start, stop)) AS islands"))
+    )  # fmt: skip
+
+
 def _gap(spans: str) -> str:
     """Positions between the first and the last that anybody has told of, which no span covers."""
     return f"reached - begun_at - {_length(spans)}"
@@ -160,7 +167,10 @@ def gaps(rows: DataFrame, of_lines: DataFrame) -> DataFrame:
     Returns:
         (stream, layer, point, first_ms, last_ms, gap): windows that begin in [first_ms, last_ms] may miss `gap` records; NULL: any.
     """
-    broken = of_lines.where("gap > 0").select(*LINE, "begun_at", "reached")
+    broken = of_lines.where("gap > 0").select(*LINE, "begun_at", "reached", "gap")
+    if broken.isEmpty():
+        unknown = "CAST(NULL AS bigint)"
+        return broken.selectExpr("stream", "layer", "point", f"{unknown} AS first_ms", f"{unknown} AS last_ms", "gap")
     order = f"PARTITION BY {_LINE} ORDER BY start, stop"
     ends = [
         broken.selectExpr(
@@ -197,6 +207,8 @@ def effective(rows: DataFrame, of_lines: DataFrame | None = None) -> DataFrame:
         The rows with `kept`, number of their positions that no later incarnation covers; rows without any are left out.
     """
     odd = (lines(rows) if of_lines is None else of_lines).where("NOT is_plain").select(*LINE, "begun")
+    if odd.isEmpty():
+        return rows.selectExpr("*", "stop - start AS kept")
     names = _sent(odd.select(*LINE))
     plain = rows.join(names, [*LINE], "left_anti").selectExpr("*", "stop - start AS kept")
     later = _merged("flatten(transform(filter(begun, it -> it.incarnation > incarnation), it -> it.spans))")
@@ -287,9 +299,11 @@ def amended(rows: DataFrame, of_lines: DataFrame, *, window_ms: int, lateness_ms
         (stream, layer, point, window_ms), once each.
     """
     due = f"{window_ms + lateness_ms}L"
-    late = of_lines.where(f"latest_ms >= {due}").select(*_PLACE).distinct()
+    late = of_lines.where(f"latest_ms >= {due}").select(*_PLACE)
+    if late.isEmpty():
+        return late.selectExpr("stream", "layer", "point", "CAST(NULL AS bigint) AS window_ms")
     before = f"PARTITION BY {', '.join(_PLACE)} ORDER BY emitted_ms ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    told = rows.join(_sent(late), [*_PLACE], "left_semi").selectExpr(
+    told = rows.join(_sent(late.distinct()), [*_PLACE], "left_semi").selectExpr(
         "stream", "layer", "point", "transform(windows, it -> it.start_ms) AS starts", f"max({_TOLD}) OVER ({before}) AS told_ms"
     )  # fmt: skip
     each = told.selectExpr("stream", "layer", "point", "told_ms", "explode(starts) AS window_ms")

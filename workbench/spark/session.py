@@ -200,18 +200,19 @@ def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
     return spark.createDataFrame(samples)
 
 
-def cut_off(frame: DataFrame, *, made_of: DataFrame) -> DataFrame:
+def cut_off(frame: DataFrame, *, made_of: DataFrame | None = None) -> DataFrame:
     """The same rows in this process, if they are few: what is made of them knows nothing of how they were made. Else kept by Spark.
 
     Args:
-        made_of: what Spark keeps for them alone; it is let go once they are here.
+        made_of: what Spark keeps for them alone; it is let go once they are here. None: the frame itself, which is kept meanwhile.
     """
     from pyspark.sql import SparkSession
 
+    kept = frame.cache() if made_of is None else made_of
     rows = frame.limit(_FEW_ROWS + 1).toArrow()
     if rows.num_rows > _FEW_ROWS:
-        return frame.cache()
-    made_of.unpersist()
+        return kept if made_of is None else frame.cache()
+    kept.unpersist()
     session = frame.sparkSession
     before = None if is_remote(session) else SparkSession.getActiveSession()
     try:
