@@ -36,13 +36,13 @@ class Sharing:
         wanted = NewTopic(name, len(leaders), replica_assignment=list(map(list, leaders)), config=settings)
         admin.create_topics([wanted])[name].result(30)
 
-    def fill(self, topic: str, partitions: int, records: int, size: int) -> None:
-        """Write records of so many bytes, in turn to each partition."""
+    def fill(self, topic: str, partitions: int, records: int, size: int, *, together: int = 100) -> None:
+        """Write records of so many bytes, in turn to each partition; so many are on their way together, and make its batches."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "client.id": "loader", "linger.ms": 20})
         body = os.urandom(size)
         for number in range(records):
             producer.produce(topic, body, partition=number % partitions)
-            if number % 100 == 99:
+            if number % together == together - 1:
                 producer.flush()
         producer.flush()
 

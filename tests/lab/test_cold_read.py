@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab.conftest import workbench
 from tests.lab.sharing import Sharing
 from tests.three_brokers.tiered import TIERED_TOPIC, TieredLab, start_tiered
 from workbench import api
@@ -53,13 +55,14 @@ def seconds_told(headline: str) -> float:
     return parse_duration(found[1].replace(" ", "")).total_seconds()
 
 
-@pytest.mark.parametrize("rate", [290_000, 340_000, 420_000])
+@pytest.mark.parametrize("rate", [340_000, 420_000, 560_000])
 def test_the_time_that_it_tells_is_right_within_a_quarter(tmp_path: Path, rate: int) -> None:
-    """Of a group that gets out of remote storage: a store that gives a half to all of what arrives more than that."""
+    """Of a group that gets out of remote storage, at 1.7 to 2.8 times the pace of what arrives."""
     with start_tiered(tmp_path / "lab", remote_bytes_per_second=rate) as lab, Sharing(lab.bootstrap) as sharing:
         sharing.topic("events", [[1, 2], [2, 3], [3, 1]], **TIERED_TOPIC)
         set_quota(lab.bootstrap, "metering", 1_000_000_000)
-        sharing.fill("events", 3, 3 * (rate - 200_000) // 4, 1000)  # 250 s of what it gains
+        # 250 s of what it gains, in batches as those that come later: a limit of bytes lets other numbers of others pass.
+        sharing.fill("events", 3, 3 * (rate - 200_000) // 4, 1000, together=60)
         sharing.write(["events"], 3, 200, 1000)
         time.sleep(12)  # full segments have left the disks
         sharing.read("cold", "events")
@@ -75,11 +78,15 @@ def test_the_time_that_it_tells_is_right_within_a_quarter(tmp_path: Path, rate: 
 
         watching = threading.Thread(target=watch, daemon=True)
         watching.start()
-        told = judged(tmp_path / "kept", "70s ago", "9s")["cold"]
+        # In a process of its own: who reads and writes are threads of this one, and would be slower meanwhile.
+        said = workbench(
+            "triage", "--capture", str(tmp_path / "kept"), "--since", "70s ago", "--baseline", "9s", "--json"
+        )
+        told = next(it["headline"] for it in json.loads(said.stdout)["findings"] if it["group"] == "cold")
         watching.join(900)
         assert back, "it did not come back"
-        print(f"{rate}: told {seconds_told(told.headline):.0f} s, took {back[0]:.0f} s: {told.headline}")
-        assert seconds_told(told.headline) == pytest.approx(back[0], rel=0.25)
+        print(f"{rate}: told {seconds_told(told):.0f} s, took {back[0]:.0f} s: {told}")
+        assert seconds_told(told) == pytest.approx(back[0], rel=0.25)
 
 
 def test_only_the_group_in_remote_storage_is_a_cold_read_and_no_longer_once_it_is_back(tmp_path: Path) -> None:
