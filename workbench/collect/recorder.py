@@ -16,6 +16,7 @@ from workbench.collect.capture import PARTS, Capture, complete_recording, new_in
 from workbench.collect.capture_info import INFO, CaptureInfo, write_info
 from workbench.collect.cluster_events import of_window
 from workbench.collect.page_timestamps import OwnTimes
+from workbench.collect.process_names import ProcessNames
 from workbench.collect.scrape import scrape
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import groups_of_clients, with_derived_lag
@@ -68,7 +69,7 @@ class Recorder:
         self._thresholds = thresholds or Thresholds()
         self._profiles = [load_profile(name) for name in cluster.profiles]
         self._wholes = [Wholes(it) for it in self._profiles]
-        self._own_times = OwnTimes()
+        self._own_times, self._processes = OwnTimes(), ProcessNames()
         self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
         self._started, self._began = datetime.now(UTC), time.monotonic()
         self._samples: list[pa.Table] = []
@@ -130,6 +131,7 @@ class Recorder:
             members={**self._members, **self._cluster.members},
             wholes=self._wholes,
             own_times=self._own_times,
+            processes=self._processes,
             topics=(topic for it in tables for topic in it.names["topic"].to_pylist() if topic is not None),
         )
         missing += unreachable
