@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, SlotReplacedError, UsageError
-from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
+from workbench.files import atomic_folder, leftovers, remove_folder, restored, write_text, writing
 from workbench.group_expectations import Expectations, GroupSettings, Recorded
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
@@ -296,6 +296,7 @@ def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] 
 
     Raises:
         UsageError: if the folder contains something else.
+        OutputError: if it cannot be written.
     """
     if (root / INFO).is_file():
         there = open_store(root)
@@ -307,9 +308,9 @@ def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] 
                 )
     elif root.exists() and any(root.iterdir()):
         raise UsageError(f"{root} exists, is not empty, and is not a store.", hint="Name another folder.")
-    root.mkdir(parents=True, exist_ok=True)
-    with atomic_write(root / INFO) as temporary:
-        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
+    with writing(f"The store {root}"):
+        root.mkdir(parents=True, exist_ok=True)
+        write_text(root / INFO, info.model_dump_json(indent=1, by_alias=True) + "\n")
     return FleetStore(root=root, info=info, own=own or {})
 
 
