@@ -383,6 +383,20 @@ def test_the_last_stable_offset_counts_where_the_client_has_fetched() -> None:
     assert stable == [(1700000005, 480.0)]
 
 
+def test_two_consumers_of_a_process_are_two_members() -> None:
+    """Both have librdkafka's default client id, and write to one log: mixed, their counts of rebalances would rise and fall."""
+    handles = [
+        {"client_id": "rdkafka", "name": f"rdkafka#consumer-{number}", "cgrp": {"rebalance_cnt": 10 * number}}
+        for number in (1, 2)
+    ]
+    lines = [json.dumps({**STATISTICS, **it, "time": time}) for time in (1700000000, 1700000005) for it in handles]
+    told: dict[str, set[float]] = {}
+    for row in statistics_samples(lines, cluster="c", group="g").to_pylist():
+        if row["signal"] == "rebalances":
+            told.setdefault(row["member"], set()).add(row["value"])
+    assert told == {"rdkafka": {10.0}, "rdkafka (rdkafka#consumer-2)": {20.0}}
+
+
 def test_statistics_are_read_as_people_keep_them() -> None:
     """On a line, indented, behind a log's prefix among its other lines, and from before clients had an id."""
     plain = json.dumps(STATISTICS)
