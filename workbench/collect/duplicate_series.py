@@ -383,9 +383,11 @@ class _Clashes:
             for ats in self.clashes[code].values()
             if len(times := self._samples(ats)[0])
         )
+        # Each beside whoever of those that began before stays longest: one that ends at once may stand between two that stay.
+        until = itertools.accumulate((end for _, end in spans), max)
         return any(
-            min(one[1], other[1]) - other[0] > max(_TOGETHER_US, (other[1] - other[0]) // 4)
-            for one, other in itertools.pairwise(spans)
+            min(longest, end) - begin > max(_TOGETHER_US, (end - begin) // 4)
+            for longest, (begin, end) in zip(until, spans[1:], strict=False)
         )
 
     def _with_members(
