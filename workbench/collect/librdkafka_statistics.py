@@ -18,10 +18,13 @@ from workbench.signals import SIGNALS
 
 PROFILE = "librdkafka"
 _MICROSECONDS_FROM = 1_000_000  # `time` is in seconds
+_KEYS = ("brokers", "topics")  # what no other line of an application's log has, in JSON or not
 
 
 def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None = None) -> pa.Table:
-    """Parse statistics: JSON objects on a line each or indented, also behind a log's prefix; a log's other lines are left out.
+    """Parse statistics: JSON objects on a line each or indented, also behind a log's prefix.
+
+    A log's other lines are left out, in JSON or not, and so is a last one that is cut.
 
     Args:
         cluster: its name in the samples.
@@ -37,14 +40,16 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
     profile = load_profile(PROFILE)
     batch, consumers = SampleBatch(cluster, profile.name), ProcessNames()
     ends: dict[tuple[str, str, str], float] = {}
-    number = 0
-    for number, text in _objects(lines):
+    objects = [it for it in _objects(lines) if all(f'"{key}"' in it[1] for key in _KEYS)]
+    for at, (number, text) in enumerate(objects, 1):
         try:
             document = json.loads(text)
             ts_us = np.array([int(document["time"]) * _MICROSECONDS_FROM], np.int64)
             numbers = list(_numbers(document, ends))
             handle = {"instance": str(document.get("name", ""))}
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            if isinstance(error, json.JSONDecodeError) and 1 < at == len(objects):
+                break  # a log that is being written, or was cut
             raise SourceUnreachableError(
                 f"Line {number} is not librdkafka statistics ({type(error).__name__}).",
                 hint="It must be a JSON object with time, name, topics and brokers, on one line or indented.",
@@ -55,7 +60,7 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
                 told = consumers.told_apart(meaning, profile, handle)
                 labels = {**told, **_group_label(meaning.signal, group)}
                 batch.add(meaning.signal, labels, ts_us, [value], stat=meaning.stat, scale=meaning.scale)
-    if not number:
+    if not objects:
         raise SourceUnreachableError(
             "No librdkafka statistics were found.",
             hint="A client writes them with statistics.interval.ms set; a file has JSON objects, also behind a log's prefix.",
