@@ -1,13 +1,19 @@
-"""Which offsets of a topic are read for a span of times."""
+"""Which offsets of a topic are read for a span of times, which tables are the same, and where one record is."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.replay.fakes import FakeGateway
-from workbench.api.audit_records import _behind_late_records, whole_topic
+from workbench.api import audit_records
+from workbench.api.audit_records import _behind_late_records, compare, trace, whole_topic
+from workbench.errors import UsageError
 from workbench.queues.gateway import TopicSettings
 from workbench.settings import Cluster
 
@@ -57,3 +63,40 @@ def test_a_time_whose_end_cannot_be_seen_is_not_known() -> None:
     assert stop > 200_000 and not is_known
     assert ends_at(shuffled, 5, unreadable="no right") == (5, False)
     assert ends_at(shuffled, 5, most_read=100) == (103, False)
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns")])
+def test_tables_that_differ_in_a_microsecond_are_not_the_same(spark: Any, tmp_path: Path, kind: pa.DataType) -> None:
+    """With a zone or without one, as Spark writes times and as pandas does."""
+    at = datetime(2026, 11, 21, 3, 0, 0, 123456, tzinfo=UTC)
+    for name, later in (("one", 0), ("other", 1)):
+        times = pa.array([at, at + timedelta(microseconds=later)], kind)
+        pq.write_table(pa.table({"id": ["a", "b"], "at": times}), tmp_path / f"{name}.parquet")
+    one, other = (str(tmp_path / f"{name}.parquet") for name in ("one", "other"))
+    found = compare(one, other)
+    assert (found.records, found.only) == ((2, 2), (1, 1))
+    assert compare(one, one).is_same
+
+
+@pytest.mark.jvm
+def test_a_key_of_many_records_is_not_traced_in_part(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any thousand of them would look like all."""
+    settings = tmp_path / "workbench.toml"
+    settings.write_text('[clusters.prod]\nbootstrap = "b:9092"\n')
+    columns = (
+        "'orders' AS topic",
+        "0 AS partition",
+        "id AS offset",
+        "CAST('k' AS binary) AS key",
+        "CAST(array() AS array<struct<key: string, value: binary>>) AS headers",
+        "current_timestamp() AS timestamp",
+    )
+    frames = [spark.range(number).selectExpr(*columns) for number in (3, 1_001)]
+    monkeypatch.setattr(audit_records, "_records_of_times", lambda *_: frames.pop(0))
+    how: Any = {"cluster": "prod", "topics": ["orders"], "config": settings}
+    assert [it.offset for it in trace("k", **how)] == [0, 1, 2]
+    with pytest.raises(UsageError, match=r"More than 1,000 records .* 'k'"):
+        trace("k", **how)

@@ -61,6 +61,23 @@ def test_a_prometheus_younger_than_a_slot_is_sent_to_the_command_that_judges_now
     assert "younger" not in (then.hint or "")
 
 
+def test_the_store_of_a_cluster_fits_whatever_the_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has named a folder, so nobody is told to name another one: for a window of another length, or names with slashes."""
+    monkeypatch.setattr("workbench.spark.session.start_in_background", lambda: None)
+    monkeypatch.setattr("workbench.user_folders.state_dir", lambda: tmp_path / "state")
+    settings = tmp_path / "workbench.toml"
+    with scripted(Script(body=b'{"status":"success","data":{"resultType":"matrix","result":[]}}')) as server:
+        for name in ("prod/eu", "prod"):
+            for length in ("15m", "30m"):
+                source = f'prometheus = "{server.url}"\nprofiles = ["kafka_exporter"]\n'
+                settings.write_text(f'[windows]\nlength = "{length}"\n[clusters."{name}"]\n{source}')
+                error = refused("--all", "--cluster", name, "--config", str(settings))
+                assert isinstance(error, NoSeriesError), error.message
+    stores = [path.parent for path in (tmp_path / "state").rglob("store.json")]
+    assert len(stores) == 4
+    assert {it.parent for it in stores} == {tmp_path / "state" / "stores"}
+
+
 @pytest.mark.jvm
 def test_a_slot_that_is_incomplete_is_said_and_is_no_all_clear(spark: Any, tmp_path: Path) -> None:
     """Exit code 4 where all is well in the part that is known; with whole slots it is 0."""

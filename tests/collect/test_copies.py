@@ -185,6 +185,14 @@ def test_one_client_id_on_two_pods_is_two_members() -> None:
     assert set(found.aliases.values()) == {"consumer-pay-1"}
 
 
+def test_a_pod_that_was_there_for_a_moment_hides_no_member() -> None:
+    """Of one client id on a pod that stays, one that ended within a minute, and one that came later and stays."""
+    name = {"__name__": "kafka_consumer_coordinator_rebalance_total", "client_id": "consumer-pay-1"}
+    spans = {"a": HOUR, "b": HOUR[(HOUR >= 600) & (HOUR <= 660)], "c": HOUR[HOUR >= 1200]}
+    found = counted([({**name, "pod": pod}, at, 3 + 0 * at) for pod, at in spans.items()], profile=CLIENT)
+    assert sorted(found.series.names["member"].to_pylist()) == [f"consumer-pay-1 ({pod})" for pod in "abc"]
+
+
 def test_parts_of_a_counter_are_added_up() -> None:
     """A label of the metric itself, which no profile maps."""
     name = {"__name__": "kafka_consumer_coordinator_rebalance_total", "client_id": "x", "instance": "a:1"}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +21,9 @@ from tests.fleet import END
 from tests.servers import Script, scripted
 from workbench.collect import live
 from workbench.collect import recorder as recording
-from workbench.collect.capture import read_capture
+from workbench.collect.capture import read_capture, write_parquet
 from workbench.collect.recorder import Recorder
-from workbench.errors import NoSeriesError, SourceUnreachableError, UnknownGroupError
+from workbench.errors import NoSeriesError, OutputError, SourceUnreachableError, UnknownGroupError
 from workbench.kafka import commits as kafka_commits
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.offset_fetch import Commits
@@ -204,3 +206,28 @@ def test_a_clock_that_is_set_back_ends_no_recording(admin: Admin, tmp_path: Path
     it._started += timedelta(hours=1)  # as if the clock had been an hour ahead, until now
     it.flush()
     assert it.close().window.start >= it._started
+
+
+def test_a_recording_that_cannot_be_written_is_an_error_of_its_own(
+    admin: Admin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file in the way, or a full disk: no traceback; what was written before can be read, and nothing is there twice."""
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OutputError, match=r"The recording .*/file/rec cannot be written: Not a directory"):
+        recorder(tmp_path / "file" / "rec").run(Event(), seconds=0)
+    written: list[str] = []
+
+    def write(path: Path, table: pa.Table) -> None:
+        written.append(path.name)
+        if written.count("groups-000002.parquet") == 1:  # the disk is full, and then has room again
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_parquet(path, table)
+
+    monkeypatch.setattr(recording, "write_parquet", write)
+    monkeypatch.setattr(recording, "_FLUSH_SECONDS", 0.0)
+    one = recorder(tmp_path / "rec")
+    with pytest.raises(OutputError, match="No space left on device"):
+        one.run(Event(), seconds=60)
+    found = read_capture(tmp_path / "rec")
+    assert found.info.state == "recording"
+    assert found.samples.num_rows == one.total_samples > 0

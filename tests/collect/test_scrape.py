@@ -10,6 +10,7 @@ from prometheus_client.samples import Sample
 
 from tests.servers import Script, scripted
 from workbench.collect.page_timestamps import OwnTimes
+from workbench.collect.process_names import ProcessNames
 from workbench.collect.scrape import Page, page_series, scrape
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
@@ -86,6 +87,49 @@ def test_an_odd_label_of_a_page_leaves_one_series_out() -> None:
         series, missing = scrape([server.url], [load_profile("runtime")], cluster="c", timeout_seconds=5)
     assert len(series) == 6
     assert len(missing) == 1 and "partition" in missing[0]
+
+
+def rounds(monkeypatch: pytest.MonkeyPatch, pages: dict[str, str], *, number: int = 3) -> dict[str, set[float]]:
+    """What some rounds tell of rebalances, by member; all clients are of one group."""
+    texts = [Page(url=f"http://{host}:9404/metrics", taken_at=NOW, text=text) for host, text in pages.items()]
+    monkeypatch.setattr("workbench.collect.scrape.fetch_all", lambda *_, **__: texts)
+    profile, processes, found = load_profile("jmx_exporter_plain"), ProcessNames(), dict[str, set[float]]()
+    for _ in range(number):
+        series, missing = scrape(
+            list(pages),
+            [profile],
+            cluster="c",
+            timeout_seconds=1,
+            members={"consumer-g-1": "g", "other": "g"},
+            processes=processes,
+        )
+        assert missing == []
+        for row in series.to_samples().to_pylist():
+            assert row["group"] == "g"
+            found.setdefault(row["member"], set()).add(row["value"])
+    return found
+
+
+def rebalanced(client: str, times: int, place: str = "") -> str:
+    """What a consumer in Java tells of itself."""
+    name = "kafka_consumer_consumer_coordinator_metrics_rebalance_total"
+    return f'{name}{{client_id="{client}"{place}}} {times}\n'
+
+
+def test_two_processes_with_one_client_id_are_two_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Java's default one is the same in each: mixed, their counters would begin anew at each look, as in a storm of rebalances."""
+    pages = {
+        "a": rebalanced("consumer-g-1", 3),
+        "b": rebalanced("consumer-g-1", 5) + rebalanced("other", 2),
+        "prometheus": rebalanced("consumer-g-1", 7, ',pod="c"') + rebalanced("consumer-g-1", 9, ',pod="d"'),
+    }
+    assert rounds(monkeypatch, pages) == {
+        "consumer-g-1": {3.0},
+        "consumer-g-1 (b:9404)": {5.0},
+        "consumer-g-1 (c)": {7.0},
+        "consumer-g-1 (d)": {9.0},
+        "other": {2.0},
+    }
 
 
 LAG = 'wb_consumer_lag_messages{{group="{group}",topic="t",partition="0",member="m"}} {value}{at}\n'

@@ -383,14 +383,37 @@ def test_the_last_stable_offset_counts_where_the_client_has_fetched() -> None:
     assert stable == [(1700000005, 480.0)]
 
 
+def test_two_consumers_of_a_process_are_two_members() -> None:
+    """Both have librdkafka's default client id, and write to one log: mixed, their counts of rebalances would rise and fall."""
+    handles = [
+        {"client_id": "rdkafka", "name": f"rdkafka#consumer-{number}", "cgrp": {"rebalance_cnt": 10 * number}}
+        for number in (1, 2)
+    ]
+    lines = [json.dumps({**STATISTICS, **it, "time": time}) for time in (1700000000, 1700000005) for it in handles]
+    told: dict[str, set[float]] = {}
+    for row in statistics_samples(lines, cluster="c", group="g").to_pylist():
+        if row["signal"] == "rebalances":
+            told.setdefault(row["member"], set()).add(row["value"])
+    assert told == {"rdkafka": {10.0}, "rdkafka (rdkafka#consumer-2)": {20.0}}
+
+
 def test_statistics_are_read_as_people_keep_them() -> None:
-    """On a line, indented, behind a log's prefix among its other lines, and from before clients had an id."""
+    """On a line, indented, behind a log's prefix or among its other lines, cut at the end, and from before clients had an id."""
     plain = json.dumps(STATISTICS)
     wanted = statistics_samples([plain], cluster="c").to_pylist()
     indented = [f"{line}\n" for line in json.dumps(STATISTICS, indent=2).split("\n")]
     assert statistics_samples(indented, cluster="c").to_pylist() == wanted
     logged = ["12:00:01 INFO started {ok}\n", f"12:00:02 INFO %7|1.2|STATS|c| {plain}\n", "12:00:03 WARN slow\n"]
     assert statistics_samples(logged, cluster="c").to_pylist() == wanted
+    other = [
+        json.dumps(it)
+        for it in ({"level": "info", "msg": "started"}, {"time": "2026-11-21T03:00:00Z", "topics": ["t"]})
+    ]
+    assert statistics_samples([other[0], plain, other[1]], cluster="c").to_pylist() == wanted
+    cut = plain[: plain.index('"topics"') + 40]  # the log is being written
+    assert statistics_samples([plain, cut], cluster="c").to_pylist() == wanted
+    with pytest.raises(SourceUnreachableError, match="Line 1"):
+        statistics_samples([cut, plain], cluster="c")
     old = {**{key: value for key, value in STATISTICS.items() if key != "client_id"}, "name": STATISTICS["client_id"]}
     assert statistics_samples([json.dumps(old)], cluster="c").to_pylist() == wanted
 

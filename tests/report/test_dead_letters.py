@@ -64,6 +64,21 @@ def test_a_letter_is_read_once_one_reader_has_passed_it() -> None:
     assert line_of(samples("orders-dlt", [5, 5], start=None)).letters is None
 
 
+def test_letters_that_came_after_the_last_sample_of_a_reader_are_unread() -> None:
+    """A reader that read everything in the morning and has gone has passed nothing of the afternoon; another one may have."""
+    batch = SampleBatch("c", "test")
+    times = [round((START + timedelta(minutes=minute)).timestamp() * 1e6) for minute in range(0, 61, 10)]
+    labels = {"topic": "orders-dlt", "partition": 0}
+    batch.add("log_end_offset", labels, times, [5, 5, 5, 7, 8, 8, 12])
+    batch.add("log_start_offset", labels, times, [0] * 7)
+    batch.add("consumer_lag", {**labels, "group": "gone"}, times[:3], [2, 1, 0])
+    gone = line_of(batch.to_arrow())
+    assert (gone.new, gone.unread, gone.readers) == (7, 7, ("gone",))
+    assert "7 that no reader has passed" in gone.words
+    batch.add("consumer_lag", {**labels, "group": "here"}, times[:5], [0, 0, 0, 0, 1])
+    assert line_of(batch.to_arrow()).unread == 5
+
+
 def test_topics_are_found_by_convention_or_by_the_settings() -> None:
     """Most new ones first; a name from outside steers nothing."""
     table = pa.concat_tables([samples("orders", [1, 2]), samples("a.DLQ", [1, 2]), samples("b-dlt", [1, 9])])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from click.testing import CliRunner
 
+from tests.report.runs.test_record import recorded
 from tests.servers import Script, scripted, with_own_share
+from workbench.cli import root
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.lab.process import free_port
 from workbench.lab.prometheus import ensure_alertmanager
@@ -55,6 +60,42 @@ def test_an_alert_leads_to_its_runbook_from_a_chat() -> None:
     assert alert["annotations"]["runbook_url"] == "https://wiki.example.com/books/SlowProcessor.md"
     assert "runbook" not in alert["annotations"]
     assert alert["labels"]["alertname"] == "SlowProcessor"
+
+
+def test_what_is_not_true_any_more_ends() -> None:
+    """A report each hour, and alerts that last two days: without an end, one would fire for days after the group is well again."""
+    now = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
+
+    def sent(**line: Any) -> list[tuple[str, bool]]:
+        later = document()
+        later["lines"][0].update(line)
+        found = alerts_of(later, before=document(), now=now)
+        return [(it["labels"]["verdict"], it["endsAt"] > now.isoformat()) for it in found]
+
+    assert sent() == [("slow_processor", True)]
+    assert sent(state="healthy", verdict="healthy") == [("slow_processor", False)]
+    assert sent(verdict="hot_key") == [("hot_key", True), ("slow_processor", False)]
+    assert sent(muted="until tomorrow") == [("slow_processor", False)]
+    assert sent(group="another", state="healthy") == []  # it may be just as bad, and nobody measures it
+
+
+def test_the_run_before_is_found_beside_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name, which is no path to anywhere else."""
+    sick, well = document(), document()
+    for it in (sick, well):
+        it["exit_code"] = 3
+    well["run_id"], well["lines"][0]["state"], well["lines"][0]["verdict"] = "health-prod-2", "healthy", "healthy"
+    recorded(tmp_path, "health-prod-1", 2)
+    recorded(tmp_path, "health-prod-2", 1)
+    (tmp_path / "health-prod-1" / "result.json").write_text(json.dumps(sick))
+    sent: list[Any] = []
+    monkeypatch.setattr("workbench.report.deliver_result.send", lambda _url, body, **_: sent.append(body))
+    for previous in ("health-prod-1", "../health-prod-1"):
+        well["previous_run"] = previous
+        (tmp_path / "health-prod-2" / "result.json").write_text(json.dumps(well))
+        words = ["report", "send", str(tmp_path / "health-prod-2"), "--alertmanager", "http://alertmanager:9093"]
+        assert CliRunner().invoke(root, words, catch_exceptions=False, standalone_mode=False).return_value == 0
+    assert [[it["labels"]["verdict"] for it in body] for body in sent] == [["slow_processor"], []]
 
 
 def test_texts_for_others_are_harmless() -> None:

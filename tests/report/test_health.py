@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -24,7 +25,7 @@ from workbench.report import health_report
 from workbench.report.audit_lines import StreamLine, stream_lines
 from workbench.report.error_budget import Budget, budgets
 from workbench.report.html_report import render_html
-from workbench.samples import SampleBatch, concat
+from workbench.samples import SERIES_ORDER, SampleBatch, concat
 from workbench.triage.triage_engine import triage
 
 pytestmark = pytest.mark.jvm
@@ -140,6 +141,31 @@ def test_the_budget_of_a_lag_exporter_is_judged_by_group(spark: Any) -> None:
     )
     assert {group: _holds(it) for (group, _), it in found.items()} == {"a": False, "slow": True, "sink": True}
     assert all(found[name, "t"].late_seconds == 0 for name in ("slow", "sink"))
+
+
+@pytest.mark.parametrize("told", ["before and after", "of the other partition", "of the whole group"])
+def test_a_time_without_consumers_counts_by_their_offsets(spark: Any, told: str) -> None:
+    """Their own pages went with them, for 72 minutes of a day: that nobody has told of them does not mean that nobody was late."""
+    at = np.arange(0, 86_401, 60)
+    down = (at >= 36_000) & (at < 36_000 + 72 * 60)
+    end = 1e6 + 10.0 * at
+    commit = np.where(down, end[600], end)
+    times = round((END.timestamp() - DAY) * 1e6) + at * 1_000_000
+    batch = SampleBatch("test", "test")
+    for partition in (0, 1):
+        labels = {"topic": "t", "partition": partition, "group": "g"}
+        batch.add("log_end_offset", labels | {"group": None}, times, end)
+        batch.add("committed_offset", labels, times, commit)
+        if told == "of the other partition" and partition == 1:
+            batch.add("time_lag", labels, times, np.full(len(at), np.nan))  # as an exporter that does not know it
+            continue
+        whole = {"partition": None} if told == "of the whole group" else {}
+        batch.add("time_lag", labels | whole | {"member": f"m-{partition}"}, times[~down], np.zeros((~down).sum()))
+    samples = batch.to_arrow().sort_by([(name, "ascending") for name in (*SERIES_ORDER, "ts")])
+    found = budgets(samples, spark, start=END - timedelta(days=1), end=END, objective_seconds=120.0)["g", "t"]
+    assert found.holds is False
+    assert found.late_seconds == pytest.approx(70 * 60, abs=120)
+    assert found.known_share == pytest.approx(1.0, abs=0.01)
 
 
 def test_without_lag_and_time_lag_the_budget_cannot_be_told(spark: Any) -> None:

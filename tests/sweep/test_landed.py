@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from evaluation.stories import END, lagging
 from workbench.collect.capture import ROOM_VARIABLE
-from workbench.errors import DamagedCaptureError
+from workbench.errors import DamagedCaptureError, OutputError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 from workbench.sweep import condense_store
 from workbench.sweep.condense_store import Job, condense_file
@@ -146,3 +147,38 @@ def test_a_store_that_spark_does_not_have_is_told_soon(tmp_path: Path, monkeypat
     with pytest.raises(DamagedCaptureError, match="workers do not find it"):
         condense_store.condense_missing(store, spark, [END])
     assert len(tries) <= 3
+
+
+class OneTask:
+    """A Spark session, as far as condensing needs one: all in one task, here."""
+
+    def range(self, start: int, end: int, *_: int) -> OneTask:
+        self._ids = pa.RecordBatch.from_pydict({"id": list(range(start, end))})
+        return self
+
+    def mapInArrow(self, work: Callable[..., Iterator[pa.RecordBatch]], _schema: str) -> OneTask:  # noqa: N802 - Spark's name
+        self._done = pa.Table.from_batches(list(work([self._ids])))
+        return self
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        return self._done
+
+
+def test_a_summary_that_cannot_be_written_is_an_error_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full, or a store that is somebody else's: the samples are not damaged, and to land them again would not help."""
+    store = make_store(tmp_path / "store", StoreInfo(cluster="test", slot_seconds=60))
+    store.land(END, SeriesTable.of_samples(SAMPLES))
+    spark: Any = OneTask()
+
+    def write(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(OutputError, match=r"summary .* cannot be written: No space"):
+        patched.setattr(pq, "write_table", write)
+        condense_store.condense_missing(store, spark, [END])
+    assert condense_store.condense_missing(store, spark, [END]).condensed == 1
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OutputError, match=r"store .*/file/store cannot be written: Not a directory"):
+        make_store(tmp_path / "file" / "store", store.info)

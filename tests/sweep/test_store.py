@@ -22,6 +22,7 @@ from workbench.errors import DamagedCaptureError, NoSeriesError, OutputError, Us
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 from workbench.sweep import fleet_store as module
 from workbench.sweep import steady_slot_reads
+from workbench.sweep.condense_store import summary_path
 from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store, open_store
 from workbench.sweep.read_store import whole_file
 
@@ -241,6 +242,21 @@ def test_old_slots_are_pruned(tmp_path: Path) -> None:
     assert landed.prune(END - timedelta(seconds=1200)) == 3
     assert landed.landed() == [END - timedelta(seconds=600), END]
     assert landed.window().end == END
+
+
+def test_summaries_of_old_slots_are_pruned(tmp_path: Path) -> None:
+    """One window later, for a sweep beside reads those of its baseline; also those of an earlier version and of slots that are gone."""
+    landed = land_fleet(tmp_path / "fleet", subscriptions=4, slot_seconds=600, slots=7)
+    paths = [summary_path(landed, file) for file in landed.files(landed.landed())]
+    former = landed.root / "summaries" / "v1" / "2026-11-20" / "0123456789abcdef01234567-115000.parquet"
+    foreign = landed.root / "summaries" / "v1" / "notes" / "a-b.parquet"
+    for path in (*paths, former, foreign):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    landed.prune(END)
+    left = [path.exists() for path in paths]
+    assert left == [False] * 2 + [True] * 5
+    assert not former.parent.exists() and foreign.exists()
 
 
 def test_folders_of_no_time_are_no_slots(store: FleetStore) -> None:

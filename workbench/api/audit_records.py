@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UsageError
+from workbench.humanize import printable
 from workbench.layers.record_marks import CREATED_HEADER, ID_HEADER, UPDATED_HEADER
 from workbench.logs.record_counts import answering, run
 from workbench.queues.gateway import Gateway, LogView, Ranges
@@ -45,6 +46,8 @@ def session_for_audits(rows: int | None = None) -> SparkSession:
         "spark.sql.shuffle.partitions": _PARTS,
         # Which lines are odd, and goes to all rows, is known only after a pass over them: the default gives up after 5 minutes.
         "spark.sql.broadcastTimeout": _BROADCAST_SECONDS,
+        # Times in nanoseconds, as pandas writes them, are refused without.
+        "spark.sql.legacy.parquet.nanosAsLong": "true",
     }
     for key, value in settings.items():
         spark.conf.set(key, value)
@@ -285,7 +288,12 @@ def _side(spark: SparkSession, text: str, config: Path | None, span: Span) -> Da
         )  # fmt: skip
     table = _table(spark, Path(text))
     columns = ", ".join(f"`{it.replace('`', '``')}`" for it in sorted(table.columns))
-    what = f"to_json(struct({columns}), map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\"))"
+    # By default, times without a zone are written to the millisecond: two that differ in microseconds would be the same.
+    formats = ", ".join(
+        f"'{option}', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS{zone}\""
+        for option, zone in (("timestampFormat", "XXX"), ("timestampNTZFormat", ""))
+    )
+    what = f"to_json(struct({columns}), map({formats}))"
     return table.selectExpr(
         "CAST(NULL AS bigint) AS hour_ms", f"xxhash64({what}) AS hash", f"left({what}, 300) AS place"
     )
@@ -350,7 +358,8 @@ def trace(
     """Find one record in topics, by its id (header `wb-id`) or its key; in the order of time.
 
     Raises:
-        UsageError: if a topic does not exist. SourceUnreachableError: if it cannot be read.
+        UsageError: if a topic does not exist, or more than a thousand records have this key. SourceUnreachableError: if it cannot be
+            read.
     """
     from pyspark.sql import functions as f
 
@@ -371,6 +380,11 @@ def trace(
             topic=row["topic"], partition=row["partition"], offset=row["offset"], stored_ms=row["stored_ms"],
             created_ms=row["c_ms"], updated_ms=row["u_ms"], error=row["error"],
         )
-        for row in run(mine.limit(_MOST_FOUND))
+        for row in run(mine.limit(_MOST_FOUND + 1))
     ]  # fmt: skip
+    if len(found) > _MOST_FOUND:  # any thousand of them would look like all
+        raise UsageError(
+            f"More than {_MOST_FOUND:,} records of these topics have the id or key {printable(record)!r}.",
+            hint="Name the id of one record, or a shorter time with --since and --until.",
+        )
     return sorted(found, key=lambda it: (it.stored_ms or 0, it.topic, it.partition, it.offset))

@@ -137,6 +137,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
     """Send the result of a run to other systems.
 
     FOLDER is the folder of the run. Each target is tried three times; exit code 5 if one did not accept it.
+    Alerts of the run before it, whose folder is beside it, end if they are not true any more.
     """
     import os
 
@@ -144,15 +145,17 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
     from workbench.errors import UsageError, WorkbenchError
     from workbench.report import deliver_result
     from workbench.report.health_result import read_previous
-    from workbench.report.runs.run_record import RESULT
+    from workbench.report.runs.run_record import RESULT, run_named
 
     document = read_previous(str(folder / RESULT))
     if document is None:
         raise UsageError(f"{folder} has no result of a run.", hint="See: workbench report list")
     if as_text:
         tell_page(deliver_result.chat_text(document))
+    former = run_named(folder.absolute().parent, str(document.get("previous_run") or ""))
+    before = read_previous(str(former[0] / RESULT)) if former is not None else None
     sends = [
-        (alertmanager, "Alertmanager", "/api/v2/alerts", deliver_result.alerts_of(document), None),
+        (alertmanager, "Alertmanager", "/api/v2/alerts", deliver_result.alerts_of(document, before=before), None),
         (webhook, "webhook", "", document, os.environ.get("WORKBENCH_WEBHOOK_TOKEN")),
         (
             grafana,

@@ -118,11 +118,12 @@ def _landed(
     cluster = settings.cluster(name)
     thresholds = settings.thresholds_of(cluster)
     own = folder is None
+    slot_seconds = round(settings.windows_of(cluster).length.total_seconds())
     store = make_store(
-        folder or state_dir() / "stores" / _store_name(cluster),
+        folder or state_dir() / "stores" / _store_name(cluster, slot_seconds),
         StoreInfo(
             cluster=cluster.name,
-            slot_seconds=round(settings.windows_of(cluster).length.total_seconds()),
+            slot_seconds=slot_seconds,
             bootstrap=cluster.bootstrap,
             profiles=[name_of(name) for name in cluster.profiles],
             match=cluster.match,
@@ -169,12 +170,18 @@ def _other_groups(name: str, config: Path | None, steps: Steps) -> OtherGroups:
     return kinds, others, missing
 
 
-def _store_name(cluster: Cluster) -> str:
-    """Another one for other series: samples of two clusters must not meet in a store."""
+def _store_name(cluster: Cluster, slot_seconds: int) -> str:
+    """Another one for other series, or slots of another length: samples of two clusters must not meet in a store."""
+    from workbench.report.runs.parameters import file_stem
+    from workbench.settings import Windows
+
+    name = file_stem(cluster.name)
+    if slot_seconds != Windows().length.total_seconds():
+        name += f"-{slot_seconds}s"
     if not cluster.match:
-        return cluster.name
+        return name
     digest = hashlib.sha256(json.dumps(cluster.match, sort_keys=True).encode()).hexdigest()
-    return f"{cluster.name}-{digest[:8]}"
+    return f"{name}-{digest[:8]}"
 
 
 def _sweep(store: FleetStore, window: Window, top: int, events: Events, asked: OtherGroups, steps: Steps) -> Sweep:

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.collect.disputed_groups import Unit, contradicted, dispute_notes, without_disputed
+from workbench.collect.process_names import NAMING
 from workbench.collect.series_owners import OWNER_LABELS, latest_begun, owner_at
 from workbench.collect.source_agreement import (
     Measured,
@@ -54,8 +55,6 @@ PLACE_LABELS = frozenset({
     "kubernetes_namespace", "node", "node_name", "host", "hostname", "ip", "uid", "pod_uid", "container_id", "app",
     "release", "pod_template_hash", "scrape_job", "exported_instance", "exported_job", "exporter",
 })  # fmt: skip
-# They name a process best, in this order.
-_NAMING = ("pod", "pod_name", "kubernetes_pod_name", "host", "hostname", "instance")
 _OFFSETS = ("log_end_offset", "committed_offset", "log_start_offset")
 # Of each pair of sources at first, besides one of each topic and group: the offsets of one log already decide.
 _COMPARED_KEYS = 200
@@ -384,9 +383,11 @@ class _Clashes:
             for ats in self.clashes[code].values()
             if len(times := self._samples(ats)[0])
         )
+        # Each beside whoever of those that began before stays longest: one that ends at once may stand between two that stay.
+        until = itertools.accumulate((end for _, end in spans), max)
         return any(
-            min(one[1], other[1]) - other[0] > max(_TOGETHER_US, (other[1] - other[0]) // 4)
-            for one, other in itertools.pairwise(spans)
+            min(longest, end) - begin > max(_TOGETHER_US, (end - begin) // 4)
+            for longest, (begin, end) in zip(until, spans[1:], strict=False)
         )
 
     def _with_members(
@@ -399,7 +400,7 @@ class _Clashes:
         for code in members:
             for extra, ats in self.clashes[code].items():
                 where = dict(sources[code][extra])
-                place = next((where[name] for name in _NAMING if name in where), ",".join(where.values()))
+                place = next((where[name] for name in NAMING if name in where), ",".join(where.values()))
                 for at in ats:
                     alias = f"{names[at]} ({place})"
                     aliases[alias] = names[at]

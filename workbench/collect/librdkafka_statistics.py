@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from workbench.collect.process_names import ProcessNames
 from workbench.collect.source_join import with_derived_lag
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
@@ -17,14 +18,19 @@ from workbench.signals import SIGNALS
 
 PROFILE = "librdkafka"
 _MICROSECONDS_FROM = 1_000_000  # `time` is in seconds
+_KEYS = ("brokers", "topics")  # what no other line of an application's log has, in JSON or not
 
 
 def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None = None) -> pa.Table:
-    """Parse statistics: JSON objects on a line each or indented, also behind a log's prefix; a log's other lines are left out.
+    """Parse statistics: JSON objects on a line each or indented, also behind a log's prefix.
+
+    A log's other lines are left out, in JSON or not, and so is a last one that is cut.
 
     Args:
         cluster: its name in the samples.
         group: the consumer group of the client; its statistics do not name it.
+
+    Consumers of one process are told apart by their handles' names: by default, all have the client id `rdkafka`.
 
     Samples get the object's `time`: the callback runs inside poll(), so several objects may arrive at once after a stall.
 
@@ -32,15 +38,18 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
         SourceUnreachableError: if an object is not librdkafka statistics, or if there is none.
     """
     profile = load_profile(PROFILE)
-    batch = SampleBatch(cluster, profile.name)
+    batch, consumers = SampleBatch(cluster, profile.name), ProcessNames()
     ends: dict[tuple[str, str, str], float] = {}
-    number = 0
-    for number, text in _objects(lines):
+    objects = [it for it in _objects(lines) if all(f'"{key}"' in it[1] for key in _KEYS)]
+    for at, (number, text) in enumerate(objects, 1):
         try:
             document = json.loads(text)
             ts_us = np.array([int(document["time"]) * _MICROSECONDS_FROM], np.int64)
             numbers = list(_numbers(document, ends))
+            handle = {"instance": str(document.get("name", ""))}
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            if isinstance(error, json.JSONDecodeError) and 1 < at == len(objects):
+                break  # a log that is being written, or was cut
             raise SourceUnreachableError(
                 f"Line {number} is not librdkafka statistics ({type(error).__name__}).",
                 hint="It must be a JSON object with time, name, topics and brokers, on one line or indented.",
@@ -48,9 +57,10 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
         for metric, labels, value in numbers:
             meaning = profile.meaning(metric, labels)
             if meaning is not None:
-                labels = {**meaning.labels, **_group_label(meaning.signal, group)}
+                told = consumers.told_apart(meaning, profile, handle)
+                labels = {**told, **_group_label(meaning.signal, group)}
                 batch.add(meaning.signal, labels, ts_us, [value], stat=meaning.stat, scale=meaning.scale)
-    if not number:
+    if not objects:
         raise SourceUnreachableError(
             "No librdkafka statistics were found.",
             hint="A client writes them with statistics.interval.ms set; a file has JSON objects, also behind a log's prefix.",
@@ -89,7 +99,7 @@ def _numbers(
     """Yield (path with underscores, labels, number) of the fields below topics, brokers and cgrp.
 
     Args:
-        ends: the last `hi_offset` of each client's partition. `ls_offset` is of the last fetch, so it counts where that has moved.
+        ends: the last `hi_offset` of each handle's partition. `ls_offset` is of the last fetch, so it counts where that has moved.
     """
     # Before 1.0, librdkafka gave its clients a name only.
     client = {"client_id": str(document.get("client_id") or document["name"])}
@@ -98,7 +108,7 @@ def _numbers(
             if int(number) < 0 or not partition.get("desired"):
                 continue  # -1 is internal, for messages without a partition; others are not assigned
             labels = {**client, "topic": str(topic["topic"]), "partition": str(number)}
-            key = client["client_id"], labels["topic"], labels["partition"]
+            key = str(document.get("name") or client["client_id"]), labels["topic"], labels["partition"]
             end, before = float(partition.get("hi_offset", -1)), ends.get(key)
             ends[key] = end
             fetched = before is not None and end > before

@@ -16,11 +16,12 @@ from workbench.collect.capture import PARTS, Capture, complete_recording, new_in
 from workbench.collect.capture_info import INFO, CaptureInfo, write_info
 from workbench.collect.cluster_events import of_window
 from workbench.collect.page_timestamps import OwnTimes
+from workbench.collect.process_names import ProcessNames
 from workbench.collect.scrape import scrape
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import groups_of_clients, with_derived_lag
 from workbench.errors import SourceUnreachableError, UsageError
-from workbench.files import require_empty
+from workbench.files import require_empty, writing
 from workbench.humanize import plural
 from workbench.profiles import load_profile
 from workbench.queues.snapshot_views import SOURCE as KAFKA_PROFILE
@@ -68,7 +69,7 @@ class Recorder:
         self._thresholds = thresholds or Thresholds()
         self._profiles = [load_profile(name) for name in cluster.profiles]
         self._wholes = [Wholes(it) for it in self._profiles]
-        self._own_times = OwnTimes()
+        self._own_times, self._processes = OwnTimes(), ProcessNames()
         self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
         self._started, self._began = datetime.now(UTC), time.monotonic()
         self._samples: list[pa.Table] = []
@@ -84,6 +85,7 @@ class Recorder:
 
         Raises:
             SourceUnreachableError: if the first round has no samples.
+            OutputError: if it cannot be written; what was written before stays a recording.
         """
         deadline = time.monotonic() + seconds if seconds is not None else None
         last_flush = time.monotonic()
@@ -130,6 +132,7 @@ class Recorder:
             members={**self._members, **self._cluster.members},
             wholes=self._wholes,
             own_times=self._own_times,
+            processes=self._processes,
             topics=(topic for it in tables for topic in it.names["topic"].to_pylist() if topic is not None),
         )
         missing += unreachable
@@ -143,7 +146,7 @@ class Recorder:
         return missing
 
     def _begin(self, missing: list[str]) -> None:
-        """Make the folder after the first round has shown that there are samples."""
+        """Make the folder after the first round has shown that there are samples: one that cannot be written ends it at once."""
         if self.total_samples == 0:
             self._samples, self._views = [], []
             reasons = "; ".join(it.rstrip(".") for it in missing) or "no series"
@@ -151,17 +154,24 @@ class Recorder:
                 f"No source of the cluster {self._cluster.name!r} answers: {reasons}.",
                 hint="Are the addresses in workbench.toml correct?",
             )
-        (self._folder / PARTS).mkdir(parents=True, exist_ok=True)
+        self.flush()
 
     def flush(self) -> None:
-        """Write the samples since the last flush."""
+        """Write the samples since the last flush.
+
+        Raises:
+            OutputError: if they cannot be written; the next attempt replaces what this one has left.
+        """
         if self._samples:
-            self._parts += 1
-            write_parquet(self._folder / PARTS / f"samples-{self._parts:06d}.parquet", concat(self._samples))
-            if self._views:
-                write_parquet(self._folder / PARTS / f"groups-{self._parts:06d}.parquet", pa.concat_tables(self._views))
-            self._samples, self._views = [], []
-            write_info(self._folder, self._info("recording"))
+            number = self._parts + 1
+            with writing(f"The recording {self._folder}"):
+                (self._folder / PARTS).mkdir(parents=True, exist_ok=True)
+                write_parquet(self._folder / PARTS / f"samples-{number:06d}.parquet", concat(self._samples))
+                if self._views:
+                    write_parquet(self._folder / PARTS / f"groups-{number:06d}.parquet", pa.concat_tables(self._views))
+                self._parts = number
+                self._samples, self._views = [], []
+                write_info(self._folder, self._info("recording"))
 
     def close(self) -> Capture:
         """Combine the parts to a complete capture."""

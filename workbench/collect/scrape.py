@@ -18,6 +18,7 @@ from prometheus_client.parser import text_fd_to_metric_families
 
 from workbench.collect.names_in_metrics import Spelling, in_full_first
 from workbench.collect.page_timestamps import OwnTimes
+from workbench.collect.process_names import ProcessNames
 from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import with_groups
 from workbench.errors import SourceUnreachableError
@@ -70,10 +71,12 @@ def page_series(
     cluster: str,
     left_out: LeftOut | None = None,
     own_times: OwnTimes | None = None,
+    processes: ProcessNames | None = None,
 ) -> list[SeriesTable]:
     """Parse the series of one page, for each profile; invalid ones are noted in `left_out`.
 
-    A series that has a time of its own counts at that time, and once (`own_times` remembers it).
+    A series that has a time of its own counts at that time, and once (`own_times` remembers it). Members of one name are told apart
+    (`processes` remembers who had it first).
 
     Of several names of one metric (`also`), the first one that a member has counts.
 
@@ -85,6 +88,7 @@ def page_series(
         [SampleBatch(cluster, profile.name) for _ in range(profile.names_of_a_metric)] for profile in profiles
     ]
     times = own_times if own_times is not None else OwnTimes()
+    processes = processes if processes is not None else ProcessNames()
     host = urlsplit(page.url).netloc.rpartition("@")[2]
     is_open = page.text.rstrip().endswith("# EOF")
     instance = {"instance": host}  # as a Prometheus names its target
@@ -101,7 +105,7 @@ def page_series(
                     if at is not None:
                         batches[meaning.generation].add(
                             meaning.signal,
-                            meaning.labels,
+                            processes.told_apart(meaning, profile, labels),
                             [round(at * 1e6)],
                             [sample.value if meaning.value is None else meaning.value if sample.value else math.nan],
                             stat=meaning.stat,
@@ -149,6 +153,7 @@ def scrape(
     wholes: Sequence[Wholes] | None = None,
     topics: Iterable[str] = (),
     own_times: OwnTimes | None = None,
+    processes: ProcessNames | None = None,
 ) -> tuple[SeriesTable, list[str]]:
     """Scrape all pages once: series, and what is missing.
 
@@ -156,8 +161,9 @@ def scrape(
         members: as for `source_join.with_groups`.
         wholes: of the profiles, if they are scraped again and again.
         topics: that are known to be there.
-        own_times: of the pages, if they are scraped again and again.
+        own_times, processes: of the pages, if they are scraped again and again.
     """
+    processes = processes if processes is not None else ProcessNames()
     own_times = own_times if own_times is not None else OwnTimes()
     own_times.next_round(time.time())
     pages = fetch_all(urls, timeout_seconds=timeout_seconds)
@@ -169,11 +175,17 @@ def scrape(
             missing.append(page.error)
             continue
         try:
-            found.append(page_series(page, profiles, cluster=cluster, left_out=left_out, own_times=own_times))
+            found.append(
+                page_series(
+                    page, profiles, cluster=cluster, left_out=left_out, own_times=own_times, processes=processes
+                )
+            )
         except SourceUnreachableError as error:  # one invalid page must not affect the others
             missing.append(error.message)
     missing += [*left_out.words(), *own_times.refused]
-    spelling = Spelling.of_groups((members or {}).values())
+    members = dict(members or {})
+    members |= {alias: members[name] for alias, name in processes.aliases.items() if name in members}
+    spelling = Spelling.of_groups(members.values())
     spelling.known["topic"].update(topics)
     by_profile = [
         (whole.profile, whole.of(concat_series(series)))
@@ -182,6 +194,6 @@ def scrape(
     told: dict[int, SeriesTable] = {}
     for at in in_full_first([profile for profile, _ in by_profile]):
         profile, series = by_profile[at]
-        told[at] = with_groups(spelling.corrected(series, profile), profile, members or {})
+        told[at] = with_groups(spelling.corrected(series, profile), profile, members)
     missing += spelling.notes
     return most_trusted([told[at] for at in sorted(told)]), missing

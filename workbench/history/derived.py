@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 from workbench.history.message_ages import ages, from_lag, is_measured, newest_log, without_glitches
 from workbench.history.partition_histories import lines_of
-from workbench.history.partition_series import Track
+from workbench.history.partition_series import BoolArray, FloatArray, Track, step_of, tracks_of
 from workbench.history.partition_story import is_idle
+from workbench.numbers import MISSED
 from workbench.window import Window
 
 DERIVED = pa.schema(
@@ -24,7 +25,7 @@ DERIVED = pa.schema(
 
 
 def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
-    """Derive the time lag of subscriptions that nobody measures it of.
+    """Derive the time lag of partitions for the times at which nobody measures it: while their consumers are down, or never.
 
     Args:
         samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
@@ -34,13 +35,14 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
         A row of `DERIVED` for each sample of a commit: seconds that the oldest message has waited. Not `sure`: at least so long, since
         it was produced before the data begin, or when the log's end was measured no more.
     """
-    with_signal = samples.filter(pc.equal(samples["signal"], "time_lag")).select(["group", "topic"])
-    measured = set(zip(with_signal["group"].to_pylist(), with_signal["topic"].to_pylist(), strict=True))
     lines, _ = lines_of(samples, window)
+    whole = samples.filter(pc.and_(pc.equal(samples["signal"], "time_lag"), pc.is_null(samples["partition"])))
+    whole = whole.filter(pc.and_(pc.is_valid(whole["value"]), pc.equal(whole["stat"], "value")))
+    of_all = {(it["group"], it["topic"]): line for it, line in tracks_of(whole, ("group", "topic"), window)}
     end_us = round(window.end.timestamp() * 1e6)
     parts: list[pa.Table] = []
     for (cluster, group, topic, partition), own in lines.items():
-        if group is None or (group, topic) in measured:
+        if group is None:
             continue
         end, _ = newest_log(lines.get((cluster, None, topic, partition), {}).get("log_end", Track()))
         committed = own.get("committed", Track())
@@ -49,17 +51,31 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
         if not len(committed) or not len(end):
             continue
         step = float(np.median(np.diff(committed.at))) if len(committed) > 2 else 0.0
+        told = (own.get("time_lag", Track()), of_all.get((group, topic), Track()))
+        untold = ~np.logical_or.reduce([_is_told(it, committed.at, step) for it in told])
+        if not untold.any():
+            continue
         age, known = ages(committed, end, Track(), step)
         if age is None:
             continue
         idle = is_idle(committed, end)
         age = np.zeros(len(age)) if idle else without_glitches(committed.at, age)
+        sure = known | idle | ((age == 0) & is_measured(end, committed.at, step))
+        count = int(untold.sum())
         columns = {
-            "ts": np.round(committed.at * 1e6).astype(np.int64) + end_us,
-            "group": [group] * len(age),
-            "topic": [topic] * len(age),
-            "value": age,
-            "sure": known | idle | ((age == 0) & is_measured(end, committed.at, step)),
+            "ts": np.round(committed.at[untold] * 1e6).astype(np.int64) + end_us,
+            "group": [group] * count,
+            "topic": [topic] * count,
+            "value": age[untold],
+            "sure": sure[untold],
         }
         parts.append(pa.Table.from_pydict(columns, schema=DERIVED))
     return pa.concat_tables(parts) if parts else DERIVED.empty_table()
+
+
+def _is_told(time_lag: Track, at: FloatArray, step: float) -> BoolArray:
+    """Whether somebody measures a time lag at these times, or has just measured it."""
+    if not len(time_lag):
+        return np.zeros(len(at), dtype=bool)
+    latest = np.maximum(np.searchsorted(time_lag.at, at, side="right") - 1, 0)
+    return np.asarray(np.abs(at - time_lag.at[latest]) <= MISSED * max(step, step_of(time_lag.at)))

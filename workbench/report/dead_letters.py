@@ -28,7 +28,8 @@ class DeadLetterLine:
         grows: whether letters came in the first and in the second half of the period, too.
         first_at, last_at: between these samples the first and the last of the new letters came; None without one.
         readers: groups with a lag there; redrive plans count, because somebody has redriven letters.
-        unread: letters that no reader has passed; None if it cannot be told. Without a reader, all of them.
+        unread: letters that no reader has passed; None if it cannot be told. Without a reader, all of them. Of a reader that is not
+            measured any more, those that came since.
     """
 
     topic: str
@@ -91,7 +92,7 @@ def dead_letters_in(
     )
     ends: dict[str, dict[int, _Series]] = defaultdict(lambda: defaultdict(list))
     starts: dict[str, dict[int, float]] = defaultdict(dict)
-    lags: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    lags: dict[str, dict[str, dict[int, tuple[float, float]]]] = defaultdict(lambda: defaultdict(dict))
     for row in _rows(mine.sort_by("ts")):
         topic, number = row["topic"], row["partition"]
         if row["signal"] == "log_end_offset":
@@ -99,7 +100,7 @@ def dead_letters_in(
         elif row["signal"] == "log_start_offset":
             starts[topic][number] = row["value"]
         elif row["signal"] == "consumer_lag" and row["group"] is not None:
-            lags[topic][row["group"]][number] = row["value"]
+            lags[topic][row["group"]][number] = row["ts"].timestamp(), row["value"]
     found = [_line(name, ends[name], starts[name], lags[name], start, end) for name in names if name in ends]
     return tuple(sorted(found, key=lambda it: (-(it.new or 0), -(it.letters or 0), it.topic)))
 
@@ -112,7 +113,7 @@ def _rows(samples: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _line(
-    topic: str, ends: dict[int, _Series], starts: dict[int, float], lags: dict[str, dict[int, float]],
+    topic: str, ends: dict[int, _Series], starts: dict[int, float], lags: dict[str, dict[int, tuple[float, float]]],
     start: datetime, end: datetime,
 ) -> DeadLetterLine:  # fmt: skip
     letters = None
@@ -126,12 +127,17 @@ def _line(
     ]
     known = all(len(series) > 1 for series in ends.values())
     middle = (start.timestamp() + end.timestamp()) / 2
-    # A letter has been passed if one reader has passed it: the smallest lag of each partition.
+    # A letter has been passed if one reader has passed it. A reader may be gone for long: what came after it has not been passed.
     unread: int | None = None
     if not lags:
         unread = letters
     elif all(any(number in of for of in lags.values()) for number in ends):
-        unread = round(sum(max(0.0, min(of[number] for of in lags.values() if number in of)) for number in ends))
+        unread = round(
+            sum(
+                max(0.0, min(_waiting(series, *of[number]) for of in lags.values() if number in of))
+                for number, series in ends.items()
+            )
+        )
     return DeadLetterLine(
         topic=printable(topic),
         letters=letters,
@@ -142,3 +148,9 @@ def _line(
         readers=tuple(sorted(map(printable, lags))),
         unread=unread,
     )
+
+
+def _waiting(end: _Series, at: float, lag: float) -> float:
+    """Letters that wait at the end for a reader whose lag was last measured at a time."""
+    known = [value for seen, value in end if seen <= at] or [end[0][1]]
+    return lag + end[-1][1] - known[-1]

@@ -43,13 +43,24 @@ def _shipped_runbook(verdict: str) -> str:
 
 
 def alerts_of(
-    document: Document, *, lasts: timedelta = ALERT_LASTS, now: datetime | None = None
+    document: Document, *, before: Document | None = None, lasts: timedelta = ALERT_LASTS, now: datetime | None = None
 ) -> list[dict[str, Any]]:
     """Alertmanager's API v2: an alert for each subscription that is not healthy.
 
-    Labels identify an alert across runs, so they contain no numbers.
+    Labels identify an alert across runs, so they contain no numbers. Those of the run `before` that are not true any more end now; of
+    subscriptions that are gone, nobody knows.
     """
-    ends = (now or datetime.now(UTC)) + lasts
+    now = now or datetime.now(UTC)
+    found = _firing(document, now + lasts)
+    true, judged = [it["labels"] for it in found], {(line["group"], line["topic"]) for line in document["lines"]}
+    for alert in _firing(before, now) if before is not None else ():
+        labels = alert["labels"]
+        if labels not in true and (labels["group"], labels["topic"]) in judged:
+            found.append(alert)
+    return found
+
+
+def _firing(document: Document, ends: datetime) -> list[dict[str, Any]]:
     found = []
     for line in _sick(document):
         if line.get("muted"):

@@ -107,8 +107,9 @@ def budgets(
 ) -> Mapping[tuple[str, str], Budget]:
     """Compute (group, topic) to budget in [start, end]; subscriptions without a time lag and without offsets are left out.
 
-    With a lag exporter alone, the time lag is derived: the log's end says when the next message was produced. If that was before the
-    data begin, the time lag is at least so long: over the objective counts as late, and anything else as not known.
+    Where nobody measures the time lag (with a lag exporter alone, or while consumers that tell it themselves are down), it is derived:
+    the log's end says when the next message was produced. If that was before the data begin, the time lag is at least so long: over the
+    objective counts as late, and anything else as not known.
 
     A slot is late if any partition exceeded the objective in it: the objective applies to every message, not to the average.
     """

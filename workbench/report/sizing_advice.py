@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.compute as pc
-
 from workbench.collect.capture import Capture
 from workbench.humanize import count, counted, plural, printable, rate
+from workbench.signals import OF_BROKERS, SIGNALS
 from workbench.triage.finding import Finding
 
 # Both from the published practice of a large consumer platform: at most 4,000 partitions for a broker; 5 to 10 MB/s for a partition.
 PARTITIONS_PER_BROKER = 4000
 PARTITION_MB_PER_SECOND = (5.0, 10.0)
 _SHOWN = 10
+_BY_ADDRESS = frozenset(it.name for it in SIGNALS.values() if it.grain in OF_BROKERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class SizingAdvice:
     """Capacity advice and its evidence.
 
     Attributes:
-        partitions: of all topics that are read. brokers: as seen by clients; None if none says which broker it talks to.
+        partitions: of all topics that are read. brokers: at least so many; None if nothing names one.
         advice: sentences. unknown: what could not be judged, and why.
     """
 
@@ -55,16 +55,18 @@ def sizing_of(findings: Sequence[Finding], capture: Capture) -> SizingAdvice:
     brokers = _brokers(capture)
     advice, unknown = [], []
     if brokers is None:
-        unknown.append("Partitions per broker: unknown, because no client exports the brokers it talks to.")
+        unknown.append(
+            "Partitions per broker: unknown, because no broker is measured, and no client exports those it talks to."
+        )
     elif partitions > brokers * PARTITIONS_PER_BROKER:
         advice.append(
-            f"{counted(partitions, 'partition')} on {plural(brokers, 'broker')} that clients talk to: more than "
+            f"{counted(partitions, 'partition')} on {plural(brokers, 'broker')} that are measured: more than "
             f"{count(PARTITIONS_PER_BROKER)} each, without counting replicas. Add brokers, or merge small topics."
         )
     else:
         each = partitions / brokers
         advice.append(
-            f"{counted(partitions, 'partition')} on {plural(brokers, 'broker')} that clients talk to: about {count(each)} each, "
+            f"{counted(partitions, 'partition')} on {plural(brokers, 'broker')} that are measured: about {count(each)} each, "
             f"of at most {count(PARTITIONS_PER_BROKER)} (replicas not counted)."
         )
     if fastest:
@@ -90,5 +92,10 @@ def sizing_of(findings: Sequence[Finding], capture: Capture) -> SizingAdvice:
 
 
 def _brokers(capture: Capture) -> int | None:
-    names = pc.unique(capture.samples["broker"].combine_chunks()).drop_null()
-    return len(names) or None
+    """Clients name brokers by their ids, and the brokers' own pages by their addresses: those of one kind are all different ones."""
+    rows = capture.samples.select(["signal", "broker"]).group_by(["signal", "broker"]).aggregate([]).to_pylist()
+    names: dict[bool, set[str]] = {True: set(), False: set()}
+    for row in rows:
+        if row["broker"] is not None:
+            names[row["signal"] in _BY_ADDRESS].add(row["broker"])
+    return max(map(len, names.values())) or None

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.errors import DamagedCaptureError, SlotReplacedError
-from workbench.files import atomic_write
+from workbench.errors import DamagedCaptureError, OutputError, SlotReplacedError
+from workbench.files import atomic_write, writing
 from workbench.sweep.fleet_store import SUMMARIES, FleetStore, LandedFile
 from workbench.sweep.read_store import LAND_AGAIN, columns_of, is_empty
 from workbench.sweep.steady_slot_reads import tries
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 VERSION = "5"
 # So often a file is gone where it was to be read and back here, as one that was landed anew with the same samples can be.
 _MOST_HIDDEN = 3
-_DONE = "number bigint, bytes_read bigint, samples bigint, error string, is_gone boolean"
+_DONE = "number bigint, bytes_read bigint, samples bigint, error string, is_gone boolean, is_unwritten boolean"
 _DONE_SCHEMA = pa.schema(
     [
         ("number", pa.int64()),
@@ -37,6 +37,7 @@ _DONE_SCHEMA = pa.schema(
         ("samples", pa.int64()),
         ("error", pa.string()),
         ("is_gone", pa.bool_()),
+        ("is_unwritten", pa.bool_()),
     ]
 )
 
@@ -77,6 +78,7 @@ def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[date
 
     Raises:
         DamagedCaptureError: if a file has changed since it was landed, is replaced again and again, or is not where Spark works.
+        OutputError: if a summary cannot be written.
     """
     condensed, all_done, hidden = 0, [_DONE_SCHEMA.empty_table()], Counter[str]()
     for _ in tries():
@@ -110,7 +112,8 @@ def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[date
 
 
 def _job(store: FleetStore, file: LandedFile, target: Path) -> Job:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    with writing(f"The summary {target}"):
+        target.parent.mkdir(parents=True, exist_ok=True)
     end_us = round(file.end.timestamp() * 1e6)
     return Job(
         source=str(file.path.absolute()),
@@ -151,10 +154,11 @@ def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:
     # One task per file: a lost executor loses the work of one file.
     numbers = spark.range(0, len(jobs), 1, len(jobs))
     done = numbers.mapInArrow(_worker(tuple(jobs)), _DONE).toArrow()
-    damaged = done.filter(pc.invert(done["is_gone"]))
-    errors = [text for text in damaged["error"].to_pylist() if text is not None]
-    if errors:
-        raise DamagedCaptureError(errors[0], hint=LAND_AGAIN)
+    failed = done.filter(pc.and_(pc.invert(done["is_gone"]), pc.is_valid(done["error"])))
+    for it in failed.slice(0, 1).to_pylist():
+        if it["is_unwritten"]:
+            raise OutputError(it["error"], hint="Check the free space and the permissions.")
+        raise DamagedCaptureError(it["error"], hint=LAND_AGAIN)
     return done
 
 
@@ -173,13 +177,13 @@ def condense_file(job: Job) -> dict[str, object]:
 
     from workbench.features.condense import COLUMNS, NAMES, condense
 
+    target = Path(job.target)
     try:
         samples, size = columns_of(Path(job.source), job.digest, COLUMNS, [*NAMES, "flag"])
-    except DamagedCaptureError as error:
-        is_gone = isinstance(error, SlotReplacedError)
-        return {"bytes_read": 0, "samples": 0, "error": error.message, "is_gone": is_gone}
-    summary = condense(samples, (job.begin_us, job.end_us))
-    target = Path(job.target)
-    with atomic_write(target) as temporary:
-        pq.write_table(summary, temporary, compression="zstd", compression_level=1)
-    return {"bytes_read": size, "samples": samples.num_rows, "error": None, "is_gone": False}
+        summary = condense(samples, (job.begin_us, job.end_us))
+        with writing(f"The summary {target}"), atomic_write(target) as temporary:
+            pq.write_table(summary, temporary, compression="zstd", compression_level=1)
+    except (DamagedCaptureError, OutputError) as error:
+        is_gone, is_unwritten = isinstance(error, SlotReplacedError), isinstance(error, OutputError)
+        return {"bytes_read": 0, "samples": 0, "error": error.message, "is_gone": is_gone, "is_unwritten": is_unwritten}
+    return {"bytes_read": size, "samples": samples.num_rows, "error": None, "is_gone": False, "is_unwritten": False}

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, SlotReplacedError, UsageError
-from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored, writing
+from workbench.files import atomic_folder, leftovers, remove_folder, restored, write_text, writing
 from workbench.group_expectations import Expectations, GroupSettings, Recorded
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
@@ -132,13 +132,8 @@ class FleetStore:
     def _landed(self) -> list[datetime]:
         found = []
         for path in (self.root / SAMPLES).glob("day=*/slot=*"):
-            text = path.parent.name.removeprefix("day=") + path.name.removeprefix("slot=")
-            try:
-                end = datetime.strptime(text, "%Y-%m-%d%H%M%S").replace(tzinfo=UTC)
-            except ValueError:
-                continue  # a foreign folder
-                # No slot can have landed at the ends of the calendar.
-            if _FIRST_YEAR <= end.year <= _LAST_YEAR and self.folder(end) == path:
+            end = _instant(path.parent.name.removeprefix("day=") + path.name.removeprefix("slot="))
+            if end is not None and self.folder(end) == path:  # else a foreign folder
                 found.append(end)
         return sorted(found)
 
@@ -229,7 +224,10 @@ class FleetStore:
         return self.files([end])
 
     def prune(self, before: datetime) -> int:
-        """Remove the slots that end at or before a time; return their number."""
+        """Remove the slots that end at or before a time; return their number. Their summaries go one window later.
+
+        A sweep beside this one may be reading those of its baseline, and Spark takes none that is gone.
+        """
         gone = [end for end in self.landed() if end <= before]
         for end in gone:
             remove_folder(self.folder(end))
@@ -237,6 +235,13 @@ class FleetStore:
                 shutil.rmtree(folder, ignore_errors=True)
             with suppress(OSError):  # the day has other slots, or another sweep prunes as well
                 self.folder(end).parent.rmdir()
+        oldest = before - (BASELINE_SLOTS + 1) * self.slot
+        for summary in (self.root / SUMMARIES).glob("v*/*/*-*.parquet"):  # of earlier versions, too
+            at = _instant(summary.parent.name + summary.stem.rpartition("-")[2])
+            if at is not None and at <= oldest:
+                summary.unlink(missing_ok=True)
+                with suppress(OSError):
+                    summary.parent.rmdir()
         return len(gone)
 
     def samples_of(self, window: Window, subscriptions: Sequence[tuple[str, str]]) -> pa.Table:
@@ -291,6 +296,7 @@ def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] 
 
     Raises:
         UsageError: if the folder contains something else.
+        OutputError: if it cannot be written.
     """
     if (root / INFO).is_file():
         there = open_store(root)
@@ -302,10 +308,19 @@ def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] 
                 )
     elif root.exists() and any(root.iterdir()):
         raise UsageError(f"{root} exists, is not empty, and is not a store.", hint="Name another folder.")
-    root.mkdir(parents=True, exist_ok=True)
-    with atomic_write(root / INFO) as temporary:
-        temporary.write_text(info.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
+    with writing(f"The store {root}"):
+        root.mkdir(parents=True, exist_ok=True)
+        write_text(root / INFO, info.model_dump_json(indent=1, by_alias=True) + "\n")
     return FleetStore(root=root, info=info, own=own or {})
+
+
+def _instant(text: str) -> datetime | None:
+    """A time as names have it; None for others, and at the ends of the calendar, where nothing can have landed."""
+    try:
+        found = datetime.strptime(text, "%Y-%m-%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return found if _FIRST_YEAR <= found.year <= _LAST_YEAR else None
 
 
 def _pieces(series: SeriesTable) -> Iterator[SeriesTable]:

@@ -186,3 +186,20 @@ def test_a_result_that_is_gone_leaves_no_verdicts(tmp_path: Path) -> None:
     export(tmp_path, record)
     text = (tmp_path / metrics_name("health", "prod")).read_text()
     assert "workbench_report_last_exit_code" in text and "workbench_verdict{" not in text
+
+
+def test_a_report_on_a_recording_is_none_of_a_cluster(tmp_path: Path) -> None:
+    """Its verdicts are of then: no alert may fire for them, nor for the next report that nobody makes; and it pushes out no run of a
+    cluster, though its folder may have the cluster's name."""
+    now = recorded(tmp_path, "health-prod-now", 1)
+    result(tmp_path / "health-prod-now", "now")
+    until = (NOW - timedelta(days=30)).isoformat()
+    then = recorded(tmp_path, "health-prod-then", 0, parameters={"capture": "/recordings/prod", "until": until})
+    result(tmp_path / "health-prod-then", "then")
+    export(tmp_path, then)
+    assert not list(tmp_path.glob("*.prom"))
+    export(tmp_path, now)
+    text = (tmp_path / metrics_name("health", "prod")).read_text()
+    assert f"{NOW.timestamp():.3f}" not in text and 'group="now"' in text
+    recorded(tmp_path, "health-prod-new", 0.5)
+    assert retain(tmp_path, then, Keep(number=1)) == []

@@ -34,17 +34,18 @@ FAMILIES = (
 def export(out: Path, record: RunRecord) -> None:
     """Write the numbers of a cluster: how its last run ended, and the verdicts of the latest period.
 
-    They follow from all records together, so a run of an older period that ends late does not replace later verdicts.
+    They follow from all records together, so a run of an older period that ends late does not replace later verdicts. A report on a
+    recording has none: what it says is of then, and nobody waits for the next one.
     """
+    if record.parameters.get("capture"):
+        return
     refusal = GuardError("The numbers of the reports are being written.")
     with suppress(WorkbenchError, OSError), exclusive_lock(out / ".numbers.lock", refusal, wait_seconds=_LOCK_SECONDS):
         _write(out, record)
 
 
 def _write(out: Path, record: RunRecord) -> None:
-    runs = {
-        folder.name: it for folder, it in runs_in(out) if (it.report, it.cluster) == (record.report, record.cluster)
-    }
+    runs = {folder.name: it for folder, it in runs_in(out) if it.source == record.source}
     runs[record.run_id] = record
     ended = [it for it in runs.values() if it.ended_at is not None]
     last = max(ended, key=_ended, default=record)

@@ -75,6 +75,11 @@ class RunRecord(BaseModel):
     outputs: dict[str, str] = {}
 
     @property
+    def source(self) -> tuple[str, str, str]:
+        """What its reports are of: the report, and a cluster or a recording; a recording may have the name of a cluster."""
+        return self.report, self.cluster, self.parameters.get("capture", "")
+
+    @property
     def period_end(self) -> datetime | None:
         """End of the period; None in a record that names none, or not with its time zone: one of another version or another hand."""
         try:

@@ -43,12 +43,12 @@ def parse_keep(text: str) -> Keep:
 
 
 def retain(out: Path, record: RunRecord, keep: Keep, *, now: datetime | None = None) -> list[str]:
-    """Remove the runs of the same report and cluster that are beyond what is kept; return their names, the oldest first.
+    """Remove the runs of the same report and source that are beyond what is kept; return their names, the oldest first.
 
     A run in progress stays, and so do the given one, the last one that was done, and the one that was done of the latest period: the
     next report compares itself with that, and the exported verdicts are of it.
     """
-    same = [(folder, it) for folder, it in runs_in(out) if (it.report, it.cluster) == (record.report, record.cluster)]
+    same = [(folder, it) for folder, it in runs_in(out) if it.source == record.source]
     done = [(it.period_end or it.started_at, folder.name) for folder, it in same if it.state is RunState.DONE]
     of_latest = max(
         enumerate(done), key=lambda it: (it[1][0], it[0]), default=None

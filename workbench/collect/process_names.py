@@ -1,0 +1,42 @@
+"""Processes that tell one name: Java's default client id is the same in every process of a group, and each has a page of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.profiles import Meaning, Profile
+
+# Labels that name a process best, in this order; a page that is its own has its address alone.
+NAMING = ("pod", "pod_name", "kubernetes_pod_name", "host", "hostname", "instance")
+
+
+@dataclass(slots=True)
+class ProcessNames:
+    """Remembers who had a name first, for pages that are read again and again: others are told apart by their process, as with a
+    Prometheus. Mixed in one series, the counters of two would seem to begin anew with each sample.
+
+    Attributes:
+        aliases: name of another process to the name that it tells.
+    """
+
+    aliases: dict[str, str] = field(default_factory=dict)
+    _first: dict[int, str] = field(default_factory=dict)  # by hashes, as there may be 100,000 series
+
+    def told_apart(self, meaning: Meaning, profile: Profile, labels: Mapping[str, str]) -> dict[str, Any]:
+        """Canonical labels of a series, with the process in the member's name if another one has the same name.
+
+        A client id is one process's in all of its series. An application is many processes: only what two of them tell is told apart.
+        """
+        member = meaning.labels.get("member")
+        if member is None:
+            return meaning.labels
+        place = next((labels[it] for it in NAMING if it in labels), "")
+        is_client = profile.member_is == "client_id"
+        series = () if is_client else (meaning.signal, meaning.stat, meaning.le, frozenset(meaning.labels.items()))
+        if self._first.setdefault(hash((profile.name, member, series)), place) == place:
+            return meaning.labels
+        alias = f"{member} ({place})"
+        self.aliases[alias] = member
+        return {**meaning.labels, "member": alias}
