@@ -134,6 +134,15 @@ def test_a_slot_that_comes_between_two_looks_at_it_is_read(store: FleetStore, mo
     assert len(store.files([STORY_END])) == 1
 
 
+def test_a_slot_whose_replacement_was_killed_is_listed(store: FleetStore) -> None:
+    """It lies beside its place, and whoever looks puts it back."""
+    store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
+    slot = store.folder(STORY_END)
+    slot.rename(slot.with_name(f".{slot.name}.0123456789abcdef.old"))
+    assert store.landed() == [STORY_END]
+    assert slot.exists()
+
+
 def test_a_slot_that_is_removed_while_it_is_read_has_no_files(store: FleetStore) -> None:
     """It was pruned: what was listed is not damaged."""
     store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))

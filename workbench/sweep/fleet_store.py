@@ -127,11 +127,8 @@ class FleetStore:
 
     def landed(self) -> list[datetime]:
         """Ends of the landed slots, oldest first."""
-        return listed(self.root / SAMPLES, self._landed)
-
-    def _landed(self) -> list[datetime]:
         found = []
-        for path in (self.root / SAMPLES).glob("day=*/slot=*"):
+        for path in listed(self.root / SAMPLES):
             end = _instant(path.parent.name.removeprefix("day=") + path.name.removeprefix("slot="))
             if end is not None and self.folder(end) == path:  # else a foreign folder
                 found.append(end)

@@ -51,14 +51,34 @@ def steadily(slot: Path, read: Callable[[], T], *, absent: T) -> T:
     raise SlotReplacedError(slot)
 
 
-def listed(samples: Path, listing: Callable[[], T]) -> T:
-    """A listing of all slots while none is replaced: one that is moved aside would look as if it had never landed."""
-    for _ in tries():
-        before = _days(samples)
-        found = listing()
-        if before == _days(samples) and not any(moved_aside(old) for old in _replaced(samples)):
+def listed(samples: Path) -> list[Path]:
+    """Folders of all slots, those that are just replaced included: one that is moved aside would look as if it had never landed.
+
+    A day is looked at once, for slots and for those moved aside: between two looks, a replacement may begin and end.
+    """
+    found: list[Path] = []
+    for number in tries():
+        found, replaced = [], set[Path]()
+        for day in samples.glob("day=*"):
+            names = _names(day)
+            slots = {it for it in names if it.startswith("slot=")}
+            found += [day / it for it in slots]
+            if {it[1:].rsplit(".", 2)[0] for it in names if it.startswith(".slot=") and it.endswith(".old")} - slots:
+                replaced.add(day)
+        if not replaced:
             return found
-    return listing()
+        if number == TRIES // 2:  # somebody was killed in the middle of it
+            for day in replaced:
+                restored(day)
+    return found
+
+
+def _names(folder: Path) -> list[str]:
+    """What is in a folder; nothing if it is none, or has just been removed."""
+    try:
+        return [it.name for it in folder.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
@@ -67,12 +87,3 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return state.st_ino, state.st_mtime_ns
-
-
-def _days(samples: Path) -> dict[Path, tuple[int, int] | None]:
-    return {day: _identity(day) for day in samples.glob("day=*")}
-
-
-def _replaced(samples: Path) -> set[Path]:
-    """Slots beside which there is a former one."""
-    return {old.parent / old.name[1:].rsplit(".", 2)[0] for old in samples.glob("day=*/.slot=*.old")}
