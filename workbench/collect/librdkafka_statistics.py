@@ -40,7 +40,8 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
     profile = load_profile(PROFILE)
     batch, consumers = SampleBatch(cluster, profile.name), ProcessNames()
     ends: dict[tuple[str, str, str], float] = {}
-    objects = [it for it in _objects(lines) if all(f'"{key}"' in it[1] for key in _KEYS)]
+    all_objects = list(_objects(lines))
+    objects = [it for it in all_objects if all(f'"{key}"' in it[1] for key in _KEYS)] or all_objects[:1]
     for at, (number, text) in enumerate(objects, 1):
         try:
             document = json.loads(text)
