@@ -111,10 +111,15 @@ def restored(parent: Path) -> None:
     Safe at any time, also while another process replaces the folder: that process then replaces the restored one.
     """
     for old in parent.glob(".*.old"):
-        name = old.name[1:].rsplit(".", 2)[0]
+        place = place_of(old)
         with suppress(OSError):
-            if (parent / name).exists() or not _renamed(old, parent / name):
+            if place.exists() or not _renamed(old, place):
                 _remove(old)
+
+
+def place_of(aside: Path) -> Path:
+    """Where a folder that `atomic_folder(..., replace=True)` has moved aside was."""
+    return aside.with_name(aside.name[1:].rsplit(".", 2)[0])
 
 
 def moved_aside(path: Path) -> bool:

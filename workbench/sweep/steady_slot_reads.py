@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from workbench.errors import SlotReplacedError
-from workbench.files import moved_aside, restored
+from workbench.files import moved_aside, place_of, restored
 
 # A second: a replacement takes milliseconds, and one that was killed is ended by whoever waits for it.
 TRIES = 50
@@ -60,10 +60,10 @@ def listed(samples: Path) -> list[Path]:
     for number in tries():
         found, replaced = [], set[Path]()
         for day in samples.glob("day=*"):
-            names = _names(day)
-            slots = {it for it in names if it.startswith("slot=")}
-            found += [day / it for it in slots]
-            if {it[1:].rsplit(".", 2)[0] for it in names if it.startswith(".slot=") and it.endswith(".old")} - slots:
+            paths = _within(day)
+            slots = {it for it in paths if it.name.startswith("slot=")}
+            found += slots
+            if {place_of(it) for it in paths if it.name.startswith(".slot=") and it.name.endswith(".old")} - slots:
                 replaced.add(day)
         if not replaced:
             return found
@@ -73,10 +73,10 @@ def listed(samples: Path) -> list[Path]:
     return found
 
 
-def _names(folder: Path) -> list[str]:
+def _within(folder: Path) -> list[Path]:
     """What is in a folder; nothing if it is none, or has just been removed."""
     try:
-        return [it.name for it in folder.iterdir()]
+        return list(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
 
