@@ -40,33 +40,49 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
     profile = load_profile(PROFILE)
     batch, consumers = SampleBatch(cluster, profile.name), ProcessNames()
     ends: dict[tuple[str, str, str], float] = {}
-    all_objects = list(_objects(lines))
-    objects = [it for it in all_objects if all(f'"{key}"' in it[1] for key in _KEYS)] or all_objects[:1]
-    for at, (number, text) in enumerate(objects, 1):
+    read, refusal = 0, None
+    for number, text in _candidates(lines):
+        if refusal is not None:
+            raise refusal
         try:
             document = json.loads(text)
             ts_us = np.array([int(document["time"]) * _MICROSECONDS_FROM], np.int64)
             numbers = list(_numbers(document, ends))
             handle = {"instance": str(document.get("name", ""))}
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            if isinstance(error, json.JSONDecodeError) and 1 < at == len(objects):
-                break  # a log that is being written, or was cut
-            raise SourceUnreachableError(
+            refusal = SourceUnreachableError(
                 f"Line {number} is not librdkafka statistics ({type(error).__name__}).",
                 hint="It must be a JSON object with time, name, topics and brokers, on one line or indented.",
-            ) from None
+            )
+            if read and isinstance(error, json.JSONDecodeError):
+                continue  # the last one of a log that is being written or was cut, unless another one follows
+            raise refusal from None
+        read += 1
         for metric, labels, value in numbers:
             meaning = profile.meaning(metric, labels)
             if meaning is not None:
                 told = consumers.told_apart(meaning, profile, handle)
                 labels = {**told, **_group_label(meaning.signal, group)}
                 batch.add(meaning.signal, labels, ts_us, [value], stat=meaning.stat, scale=meaning.scale)
-    if not objects:
+    if not read:
         raise SourceUnreachableError(
             "No librdkafka statistics were found.",
             hint="A client writes them with statistics.interval.ms set; a file has JSON objects, also behind a log's prefix.",
         )
     return with_derived_lag(batch.to_series()).to_samples()
+
+
+def _candidates(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """The objects that may be statistics; if there is none, the first other one, so that it can be named."""
+    other, is_found = None, False
+    for number, text in _objects(lines):
+        if all(f'"{key}"' in text for key in _KEYS):
+            is_found = True
+            yield number, text
+        elif other is None:
+            other = number, text
+    if not is_found and other is not None:
+        yield other
 
 
 def _objects(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
