@@ -52,10 +52,11 @@ def alerts_of(
     """
     now = now or datetime.now(UTC)
     found = _firing(document, now + lasts)
-    true, judged = [it["labels"] for it in found], {(line["group"], line["topic"]) for line in document["lines"]}
+    true = {frozenset(it["labels"].items()) for it in found}
+    judged = {(line["group"], line["topic"]) for line in document["lines"]}
     for alert in _firing(before, now) if before is not None else ():
         labels = alert["labels"]
-        if labels not in true and (labels["group"], labels["topic"]) in judged:
+        if frozenset(labels.items()) not in true and (labels["group"], labels["topic"]) in judged:
             found.append(alert)
     return found
 
