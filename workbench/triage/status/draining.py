@@ -45,10 +45,8 @@ def _headline(row: Row) -> str:
 
 
 def _remote(row: Row) -> str:
-    return (
-        f"{counted(row.cold_messages, 'message')} of it are in remote storage, no longer on the brokers' own disks;"
-        f" {lagging.back_on_disks(row)}."
-    )
+    back = f"; {lagging.back_on_disks(row)}" if row.tail_seconds is not None else ""  # it catches up, at whatever pace
+    return f"{counted(row.cold_messages, 'message')} of it are in remote storage, no longer on the brokers' own disks{back}."
 
 
 def _actions(it: Subject, _row: Row) -> list[Action]:
