@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.sharing import Sharing
+from tests.three_brokers.advised_caps import LIMIT
 from tests.three_brokers.tiered import TieredLab, start_tiered
 from tests.waiting import wait_for
 from workbench import api
@@ -66,7 +66,7 @@ def test_the_hog_is_named_and_under_the_advised_cap_its_neighbours_recover(tmp_p
 
         held = behind_on(lab, 0)
         [limit, back] = found.actions[0]
-        named = re.search(r"--entity-name (\S+) --alter --add-config consumer_byte_rate=(\d+)", limit.command or "")
+        named = LIMIT.search(limit.command or "")
         assert named is not None and back.command is not None
         set_quota(lab.bootstrap, named[1], int(named[2]))
         wait_for(lambda: all(it < 150 for it in behind_on(lab, 0).values()), seconds=90)  # a second of what arrives

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -70,11 +69,7 @@ def test_the_guard_keeps_the_neighbours_within_their_objective(tmp_path: Path, m
         for shop in SHOPS:
             sharing.read(shop, shop)
         settings = tmp_path / "workbench.toml"
-        settings.write_text(
-            f'[clusters.mine]\nbootstrap = "{lab.bootstrap}"\nprofiles = ["jmx_kafka_broker"]\n'
-            f"metrics = {json.dumps([it.metrics for it in lab.brokers])}\n"
-            f"[clusters.mine.thresholds]\ntime_lag_objective_seconds = {OBJECTIVE_SECONDS}\n"
-        )
+        settings.write_text(lab.settings_text(OBJECTIVE_SECONDS))
         commit(AdminClient({"bootstrap.servers": lab.bootstrap}), "old", "history", dict.fromkeys(range(3), 0))
         plan = kept(tmp_path, plan_for(lab, "history", "old", "replayed", "1h ago"))  # type: ignore[arg-type]
         replay = open_replay(plan, config=settings)

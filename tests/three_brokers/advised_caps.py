@@ -16,7 +16,7 @@ from workbench.triage.finding import Action
 
 _RECOVER_SECONDS = 120.0
 _OBJECTIVE_SECONDS = LAB_THRESHOLDS.time_lag_objective_seconds
-_LIMIT = re.compile(r"--entity-name (\S+) --alter --add-config consumer_byte_rate=(\d+)")
+LIMIT = re.compile(r"--entity-name (\S+) --alter --add-config consumer_byte_rate=(\d+)")
 _LIFT = re.compile(r"--entity-name (\S+) --alter --delete-config consumer_byte_rate")
 
 
@@ -58,7 +58,7 @@ class Capped:
 def carried_out(room: Room, truth: Truth, found: api.ImpactResult) -> Capped:
     """Set every cap that is printed, wait for the victims of the truth, and take the caps away."""
     commands = [it.command or "" for it in _printed(found)]
-    caps = {name: int(rate) for command in commands for name, rate in _LIMIT.findall(command)}
+    caps = {name: int(rate) for command in commands for name, rate in LIMIT.findall(command)}
     lifted = tuple(name for command in commands for name in _LIFT.findall(command))
     brokers = {it for each in truth.offenders.values() for it in each}
     before = after = _behind(room, truth, brokers)

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit
 from tests.lab.instances import Fleet, fleet_file
-from tests.lab.replaying import plan_for
+from tests.lab.replaying import kept, plan_for
 from tests.lab.sharing import Sharing
 from tests.three_brokers.tiered import TieredLab, start_tiered
 from tests.waiting import wait_for
@@ -27,7 +27,6 @@ from workbench.api.replay_runs import open_replay
 from workbench.errors import WorkbenchError
 from workbench.lab.kafka import set_quota
 from workbench.lab.process import ending_on_signals, free_ports
-from workbench.plans.strict_document import write_file
 from workbench.queues.systems import system_of
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.verify import VerifyVerdict
@@ -95,9 +94,7 @@ def replayed(lab: TieredLab, folder: Path, settings: Path, *, gigabytes: float, 
     folder.mkdir()
     (folder / "notes").mkdir()
     plan = plan_for(lab, "history", "old", group, "1d ago")  # type: ignore[arg-type]
-    path = folder / "plan.json"
-    write_file(path, plan.document())
-    replay = open_replay(path, config=settings)
+    replay = open_replay(kept(folder, plan), config=settings)
     replay.apply(replay.plan.hash, limits=ReplayLimits(), quiet_seconds=0.0)
     fleet = Fleet(lab, "history", group, folder, list(free_ports(INSTANCES)), {})  # type: ignore[arg-type]
     said: list[str] = []
@@ -149,8 +146,8 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=5.0)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    with ending_on_signals(), tempfile.TemporaryDirectory() as kept:
-        folder = Path(kept)
+    with ending_on_signals(), tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
         with start_tiered(folder / "lab", narrow={1: CARD}) as lab, Sharing(lab.bootstrap) as sharing:
             sharing.topic("history", [[1]] * PARTITIONS, **COLD_TOPIC)
             for shop in SHOPS:
@@ -162,12 +159,7 @@ def main() -> None:
             for shop in SHOPS:
                 sharing.read(shop, shop, begin="latest")
             settings = folder / "workbench.toml"
-            settings.write_text(
-                f'[clusters.mine]\nbootstrap = "{lab.bootstrap}"\nprofiles = ["jmx_kafka_broker"]\n'
-                f"metrics = {json.dumps([it.metrics for it in lab.brokers])}\n"
-                f"[clusters.mine.thresholds]\ntime_lag_objective_seconds = {OBJECTIVE_SECONDS}\n",
-                encoding="utf-8",
-            )
+            settings.write_text(lab.settings_text(OBJECTIVE_SECONDS), encoding="utf-8")
             commit(
                 AdminClient({"bootstrap.servers": lab.bootstrap}), "old", "history", dict.fromkeys(range(PARTITIONS), 0)
             )

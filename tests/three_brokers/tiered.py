@@ -6,6 +6,7 @@ reads is missing to the others of that broker alone, although all three share th
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -130,6 +131,14 @@ class TieredLab:
             "thresholds": Thresholds(**limits),
         }
         return Cluster(**{**fields, **changes})
+
+    def settings_text(self, objective_seconds: float) -> str:
+        """The lab as the cluster `mine` of a settings file."""
+        return (
+            f'[clusters.mine]\nbootstrap = "{self.bootstrap}"\nprofiles = ["jmx_kafka_broker"]\n'
+            f"metrics = {json.dumps([it.metrics for it in self.brokers])}\n"
+            f"[clusters.mine.thresholds]\ntime_lag_objective_seconds = {objective_seconds}\n"
+        )
 
     def suspend(self, number: int) -> None:
         """Let a broker hang: it answers nobody, and follows nobody."""
