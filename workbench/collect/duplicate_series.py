@@ -383,7 +383,7 @@ class _Clashes:
             for ats in self.clashes[code].values()
             if len(times := self._samples(ats)[0])
         )
-        # Each beside whoever of those that began before stays longest: one that ends at once may stand between two that stay.
+        # Each beside the one that began before it and stays longest: one that ends at once may stand between two that stay.
         until = itertools.accumulate((end for _, end in spans), max)
         return any(
             min(longest, end) - begin > max(_TOGETHER_US, (end - begin) // 4)
