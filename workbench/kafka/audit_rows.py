@@ -9,11 +9,14 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from workbench.kafka.stranded_clients import STATISTICS, is_stranded
 from workbench.layers.row_batch import RowBatch
 
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.1
+_PURGE_SECONDS = 1.0  # for the delivery reports of a producer that is replaced
+_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 _SAY_EVERY = 1_000
 
 
@@ -27,16 +30,19 @@ class KafkaRows:
     def __init__(self, topic: str, properties: dict[str, Any], *, make_producer: Callable[..., Any] = Producer) -> None:
         self._topic = topic
         self.given_up = 0
-        self._producer = make_producer(
-            {
-                "enable.idempotence": True,
-                "linger.ms": 5,  # each batch delays a commit
-                "compression.type": "zstd",
-                "message.timeout.ms": 300_000,
-                **properties,
-            },
-            logger=_log,
-        )
+        common: dict[str, Any] = {
+            "enable.idempotence": True,
+            "linger.ms": 5,  # each batch delays a commit
+            "compression.type": "zstd",
+            "message.timeout.ms": 300_000,
+            **STATISTICS,
+            **properties,
+            "stats_cb": self._told,
+        }
+        self._make: Callable[[], Any] = lambda: make_producer(common, logger=_log)
+        self._producer = self._make()
+        self._is_stranded = False
+        self._swap = threading.Lock()  # so that no row goes to a producer that is being replaced
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="audit-rows", daemon=True)
         self._thread.start()
@@ -44,22 +50,42 @@ class KafkaRows:
     def _serve(self) -> None:
         while not self._stopping.is_set():
             self._producer.poll(_POLL_SECONDS)
+            if self._is_stranded:
+                self._replace()
+
+    def _told(self, statistics: str) -> None:
+        self._is_stranded = is_stranded(statistics)
+
+    def _replace(self) -> None:
+        """Go on with a new producer, which writes what the old one still has."""
+        _log.error("the producer of rows for the audit has no brokers left, and is replaced")
+        with self._swap:
+            stranded, self._producer = self._producer, self._make()
+        stranded.purge()
+        stranded.flush(_PURGE_SECONDS)
+        self._is_stranded = False  # it has perhaps said so once more
 
     def put(self, lines: Sequence[str]) -> RowBatch:
         """See `RowWriter`."""
         batch = RowBatch(len(lines))
 
-        def delivered(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                self._lost(error.str())
-            batch.one_less(failed=error is not None)
-
-        for line in lines:
+        def write(row: bytes | None) -> None:
             try:
-                self._producer.produce(self._topic, value=line.encode(), on_delivery=delivered)
+                with self._swap:
+                    self._producer.produce(self._topic, value=row, on_delivery=delivered)
             except (BufferError, KafkaException) as error:
                 self._lost(str(error))
                 batch.one_less(failed=True)
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is not None and error.code() in _PURGED:
+                return write(message.value())
+            if error is not None:
+                self._lost(error.str())
+            return batch.one_less(failed=error is not None)
+
+        for line in lines:
+            write(line.encode())
         return batch
 
     def claim(self) -> None:

@@ -193,9 +193,15 @@ class LogIdentity:
             *(topic for topic, _ in self._partitions),
         }  # assigned or not, and those that patterns match
         met = {topic: known[0] for topic in topics if (known := self._ids.known(topic)) is not None}
+        health = self._source.health()
+        why = ""
         if any(self._client_ids.setdefault(topic, topic_id) != topic_id for topic, topic_id in met.items()):
             # The client knows leader epochs of the former topic, and may wait for them forever (observed with librdkafka 2.16).
-            _log.error("%s rejoins with a new client, because a topic was recreated", self._member)
+            why = "a topic was recreated"
+        elif health is not None and health.is_stranded:
+            why = "its client was told that the cluster has no brokers, and asks none again"
+        if why:
+            _log.error("%s rejoins with a new client, because %s", self._member, why)
             self._client_ids.clear()
             self._source.rejoin()
 

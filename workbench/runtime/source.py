@@ -61,13 +61,14 @@ class SourceHealth:
         taken_at: monotonic time of the reading.
         heartbeat_age: seconds since the last contact with the group's coordinator, at `taken_at`.
         fetch_queue: messages fetched and not yet polled, by partition.
-        rebalances: assignments received since the start.
+        is_stranded: whether the client has no broker left that it could ask, and will find none: only a new one helps.
     """
 
     taken_at: float
     heartbeat_age: float | None = None
     brokers: Mapping[str, BrokerHealth] = field(default_factory=dict)
     fetch_queue: Mapping[TopicPartition, int] = field(default_factory=dict)
+    is_stranded: bool = False
 
 
 class RecordSource(Protocol):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from workbench.kafka.stranded_clients import are_none_left
 from workbench.runtime.source import BrokerHealth, SourceHealth
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -69,4 +70,10 @@ def parse_statistics(text: str, *, taken_at: float) -> SourceHealth | None:
         for number, partition in topic.partitions.items()
         if number >= 0 and partition.desired and not partition.unknown and partition.fetchq_cnt is not None
     }
-    return SourceHealth(taken_at=taken_at, heartbeat_age=heartbeat_age, brokers=brokers, fetch_queue=fetch_queue)
+    return SourceHealth(
+        taken_at=taken_at,
+        heartbeat_age=heartbeat_age,
+        brokers=brokers,
+        fetch_queue=fetch_queue,
+        is_stranded=are_none_left(broker.source for broker in found.brokers.values()),
+    )

@@ -15,6 +15,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from workbench.kafka.stranded_clients import STATISTICS, is_stranded
 from workbench.runtime.event import Event
 
 _log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class DeadLetters:
     the producer's buffer does not take wait here. Both are bounded by the number of uncommitted records.
 
     A rejected letter goes behind the others and is retried later, so it delays only its own partition. A letter that is too large is
-    sent without its value, then without key and headers. A producer with a fatal error is replaced.
+    sent without its value, then without key and headers. A producer with a fatal error, or without brokers, is replaced.
 
     Attributes:
         failure: the error that ended the thread; no more letters are delivered, so the runtime must end.
@@ -90,11 +91,12 @@ class DeadLetters:
             "message.max.bytes": _MAX_MESSAGE_BYTES,
             # The record may have been compressed, and the topic's limit applies to the compressed size.
             "compression.type": "zstd",
+            **STATISTICS,
             **properties,
         }
         self._make_producer, self._properties = make_producer, common
         self._producers: dict[bool, Producer] = {False: self._make(False)}  # by whether each message is sent alone
-        self._broken: set[bool] = set()  # those with a fatal error
+        self._broken: set[bool] = set()  # those that will write nothing more
         self._line: deque[_Letter] = deque()
         self._later: list[tuple[float, int, _Letter]] = []  # rejected ones, by the time of the next attempt
         self._number = itertools.count()  # breaks ties in that heap
@@ -103,7 +105,12 @@ class DeadLetters:
         self._thread.start()
 
     def _make(self, alone: bool) -> Producer:
-        return self._make_producer(self._properties | ({"batch.num.messages": 1} if alone else {}))
+        def told(statistics: str) -> None:
+            if is_stranded(statistics):
+                self._broken.add(alone)
+
+        own: dict[str, Any] = {"batch.num.messages": 1} if alone else {}
+        return self._make_producer({**self._properties, **own, "stats_cb": told})
 
     def __len__(self) -> int:
         """Letters that wait for their first or next attempt."""
@@ -190,10 +197,10 @@ class DeadLetters:
             _log.error("a dead letter was rejected, retrying in %g s: %s", pause, error)
 
     def _replace_broken(self) -> None:
-        """Replace the producers with a fatal error; the letters that they still had are retried."""
+        """Replace the producers with a fatal error or without brokers; the letters that they still had are retried."""
         while self._broken:
             alone = self._broken.pop()
-            _log.error("the producer of dead letters has a fatal error and is replaced")
+            _log.error("the producer of dead letters has a fatal error or no brokers left, and is replaced")
             producer = self._producers.pop(alone)
             producer.purge()
             producer.flush(_HEAL_SECONDS)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from workbench.kafka.audit_rows import KafkaRows
 from workbench.kafka.runtime.dead_letters import DeadLetters, make_producer
@@ -90,7 +90,11 @@ class KafkaQueue:
             if not kept:
                 own = {"group.id": config.group, "enable.auto.commit": False}
                 kept.append(Consumer({**_connection(config), **own}, logger=_log))
-            answer = kept[0].committed([TopicPartition(*part) for part in partitions], timeout=_ASK_SECONDS)
+            try:
+                answer = kept[0].committed([TopicPartition(*part) for part in partitions], timeout=_ASK_SECONDS)
+            except KafkaException:
+                kept.clear()  # it may never find a broker again: see `stranded_clients`
+                raise
             return {(it.topic, it.partition): (it.offset, it.metadata) for it in answer if it.error is None}
 
         return read

@@ -425,6 +425,7 @@ class KafkaSource:
         self._consumer.close()
         self._closing = self._commit_under_way = False  # a commit without an answer belongs to released partitions
         self._commit_failures = {}
+        self._health = None
         for of in (self._seeks, self._dropped, self._lost, self._begun, self._ends, self._unchecked):
             of.clear()
         self._consumer = Consumer(self._properties, logger=_log)

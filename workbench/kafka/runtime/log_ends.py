@@ -147,11 +147,13 @@ class LogEnds:
         changed = {}
         self._led = {it for it in self._led if it[0] not in topics}
         answers = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_TIMEOUT_SECONDS)
+        failures = 0
         for topic, answer in answers.items():
             try:
                 described = answer.result(_TIMEOUT_SECONDS)
             except (KafkaException, TimeoutError) as error:  # deleted, or no permission to see it: keep what is known
                 _log.debug("the id of topic %s is unknown: %s", topic, error)
+                failures += 1
                 continue
             self._led |= {(topic, part.id) for part in described.partitions if part.leader is not None}
             now = str(described.topic_id)
@@ -165,4 +167,6 @@ class LogEnds:
             if now != before:
                 self._past_ids.add(before)
                 changed[topic] = last_seen
+        if failures == len(answers):
+            self._admin = None  # it may never find a broker again: see `stranded_clients`
         return changed
