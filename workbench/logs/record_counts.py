@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import EvidenceError, SourceUnreachableError, UsageError
-from workbench.humanize import first_line
+from workbench.humanize import first_line, plural
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +36,22 @@ def read_processed(spark: SparkSession, path: Path) -> DataFrame:
     missing = [name for name in PROCESSED_COLUMNS if name not in frame.columns]
     if missing:
         raise UsageError(f"{path} has no column {missing[0]!r}.", hint=f"Needed: {', '.join(PROCESSED_COLUMNS)}.")
-    return frame.selectExpr("topic", "cast(partition as int) partition", "cast(offset as bigint) offset")
+    return frame.selectExpr("topic", "try_cast(partition as int) partition", "try_cast(offset as bigint) offset")
+
+
+def refuse_unreadable(processed: DataFrame, path: Path) -> None:
+    """Nobody can tell which records the lines are of that cannot be read: these would be said to be missing.
+
+    Raises:
+        UsageError: if there are such lines, or the file is not what its name says.
+    """
+    with answering(str(path)):
+        count = processed.where("topic is null or partition is null or offset is null").count()
+    if count:
+        raise UsageError(
+            f"{plural(count, 'line')} of {path} cannot be read: topic, partition and offset are needed, the last two as numbers.",
+            hint="What was processed there is not known. Mend or remove the lines; one that was cut off is perhaps the last.",
+        )
 
 
 def run(frame: DataFrame) -> list[dict[str, Any]]:

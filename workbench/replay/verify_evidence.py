@@ -260,15 +260,17 @@ def _read(
     gone = {key: _until(logs.starts.get(key, 0), some) for key, some in spans.items()}
     columns = ["topic", "partition", "offset", *(["key"] if asked.key_ranges else [])]
     frame = system_of(cluster).read_records(spark, cluster, ranges, columns)
-    processed = record_counts.read_processed(spark, asked.processed) if asked.processed is not None else None
+    path = asked.processed
+    processed = record_counts.read_processed(spark, path) if path is not None else None
     if asked.key_ranges and (asked.records or processed is not None):
         frame = frame.persist()
         kept.callback(frame.unpersist)
     counts = dict.fromkeys(ranges, ReadCounts(records=0, processed=None if processed is None else 0))
     before: dict[Partition, int] = {}
-    if processed is not None:
+    if processed is not None and path is not None:
         processed = processed.persist()
         kept.callback(processed.unpersist)  # the next check of this session reads the log as it is then
+        record_counts.refuse_unreadable(processed, path)
         for row in record_counts.processed_counts(frame, processed):
             counts[row["topic"], row["partition"]] = ReadCounts(
                 records=row["records"], processed=row["processed"], first_missing=row["first_missing"]
