@@ -73,3 +73,17 @@ def test_a_stop_no_longer_than_two_turns_that_ended_is_none(spark: Any, since: f
     story.partition(3, lag=growing(50.0, start=5.0, since=since), time_lag=None)
     [row] = rows_of(spark, [story.people()]).values()
     assert tuple(row.frozen_partitions) == frozen
+
+
+@pytest.mark.parametrize(("other", "hung"), [(13.0, ()), (1.0, ("m-1",))])
+def test_what_another_member_came_back_from_is_no_hang(spark: Any, other: float, hung: tuple[str, ...]) -> None:
+    """A sink's batches grow with its lag: each of its polls comes later than the one before (Kafka Connect, seen on the lab)."""
+    since = np.mod(TIMES + 58.0, other + 1.0)
+    story = Story(group="g", topic="t", partitions=2, members=2, source="jmx_exporter")
+    for number in range(2):
+        place = {"group": "g", "member": f"m-{number}"}
+        story.add("consumer_lag", growing(50.0, start=5.0, since=-58.0), topic="t", partition=number, **place)
+    story.add("poll_age", np.where(TIMES < -58.0, 0.1, since).tolist(), group="g", member="m-0")
+    story.add("poll_age", growing(1.0, start=0.1, since=-10.0), group="g", member="m-1")
+    [row] = rows_of(spark, [story]).values()
+    assert row.hung_members == hung

@@ -146,7 +146,8 @@ TERMS = (
     Term(
         "hangs",
         f"A member that still reports has not polled for more than `poll_age_seconds` ({duration(_DEFAULT.poll_age_seconds)}) and"
-        f" {n.APART:g} × its longest time between two polls before; or its client's statistics no longer change.",
+        f" {n.APART:g} × its longest time between two polls before, and for longer than any member of the group that polled again in"
+        " the window; or its client's statistics no longer change.",
         ("hung", "do not poll", "hang"),
     ),
     Term(

@@ -74,14 +74,27 @@ class Members(Partitions):
         """Those that were measured in the window."""
         return sum(1 for it in self.members if it.last_seconds is not None)
 
+    @fact
+    def longest_way_back(self) -> float:
+        """The longest time without a poll in the window after which a member polled again, in seconds."""
+        back = (
+            it.poll_age_high
+            for it in self.members
+            if it.poll_age_high is not None
+            and it.poll_age_seconds is not None
+            and it.poll_age_seconds < it.poll_age_high
+        )
+        return max(back, default=0.0)
+
     def _hangs(self, it: MemberFeatures) -> bool:
         limit = self.limits.poll_age_seconds
         if not it.live:
             return False
         if it.poll_age_seconds is None:
             return it.stats_stand is True
-        # Some handlers take minutes: what is usual is no hang. Without a good time to compare with: not once in the whole window.
-        if it.poll_age_seconds <= max(limit, APART * (it.poll_age_usual or 0.0)):
+        # Some handlers take minutes: what is usual is no hang, and nothing is that members of the group have come back from lately
+        # (batches grow with the lag). Without a good time to compare with: not once in the whole window.
+        if it.poll_age_seconds <= max(limit, APART * (it.poll_age_usual or 0.0), self.longest_way_back):
             return False
         return it.poll_age_usual is not None or above(it.poll_age_low, limit) is True
 
