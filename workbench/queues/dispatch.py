@@ -46,7 +46,7 @@ class DispatchedPart:
 
     Attributes:
         topic: without its partition. partition: -1 if it has none.
-        kind: of `queues.group_kinds.PULSAR`.
+        kind: of `queues.group_kinds.SUBSCRIPTIONS`.
         look_seconds: between the two looks; None if there was no second one.
         counters_back: whether a counter is less than before: the broker has loaded the topic anew between the looks.
         entries: that are not acknowledged. delayed_entries: of these, to be sent later on their producers' wish.
