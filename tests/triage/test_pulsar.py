@@ -87,7 +87,7 @@ def verdict(**changes: Any) -> str:
 
 def finding(*parts: DispatchedPart) -> Finding:
     """The finding of a subscription with these partitions."""
-    return pulsar_finding("events", f"billing@{TOPIC}", [judge(it) for it in parts], tools=dispatch_tools_of())
+    return pulsar_finding("events", f"billing@{TOPIC}", [judge(it) for it in parts], tools=dispatch_tools_of("pulsar"))
 
 
 FULL = {"consumers": (consumer(permits=0, permits_before=-3),)}
@@ -473,7 +473,7 @@ def test_names_from_outside_are_words_of_a_shell() -> None:
             replace(part_of(changes), topic=f"shop/orders/{hostile}", subscription=hostile, partition=3),
             servers_of(changes),
         )
-        for action in it.leaf.actions(dispatch_tools_of(), it.known):
+        for action in it.leaf.actions(dispatch_tools_of("pulsar"), it.known):
             command = action.command or ""
             quoted = [shell_word(f"persistent://shop/orders/{hostile}{end}") for end in ("", "-partition-3")]
             for name in (*quoted, shell_word(hostile)):
@@ -492,7 +492,7 @@ def test_questions_and_leaves_are_whole() -> None:
             assert (rule.look is not None) == (rule.answer is Answer.CANNOT_TELL), rule.id
     for leaf in LEAVES.values():
         found = judged(**next(changes for name, changes in CAUSES if name == leaf.verdict))
-        actions = leaf.actions(dispatch_tools_of(), found.known)
+        actions = leaf.actions(dispatch_tools_of("pulsar"), found.known)
         assert bool(actions) == (leaf.state in (State.LAGGING, State.CANNOT_TELL)), leaf.verdict
         assert all(it.verify for it in actions)
 

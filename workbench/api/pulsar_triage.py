@@ -60,7 +60,7 @@ def look_twice(
     Args:
         records: whether its capture has what the cluster answered.
         request: groups and topics; `observe` is the time between the two looks, 10 s by default.
-        cluster: whose brokers send entries (`queues.dispatch.is_dispatched`).
+        cluster: whose brokers send entries (`queues.dispatch`).
         pause: waits so many seconds.
 
     Raises:

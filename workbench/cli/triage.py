@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,10 +111,12 @@ def command(**given: Any) -> int:
 
 
 def _run(given: Mapping[str, Any]) -> int:
-    from workbench.cli.triage_pulsar import triage_pulsar
+    from workbench.queues.systems import own_parts
 
-    if (code := triage_pulsar(given, row_of)) is not None:
-        return code
+    for own in own_parts("workbench.cli.triage_{}").values():
+        if (code := import_module(own).triage(given, row_of)) is not None:
+            found: int = code
+            return found
     if given["everything"]:
         from workbench.cli.triage_all import triage_all
 

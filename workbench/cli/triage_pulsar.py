@@ -20,7 +20,7 @@ _NOT_YET = {
 }  # fmt: skip
 
 
-def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str, Any]]) -> int | None:
+def triage(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str, Any]]) -> int | None:
     """Run the command for a Pulsar; None if the cluster is another one, or none is given.
 
     Args:
@@ -83,10 +83,9 @@ def _is_recorded(folder: Path) -> bool:
 
 
 def _is_pulsar(given: Mapping[str, Any]) -> bool:
-    from workbench.queues.dispatch import is_dispatched
     from workbench.settings import load_settings
 
     try:
-        return is_dispatched(load_settings(given["config"]).cluster(given["cluster"]))
+        return load_settings(given["config"]).cluster(given["cluster"]).system == "pulsar"
     except WorkbenchError:  # said where the options have been checked
         return False

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from workbench.settings import Cluster
 
-_ROOMS = {"pulsar": "workbench.pulsar"}  # each has `dispatching.read` and `admin_tools.dispatch_tools`
+_READER = "workbench.{}.dispatching"  # of a queue's room
+_TOOLS = "workbench.{}.admin_tools"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,11 +195,6 @@ class DispatchTools(Protocol):
         """The servers that store entries."""
 
 
-def is_dispatched(cluster: Cluster) -> bool:
-    """Whether the brokers of a cluster send entries and keep acknowledgements of each."""
-    return cluster.system in _ROOMS
-
-
 def read_dispatched(
     cluster: Cluster,
     *,
@@ -219,7 +215,7 @@ def read_dispatched(
         UsageError: if the settings have no address of its admin. SourceUnreachableError: if it does not answer.
         UnknownGroupError: if there is no such group or topic.
     """
-    found: DispatchReading = import_module(f"{_ROOMS[cluster.system]}.dispatching").read(
+    found: DispatchReading = import_module(_READER.format(cluster.system)).read(
         cluster, groups=groups, topics=topics, apart_seconds=apart_seconds, pause=pause
     )
     return found
@@ -238,7 +234,7 @@ def record_dispatched(
     Raises:
         WorkbenchError: as `read_dispatched`.
     """
-    found: DispatchReading = import_module(f"{_ROOMS[cluster.system]}.dispatching").record(
+    found: DispatchReading = import_module(_READER.format(cluster.system)).record(
         cluster, groups=groups, topics=topics, apart_seconds=apart_seconds, pause=pause
     )
     return found
@@ -252,13 +248,13 @@ def read_dispatched_again(
     Raises:
         DamagedCaptureError: if they cannot be read. UnknownGroupError: if they have no such group or topic.
     """
-    found: DispatchReading = import_module(f"{_ROOMS[cluster.system]}.dispatching").read_again(
+    found: DispatchReading = import_module(_READER.format(cluster.system)).read_again(
         cluster, answers, groups=groups, topics=topics
     )
     return found
 
 
-def dispatch_tools_of(system: str = "pulsar") -> DispatchTools:
+def dispatch_tools_of(system: str) -> DispatchTools:
     """Commands for a queue of this kind."""
-    found: DispatchTools = import_module(f"{_ROOMS[system]}.admin_tools").dispatch_tools()
+    found: DispatchTools = import_module(_TOOLS.format(system)).dispatch_tools()
     return found

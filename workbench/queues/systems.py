@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.errors import UsageError
@@ -21,6 +22,8 @@ SYSTEMS = {
     "rocketmq": "workbench.rocketmq.rocketmq_system",
 }  # each has SYSTEM
 _ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}  # a queue without one refuses by itself
+
+LABELS = {"kafka": "Kafka", "pulsar": "Pulsar", "rocketmq": "RocketMQ"}  # for people
 
 # What cannot be done there, and what can; `{what}` is a phrase with its verb, such as "Recording does".
 _REFUSALS = {
@@ -104,6 +107,21 @@ class NotThere:
     def letter_queue(self, cluster: Cluster) -> Any:
         """See `observer`."""
         raise not_there(cluster, "Redrive of dead letters does")
+
+
+def own_parts(name: str) -> dict[str, str]:
+    """Queues that have a module of their own in another room, and its name.
+
+    Args:
+        name: with a gap for the queue, such as "workbench.cli.replay_{}".
+    """
+    return {it: module for it in SYSTEMS if find_spec(module := name.format(it)) is not None}
+
+
+def own_part(system: str, name: str) -> Any | None:
+    """The module that a queue has in another room; None if what is there fits it. See `own_parts`."""
+    module = name.format(system)
+    return import_module(module) if find_spec(module) is not None else None
 
 
 def refuse_without_metrics(cluster: Cluster, what: str) -> None:
