@@ -19,26 +19,24 @@ if TYPE_CHECKING:
     from workbench.pulsar.config_check import CheckedSetting
     from workbench.pulsar.subscriptions import PulsarSubscription
 
-EXAMPLES.update(
-    {
-        "pulsar": (("pulsar split-plan bundle.json", "where to split a bundle with hot topics"),),
-        "pulsar config-check": (
-            ("pulsar config-check --cluster events", "six settings that have made incidents"),
-            ("pulsar config-check broker.conf --version 4.0.7", "the same, of a file"),
+EXAMPLES |= {
+    "pulsar": (("pulsar split-plan bundle.json", "where to split a bundle with hot topics"),),
+    "pulsar config-check": (
+        ("pulsar config-check --cluster events", "six settings that have made incidents"),
+        ("pulsar config-check broker.conf --version 4.0.7", "the same, of a file"),
+    ),
+    "pulsar split-plan": (
+        ("pulsar split-plan bundle.json --namespace video/live", "the cuts, and the admin's command"),
+        (
+            "pulsar split-plan --bundle 0x00000000_0x40000000 \\\n      --hot 0x25000000=90 --hot 0x32000000=80",
+            "two hot hashes",
         ),
-        "pulsar split-plan": (
-            ("pulsar split-plan bundle.json --namespace video/live", "the cuts, and the admin's command"),
-            (
-                "pulsar split-plan --bundle 0x00000000_0x40000000 \\\n      --hot 0x25000000=90 --hot 0x32000000=80",
-                "two hot hashes",
-            ),
-        ),
-        "pulsar subscriptions": (
-            ("pulsar subscriptions --cluster events --limit 20", "the oldest backlogs"),
-            ("pulsar subscriptions --cluster events --dead", "who holds storage, with nobody connected"),
-        ),
-    }
-)
+    ),
+    "pulsar subscriptions": (
+        ("pulsar subscriptions --cluster events --limit 20", "the oldest backlogs"),
+        ("pulsar subscriptions --cluster events --dead", "who holds storage, with nobody connected"),
+    ),
+}
 _SAID = 20  # missing parts that are listed; --json has all of them
 
 

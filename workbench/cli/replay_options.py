@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -92,19 +91,19 @@ def done_by_its_queue(name: str, *, of: Path | Cluster) -> int | None:
         UsageError: if an option was given that the function does not take. WorkbenchError: as the function.
     """
     from workbench.plans.strict_document import is_of
-    from workbench.queues.systems import LABELS, own_parts
+    from workbench.queues.systems import SYSTEM_NAMES, own_parts
 
-    for system, module in own_parts("workbench.cli.replay_{}").items():
+    for system, own in own_parts("workbench.cli.replay_{}").items():
         if is_of(of, f"workbench.{system}-") if isinstance(of, Path) else of.system == system:
-            function = getattr(import_module(module), name)
+            function = getattr(own, name)
             taken = signature(function).parameters
             context = click.get_current_context()
             for it in context.command.params:
                 source = context.get_parameter_source(it.name or "")
                 if it.name not in taken and source not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
                     raise UsageError(
-                        f"{it.opts[0]} does not work on a {LABELS[system]} yet.", hint=f"See docs/{system}.md, Replay."
+                        f"{it.opts[0]} does not work on a {SYSTEM_NAMES[system]} yet.",
+                        hint=f"See docs/{system}.md, Replay.",
                     )
-            code: int = function(**{it: value for it, value in context.params.items() if it in taken})
-            return code
+            return int(function(**{it: value for it, value in context.params.items() if it in taken}))
     return None

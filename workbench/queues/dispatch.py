@@ -202,6 +202,7 @@ def read_dispatched(
     topics: Sequence[str] = (),
     apart_seconds: float,
     pause: Callable[[float], None],
+    records: bool = False,
 ) -> DispatchReading:
     """Look twice at the subscriptions of a cluster; those without a backlog once. Reads only.
 
@@ -210,31 +211,14 @@ def read_dispatched(
         topics: only on these, as `tenant/namespace/topic`.
         apart_seconds: between the two looks.
         pause: waits so many seconds.
+        records: whether the reading has the answers.
 
     Raises:
         UsageError: if the settings have no address of its admin. SourceUnreachableError: if it does not answer.
         UnknownGroupError: if there is no such group or topic.
     """
-    found: DispatchReading = import_module(_READER.format(cluster.system)).read(
-        cluster, groups=groups, topics=topics, apart_seconds=apart_seconds, pause=pause
-    )
-    return found
-
-
-def record_dispatched(
-    cluster: Cluster,
-    *,
-    groups: Sequence[str] = (),
-    topics: Sequence[str] = (),
-    apart_seconds: float,
-    pause: Callable[[float], None],
-) -> DispatchReading:
-    """As `read_dispatched`, with the answers.
-
-    Raises:
-        WorkbenchError: as `read_dispatched`.
-    """
-    found: DispatchReading = import_module(_READER.format(cluster.system)).record(
+    reader = import_module(_READER.format(cluster.system))
+    found: DispatchReading = (reader.record if records else reader.read)(
         cluster, groups=groups, topics=topics, apart_seconds=apart_seconds, pause=pause
     )
     return found

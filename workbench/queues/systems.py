@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.errors import UsageError
@@ -23,7 +24,7 @@ SYSTEMS = {
 }  # each has SYSTEM
 _ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}  # a queue without one refuses by itself
 
-LABELS = {"kafka": "Kafka", "pulsar": "Pulsar", "rocketmq": "RocketMQ"}  # for people
+SYSTEM_NAMES = {"kafka": "Kafka", "pulsar": "Pulsar", "rocketmq": "RocketMQ"}  # for people
 
 # What cannot be done there, and what can; `{what}` is a phrase with its verb, such as "Recording does".
 _REFUSALS = {
@@ -109,19 +110,15 @@ class NotThere:
         raise not_there(cluster, "Redrive of dead letters does")
 
 
-def own_parts(name: str) -> dict[str, str]:
-    """Queues that have a module of their own in another room, and its name.
-
-    Args:
-        name: with a gap for the queue, such as "workbench.cli.replay_{}".
-    """
-    return {it: module for it in SYSTEMS if find_spec(module := name.format(it)) is not None}
-
-
-def own_part(system: str, name: str) -> Any | None:
-    """The module that a queue has in another room; None if what is there fits it. See `own_parts`."""
+def own_part(system: str, name: str) -> ModuleType | None:
+    """The module of a queue's own in another room, such as "workbench.cli.replay_{}"; None if what is there fits it."""
     module = name.format(system)
     return import_module(module) if find_spec(module) is not None else None
+
+
+def own_parts(name: str) -> dict[str, ModuleType]:
+    """Of every queue that has one: see `own_part`."""
+    return {it: part for it in SYSTEMS if (part := own_part(it, name)) is not None}
 
 
 def refuse_without_metrics(cluster: Cluster, what: str) -> None:

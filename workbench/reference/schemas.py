@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib import import_module
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
@@ -74,7 +73,7 @@ DOCUMENTS = (
     *(
         Document(name=name, by=by, kind=kind)
         for own in own_parts("workbench.reference.{}_shapes").values()
-        for name, by, kind in import_module(own).DOCUMENTS
+        for name, by, kind in own.DOCUMENTS
     ),
     Document(name="journal", by="replay log", kind=Entry, many=True),
     Document(name="dlq-list", by="dlq list", kind=documents.LetterTopicsDocument),

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from workbench.triage.verdict import Answer
 
 SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
 
 
-class _Answering(Protocol):
-    @property
-    def answer(self) -> Answer: ...
-    @property
-    def proof(self) -> bool: ...
-
-
-def said_of(rule: _Answering) -> str:
+def said_of(rule: Any) -> str:
     """Its answer; a yes that only this cause makes is a proof."""
     return "proof" if rule.proof else SAID[rule.answer]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 from workbench.errors import UsageError
@@ -14,7 +15,7 @@ from workbench.signals import SIGNALS
 from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Node, Outcome, Rule
 from workbench.triage.operand import Operand, Reason
-from workbench.triage.own_trees import OWN_TREES, Asked, OwnTree
+from workbench.triage.own_trees import OWN_TREES
 from workbench.triage.question_document import SAID, question_document, said_of
 from workbench.triage.question_order import PARTS, TREE
 from workbench.triage.rule_terms import ORIGINS, TERMS, Term, asked_names, term_of, terms_in
@@ -41,7 +42,7 @@ for _node in TREE.values():
 ANSWERED = sorted(it for it in _ABOUT if not it.isdigit())
 
 
-def of_own_tree(text: str) -> tuple[OwnTree, Asked] | None:
+def of_own_tree(text: str) -> tuple[ModuleType, list[Any]] | None:
     """The tree of another queue that a text asks for, and its questions: by its own words, or by those that this tree does not have."""
     asked = [(it, found) for it in OWN_TREES if (found := it.asked_for(text, ANSWERED))]
     if not asked and not _found(text):

@@ -41,7 +41,6 @@ QUESTIONS: tuple[DispatchQuestion, ...] = (
     slow_storage.QUARANTINE,
     broker_sending.PERMITS,
 )
-BY_ID = {it.id: it for it in QUESTIONS}
 
 
 def _leaves() -> dict[AnyVerdict, DispatchLeaf]:

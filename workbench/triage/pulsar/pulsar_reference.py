@@ -1,4 +1,4 @@
-"""The questions about subscriptions of Pulsar for people (`own_trees.OwnTree`): `workbench tree`, docs/tree.md, runbooks, findings."""
+"""The questions about subscriptions of Pulsar for people (`own_trees`): `workbench tree`, docs/tree.md, runbooks, findings."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Collection
 from typing import Any
 
 from workbench.humanize import significant
-from workbench.triage.pulsar.dispatch_question import NOT_KNOWN, DispatchLeaf, DispatchQuestion, DispatchRule, Test
+from workbench.triage.pulsar.dispatch_question import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
 from workbench.triage.pulsar.pulsar_facts import FACTS
-from workbench.triage.pulsar.pulsar_questions import BY_ID, LEAVES, QUESTIONS
+from workbench.triage.pulsar.pulsar_questions import LEAVES, QUESTIONS
 from workbench.triage.question_document import SAID, question_document, said_of
 from workbench.triage.tree_search import named_in, said_most, said_words
 from workbench.triage.verdict import Answer, AnyVerdict
+
+__all__ = ["LEAVES"]  # of this tree, too
 
 _BY = {
     "gate": "if it cannot be answered: cannot_tell",
@@ -40,16 +42,6 @@ _NOT_ASKED = (
     "Each partition is judged alone: neither partitions nor consumers are compared with each other (no hot partition, no slow member)."
     " Too few consumers show as `no_permits`: they hold all that they take."
 )
-
-
-def question(name: str) -> DispatchQuestion | None:
-    """A question by its id."""
-    return BY_ID.get(name)
-
-
-def leaf(verdict: AnyVerdict) -> DispatchLeaf | None:
-    """The leaf of a verdict."""
-    return LEAVES.get(verdict)
 
 
 def asked_for(text: str, of_groups: Collection[str]) -> list[DispatchQuestion]:
