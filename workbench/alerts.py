@@ -39,7 +39,7 @@ _PREFIXES = re.compile(r"^(?:dimension|exported|label|tag)_")  # of CloudWatch's
 _OTHER_GROUPS = re.compile(
     r"(?:alert|rule|resource|security|log|node|auto_?scaling|target|placement|work|user|instance)_?group"
 )
-_PULSAR_TOPIC = re.compile(r"persistent://(.+?)(?:-partition-\d+)?", re.DOTALL)
+_PERSISTENT_TOPIC = re.compile(r"persistent://(.+?)(?:-partition-\d+)?", re.DOTALL)
 _HINT = "It should be the JSON that Alertmanager posts to a webhook (version 4)."
 _MAX_BYTES = 4 << 20  # Alertmanager groups alerts; no valid payload is larger
 _LONGEST_VALUE = 1000  # of a label that a pattern of the settings is matched with: the matcher may go back in it
@@ -263,8 +263,8 @@ def _alert(item: Any, names: Names) -> Alert:
         clients = (names.group_of(client, cluster) for key, client in labels.items() if key in _CLIENT)
         group = next(filter(None, clients), "")
     topic = _first(labels, names.topic, _TOPIC)[0]
-    if (pulsars := _PULSAR_TOPIC.fullmatch(topic)) is not None:
-        topic = pulsars[1]
+    if (persistent := _PERSISTENT_TOPIC.fullmatch(topic)) is not None:
+        topic = persistent[1]
         if subscription := labels.get("subscription", ""):  # of one topic, and called so here
             group = f"{subscription}@{topic}"
     fingerprint = item.get("fingerprint")

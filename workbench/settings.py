@@ -27,6 +27,7 @@ from workbench.settings_interpolation import from_environment, takes_values
 from workbench.thresholds import Thresholds
 from workbench.user_folders import state_dir
 
+QueueName = Literal["kafka", "pulsar", "rocketmq"]
 LAB_CLUSTER = "lab"
 _DEFAULT_PROFILES = ["kafka_exporter", "runtime"]
 # Of other queues than Kafka, whose metrics a Prometheus has.
@@ -64,7 +65,7 @@ class Cluster(Strict):
     """One deployment of a queue, and where its measurements come from."""
 
     name: str
-    system: Literal["kafka", "pulsar", "rocketmq"] = Field(default="kafka", description="Which message queue it is.")
+    system: QueueName = Field(default="kafka", description="Which message queue it is.")
     bootstrap: str | None = Field(default=None, description="host:port of one or more brokers, separated by commas.")
     prometheus: str | None = Field(
         default=None, repr=False, description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics."
@@ -173,6 +174,11 @@ class Cluster(Strict):
     def address(self) -> str | None:
         """Where the queue itself is asked; None if the settings do not say."""
         return {"kafka": self.bootstrap, "pulsar": self.pulsar.admin_url}.get(self.system)
+
+    @property
+    def web_addresses(self) -> list[str]:
+        """Of the queue's own servers, each once; empty if they have none."""
+        return list(dict.fromkeys(filter(None, [self.pulsar.admin_url, *self.pulsar.broker_urls])))
 
     @property
     def is_asked(self) -> bool:

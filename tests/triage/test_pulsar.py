@@ -11,19 +11,18 @@ import pytest
 from workbench.humanize import shell_word
 from workbench.numbers import APART, DRAIN_SECONDS, FLUSH_SECONDS, LESS, MORE, MOST, PAUSE_SECONDS, SEVERAL
 from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart, dispatch_tools_of
-from workbench.runbooks.pulsar_steps import way_to_pulsar
 from workbench.triage.finding import Finding
+from workbench.triage.own_trees import short_of
 from workbench.triage.pulsar.dispatch_question import NOT_KNOWN
 from workbench.triage.pulsar.pulsar_facts import FACTS, Known
 from workbench.triage.pulsar.pulsar_finding import pulsar_finding
 from workbench.triage.pulsar.pulsar_questions import LEAVES, QUESTIONS
-from workbench.triage.pulsar.pulsar_reference import pulsar_document, pulsar_questions, pulsar_text
+from workbench.triage.pulsar.pulsar_reference import as_text, asked_for, document, way_to
 from workbench.triage.pulsar.pulsar_servers import Servers
 from workbench.triage.pulsar.pulsar_walk import JudgedPart, judged_part
-from workbench.triage.pulsar.question_names import short_of
 from workbench.triage.question_order import TREE
 from workbench.triage.reference import ANSWERED, as_markdown
-from workbench.triage.verdict import Answer, AnyVerdict, PulsarVerdict, State, Verdict
+from workbench.triage.verdict import Answer, AnyVerdict, DispatchVerdict, State, Verdict
 
 OBJECTIVE = 120.0
 TOPIC = "shop/orders/paid"
@@ -88,7 +87,7 @@ def verdict(**changes: Any) -> str:
 
 def finding(*parts: DispatchedPart) -> Finding:
     """The finding of a subscription with these partitions."""
-    return pulsar_finding("events", f"billing@{TOPIC}", [judge(it) for it in parts], tools=dispatch_tools_of())
+    return pulsar_finding("events", f"billing@{TOPIC}", [judge(it) for it in parts], tools=dispatch_tools_of("pulsar"))
 
 
 FULL = {"consumers": (consumer(permits=0, permits_before=-3),)}
@@ -275,7 +274,7 @@ def test_a_signal_that_is_missing_proves_nothing(name: str) -> None:
             continue
         allowed: set[AnyVerdict] = {Verdict.CANNOT_TELL, Verdict.UNUSABLE_DATA}
         if expected == "redelivery_cache_miss":  # that most is sent again is proven without a restart
-            allowed.add(PulsarVerdict.REDELIVERING)
+            allowed.add(DispatchVerdict.REDELIVERING)
         if expected == "expiring":  # of which the rest proves why it lags, or nothing
             allowed.add(Verdict.CANNOT_TELL)
         assert after.verdict in allowed, (expected, name, after.verdict)
@@ -308,7 +307,7 @@ def test_without_any_metrics_the_admin_decides_as_before() -> None:
         assert str(it.verdict) == expected
     # What is left, where the admin proves nothing: each with the metric and the setting that would tell.
     late = judge(part(), Servers())
-    assert {PulsarVerdict.ACK_WRITE_AMPLIFICATION, PulsarVerdict.BOOKIE_QUARANTINE} <= set(late.candidates)
+    assert {DispatchVerdict.ACK_WRITE_AMPLIFICATION, DispatchVerdict.BOOKIE_QUARANTINE} <= set(late.candidates)
     assert "bookkeeperClientExposeStatsToPrometheus" in " ".join(rule.look or "" for _, rule in late.passed)
 
 
@@ -332,7 +331,7 @@ def test_an_open_question_is_no_all_clear_and_a_proof_stands_over_it() -> None:
     """Whether a quota deletes is not told: a healthy one is not called so, and a cause is, with the question beside it."""
     assert verdict(quota_bytes=None, oldest_seconds=5.0) == "cannot_tell"
     found = finding(part(quota_bytes=None, **FULL))
-    assert found.verdict is PulsarVerdict.NO_PERMITS
+    assert found.verdict is DispatchVerdict.NO_PERMITS
     assert found.not_ruled_out == ("Expiring: whether entries expire, or a backlog quota deletes them, is not told.",)
     # A limit without a proof is the cause only if nothing before it is open.
     at_limit = {**THROTTLED, "throttled_events": None, "limit_per_second": 10.0}
@@ -431,7 +430,7 @@ def test_the_partition_with_the_trouble_is_named() -> None:
 def test_a_loss_leads_and_why_it_lags_is_said_beside_it() -> None:
     """As with Kafka's lost records."""
     found = finding(part(expired_messages=7, expired_ever=7, ttl_seconds=500, **FULL))
-    assert found.verdict is PulsarVerdict.EXPIRING
+    assert found.verdict is DispatchVerdict.EXPIRING
     assert found.also_seen[0].startswith("It lags, too. The consumers take nothing more: ")
     assert finding(part(expired_messages=7, oldest_seconds=1.0)).also_seen == ()
     few = part(partition=1, entries=5, expired_messages=7, expired_ever=7, ttl_seconds=500, oldest_seconds=1.0)
@@ -461,7 +460,7 @@ def test_cannot_tell_says_what_is_left_and_what_would_decide() -> None:
     assert found.headline.endswith("less is sent than waits: the storage or the broker may be slow.")
     assert "pulsar_ml_cache_misses_rate" in found.missing[0].how_to_get_it
     start = finding(part(consumers=(consumer(connected_seconds=5.0),)))
-    assert PulsarVerdict.DISPATCHER_STUCK in start.candidates
+    assert DispatchVerdict.DISPATCHER_STUCK in start.candidates
     assert "look again in 2 minutes" in start.missing[0].how_to_get_it
     assert start.path[-1].node == "just_connected"
 
@@ -474,7 +473,7 @@ def test_names_from_outside_are_words_of_a_shell() -> None:
             replace(part_of(changes), topic=f"shop/orders/{hostile}", subscription=hostile, partition=3),
             servers_of(changes),
         )
-        for action in it.leaf.actions(dispatch_tools_of(), it.known):
+        for action in it.leaf.actions(dispatch_tools_of("pulsar"), it.known):
             command = action.command or ""
             quoted = [shell_word(f"persistent://shop/orders/{hostile}{end}") for end in ("", "-partition-3")]
             for name in (*quoted, shell_word(hostile)):
@@ -493,22 +492,22 @@ def test_questions_and_leaves_are_whole() -> None:
             assert (rule.look is not None) == (rule.answer is Answer.CANNOT_TELL), rule.id
     for leaf in LEAVES.values():
         found = judged(**next(changes for name, changes in CAUSES if name == leaf.verdict))
-        actions = leaf.actions(dispatch_tools_of(), found.known)
+        actions = leaf.actions(dispatch_tools_of("pulsar"), found.known)
         assert bool(actions) == (leaf.state in (State.LAGGING, State.CANNOT_TELL)), leaf.verdict
         assert all(it.verify for it in actions)
 
 
 def test_the_tree_prints_its_questions_by_verdict_and_by_name() -> None:
     """As text, as a document, and on the page; names of Kafka's verdicts stay with the other tree."""
-    for verdict in PulsarVerdict:
-        [found] = pulsar_questions(str(verdict), ANSWERED)
+    for verdict in DispatchVerdict:
+        [found] = asked_for(str(verdict), ANSWERED)
         assert verdict in found.verdicts
-        assert found.question in pulsar_text([found])
-    assert [it.id for it in pulsar_questions("hole in the acks", ANSWERED)] == ["hole_in_acks"]
-    assert pulsar_questions("throttled", ANSWERED) == pulsar_questions("healthy", ANSWERED) == []
-    document = pulsar_document(list(QUESTIONS))
-    assert [it["number"] for it in document["questions"]] == list(range(1, len(QUESTIONS) + 1))
-    rules = sum(len(it[kind]) for it in document["questions"] for kind in ("proves", "contradicts", "leaves_open"))
+        assert found.question in as_text([found])
+    assert [it.id for it in asked_for("hole in the acks", ANSWERED)] == ["hole_in_acks"]
+    assert asked_for("throttled", ANSWERED) == asked_for("healthy", ANSWERED) == []
+    printed = document(list(QUESTIONS))
+    assert [it["number"] for it in printed["questions"]] == list(range(1, len(QUESTIONS) + 1))
+    rules = sum(len(it[kind]) for it in printed["questions"] for kind in ("proves", "contradicts", "leaves_open"))
     assert rules == sum(len(it.rules) for it in QUESTIONS)
     page = as_markdown()
     assert all(f"`{it.id}` · " in page for it in QUESTIONS)
@@ -521,4 +520,4 @@ def test_a_runbook_asks_what_the_triage_asks() -> None:
         if it.verdict in (Verdict.CANNOT_TELL, Verdict.UNUSABLE_DATA, Verdict.HEALTHY) or it.passed:
             continue
         asked = [(question.id, rule.answer) for question, rule in it.path]
-        assert [(question.id, answer) for question, answer in way_to_pulsar(it.verdict)] == asked, name
+        assert [(question.id, answer) for question, answer in way_to(it.verdict)] == asked, name

@@ -137,20 +137,19 @@ def capture(
         UsageError: if the folder is not empty, or the cluster has no Prometheus. Otherwise as `triage`.
     """
     from workbench.api.measurement_requests import Measurements
-    from workbench.api.pulsar_triage import look_twice
     from workbench.collect.capture import write_capture
     from workbench.collect.live import collect
-    from workbench.queues.dispatch import is_dispatched
+    from workbench.queues.systems import own_part
     from workbench.settings import load_settings
 
     folder = Path(out)
     require_empty(folder)
     settings = load_settings(config)
     chosen = settings.cluster(cluster)
-    if is_dispatched(chosen):
+    if (own := own_part(chosen.system, "workbench.api.{}_triage")) is not None:
         times = Times(since=since, until=until, baseline=baseline)
         request = Measurements(cluster=cluster, groups=tuple(groups), topics=tuple(topics), times=times)
-        looked = look_twice(request, chosen, settings.thresholds_of(chosen), records=True)
+        looked = own.look_twice(request, chosen, settings.thresholds_of(chosen), records=True)
         write_capture(folder, looked.capture)
         return CaptureResult(folder=folder, capture=looked.capture)
     found = collect(

@@ -20,7 +20,6 @@ from workbench.queues.dispatch import (
     dispatch_tools_of,
     read_dispatched,
     read_dispatched_again,
-    record_dispatched,
 )
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster
@@ -60,7 +59,7 @@ def look_twice(
     Args:
         records: whether its capture has what the cluster answered.
         request: groups and topics; `observe` is the time between the two looks, 10 s by default.
-        cluster: whose brokers send entries (`queues.dispatch.is_dispatched`).
+        cluster: whose brokers send entries (`queues.dispatch`).
         pause: waits so many seconds.
 
     Raises:
@@ -81,12 +80,13 @@ def look_twice(
 
     with progress.step(f"Looking twice at the subscriptions of {cluster.name}") as step:
         step.limit = f"{duration(apart)} apart, at most {duration(cluster.timeout_seconds)} for each look"
-        found = (record_dispatched if records else read_dispatched)(
+        found = read_dispatched(
             cluster,
             groups=request.groups,
             topics=[it.removeprefix(_SCHEME) for it in request.topics],
             apart_seconds=apart,
             pause=between,
+            records=records,
         )
         if any(it.entries != 0 for parts in found.groups.values() for it in parts):  # what is not late needs no reason
             metrics.look()

@@ -68,6 +68,7 @@ class TriageResult:
         return f"<style>{style()}</style>{body}{more}"
 
 
+_OWN_TRIAGE = "workbench.api.{}_triage"  # of a queue whose brokers are looked at
 _SHOWN = 10
 
 
@@ -124,7 +125,7 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT, records: b
     Raises:
         WorkbenchError: as `pulsar_triage.look_twice`, and as `load_settings`.
     """
-    from workbench.queues.dispatch import is_dispatched
+    from workbench.queues.systems import own_part
     from workbench.settings import load_settings
 
     if request.capture is not None:
@@ -133,11 +134,10 @@ def dispatched(request: Measurements, *, progress: Progress = SILENT, records: b
         return None
     settings = load_settings(request.config)
     cluster = settings.cluster(request.cluster)
-    if not is_dispatched(cluster):
+    own = own_part(cluster.system, _OWN_TRIAGE)
+    if own is None:
         return None
-    from workbench.api.pulsar_triage import look_twice
-
-    found = look_twice(request, cluster, settings.thresholds_of(cluster), progress=progress, records=records)
+    found = own.look_twice(request, cluster, settings.thresholds_of(cluster), progress=progress, records=records)
     return TriageResult(triage=found.triage, capture=found.capture)
 
 
@@ -152,16 +152,16 @@ def _recorded(request: Measurements, progress: Progress) -> TriageResult | None:
             return None
     except WorkbenchError:
         return None
-    from workbench.api.pulsar_triage import judge_again
-    from workbench.queues.dispatch import is_dispatched
+    from workbench.queues.systems import own_part
     from workbench.settings import checked_cluster, own_cluster
 
     capture = read_capture(folder)
     own = own_cluster(capture.info.cluster, request.config, tell=progress.say)
     cluster = checked_cluster({"name": capture.info.cluster, "system": capture.info.source})
-    if not is_dispatched(cluster):
+    judge = own_part(cluster.system, _OWN_TRIAGE)
+    if judge is None:
         raise DamagedCaptureError(f"The capture {folder} has answers of a {capture.info.source}, which gives none.")
-    found = judge_again(request, with_own(capture, own), cluster)
+    found = judge.judge_again(request, with_own(capture, own), cluster)
     return TriageResult(triage=found.triage, capture=found.capture)
 
 

@@ -178,11 +178,11 @@ def _prometheus() -> str:
 
 def _of_queue(cluster: Cluster) -> Iterator[tuple[str, Callable[[], str], bool]]:
     """What to look at in the queue itself: name, look, whether it is needed; nothing without its address."""
-    if cluster.system == "pulsar":
-        from workbench.pulsar.checkup import checks
+    from workbench.queues.systems import own_part
 
+    if (own := own_part(cluster.system, "workbench.{}.checkup")) is not None:
         # Without an address, the first one says which setting it needs.
-        wanted = checks(cluster) if cluster.address is not None else checks(cluster)[:1]
+        wanted = own.checks(cluster) if cluster.address is not None else own.checks(cluster)[:1]
         yield from ((it.name, it.look, it.needed) for it in wanted)
     elif cluster.address is not None:
         yield cluster.system, lambda: _cluster_id(cluster), True

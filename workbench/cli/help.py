@@ -117,22 +117,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "profiles list": (("profiles list", "names for workbench.toml"),),
     "profiles new": (("profiles new --url http://prometheus:9090 --output ours.yaml", "a draft"),),
     "profiles schema": (("profiles schema > profile.schema.json", "for an editor"),),
-    "pulsar": (("pulsar split-plan bundle.json", "where to split a bundle with hot topics"),),
-    "pulsar config-check": (
-        ("pulsar config-check --cluster events", "six settings that have made incidents"),
-        ("pulsar config-check broker.conf --version 4.0.7", "the same, of a file"),
-    ),
-    "pulsar split-plan": (
-        ("pulsar split-plan bundle.json --namespace video/live", "the cuts, and the admin's command"),
-        (
-            "pulsar split-plan --bundle 0x00000000_0x40000000 \\\n      --hot 0x25000000=90 --hot 0x32000000=80",
-            "two hot hashes",
-        ),
-    ),
-    "pulsar subscriptions": (
-        ("pulsar subscriptions --cluster events --limit 20", "the oldest backlogs"),
-        ("pulsar subscriptions --cluster events --dead", "who holds storage, with nobody connected"),
-    ),
     "replay": (
         ("replay plan --help", "first of all, a plan; it changes nothing"),
         ("replay apply plan.json", "after all safety checks"),

@@ -207,7 +207,7 @@ def outcome_words(outcome: AdviceResult) -> str:
 def setup(with_pulsar: bool) -> int:
     """Download what the lab, the tests and the benchmarks need. Does nothing if it is already there."""
     from workbench.cli.progress import Steps
-    from workbench.lab.jars import PULSAR
+    from workbench.lab.pulsar import PULSAR
 
     with Steps() as steps:
         fetch_parts(steps, tools=True)

@@ -15,7 +15,7 @@ from workbench.cli.replay_options import (
     collect_no_garbage,
     confirm_option,
     confirmed,
-    refuse_on_pulsar,
+    done_by_its_queue,
     seconds_of,
 )
 from workbench.errors import ExitCode, UsageError
@@ -119,23 +119,8 @@ def plan_command(
 
     collect_no_garbage()
     chosen = load_settings(config).cluster(cluster)
-    if chosen.system == "pulsar":
-        from workbench.cli.replay_pulsar import plan_on_pulsar
-
-        refuse_on_pulsar("from_group", "new_group", "topics", "since", "until", "from_audit", "reason", "out", "force")
-        return plan_on_pulsar(
-            chosen,
-            from_group=from_group,
-            new_group=new_group,
-            topics=topics,
-            since=since,
-            until=until,
-            from_audit=from_audit,
-            reason=reason,
-            out=out,
-            force=force,
-            as_json=as_json,
-        )
+    if (done := done_by_its_queue("plan", of=chosen)) is not None:
+        return done
     missing = read_missing(from_audit).ranges() if from_audit is not None else {}
     if (since is None) == (not ranges and not windows and not missing) or (until is not None and since is None):
         raise UsageError("Give either --since (with --until), or --range and --window, or --from-audit.")
@@ -227,19 +212,13 @@ def apply_command(
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_head, show_receipt
     from workbench.console import SafeConsole
-    from workbench.plans.strict_document import is_of
     from workbench.replay.confirm import of_plan
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.receipt import ReplayOutcome
 
     collect_no_garbage()
-    if is_of(plan_file, "workbench.pulsar-"):
-        from workbench.cli.replay_pulsar import apply_on_pulsar
-
-        refuse_on_pulsar("confirm", "dry_run")
-        return apply_on_pulsar(
-            plan_file, cluster=cluster, confirm=confirm, dry_run=dry_run, as_json=as_json, config=config
-        )
+    if (done := done_by_its_queue("apply", of=plan_file)) is not None:
+        return done
     replay = open_replay(plan_file, cluster=cluster, config=config)
     plan = replay.plan
     limits = ReplayLimits(
@@ -283,20 +262,10 @@ def rollback_command(
     """
     from workbench.api.replay_runs import open_rollback
     from workbench.cli.progress import Steps
-    from workbench.plans.strict_document import is_of
     from workbench.replay.confirm import of_rollback
 
-    if is_of(rollback_file, "workbench.pulsar-"):
-        from workbench.cli.replay_pulsar import roll_back_on_pulsar
-
-        return roll_back_on_pulsar(
-            rollback_file,
-            cluster=cluster,
-            confirm=confirm,
-            discard_progress=discard_progress,
-            as_json=as_json,
-            config=config,
-        )
+    if (done := done_by_its_queue("roll_back", of=rollback_file)) is not None:
+        return done
     undo = open_rollback(rollback_file, cluster=cluster, config=config)
     rollback = undo.rollback
     what = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.options import cluster_option, config_option, json_option, renamed
-from workbench.cli.replay_options import PLAN_FILE, refuse_on_pulsar, seconds_of
+from workbench.cli.replay_options import PLAN_FILE, done_by_its_queue, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode
 from workbench.humanize import plural
 from workbench.screen import say, write_json
@@ -63,21 +63,10 @@ def follow_command(
     """
     from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
-    from workbench.plans.strict_document import is_of
     from workbench.replay.progress import Pace, next_steps
 
-    if is_of(plan_file, "workbench.pulsar-"):
-        from workbench.cli.replay_pulsar import follow_on_pulsar
-
-        return follow_on_pulsar(
-            plan_file,
-            cluster=cluster,
-            interval=interval,
-            timeout=timeout,
-            once=once,
-            as_json=as_json,
-            config=config,
-        )
+    if (done := done_by_its_queue("follow", of=plan_file)) is not None:
+        return done
     replay = open_replay(plan_file, cluster=cluster, config=config)
     plan, pace = replay.plan, Pace()
     with Steps(quiet=as_json).waiting(f"Reading the topics of {plan.cluster} from Kafka"):
@@ -227,14 +216,10 @@ def verify_command(
     from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_verdict
-    from workbench.plans.strict_document import is_of
     from workbench.replay.verify import VerifyVerdict
 
-    if is_of(plan_file, "workbench.pulsar-"):
-        from workbench.cli.replay_pulsar import verify_on_pulsar
-
-        refuse_on_pulsar()
-        return verify_on_pulsar(plan_file, cluster=cluster, as_json=as_json, config=config)
+    if (done := done_by_its_queue("verify", of=plan_file)) is not None:
+        return done
     replay = open_replay(plan_file, cluster=cluster, config=config)
     what = "records" if records or processed is not None else "commits"
     with Steps(quiet=as_json).waiting(f"Reading the {what} of {replay.plan.new_group}"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +17,7 @@ from workbench.screen import ask, say
 
 if TYPE_CHECKING:
     from workbench.plans.confirm import Confirmation
+    from workbench.settings import Cluster
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,18 +80,30 @@ def seconds_of(text: str) -> float:
     return 0.0 if text.strip() in ("0", "0s", "0m") else parse_duration(text).total_seconds()
 
 
-def refuse_on_pulsar(*known: str) -> None:
-    """Refuse every option of this command that was given and that a replay on Pulsar would not heed.
+def done_by_its_queue(name: str, *, of: Path | Cluster) -> int | None:
+    """Run a command as the queue of a plan does it, with the options that its function takes; None if it is no plan of such a queue.
 
     Args:
-        known: names of the parameters that it heeds, beside cluster, settings and JSON.
+        name: of the function in `cli/replay_<queue>.py`.
+        of: the file of the plan, or the cluster.
 
     Raises:
-        UsageError: naming the option.
+        UsageError: if an option was given that the function does not take. WorkbenchError: as the function.
     """
-    context = click.get_current_context()
-    for it in context.command.params:
-        if not isinstance(it, click.Option) or it.name is None or it.name in ("cluster", "config", "as_json", *known):
-            continue
-        if context.get_parameter_source(it.name) not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
-            raise UsageError(f"{it.opts[0]} does not work on a Pulsar yet.", hint="See docs/pulsar.md, Replay.")
+    from workbench.plans.strict_document import is_of
+    from workbench.queues.systems import SYSTEM_NAMES, own_parts
+
+    for system, own in own_parts("workbench.cli.replay_{}").items():
+        if is_of(of, f"workbench.{system}-") if isinstance(of, Path) else of.system == system:
+            function = getattr(own, name)
+            taken = signature(function).parameters
+            context = click.get_current_context()
+            for it in context.command.params:
+                source = context.get_parameter_source(it.name or "")
+                if it.name not in taken and source not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
+                    raise UsageError(
+                        f"{it.opts[0]} does not work on a {SYSTEM_NAMES[system]} yet.",
+                        hint=f"See docs/{system}.md, Replay.",
+                    )
+            return int(function(**{it: value for it, value in context.params.items() if it in taken}))
+    return None

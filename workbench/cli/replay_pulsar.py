@@ -1,4 +1,4 @@
-"""`workbench replay` on a Pulsar: the same commands; a plan's file says which queue it is of."""
+"""`workbench replay` on a Pulsar: each command with the options that it takes (`replay_options.done_by_its_queue`)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from workbench.screen import say, write_json
 if TYPE_CHECKING:
     from workbench.pulsar.replay_plan import PulsarReplayPlan
     from workbench.pulsar.replay_progress import PulsarProgress
-    from workbench.settings import Cluster
 
 _MOST_ROWS = 20
 
 
-def plan_on_pulsar(
-    cluster: Cluster,
+def plan(
     *,
+    cluster: str,
     from_group: str,
     new_group: str,
     topics: tuple[str, ...],
@@ -33,6 +32,7 @@ def plan_on_pulsar(
     out: Path | None,
     force: bool,
     as_json: bool,
+    config: Path | None,
 ) -> int:
     """`replay plan`."""
     from workbench.cli.progress import Steps
@@ -43,6 +43,7 @@ def plan_on_pulsar(
     from workbench.pulsar.replays import plan_pulsar_replay
     from workbench.pulsar.topics import split_group
     from workbench.replay.plan_place import check_place
+    from workbench.settings import load_settings
 
     _, topic = split_group(from_group)
     missing = read_missing(from_audit).ranges() if from_audit is not None else {}
@@ -56,9 +57,9 @@ def plan_on_pulsar(
         raise UsageError("Give either the start with --since, or --from-audit with a file that names missing records.")
     if out is not None:
         check_place(out, Journal.of_user(), replace=force, read=read_plan)
-    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading positions of {cluster.name} from Pulsar"):
-        plan = plan_pulsar_replay(
-            cluster,
+    with Steps(quiet=as_json) as steps, steps.waiting(f"Reading positions of {cluster} from Pulsar"):
+        made = plan_pulsar_replay(
+            load_settings(config).cluster(cluster),
             topic=wanted,
             from_subscription=from_group,
             new_subscription=new_group,
@@ -68,15 +69,15 @@ def plan_on_pulsar(
             reason=reason,
         )
     if out is not None:
-        write_file(out, plan.document())
+        write_file(out, made.document())
     if as_json:
-        write_json(plan.document())
+        write_json(made.document())
     else:
-        _show(plan, out)
+        _show(made, out)
     return ExitCode.OK
 
 
-def apply_on_pulsar(
+def apply(
     plan_file: Path, *, cluster: str | None, confirm: str | None, dry_run: bool, as_json: bool, config: Path | None
 ) -> int:
     """`replay apply`."""
@@ -109,8 +110,8 @@ def apply_on_pulsar(
     return ExitCode.GUARD if found.failed else ExitCode.OK
 
 
-def roll_back_on_pulsar(
-    file: Path,
+def roll_back(
+    rollback_file: Path,
     *,
     cluster: str | None,
     confirm: str | None,
@@ -122,7 +123,7 @@ def roll_back_on_pulsar(
     from workbench.pulsar.replay_apply import read_undo
     from workbench.pulsar.replays import roll_back_pulsar
 
-    undo = read_undo(file)
+    undo = read_undo(rollback_file)
     partitions = plural(len(undo.starts), "partition")
     confirmed(undo.confirmation, confirm, f"Delete the subscription {undo.subscription!r} on {partitions}.")
     found = roll_back_pulsar(undo, undo.hash, cluster=cluster, config=config, discard_progress=discard_progress)
@@ -135,13 +136,15 @@ def roll_back_on_pulsar(
     return ExitCode.GUARD if found.failed else ExitCode.OK
 
 
-def follow_on_pulsar(
+def follow(
     plan_file: Path,
     *,
     cluster: str | None,
     interval: str,
     timeout: str | None,
     once: bool,
+    fleet: Path | None,  # noqa: ARG001 - a runtime is not held here
+    neighbours: bool,  # noqa: ARG001 - nor are others watched
     as_json: bool,
     config: Path | None,
 ) -> int:
@@ -177,7 +180,7 @@ def follow_on_pulsar(
     return _sure(look)
 
 
-def verify_on_pulsar(plan_file: Path, *, cluster: str | None, as_json: bool, config: Path | None) -> int:
+def verify(plan_file: Path, *, cluster: str | None, as_json: bool, config: Path | None) -> int:
     """`replay verify`."""
     from workbench.pulsar.replays import open_pulsar_replay
 

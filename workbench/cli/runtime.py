@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from workbench.cli.help import Group
 from workbench.humanize import plural
-from workbench.masking import remember, secret_values
+from workbench.masking import remember
 from workbench.screen import log_to_stderr, say, tell
 
 if TYPE_CHECKING:
@@ -61,14 +61,9 @@ def check(config: Path, processors: str) -> None:
 @command.command()
 def settings() -> None:
     """List every setting with its unit, default and reason."""
-    from workbench.runtime.config import ProcessorConfig, PulsarRuntimeConfig, RuntimeConfig
+    from workbench.runtime.config import TABLES
 
-    tables: tuple[tuple[str, type[BaseModel]], ...] = (
-        ("[runtime]", RuntimeConfig),
-        ("[runtime.processors.<event type>]", ProcessorConfig),
-        ("[runtime.pulsar]", PulsarRuntimeConfig),
-    )
-    for title, model in tables:
+    for title, model in TABLES.items():
         tell(title)
         for name, field in model.model_fields.items():
             default = "required" if field.is_required() else field.get_default(call_default_factory=True)
@@ -90,7 +85,6 @@ def _made(config: Path, processors: str) -> Runtime:
     from workbench.runtime.processor_registry import load
 
     settings = RuntimeConfig.from_toml(config, environ=os.environ)
-    tokens = [it.get_secret_value() for it in (settings.admin_token, settings.pulsar.token) if it is not None]
-    remember(*tokens, *secret_values(settings.kafka))
+    remember(*settings.secrets())
     handlers, decode = load(processors)
     return Runtime(settings, handlers, decode=decode or decode_by_header)

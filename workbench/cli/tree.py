@@ -19,17 +19,17 @@ def command(words: tuple[str, ...], markdown: bool, as_json: bool) -> int:
     CAUSE is a verdict (hot_partition), a question (throttled), or what you ask in your own words (when is a partition hot): only what
     leads to it. A verdict or a question about a subscription of Pulsar (dead_subscription) likewise.
     """
-    from workbench.triage.pulsar.pulsar_reference import pulsar_document, pulsar_text
-    from workbench.triage.reference import as_markdown, as_text, document, of_pulsar
+    from workbench.triage.reference import as_markdown, as_text, document, of_own_tree
 
     cause = " ".join(words) or None
     if markdown and (cause is not None or as_json):
         raise UsageError("--markdown prints the whole page.", hint="workbench tree --markdown > docs/tree.md")
-    if cause is not None and (theirs := of_pulsar(cause)):
+    if cause is not None and (theirs := of_own_tree(cause)) is not None:
+        tree, questions = theirs
         if as_json:
-            write_json(pulsar_document(theirs))
+            write_json(tree.document(questions))
         else:
-            tell_page(pulsar_text(theirs))
+            tell_page(tree.as_text(questions))
     elif as_json:
         write_json(document(cause))
     else:

@@ -110,10 +110,11 @@ def command(**given: Any) -> int:
 
 
 def _run(given: Mapping[str, Any]) -> int:
-    from workbench.cli.triage_pulsar import triage_pulsar
+    from workbench.queues.systems import own_parts
 
-    if (code := triage_pulsar(given, row_of)) is not None:
-        return code
+    for own in own_parts("workbench.cli.triage_{}").values():
+        if (code := own.triage(given)) is not None:
+            return int(code)
     if given["everything"]:
         from workbench.cli.triage_all import triage_all
 
@@ -143,7 +144,7 @@ class LookRequest:
 
 
 def _look_request(given: Mapping[str, Any]) -> LookRequest:
-    measurements, save, html = _measurements(given), given["save"], given["html"]
+    measurements, save, html = measurements_of(given), given["save"], given["html"]
     # Refuse before the work what would fail after it.
     if html is not None and not html.parent.is_dir():
         raise UsageError(f"There is no folder {html.parent} for the report.", hint="Create it first.")
@@ -158,7 +159,8 @@ def _look_request(given: Mapping[str, Any]) -> LookRequest:
     )
 
 
-def _measurements(given: Mapping[str, Any]) -> Measurements:
+def measurements_of(given: Mapping[str, Any]) -> Measurements:
+    """What the options ask for."""
     from workbench.api.measurement_requests import Measurements, Times
 
     return Measurements(
@@ -267,7 +269,7 @@ def _compare_request(given: Mapping[str, Any]) -> CompareRequest:
         raise UsageError(
             "--compare takes two captures and no other source or time.", hint="Only --group and --topic can narrow it."
         )
-    before, after = (_measurements({**given, "folder": folder}) for folder in given["compare"])
+    before, after = (measurements_of({**given, "folder": folder}) for folder in given["compare"])
     return CompareRequest(looks=(before, after), as_json=given["as_json"])
 
 
@@ -298,7 +300,7 @@ def _watch_request(given: Mapping[str, Any]) -> WatchRequest:
     if given["cluster"] is None or any(given[name] for name in ("since", "until", "observe", "save", "html")):
         raise UsageError("--watch needs a live cluster, and its window ends now.", hint="Give --cluster and --group.")
     return WatchRequest(
-        measurements=_measurements(given),
+        measurements=measurements_of(given),
         every_seconds=parse_duration(given["every"]).total_seconds(),
         for_seconds=parse_duration(given["patience"]).total_seconds(),
         as_json=given["as_json"],

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.cli.options import wrote_rows
+from workbench.cli.triage import measurements_of, row_of
 from workbench.errors import UsageError, WorkbenchError
 from workbench.files import require_empty
 from workbench.screen import write_json
-
-if TYPE_CHECKING:
-    from workbench.triage.finding import Finding
 
 _NOT_YET = {
     "html": "--html", "watch": "--watch", "compare": "--compare", "alert": "--alert", "store": "--store",
@@ -20,11 +18,8 @@ _NOT_YET = {
 }  # fmt: skip
 
 
-def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str, Any]]) -> int | None:
+def triage(given: Mapping[str, Any]) -> int | None:
     """Run the command for a Pulsar; None if the cluster is another one, or none is given.
-
-    Args:
-        row_of: makes a row of a finding, for `-o csv`.
 
     Raises:
         UsageError: for an option that does not work on a Pulsar yet. WorkbenchError: as `api.triages.dispatched`.
@@ -39,23 +34,13 @@ def triage_pulsar(given: Mapping[str, Any], row_of: Callable[[Finding], dict[str
         )
     if given["everything"] and (given["groups"] or given["topics"]):
         raise UsageError("--all takes no --group and no --topic.")
-    from workbench.api.measurement_requests import Measurements, Times
     from workbench.api.triages import dispatched
     from workbench.cli.progress import Steps
 
     if (save := given["save"]) is not None:
         require_empty(save)
-    request = Measurements(
-        cluster=given["cluster"],
-        capture=folder,
-        groups=given["groups"],
-        topics=given["topics"],
-        times=Times(since=given["since"], until=given["until"], baseline=given["baseline"]),
-        observe=given["observe"],
-        config=given["config"],
-    )
     with Steps(quiet=given["as_json"]) as steps:
-        result = dispatched(request, progress=steps, records=save is not None)
+        result = dispatched(measurements_of(given), progress=steps, records=save is not None)
         assert result is not None  # it is a Pulsar  # noqa: S101
         if save is not None:
             from workbench.collect.capture import write_capture
@@ -83,10 +68,9 @@ def _is_recorded(folder: Path) -> bool:
 
 
 def _is_pulsar(given: Mapping[str, Any]) -> bool:
-    from workbench.queues.dispatch import is_dispatched
     from workbench.settings import load_settings
 
     try:
-        return is_dispatched(load_settings(given["config"]).cluster(given["cluster"]))
+        return load_settings(given["config"]).cluster(given["cluster"]).system == "pulsar"
     except WorkbenchError:  # said where the options have been checked
         return False

@@ -1,4 +1,4 @@
-"""What the brokers and bookies of a queue that sends entries (Pulsar) tell by metrics: from a Prometheus, or from their own pages."""
+"""What the brokers and bookies of a queue that sends entries tell by metrics: from a Prometheus, or from their own pages."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ class DispatcherMetrics:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._profiles = [load_profile(it) for it in cluster.profiles]
-        own = filter(None, [cluster.pulsar.admin_url, *cluster.pulsar.broker_urls])
-        self._pages = cluster.metrics or [f"{url}/metrics/" for url in dict.fromkeys(own)]
+        self._pages = cluster.metrics or [f"{url}/metrics/" for url in cluster.web_addresses]
         self._tables: list[pa.Table] = []
         self._own_times = OwnTimes()
         self.missing: list[str] = []

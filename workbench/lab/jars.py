@@ -75,7 +75,6 @@ OLD_BROKER = JarSet(
 )  # for the tests: what other tools can still read, and ZooKeeper
 # A broker's remote storage that is a folder (LocalTieredStorage), beside the jars of BROKER.
 TIERED = JarSet("tiered", "kafka-storage", classifier="test", others=("kafka-clients", "kafka-server-common"))
-PULSAR = JarSet("pulsar", "pulsar-broker", "org.apache.pulsar", "4.0.7", system="Pulsar")
 # For the tests: jobs of Spark's Kafka source and of Flink, whose own Kafka client is part of the connector's jars.
 SPARK_KAFKA = JarSet("spark_kafka", "spark-sql-kafka-0-10_2.13", "org.apache.spark", "4.0.0", system="Spark")
 FLINK = (

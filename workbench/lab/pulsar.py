@@ -9,11 +9,12 @@ import requests
 
 from workbench.http_client import WebSession
 from workbench.lab import process
-from workbench.lab.jars import PULSAR, Progress, ensure
+from workbench.lab.jars import JarSet, Progress, ensure
 from workbench.lab.kafka import LOGGING
 from workbench.spark.java import find_java
 
 START_SECONDS = 120.0  # about 6 s when the machine is idle
+PULSAR = JarSet("pulsar", "pulsar-broker", "org.apache.pulsar", "4.0.7", system="Pulsar")
 _OPENED = ("java.io", "java.util.zip", "java.nio", "jdk.internal.misc", "sun.net", "jdk.internal.platform")
 
 _PROPERTIES = """\

@@ -32,6 +32,7 @@ from workbench.limited_reads import first_problem, read_within
 from workbench.profiles import metric_name_templates
 from workbench.profiles.left_out_series import WHOLE, LeftOut
 from workbench.profiles.mapping_rule import MappingRule, Quality, filled
+from workbench.settings import QueueName
 from workbench.signals import GROUP_STATES, SIGNALS, Grain
 from workbench.user_folders import profiles_dir
 
@@ -109,7 +110,7 @@ class Profile(BaseModel):
     # By how much its values are late when they arrive, in seconds: a service that publishes one a minute, some minutes later.
     late_seconds: float = Field(default=0.0, ge=0, le=3600)
     # The queue that it is about: commands of findings are those of its tools.
-    system: Literal["kafka", "pulsar", "rocketmq"] = "kafka"
+    system: QueueName = "kafka"
     signals: dict[str, MappingRule]
     # Signals that no version of the exporter has, each with the reason, as a sentence.
     absent: dict[str, str] = {}

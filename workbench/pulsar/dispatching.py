@@ -108,17 +108,9 @@ def read(
     )
 
 
-def record(
-    cluster: Cluster,
-    *,
-    groups: Sequence[str],
-    topics: Sequence[str],
-    apart_seconds: float,
-    pause: Callable[[float], None],
-) -> DispatchReading:
-    """See `queues.dispatch.record_dispatched`."""
+def record(cluster: Cluster, **asked: Any) -> DispatchReading:
+    """As `read`, with the answers."""
     recorder = AnswerRecorder(cluster)
-    asked: dict[str, Any] = {"groups": groups, "topics": topics, "apart_seconds": apart_seconds, "pause": pause}
     found = read(cluster, **asked, clock=recorder.clock, make_admin=recorder.admin)
     return replace(found, answers=recorder.answers(found.started_at, found.ended_at).packed())
 

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from workbench.settings import Cluster
 
-_ROOMS = {"pulsar": "workbench.pulsar"}  # each has `dispatching.read` and `admin_tools.dispatch_tools`
+_READER = "workbench.{}.dispatching"  # of a queue's room
+_TOOLS = "workbench.{}.admin_tools"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class DispatchedPart:
 
     Attributes:
         topic: without its partition. partition: -1 if it has none.
-        kind: of `queues.group_kinds.PULSAR`.
+        kind: of `queues.group_kinds.SUBSCRIPTIONS`.
         look_seconds: between the two looks; None if there was no second one.
         counters_back: whether a counter is less than before: the broker has loaded the topic anew between the looks.
         entries: that are not acknowledged. delayed_entries: of these, to be sent later on their producers' wish.
@@ -194,11 +195,6 @@ class DispatchTools(Protocol):
         """The servers that store entries."""
 
 
-def is_dispatched(cluster: Cluster) -> bool:
-    """Whether the brokers of a cluster send entries and keep acknowledgements of each."""
-    return cluster.system in _ROOMS
-
-
 def read_dispatched(
     cluster: Cluster,
     *,
@@ -206,6 +202,7 @@ def read_dispatched(
     topics: Sequence[str] = (),
     apart_seconds: float,
     pause: Callable[[float], None],
+    records: bool = False,
 ) -> DispatchReading:
     """Look twice at the subscriptions of a cluster; those without a backlog once. Reads only.
 
@@ -214,31 +211,14 @@ def read_dispatched(
         topics: only on these, as `tenant/namespace/topic`.
         apart_seconds: between the two looks.
         pause: waits so many seconds.
+        records: whether the reading has the answers.
 
     Raises:
         UsageError: if the settings have no address of its admin. SourceUnreachableError: if it does not answer.
         UnknownGroupError: if there is no such group or topic.
     """
-    found: DispatchReading = import_module(f"{_ROOMS[cluster.system]}.dispatching").read(
-        cluster, groups=groups, topics=topics, apart_seconds=apart_seconds, pause=pause
-    )
-    return found
-
-
-def record_dispatched(
-    cluster: Cluster,
-    *,
-    groups: Sequence[str] = (),
-    topics: Sequence[str] = (),
-    apart_seconds: float,
-    pause: Callable[[float], None],
-) -> DispatchReading:
-    """As `read_dispatched`, with the answers.
-
-    Raises:
-        WorkbenchError: as `read_dispatched`.
-    """
-    found: DispatchReading = import_module(f"{_ROOMS[cluster.system]}.dispatching").record(
+    reader = import_module(_READER.format(cluster.system))
+    found: DispatchReading = (reader.record if records else reader.read)(
         cluster, groups=groups, topics=topics, apart_seconds=apart_seconds, pause=pause
     )
     return found
@@ -252,13 +232,13 @@ def read_dispatched_again(
     Raises:
         DamagedCaptureError: if they cannot be read. UnknownGroupError: if they have no such group or topic.
     """
-    found: DispatchReading = import_module(f"{_ROOMS[cluster.system]}.dispatching").read_again(
+    found: DispatchReading = import_module(_READER.format(cluster.system)).read_again(
         cluster, answers, groups=groups, topics=topics
     )
     return found
 
 
-def dispatch_tools_of(system: str = "pulsar") -> DispatchTools:
+def dispatch_tools_of(system: str) -> DispatchTools:
     """Commands for a queue of this kind."""
-    found: DispatchTools = import_module(f"{_ROOMS[system]}.admin_tools").dispatch_tools()
+    found: DispatchTools = import_module(_TOOLS.format(system)).dispatch_tools()
     return found

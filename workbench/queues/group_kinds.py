@@ -18,7 +18,7 @@ REDRIVE_PREFIX = "workbench-redrive-"  # of progress groups and transactional id
 # Groups whose members read partitions in order and commit where they are: what this program's questions are about.
 JUDGED = (CLASSIC, CONSUMER, STREAMS)
 REPLAYABLE = (CLASSIC, CONSUMER)
-PULSAR = ("exclusive", "failover", "shared", "key_shared")  # types of subscriptions
+SUBSCRIPTIONS = ("exclusive", "failover", "shared", "key_shared")  # types of subscriptions
 KINDS = (CLASSIC, CONSUMER, SHARE, STREAMS, CONNECT)
 
 _NAMES = {
@@ -30,7 +30,7 @@ _NAMES = {
     HIDDEN: "a share group or a Kafka Streams group",
     UNKNOWN: "a group whose kind is not known",
     REDRIVE: "the position of a redrive plan",
-    **{kind: f"a subscription of Pulsar, {kind.replace('_', '-')}" for kind in PULSAR},
+    **{kind: f"a subscription of Pulsar, {kind.replace('_', '-')}" for kind in SUBSCRIPTIONS},
 }
 _WHY_NOT = {
     SHARE: (
@@ -44,7 +44,8 @@ _WHY_NOT = {
     HIDDEN: "the client cannot describe it with these security settings",
     REDRIVE: "new dead letters are not its lag, and nobody has to read them for it; see `workbench dlq list`",
     **dict.fromkeys(
-        PULSAR, "the questions about Kafka's groups do not fit it; `workbench triage --cluster CLUSTER` asks others"
+        SUBSCRIPTIONS,
+        "the questions about Kafka's groups do not fit it; `workbench triage --cluster CLUSTER` asks others",
     ),
 }
 

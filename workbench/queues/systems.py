@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.errors import UsageError
@@ -21,6 +23,8 @@ SYSTEMS = {
     "rocketmq": "workbench.rocketmq.rocketmq_system",
 }  # each has SYSTEM
 _ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}  # a queue without one refuses by itself
+
+SYSTEM_NAMES = {"kafka": "Kafka", "pulsar": "Pulsar", "rocketmq": "RocketMQ"}  # for people
 
 # What cannot be done there, and what can; `{what}` is a phrase with its verb, such as "Recording does".
 _REFUSALS = {
@@ -104,6 +108,17 @@ class NotThere:
     def letter_queue(self, cluster: Cluster) -> Any:
         """See `observer`."""
         raise not_there(cluster, "Redrive of dead letters does")
+
+
+def own_part(system: str, name: str) -> ModuleType | None:
+    """The module of a queue's own in another room, such as "workbench.cli.replay_{}"; None if what is there fits it."""
+    module = name.format(system)
+    return import_module(module) if find_spec(module) is not None else None
+
+
+def own_parts(name: str) -> dict[str, ModuleType]:
+    """Of every queue that has one: see `own_part`."""
+    return {it: part for it in SYSTEMS if (part := own_part(it, name)) is not None}
 
 
 def refuse_without_metrics(cluster: Cluster, what: str) -> None:

@@ -23,7 +23,7 @@ LETTER_HEADER = "wb_redrive_letter"  # the dead letter it was made from: partiti
 _OWN = frozenset({ROUND_HEADER, PLAN_HEADER, LETTER_HEADER})
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # Without the partition: Pulsar's clients name it or not.
-_PULSAR_TOPIC = re.compile(r"persistent://([-=:.\w]+/[-=:.\w]+/[^\s/][^\s]*?)(?:-partition-\d{1,9})?")
+_PERSISTENT_TOPIC = re.compile(r"persistent://([-=:.\w]+/[-=:.\w]+/[^\s/][^\s]*?)(?:-partition-\d{1,9})?")
 # `1:2:3` or `1:2:3:4` of Java's client, `(1,2,3,4)` of the others.
 _MESSAGE_ID = re.compile(r"\(?(\d{1,18})[:,](\d{1,18})[:,](-1|\d{1,9})(?:[:,](-1|\d{1,9}))?\)?", re.ASCII)
 _MAX_TEXT = 200
@@ -282,7 +282,7 @@ def _topic(value: bytes | None) -> str | None:
     if value is None or len(value) > 249:
         return None
     text = value.decode(errors="replace")
-    if (found := _PULSAR_TOPIC.fullmatch(text)) is not None:
+    if (found := _PERSISTENT_TOPIC.fullmatch(text)) is not None:
         return found[1]
     return text if _TOPIC_NAME.fullmatch(text) and text not in (".", "..") else None
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from workbench.pulsar.replay_apply import PulsarUndo
+from workbench.pulsar.replay_plan import PulsarReplayPlan
 from workbench.serve.shapes import Answered
 
 
@@ -150,3 +152,16 @@ class ConfigCheckDocument(Answered):
     schema_: Literal["workbench.pulsar-config-check/1"] = Field(alias="schema")
     checks: list[SettingCheckDocument]
     misspelt: list[MisspeltDocument]
+
+
+# For `schemas.DOCUMENTS`: name, what writes it, and its type.
+DOCUMENTS = (
+    ("pulsar-plan", "replay plan; the file plan.json", PulsarReplayPlan),
+    ("pulsar-receipt", "replay apply", PulsarReceiptDocument),
+    ("pulsar-rollback", "the file plan.rollback.json", PulsarUndo),
+    ("pulsar-rolled-back", "replay rollback", PulsarRolledBackDocument),
+    ("pulsar-progress", "replay follow, a line each; replay verify", PulsarProgressDocument),
+    ("pulsar-subscriptions", "pulsar subscriptions", PulsarSubscriptionsDocument),
+    ("pulsar-split-plan", "pulsar split-plan", SplitPlanDocument),
+    ("pulsar-config-check", "pulsar config-check", ConfigCheckDocument),
+)

@@ -16,10 +16,9 @@ from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
 from workbench.plans.journal import Entry
 from workbench.plans.missing_records_file import MissingRecords
-from workbench.pulsar.replay_apply import PulsarUndo
-from workbench.pulsar.replay_plan import PulsarReplayPlan
+from workbench.queues.systems import own_parts
 from workbench.redrive.planfile import RedrivePlan
-from workbench.reference import audit_shapes, documents, impact_shapes, pulsar_shapes, reports
+from workbench.reference import audit_shapes, documents, impact_shapes, reports
 from workbench.reference.markdown_tables import code, page, table
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, Rollback
@@ -71,18 +70,11 @@ DOCUMENTS = (
     Document(name="rollback", by="the file plan.rollback.json", kind=Rollback),
     Document(name="replay-progress", by="replay follow, a line each", kind=documents.ReplayProgressDocument),
     Document(name="replay-verify", by="replay verify", kind=documents.ReplayVerified),
-    Document(name="pulsar-plan", by="replay plan; the file plan.json", kind=PulsarReplayPlan),
-    Document(name="pulsar-receipt", by="replay apply", kind=pulsar_shapes.PulsarReceiptDocument),
-    Document(name="pulsar-rollback", by="the file plan.rollback.json", kind=PulsarUndo),
-    Document(name="pulsar-rolled-back", by="replay rollback", kind=pulsar_shapes.PulsarRolledBackDocument),
-    Document(
-        name="pulsar-progress",
-        by="replay follow, a line each; replay verify",
-        kind=pulsar_shapes.PulsarProgressDocument,
+    *(
+        Document(name=name, by=by, kind=kind)
+        for own in own_parts("workbench.reference.{}_shapes").values()
+        for name, by, kind in own.DOCUMENTS
     ),
-    Document(name="pulsar-subscriptions", by="pulsar subscriptions", kind=pulsar_shapes.PulsarSubscriptionsDocument),
-    Document(name="pulsar-split-plan", by="pulsar split-plan", kind=pulsar_shapes.SplitPlanDocument),
-    Document(name="pulsar-config-check", by="pulsar config-check", kind=pulsar_shapes.ConfigCheckDocument),
     Document(name="journal", by="replay log", kind=Entry, many=True),
     Document(name="dlq-list", by="dlq list", kind=documents.LetterTopicsDocument),
     Document(name="redrive-plan", by="dlq plan; the file redrive.json", kind=RedrivePlan),

@@ -15,6 +15,7 @@ from workbench.humanize import plural
 from workbench.plans.strict_document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.queues.position import Position
 from workbench.queues.snapshot_views import Partition
+from workbench.queues.systems import SYSTEM_NAMES
 from workbench.window import instant_ms
 
 SCHEMA_2 = "workbench.replay-plan/2"
@@ -278,10 +279,12 @@ def read_plan(path: Path) -> Plan:
     """
     document = read_document(path, "plan")
     schema = str(document.get("schema", "")) if isinstance(document, dict) else ""
-    if schema.startswith("workbench.pulsar-replay"):
-        raise UsageError(
-            f"{path} is of a replay on Pulsar, where this does not work yet.", hint="See docs/pulsar.md, Replay."
-        )
+    for system, label in SYSTEM_NAMES.items():
+        if schema.startswith(f"workbench.{system}-replay"):
+            raise UsageError(
+                f"{path} is of a replay on {label}, where this does not work yet.",
+                hint=f"See docs/{system}.md, Replay.",
+            )
     if not schema.startswith("workbench.replay-plan/"):
         raise UsageError(f"{path} is not a replay plan.", hint="`workbench replay plan` makes one.")
     plan = validated(Plan, document, path, "plan")

@@ -22,9 +22,8 @@ from workbench.masking import remember, secrets_in_url
 from workbench.report.health_result import NEWS
 from workbench.report.terminal import to_runbook
 from workbench.triage.finding_settings import WAITING
-from workbench.triage.pulsar.pulsar_questions import LEAVES
-from workbench.triage.verdict import PulsarVerdict, Verdict
-from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.own_trees import runbook_of
+from workbench.triage.verdict import DispatchVerdict, Verdict
 
 ATTEMPTS = 3
 _TIMEOUT_SECONDS = 10.0
@@ -38,8 +37,7 @@ Sleep = Callable[[float], None]
 
 
 def _shipped_runbook(verdict: str) -> str:
-    leaf = leaf_of(Verdict(verdict)) if verdict in set(Verdict) else LEAVES[PulsarVerdict(verdict)]
-    return leaf.runbook or ""
+    return runbook_of(Verdict(verdict) if verdict in set(Verdict) else DispatchVerdict(verdict)) or ""
 
 
 def alerts_of(

@@ -16,10 +16,10 @@ from rich.text import Text
 from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.chart_series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import clock, counted, duration, groups_on_topics, one_line, percent, plural, printable, rate
-from workbench.queues.group_kinds import PULSAR
+from workbench.queues.group_kinds import SUBSCRIPTIONS
 from workbench.triage.changes import words_of
 from workbench.triage.finding import Finding, PathStep, Shortfall, missing_words
-from workbench.triage.pulsar.question_names import short_of
+from workbench.triage.own_trees import short_of
 from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.window import Window
@@ -127,7 +127,7 @@ def _title(finding: Finding) -> Hanging:
     lag = finding.time_lag
     if lag.seconds is not None:
         facts.append(Text(f"{lag.words} behind ({lag.how})"))
-    if finding.lag_entries is not None or finding.kind in PULSAR:
+    if finding.lag_entries is not None or finding.kind in SUBSCRIPTIONS:
         facts.append(Text(counted(finding.lag_entries, "entry", "entries")))
     else:
         facts.append(Text(f"{counted(finding.lag_messages, 'message')}"))

@@ -12,9 +12,8 @@ from workbench.errors import UsageError
 from workbench.humanize import plural
 from workbench.runbooks.alert_rules import FILE, is_ours, verdict_rules
 from workbench.runbooks.runbook_file import SECTIONS, Book, read_books
-from workbench.triage.pulsar.pulsar_questions import LEAVES
-from workbench.triage.verdict import AnyVerdict, PulsarVerdict, Verdict
-from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.own_trees import runbook_of
+from workbench.triage.verdict import AnyVerdict, DispatchVerdict, Verdict
 
 SEVERITIES = ("page", "ticket")
 
@@ -75,9 +74,9 @@ def problems(folder: Path) -> list[str]:
     found += [f"{name}.md belongs to no alert." for name in sorted(names) if name not in by_alert]
     found += [f"A runbook names the alert {name}, and no rule defines it." for name in sorted(more - by_alert.keys())]
     verdicts = Counter(book.front.verdict for book in books if book.front.verdict is not None)
-    every: tuple[AnyVerdict, ...] = (*Verdict, *PulsarVerdict)
+    every: tuple[AnyVerdict, ...] = (*Verdict, *DispatchVerdict)
     for verdict in every:
-        expected = leaf_of(verdict).runbook if isinstance(verdict, Verdict) else LEAVES[verdict].runbook
+        expected = runbook_of(verdict)
         if expected is None:
             continue
         if verdicts[verdict] != 1:

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
-from workbench.runbooks import pulsar_steps
 from workbench.runbooks.steps import diagnosis, picture
-from workbench.triage.verdict import PulsarVerdict, Verdict
+from workbench.triage.own_trees import tree_of
+from workbench.triage.verdict import AnyVerdict, Verdict
 
 SECTIONS = ("Meaning", "Impact", "Diagnosis", "Mitigation", "Verify", "Rollback")
 _FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
@@ -29,7 +29,7 @@ class FrontMatter(BaseModel):
     alert: str
     severity: str
     also: tuple[str, ...] = ()
-    verdict: Verdict | PulsarVerdict | None = None
+    verdict: AnyVerdict | None = None
     owner: str
 
 
@@ -69,10 +69,11 @@ class Book:
         verdict = self.front.verdict
         if verdict is None:
             return self.text
-        if isinstance(verdict, PulsarVerdict):
-            parts = {"diagnosis": pulsar_steps.diagnosis(verdict), "picture": pulsar_steps.picture(verdict)}
-        else:
+        if isinstance(verdict, Verdict):
             parts = {"diagnosis": diagnosis(verdict), "picture": picture(verdict)}
+        else:
+            own = tree_of(verdict)
+            parts = {"diagnosis": own.diagnosis(verdict), "picture": own.picture(verdict)}
         return _BLOCK.sub(lambda it: it[1] + parts[it[2]] + it[3] if it[2] in parts else it[0], self.text)
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from workbench.errors import ConfigError
 from workbench.limited_reads import first_problem, read_toml
+from workbench.masking import secret_values
 from workbench.runtime.offset_ranges import RangeTable, checked_ranges, topics_not_read
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
@@ -298,6 +299,11 @@ class RuntimeConfig(BaseModel):
                 )
         return self
 
+    def secrets(self) -> list[str]:
+        """Tokens, and what is secret of the client's properties."""
+        tokens = [it.get_secret_value() for it in (self.admin_token, self.pulsar.token) if it is not None]
+        return [*tokens, *secret_values(self.kafka)]
+
     @classmethod
     def parse(cls, values: dict[str, Any], *, where: str = "runtime settings") -> RuntimeConfig:
         """Check plain values.
@@ -341,6 +347,13 @@ class RuntimeConfig(BaseModel):
     def processor(self, event_type: str) -> ProcessorConfig:
         """Settings for one event type."""
         return self.processors.get(event_type, self.default_processor)
+
+
+TABLES: dict[str, type[BaseModel]] = {
+    "[runtime]": RuntimeConfig,
+    "[runtime.processors.<event type>]": ProcessorConfig,
+    "[runtime.pulsar]": PulsarRuntimeConfig,
+}  # of its file
 
 
 def _similar(name: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 from workbench.errors import UsageError
@@ -14,9 +15,8 @@ from workbench.signals import SIGNALS
 from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Node, Outcome, Rule
 from workbench.triage.operand import Operand, Reason
-from workbench.triage.pulsar import pulsar_reference as pulsar
-from workbench.triage.pulsar.dispatch_question import DispatchQuestion
-from workbench.triage.pulsar.pulsar_reference import SAID, question_document, said_of
+from workbench.triage.own_trees import OWN_TREES
+from workbench.triage.question_document import SAID, question_document, said_of
 from workbench.triage.question_order import PARTS, TREE
 from workbench.triage.rule_terms import ORIGINS, TERMS, Term, asked_names, term_of, terms_in
 from workbench.triage.tree_search import OF_GROUPS, named_in, said_most, said_words
@@ -42,10 +42,12 @@ for _node in TREE.values():
 ANSWERED = sorted(it for it in _ABOUT if not it.isdigit())
 
 
-def of_pulsar(text: str) -> list[DispatchQuestion]:
-    """The questions about a subscription of Pulsar that a text asks for: its own words, or those that this tree does not have."""
-    own = pulsar.pulsar_questions(text, ANSWERED)
-    return own or ([] if _found(text) else pulsar.pulsar_searched(text))
+def of_own_tree(text: str) -> tuple[ModuleType, list[Any]] | None:
+    """The tree of another queue that a text asks for, and its questions: by its own words, or by those that this tree does not have."""
+    asked = [(it, found) for it in OWN_TREES if (found := it.asked_for(text, ANSWERED))]
+    if not asked and not _found(text):
+        asked = [(it, found) for it in OWN_TREES if (found := it.searched(text))]
+    return next(iter(asked), None)
 
 
 def nodes_about(name: str | None) -> list[Node]:
@@ -233,8 +235,7 @@ def as_text(name: str | None = None) -> str:
     settings = [it for it in Thresholds.model_fields if re.search(rf"setting {it}\b|`{it}`", said) and it not in named]
     page += _section("Settings ([thresholds] of workbench.toml)", _told(settings))
     page += _wrapped(ORIGINS, first=0) if re.search(r"\((measured|chosen|kafka)\b", said) else []
-    theirs = " ".join(it.id for it in pulsar.pulsar_named(name or ""))
-    page += [f"Of a subscription of Pulsar: workbench tree pulsar {theirs}"] if theirs else []
+    page += [line for it in OWN_TREES if (line := it.beside(name or ""))]
     return "\n".join(page).rstrip()
 
 
@@ -363,7 +364,7 @@ def as_markdown() -> str:
             lines += ["", "Why, in the finding: the first of these that holds.", ""]
             lines += ["| cause | because | compares |", "|---|---|---|"]
             lines += [f"| `{it.says}` | {it.because} | {_cell(it)} |" for it in node.causes]
-    lines += pulsar.pulsar_markdown()
+    lines += [line for it in OWN_TREES for line in it.as_markdown()]
     lines += ["", "## Words", "", "| word | means |", "|---|---|"]
     lines += [f"| {it.name} | {it.means} |" for it in _words_of(None, [])]
     row = "| `{name}` | {value:g} {unit} | {why} |"

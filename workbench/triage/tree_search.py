@@ -26,22 +26,6 @@ OF_GROUPS: Mapping[str, str] = {
     "fault": "order", "measured": "origin", "chosen": "origin", "jumped": "reset", "rewound": "reset", "leader": "brokers",
 }  # fmt: skip
 
-# The same of subscriptions of Pulsar: words that mean nothing of a Kafka, and those that count where a subscription is asked for.
-OF_PULSAR: Mapping[str, str] = {
-    "unacked": "blocked_on_unacked", "unacknowledged": "blocked_on_unacked", "mark delete": "hole_in_acks",
-    "dispatcher": "dispatcher_stands", "permit": "consumers_full", "redelivery": "sent_again", "redelivered": "sent_again",
-    "redeliveries": "sent_again", "bookie": "bookies_avoided", "bookkeeper": "bookies_avoided", "unload": "unloaded_again",
-    "bundle": "unloaded_again", "ttl": "expiring", "backlog quota": "expiring", "key shared": "hashes_blocked",
-    "load report": "bad_load_report",
-}  # fmt: skip
-OF_SUBSCRIPTIONS: Mapping[str, str] = {
-    **OF_PULSAR, "ack": "hole_in_acks", "hole": "hole_in_acks", "stuck": "dispatcher_stands", "consumer slow": "consumers_full",
-    "slow": "consumers_full", "cache": "sent_again_from_bookies", "quota": "expiring", "loss": "expiring", "retention": "expiring",
-    "key": "hashes_blocked", "hash": "hashes_blocked", "dead": "dead_subscription", "no consumers": "dead_subscription",
-    "throttle": "dispatch_throttled", "rate limit": "dispatch_throttled", "delayed": "only_delayed", "late": "behind",
-    "backlog": "behind", "connected": "nobody_connected",
-}  # fmt: skip
-
 
 def named_in(text: str, names: Iterable[str], asked: Mapping[str, str]) -> list[str]:
     """What a question in a person's words is about: the names and other words in it, each the longest at its place."""

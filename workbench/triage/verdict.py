@@ -54,8 +54,8 @@ class Answer(StrEnum):
     CANNOT_TELL = "cannot_tell"
 
 
-class PulsarVerdict(StrEnum):
-    """Why a subscription of Pulsar lags; `Verdict` has those that say the same of both: healthy, unusable data, cannot tell."""
+class DispatchVerdict(StrEnum):
+    """Why a subscription lags whose brokers send entries; `Verdict` has what is said of both: healthy, unusable data, cannot tell."""
 
     DELAYED_MESSAGES = "delayed_messages"
     CATCHING_UP = "catching_up"
@@ -75,7 +75,7 @@ class PulsarVerdict(StrEnum):
     NO_PERMITS = "no_permits"
 
 
-AnyVerdict = Verdict | PulsarVerdict
+AnyVerdict = Verdict | DispatchVerdict
 
 
 def waits(seconds: float | None, messages: float | None) -> float:

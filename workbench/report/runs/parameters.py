@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from workbench.collect.capture_info import read_info
 from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
+from workbench.queues.systems import SYSTEM_NAMES
 from workbench.settings import load_settings
 from workbench.window import parse_instant
 
@@ -79,7 +80,8 @@ def health_parameters(
         is_now = found.is_asked
         if is_now and (since is not None or until is not None):
             raise UsageError(
-                f"{found.name!r} is judged as it is now: --since and --until need a history, which is not read of a Pulsar.",
+                f"{found.name!r} is judged as it is now: --since and --until need a history, which is not read of a "
+                f"{SYSTEM_NAMES[found.system]}.",
                 hint="Leave them out: the report is of the moment at which it runs.",
             )
         if found.prometheus is None and not is_now:

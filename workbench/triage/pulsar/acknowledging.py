@@ -18,7 +18,7 @@ from workbench.triage.pulsar.dispatch_question import (
 )
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_status import behind, entries_a_second
-from workbench.triage.verdict import PulsarVerdict, State
+from workbench.triage.verdict import DispatchVerdict, State
 
 _INTERNAL = "internalStats of the topic, which the token must be allowed to read"
 
@@ -55,7 +55,7 @@ BLOCKED = DispatchQuestion(
             look="blockedSubscriptionOnUnackedMsgs in the topic's statistics",
         ),
     ),
-    yes=PulsarVerdict.BLOCKED_ON_UNACKED,
+    yes=DispatchVerdict.BLOCKED_ON_UNACKED,
 )
 
 HASHES = DispatchQuestion(
@@ -93,7 +93,7 @@ HASHES = DispatchQuestion(
             look="drainingHashes in the topic's statistics, and the entry after markDeletePosition",
         ),
     ),
-    yes=PulsarVerdict.KEY_SHARED_BLOCKED,
+    yes=DispatchVerdict.KEY_SHARED_BLOCKED,
 )
 
 HOLE = DispatchQuestion(
@@ -127,7 +127,7 @@ HOLE = DispatchQuestion(
         ),
         stays_open("not_told", "the broker does not tell the acknowledged ranges", look=_INTERNAL),
     ),
-    yes=PulsarVerdict.ACK_HOLE,
+    yes=DispatchVerdict.ACK_HOLE,
 )
 
 REDELIVERING = DispatchQuestion(
@@ -148,7 +148,7 @@ REDELIVERING = DispatchQuestion(
         says_no("hardly_sent", "hardly anything was sent between the looks", Test("sent_messages", "<", SEVERAL)),
         stays_open("not_counted", "what is sent again cannot be told from what is sent", look=_INTERNAL),
     ),
-    yes=PulsarVerdict.REDELIVERING,
+    yes=DispatchVerdict.REDELIVERING,
 )
 
 
@@ -299,12 +299,12 @@ def _keys(it: Known) -> str:
 
 LEAVES = (
     DispatchLeaf(
-        verdict=PulsarVerdict.BLOCKED_ON_UNACKED, state=State.LAGGING, headline=_blocked, actions=_acknowledge
+        verdict=DispatchVerdict.BLOCKED_ON_UNACKED, state=State.LAGGING, headline=_blocked, actions=_acknowledge
     ),
-    DispatchLeaf(verdict=PulsarVerdict.KEY_SHARED_BLOCKED, state=State.LAGGING, headline=_keys, actions=_release),
-    DispatchLeaf(verdict=PulsarVerdict.ACK_HOLE, state=State.LAGGING, headline=_hole, actions=_close),
+    DispatchLeaf(verdict=DispatchVerdict.KEY_SHARED_BLOCKED, state=State.LAGGING, headline=_keys, actions=_release),
+    DispatchLeaf(verdict=DispatchVerdict.ACK_HOLE, state=State.LAGGING, headline=_hole, actions=_close),
     DispatchLeaf(
-        verdict=PulsarVerdict.REDELIVERING,
+        verdict=DispatchVerdict.REDELIVERING,
         state=State.LAGGING,
         headline=lambda it: (
             f"Sent again and again: {percent(it.resent_share)} of {count(it.sent_per_second)} messages/s were sent before;"

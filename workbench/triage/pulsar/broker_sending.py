@@ -18,7 +18,7 @@ from workbench.triage.pulsar.dispatch_question import (
 )
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_status import behind, entries_a_second
-from workbench.triage.verdict import PulsarVerdict, State
+from workbench.triage.verdict import DispatchVerdict, State
 
 _STORAGE = "the brokers' pulsar_ml_cache_misses_rate and the bookies' bookkeeper_server_READ_ENTRY_REQUEST"
 
@@ -54,7 +54,7 @@ THROTTLED = DispatchQuestion(
             look="the topic's policies dispatchRate and subscriptionDispatchRate",
         ),
     ),
-    yes=PulsarVerdict.DISPATCH_THROTTLED,
+    yes=DispatchVerdict.DISPATCH_THROTTLED,
 )
 
 STUCK = DispatchQuestion(
@@ -91,7 +91,7 @@ STUCK = DispatchQuestion(
             look="internalStats of the topic, and whether unloading the topic helps",
         ),
     ),
-    yes=PulsarVerdict.DISPATCHER_STUCK,
+    yes=DispatchVerdict.DISPATCHER_STUCK,
 )
 
 PERMITS = DispatchQuestion(
@@ -125,7 +125,7 @@ PERMITS = DispatchQuestion(
             look="availablePermits of each in the topic's statistics; consumers of a failover need different names",
         ),
     ),
-    yes=PulsarVerdict.NO_PERMITS,
+    yes=DispatchVerdict.NO_PERMITS,
 )
 
 
@@ -208,9 +208,9 @@ def _unload(tools: DispatchTools, it: Known) -> list[Action]:
 
 
 LEAVES = (
-    DispatchLeaf(verdict=PulsarVerdict.DISPATCH_THROTTLED, state=State.LAGGING, headline=_limit, actions=_lift),
+    DispatchLeaf(verdict=DispatchVerdict.DISPATCH_THROTTLED, state=State.LAGGING, headline=_limit, actions=_lift),
     DispatchLeaf(
-        verdict=PulsarVerdict.DISPATCHER_STUCK,
+        verdict=DispatchVerdict.DISPATCHER_STUCK,
         state=State.LAGGING,
         headline=lambda it: (
             f"The broker stands: {behind(it)} at {it.part.read_position}, consumers take {counted(it.least_permits, 'message')}"
@@ -218,5 +218,5 @@ LEAVES = (
         ),
         actions=_unload,
     ),
-    DispatchLeaf(verdict=PulsarVerdict.NO_PERMITS, state=State.LAGGING, headline=_full, actions=_help_consumers),
+    DispatchLeaf(verdict=DispatchVerdict.NO_PERMITS, state=State.LAGGING, headline=_full, actions=_help_consumers),
 )

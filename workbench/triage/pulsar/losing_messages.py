@@ -17,7 +17,7 @@ from workbench.triage.pulsar.dispatch_question import (
 )
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_status import behind
-from workbench.triage.verdict import PulsarVerdict, State
+from workbench.triage.verdict import DispatchVerdict, State
 
 EXPIRING = DispatchQuestion(
     id="expiring",
@@ -69,7 +69,7 @@ EXPIRING = DispatchQuestion(
             look="the topic's policies messageTTL and backlogQuotaMap, which the token must be allowed to read",
         ),
     ),
-    yes=PulsarVerdict.EXPIRING,
+    yes=DispatchVerdict.EXPIRING,
     by="side",
     goes_on=True,
 )
@@ -85,7 +85,7 @@ CONNECTED = DispatchQuestion(
             "not_told", "the broker does not tell its consumers", look="the consumers in the topic's statistics"
         ),
     ),
-    yes=PulsarVerdict.DEAD_SUBSCRIPTION,
+    yes=DispatchVerdict.DEAD_SUBSCRIPTION,
 )
 
 
@@ -160,9 +160,9 @@ def _revive(tools: DispatchTools, it: Known) -> list[Action]:
 
 
 LEAVES = (
-    DispatchLeaf(verdict=PulsarVerdict.EXPIRING, state=State.LAGGING, headline=_expiring, actions=_keep),
+    DispatchLeaf(verdict=DispatchVerdict.EXPIRING, state=State.LAGGING, headline=_expiring, actions=_keep),
     DispatchLeaf(
-        verdict=PulsarVerdict.DEAD_SUBSCRIPTION,
+        verdict=DispatchVerdict.DEAD_SUBSCRIPTION,
         state=State.LAGGING,
         headline=lambda it: f"Nobody is connected: {behind(it)}; the topic keeps them until they are read or deleted.",
         actions=_revive,

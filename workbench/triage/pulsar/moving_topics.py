@@ -16,7 +16,7 @@ from workbench.triage.pulsar.dispatch_question import (
 )
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_status import behind
-from workbench.triage.verdict import PulsarVerdict, State
+from workbench.triage.verdict import DispatchVerdict, State
 
 _NOW = Test("connected_seconds", "<=", PAUSE_SECONDS)
 _STAYS = says_no(
@@ -44,7 +44,7 @@ BAD_LOAD = DispatchQuestion(
             look="pulsar_lb_cpu_usage and its neighbours of every broker (prometheus or metrics of the cluster's settings)",
         ),
     ),
-    yes=PulsarVerdict.BAD_LOAD_REPORT,
+    yes=DispatchVerdict.BAD_LOAD_REPORT,
     by="side",
 )
 
@@ -67,7 +67,7 @@ UNLOADS = DispatchQuestion(
             look="pulsar_lb_unload_bundle_total of the brokers in a Prometheus (prometheus of the cluster's settings)",
         ),
     ),
-    yes=PulsarVerdict.UNLOAD_STORM,
+    yes=DispatchVerdict.UNLOAD_STORM,
     by="side",
 )
 
@@ -119,7 +119,7 @@ def _calm(tools: DispatchTools, _it: Known) -> list[Action]:
 
 LEAVES = (
     DispatchLeaf(
-        verdict=PulsarVerdict.BAD_LOAD_REPORT,
+        verdict=DispatchVerdict.BAD_LOAD_REPORT,
         state=State.LAGGING,
         headline=lambda it: (
             f"A broker's load is no number ({listed(it.servers.bad_loads)}), so topics are moved: {_moved(it)}."
@@ -127,7 +127,7 @@ LEAVES = (
         actions=_mend_report,
     ),
     DispatchLeaf(
-        verdict=PulsarVerdict.UNLOAD_STORM,
+        verdict=DispatchVerdict.UNLOAD_STORM,
         state=State.LAGGING,
         headline=lambda it: (
             f"Topics are moved again and again: {counted(it.unload_times, 'time')} within half an hour bundles were unloaded;"

@@ -11,7 +11,7 @@ from workbench.triage.pulsar import (
     slow_storage,
 )
 from workbench.triage.pulsar.dispatch_question import DispatchLeaf, DispatchQuestion
-from workbench.triage.verdict import AnyVerdict, PulsarVerdict, Verdict
+from workbench.triage.verdict import AnyVerdict, DispatchVerdict, Verdict
 
 QUESTIONS: tuple[DispatchQuestion, ...] = (
     # Is there data, is it lost (what has expired waits no more), does anything wait, is it late?
@@ -41,7 +41,6 @@ QUESTIONS: tuple[DispatchQuestion, ...] = (
     slow_storage.QUARANTINE,
     broker_sending.PERMITS,
 )
-BY_ID = {it.id: it for it in QUESTIONS}
 
 
 def _leaves() -> dict[AnyVerdict, DispatchLeaf]:
@@ -51,7 +50,7 @@ def _leaves() -> dict[AnyVerdict, DispatchLeaf]:
         for it in room.LEAVES
     }
     led_to = {verdict for it in QUESTIONS for verdict in it.verdicts} | {Verdict.CANNOT_TELL}
-    if found.keys() != led_to or not set(PulsarVerdict) <= led_to:
+    if found.keys() != led_to or not set(DispatchVerdict) <= led_to:
         raise TypeError(f"Verdicts and leaves do not fit together: {sorted(found.keys() ^ led_to)}.")
     return found
 

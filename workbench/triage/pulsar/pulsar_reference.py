@@ -1,19 +1,20 @@
-"""The questions about subscriptions of Pulsar as a document: for `workbench tree`, and as a part of docs/tree.md."""
+"""The questions about subscriptions of Pulsar for people (`own_trees`): `workbench tree`, docs/tree.md, runbooks, findings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from workbench.humanize import significant
-from workbench.triage.cause import Rule
 from workbench.triage.pulsar.dispatch_question import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
 from workbench.triage.pulsar.pulsar_facts import FACTS
-from workbench.triage.pulsar.pulsar_questions import QUESTIONS
-from workbench.triage.tree_search import OF_PULSAR, OF_SUBSCRIPTIONS, named_in, said_most, said_words
-from workbench.triage.verdict import Answer
+from workbench.triage.pulsar.pulsar_questions import LEAVES, QUESTIONS
+from workbench.triage.question_document import SAID, question_document, said_of
+from workbench.triage.tree_search import named_in, said_most, said_words
+from workbench.triage.verdict import Answer, AnyVerdict
 
-SAID = {Answer.YES: "yes", Answer.NO: "no", Answer.CANNOT_TELL: "cannot tell"}
+__all__ = ["LEAVES"]  # of this tree, too
+
 _BY = {
     "gate": "if it cannot be answered: cannot_tell",
     "proof": "if it cannot be answered: cannot_tell, unless a later cause is proven",
@@ -21,13 +22,29 @@ _BY = {
 }
 _PULSAR = frozenset({"pulsar", "subscription", "subscriptions"})
 _BY_NAME = {name: it for it in QUESTIONS for name in (*map(str, it.verdicts), it.short.rstrip("?"), it.id)}
+# Other words for questions, as `tree_search.OF_GROUPS`: those that mean nothing of a Kafka, and those that count where a subscription
+# is asked for.
+_OWN = {
+    "unacked": "blocked_on_unacked", "unacknowledged": "blocked_on_unacked", "mark delete": "hole_in_acks",
+    "dispatcher": "dispatcher_stands", "permit": "consumers_full", "redelivery": "sent_again", "redelivered": "sent_again",
+    "redeliveries": "sent_again", "bookie": "bookies_avoided", "bookkeeper": "bookies_avoided", "unload": "unloaded_again",
+    "bundle": "unloaded_again", "ttl": "expiring", "backlog quota": "expiring", "key shared": "hashes_blocked",
+    "load report": "bad_load_report",
+}  # fmt: skip
+_WORDS = {
+    **_OWN, "ack": "hole_in_acks", "hole": "hole_in_acks", "stuck": "dispatcher_stands", "consumer slow": "consumers_full",
+    "slow": "consumers_full", "cache": "sent_again_from_bookies", "quota": "expiring", "loss": "expiring", "retention": "expiring",
+    "key": "hashes_blocked", "hash": "hashes_blocked", "dead": "dead_subscription", "no consumers": "dead_subscription",
+    "throttle": "dispatch_throttled", "rate limit": "dispatch_throttled", "delayed": "only_delayed", "late": "behind",
+    "backlog": "behind", "connected": "nobody_connected",
+}  # fmt: skip
 _NOT_ASKED = (
     "Each partition is judged alone: neither partitions nor consumers are compared with each other (no hot partition, no slow member)."
     " Too few consumers show as `no_permits`: they hold all that they take."
 )
 
 
-def pulsar_questions(text: str, of_groups: Collection[str]) -> list[DispatchQuestion]:
+def asked_for(text: str, of_groups: Collection[str]) -> list[DispatchQuestion]:
     """Questions that a text names, or that lead to a verdict that it names; all of them if it names only Pulsar itself.
 
     Args:
@@ -37,24 +54,30 @@ def pulsar_questions(text: str, of_groups: Collection[str]) -> list[DispatchQues
     says_so = bool(_PULSAR & set(said_words(text).split())) or (text in _BY_NAME and text not in of_groups)
     theirs = set(map(said_words, of_groups))
     own = [it for it in _BY_NAME if said_words(it) not in theirs]
-    if not says_so and not named_in(text, own, OF_PULSAR):
+    if not says_so and not named_in(text, own, _OWN):
         return []
-    return pulsar_named(text) or list(QUESTIONS)
+    return named(text) or list(QUESTIONS)
 
 
-def pulsar_named(text: str) -> list[DispatchQuestion]:
+def named(text: str) -> list[DispatchQuestion]:
     """Questions that a text about a subscription names, in their order."""
-    named = {_BY_NAME[it].id for it in named_in(text, _BY_NAME, OF_SUBSCRIPTIONS)}
-    return [it for it in QUESTIONS if it.id in named]
-
-
-def pulsar_searched(text: str) -> list[DispatchQuestion]:
-    """Questions that say most of its words."""
-    found = said_most(text, {it.id: pulsar_text([it]) for it in QUESTIONS})
+    found = {_BY_NAME[it].id for it in named_in(text, _BY_NAME, _WORDS)}
     return [it for it in QUESTIONS if it.id in found]
 
 
-def pulsar_document(questions: list[DispatchQuestion]) -> dict[str, Any]:
+def beside(text: str) -> str:
+    """A line for a page about Kafka's groups: how to ask this tree the same; empty if it does not name it."""
+    found = " ".join(it.id for it in named(text))
+    return f"Of a subscription of Pulsar: workbench tree pulsar {found}" if found else ""
+
+
+def searched(text: str) -> list[DispatchQuestion]:
+    """Questions that say most of its words."""
+    found = said_most(text, {it.id: as_text([it]) for it in QUESTIONS})
+    return [it for it in QUESTIONS if it.id in found]
+
+
+def document(questions: list[DispatchQuestion]) -> dict[str, Any]:
     """The questions in the form of `workbench.tree/1`."""
     found = [
         question_document(
@@ -71,25 +94,7 @@ def pulsar_document(questions: list[DispatchQuestion]) -> dict[str, Any]:
     return {"schema": "workbench.tree/1", "questions": found, "words": [], "numbers": []}
 
 
-def question_document(it: Any, compares: Callable[[Any], list[str]], **more: Any) -> dict[str, Any]:
-    """A question of either tree in the form of `workbench.tree/1`, with its rules by what they answer."""
-    said = {
-        rule.id: {
-            "id": rule.id,
-            "because": rule.because,
-            "proof": rule.proof,
-            "compares": compares(rule),
-            "either": getattr(rule, "either", False),
-            "look": rule.look,
-        }
-        for rule in it.rules
-    }
-    kinds = {"proves": Answer.YES, "contradicts": Answer.NO, "leaves_open": Answer.CANNOT_TELL}
-    rules = {kind: [said[rule.id] for rule in it.rules if rule.answer is answer] for kind, answer in kinds.items()}
-    return {"id": it.id, "question": it.question, "by": it.by, **rules, "order": list(said), **more}
-
-
-def pulsar_text(questions: list[DispatchQuestion]) -> str:
+def as_text(questions: list[DispatchQuestion]) -> str:
     """For a terminal."""
     lines = ["Asked in this order; the first yes is the verdict.", ""] if len(questions) > 1 else []
     if len(questions) == len(QUESTIONS):
@@ -114,7 +119,7 @@ def pulsar_text(questions: list[DispatchQuestion]) -> str:
     return "\n".join(lines).rstrip()
 
 
-def pulsar_markdown() -> list[str]:
+def as_markdown() -> list[str]:
     """Lines of docs/tree.md."""
     lines = [
         "",
@@ -148,11 +153,6 @@ def compared_words(test: Test) -> str:
     return f"{name} {test.relation} " + (of if test.limit == 1 else f"{significant(float(test.limit))} × {of}")
 
 
-def said_of(rule: Rule | DispatchRule) -> str:
-    """Its answer; a yes that only this cause makes is a proof."""
-    return "proof" if rule.proof else SAID[rule.answer]
-
-
 def _way(it: DispatchQuestion, answer: Answer) -> str:
     to = _outcome(it, answer)
     return f"cannot be {SAID[answer]}" if to == "never" else f"{SAID[answer]} → {to}"
@@ -166,3 +166,46 @@ def _outcome(it: DispatchQuestion, answer: Answer) -> str:
     if not any(rule.answer is answer for rule in it.rules):
         return "never"
     return f"question {QUESTIONS[after].id}" if after < len(QUESTIONS) else "cannot_tell"
+
+
+# Steps and picture of runbooks
+
+
+def way_to(verdict: AnyVerdict) -> list[tuple[DispatchQuestion, Answer]]:
+    """The questions up to a verdict, each with the answer that leads on; the last one leads to it."""
+    way: list[tuple[DispatchQuestion, Answer]] = []
+    for question in QUESTIONS:
+        if verdict in question.verdicts:
+            return [*way, (question, Answer.YES if question.yes is verdict else Answer.NO)]
+        way.append((question, Answer.YES if question.no is not None else Answer.NO))
+    return []
+
+
+def diagnosis(verdict: AnyVerdict) -> str:
+    """Write numbered steps in Markdown; of the last one every reason."""
+    way = way_to(verdict)
+    return "\n".join(_step(number, *it, last=number == len(way)) for number, it in enumerate(way, 1))
+
+
+def picture(verdict: AnyVerdict) -> str:
+    """Draw the questions as text, with those on the way to the verdict marked."""
+    taken = {question.id: answer for question, answer in way_to(verdict)}
+    lines = []
+    for number, it in enumerate(QUESTIONS, 1):
+        mark = ">" if it.id in taken else " "
+        ends = f"  {' | '.join(map(str, it.verdicts))}" if it.verdicts else ""
+        lines.append(f"{mark} {number:>2} {it.short:<24}{taken.get(it.id, ''):<5}{ends}".rstrip())
+    return "```text\n" + "\n".join(lines) + "\n```"
+
+
+def _step(number: int, question: DispatchQuestion, answer: Answer, *, last: bool) -> str:
+    rules = [rule for rule in question.rules if rule.answer is answer and (last or rule.tests)]
+    head = f"{number}. `{question.id}` {question.question} **{answer}**"
+    if not last:
+        checked = dict.fromkeys(FACTS[test.fact][0] for rule in question.rules for test in rule.tests)
+        return f"{head}\n   Check {'; '.join(checked)}." if checked else head
+    return "\n".join([head, *(f"   - {_reason(rule)}." for rule in rules)])
+
+
+def _reason(rule: DispatchRule) -> str:
+    return rule.because[0].upper() + rule.because[1:] + ": " + ", ".join(map(compared_words, rule.tests))

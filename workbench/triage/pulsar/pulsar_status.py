@@ -16,7 +16,7 @@ from workbench.triage.pulsar.dispatch_question import (
     stays_open,
 )
 from workbench.triage.pulsar.pulsar_facts import Known
-from workbench.triage.verdict import PulsarVerdict, State, Verdict
+from workbench.triage.verdict import DispatchVerdict, State, Verdict
 
 _LATE = Test("age_seconds", ">", 1, "objective_seconds")
 
@@ -76,7 +76,7 @@ DELAYED = DispatchQuestion(
             look="msgDelayed and consumers in the topic's statistics",
         ),
     ),
-    yes=PulsarVerdict.DELAYED_MESSAGES,
+    yes=DispatchVerdict.DELAYED_MESSAGES,
 )
 
 BEHIND = DispatchQuestion(
@@ -164,7 +164,7 @@ CATCHING_UP = DispatchQuestion(
             look="internalStats of the topic, which the token must be allowed to read",
         ),
     ),
-    yes=PulsarVerdict.CATCHING_UP,
+    yes=DispatchVerdict.CATCHING_UP,
     by="side",
 )
 
@@ -234,7 +234,7 @@ LEAVES = (
         actions=_look_again,
     ),
     DispatchLeaf(
-        verdict=PulsarVerdict.DELAYED_MESSAGES,
+        verdict=DispatchVerdict.DELAYED_MESSAGES,
         state=State.HEALTHY,
         headline=lambda it: (
             f"Healthy: {counted(it.part.delayed_entries, 'entry', 'entries')} wait for their time, and nothing else."
@@ -242,7 +242,7 @@ LEAVES = (
         has_runbook=False,
     ),
     DispatchLeaf(
-        verdict=PulsarVerdict.CATCHING_UP,
+        verdict=DispatchVerdict.CATCHING_UP,
         state=State.DRAINING,
         headline=lambda it: f"Catching up: {behind(it)}, drained in {duration(it.drain_seconds)} at this pace.",
         has_runbook=False,

@@ -18,7 +18,7 @@ from workbench.triage.pulsar.dispatch_question import (
 )
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_status import behind
-from workbench.triage.verdict import PulsarVerdict, State
+from workbench.triage.verdict import DispatchVerdict, State
 
 _SLOW = Test("write_seconds", ">=", FLUSH_SECONDS)
 _TAKE_MORE = Test("most_permits", ">", 0)
@@ -55,7 +55,7 @@ MISSES = DispatchQuestion(
             look=f"pulsar_storage_read_cache_misses_rate of the topic: {TOPICS.name}",
         ),
     ),
-    yes=PulsarVerdict.REDELIVERY_CACHE_MISS,
+    yes=DispatchVerdict.REDELIVERY_CACHE_MISS,
     by="side",
 )
 
@@ -80,7 +80,7 @@ ACK_WRITES = DispatchQuestion(
             look=f"persistLedgerSucceed ({CURSORS.name}=true) and {_CLIENT_STATS}",
         ),
     ),
-    yes=PulsarVerdict.ACK_WRITE_AMPLIFICATION,
+    yes=DispatchVerdict.ACK_WRITE_AMPLIFICATION,
     by="side",
 )
 
@@ -107,7 +107,7 @@ QUARANTINE = DispatchQuestion(
             look="bookie_WRITE_BYTES of every bookie, BOOKIE_QUARANTINE and " + _CLIENT_STATS,
         ),
     ),
-    yes=PulsarVerdict.BOOKIE_QUARANTINE,
+    yes=DispatchVerdict.BOOKIE_QUARANTINE,
     by="side",
 )
 
@@ -175,7 +175,7 @@ def _slow(it: Known) -> str:
 
 LEAVES = (
     DispatchLeaf(
-        verdict=PulsarVerdict.REDELIVERY_CACHE_MISS,
+        verdict=DispatchVerdict.REDELIVERY_CACHE_MISS,
         state=State.LAGGING,
         headline=lambda it: (
             f"Sent again, and read from bookies again: {percent(it.resent_share)} of {count(it.sent_per_second)} messages/s were sent"
@@ -184,13 +184,13 @@ LEAVES = (
         actions=_keep_cached,
     ),
     DispatchLeaf(
-        verdict=PulsarVerdict.ACK_WRITE_AMPLIFICATION,
+        verdict=DispatchVerdict.ACK_WRITE_AMPLIFICATION,
         state=State.LAGGING,
         headline=lambda it: f"{percent(it.ack_share)} of the writes to bookies are acknowledgements, and {_slow(it)}.",
         actions=_fewer_writes,
     ),
     DispatchLeaf(
-        verdict=PulsarVerdict.BOOKIE_QUARANTINE,
+        verdict=DispatchVerdict.BOOKIE_QUARANTINE,
         state=State.LAGGING,
         headline=lambda it: (
             f"Few bookies carry all: {counted(it.quarantines, 'quarantine')} within half an hour, {printable(it.servers.busiest or '')}"
