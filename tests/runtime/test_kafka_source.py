@@ -138,6 +138,31 @@ def test_a_group_is_joined_once_it_is_known_what_is_there(monkeypatch: pytest.Mo
     assert client.asked_seconds == [2, 4, 8, 10, 10]
 
 
+@pytest.mark.parametrize("joined", [False, True], ids=["before_its_first_assignment", "after_it"])
+def test_a_new_client_for_one_without_brokers_begins_where_the_group_was_to_begin(
+    monkeypatch: pytest.MonkeyPatch, joined: bool
+) -> None:
+    """With `latest`, what was there is not read, unless the group has begun: then what has no commit is new to it."""
+    monkeypatch.setattr(kafka_source, "Consumer", Client)
+    monkeypatch.setattr(Client, "close", lambda _: None, raising=False)
+    config = RuntimeConfig.parse(
+        {"bootstrap": "127.0.0.1:9", "group": "g", "topics": ["t"], "kafka": {"auto.offset.reset": "latest"}}
+    )
+    source, told = KafkaSource(config, member="m"), Told()
+    source.subscribe(["t"], told)
+    source.poll(1, 0)
+    client: Any = source._consumer
+    client.end = 20
+    if joined:
+        assign(client)
+    source._on_stats('{"brokers": {"GroupCoordinator": {"source": "logical"}}}')
+    source.rejoin()
+    client = source._consumer
+    client.end, client.by_time = 30, [10]
+    assign(client)
+    assert told.assigned[-1] == ({("t", 0): 10 if joined else 30}, {("t", 0): 10 if joined else 30})
+
+
 @pytest.mark.parametrize(
     ("by_time", "end", "begin"),
     [([7], 9, 7), ([-1, -1], 9, 9), ([-1, 8], 9, 8)],

@@ -79,6 +79,7 @@ class KafkaSource:
         if config.start_at is not None or config.ranges is not None:
             self._policy = Policy.EARLIEST  # if retention overtakes a start, read the remaining log
         self._first_start = FirstStart()
+        self._has_joined = False
         # Where a position is lost, the client would move it, and nobody could tell that from progress. So it only says so.
         properties["auto.offset.reset"] = "error"
         self._ranges = Ranges(config.ranges) if config.ranges is not None else None
@@ -124,6 +125,7 @@ class KafkaSource:
                 listener.on_assigned({}, {}, {})
             else:
                 listener.on_assigned(*self._placed(partitions), self._notes)
+            self._has_joined = True
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             listener.on_revoked(self._given_up(partitions))
@@ -425,12 +427,13 @@ class KafkaSource:
         self._consumer.close()
         self._closing = self._commit_under_way = False  # a commit without an answer belongs to released partitions
         self._commit_failures = {}
-        self._health = None
+        was_stranded, self._health = self._health is not None and self._health.is_stranded, None
         for of in (self._seeks, self._dropped, self._lost, self._begun, self._ends, self._unchecked):
             of.clear()
         self._consumer = Consumer(self._properties, logger=_log)
         if self._policy is not Policy.LATEST or self._first_start.is_known:
-            self._first_start.is_over()
+            if self._has_joined or not was_stranded:  # else it has begun nothing yet
+                self._first_start.is_over()
             self._join()
 
     def close(self) -> None:
