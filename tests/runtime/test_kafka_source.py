@@ -155,7 +155,7 @@ def test_a_new_client_for_one_without_brokers_begins_where_the_group_was_to_begi
     client.end = 20
     if joined:
         assign(client)
-    source._on_stats('{"brokers": {"GroupCoordinator": {"source": "logical"}}}')
+    source._on_stats('{"age": 1000000, "brokers": {"GroupCoordinator": {"source": "logical"}}}')
     source.rejoin()
     client = source._consumer
     client.end, client.by_time = 30, [10]

@@ -25,6 +25,7 @@ from workbench.kafka.runtime.start_positions import (
     persistently,
     place,
 )
+from workbench.kafka.stranded_clients import made_in
 from workbench.kafka_headers import UNREADABLE, headers_of
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, UnreadableHeaders
@@ -93,8 +94,8 @@ class KafkaSource:
         self._unchecked: set[Partition] = set()  # assigned ones whose ranges are not held against their logs yet
         self._group = config.group
         self._patience_seconds = config.rebalance_drain_seconds
-        self._properties = properties
-        self._consumer = Consumer(properties, logger=_log)
+        self._make = lambda: Consumer(properties, logger=_log)
+        self._consumer, self._made_seconds = made_in(self._make)
         self._start_at_ms = round(config.start_at.timestamp() * 1000) if config.start_at is not None else None
         strategy = str(properties.get("partition.assignment.strategy", ""))
         self._incremental = "cooperative" in strategy or properties.get("group.protocol") == "consumer"
@@ -417,7 +418,8 @@ class KafkaSource:
         return self._health
 
     def _on_stats(self, text: str) -> None:
-        known, self._health = self._health, parse_statistics(text, taken_at=time.monotonic())
+        found = parse_statistics(text, taken_at=time.monotonic(), made_seconds=self._made_seconds)
+        known, self._health = self._health, found
         if known is not None and self._health is None:
             _log.warning("the client's statistics cannot be read: round trips and throttling are unknown")
 
@@ -430,7 +432,7 @@ class KafkaSource:
         was_stranded, self._health = self._health is not None and self._health.is_stranded, None
         for of in (self._seeks, self._dropped, self._lost, self._begun, self._ends, self._unchecked):
             of.clear()
-        self._consumer = Consumer(self._properties, logger=_log)
+        self._consumer, self._made_seconds = made_in(self._make)
         if self._policy is not Policy.LATEST or self._first_start.is_known:
             if self._has_joined or not was_stranded:  # else it has begun nothing yet
                 self._first_start.is_over()
