@@ -138,6 +138,16 @@ def test_a_group_is_joined_once_it_is_known_what_is_there(monkeypatch: pytest.Mo
     assert client.asked_seconds == [2, 4, 8, 10, 10]
 
 
+@pytest.mark.parametrize(("given", "used"), [(0, 1000), ("0", 1000), (5000, 5000)])
+def test_there_are_always_statistics(monkeypatch: pytest.MonkeyPatch, given: int | str, used: int) -> None:
+    """Only they tell that a client has no brokers left: without them, it would read nothing more, for ever."""
+    monkeypatch.setattr(kafka_source, "Consumer", Client)
+    kafka = {"statistics.interval.ms": given}
+    config = RuntimeConfig.parse({"bootstrap": "127.0.0.1:9", "group": "g", "topics": ["t"], "kafka": kafka})
+    client: Any = KafkaSource(config, member="m")._consumer
+    assert client.properties["statistics.interval.ms"] == used
+
+
 @pytest.mark.parametrize("joined", [False, True], ids=["before_its_first_assignment", "after_it"])
 def test_a_new_client_for_one_without_brokers_begins_where_the_group_was_to_begin(
     monkeypatch: pytest.MonkeyPatch, joined: bool

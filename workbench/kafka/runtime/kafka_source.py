@@ -25,7 +25,7 @@ from workbench.kafka.runtime.start_positions import (
     persistently,
     place,
 )
-from workbench.kafka.stranded_clients import made_in
+from workbench.kafka.stranded_clients import STATISTICS, made_in
 from workbench.kafka_headers import UNREADABLE, headers_of
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, UnreadableHeaders
@@ -46,7 +46,7 @@ _DEFAULTS: dict[str, str | int | float | bool] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "partition.assignment.strategy": "cooperative-sticky",
-    "statistics.interval.ms": 1000,
+    **STATISTICS,
     # With the default of 1 s, fetching stops for 1 s each time the queue was full (measured).
     "fetch.queue.backoff.ms": 10,
     # The runtime has its own bounded queues, so the client needs no deep one; and a pause discards its content.
@@ -61,6 +61,8 @@ class KafkaSource:
 
     def __init__(self, config: RuntimeConfig, *, member: str) -> None:
         properties: dict[str, Any] = {**_DEFAULTS, **config.kafka}
+        if properties["statistics.interval.ms"] in (0, "0"):  # none: nothing would tell that it has no brokers left
+            properties |= STATISTICS
         if properties.get("group.protocol") == "consumer":  # KIP-848: the broker controls these
             for name in ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"):
                 properties.pop(name, None)
