@@ -59,7 +59,12 @@ class KafkaRows:
     def _replace(self) -> None:
         """Go on with a new producer, which writes what the old one still has."""
         _log.error("the producer of rows for the audit has no brokers left, and is replaced")
-        made, self._made_seconds = made_in(self._make)  # nobody waits for that
+        try:
+            made, self._made_seconds = made_in(self._make)  # nobody waits for that
+        except KafkaException as error:  # for example a certificate that is being renewed
+            _log.error("there is no new one: %s", error)
+            self._is_stranded = False  # until the next statistics
+            return
         with self._swap:
             stranded, self._producer = self._producer, made
         stranded.purge()
