@@ -91,7 +91,7 @@ class KafkaSource:
         self._ends: dict[Partition, int] = {}
         self._lost: dict[Partition, tuple[int | None, str]] = {}  # positions outside of the log, and the client's words
         self._place_at = 0.0
-        self._begun: dict[Partition, int] = {}  # where partitions without a commit were to begin
+        self._begun: dict[Partition, int] = {}  # where partitions were to begin, unless at their commits
         self._moved_now: set[Partition] = set()  # assigned or given up within a poll
         self._unchecked: set[Partition] = set()  # assigned ones whose ranges are not held against their logs yet
         self._group = config.group
@@ -179,6 +179,7 @@ class KafkaSource:
         for partition, at in list(self._seeks.items()):
             try:
                 self._consumer.seek(at)
+                self._begun[partition] = at.offset
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._STATE:
                     continue  # it does not fetch yet
