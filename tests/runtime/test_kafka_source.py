@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.runtime import kafka_source as kafka_source
@@ -136,6 +136,41 @@ def test_a_group_is_joined_once_it_is_known_what_is_there(monkeypatch: pytest.Mo
     source.poll(1, 0)
     assert client.assign_callback is not None
     assert client.asked_seconds == [2, 4, 8, 10, 10]
+
+
+@pytest.mark.parametrize(("given", "used"), [(0, 1000), ("0", 1000), (5000, 5000)])
+def test_there_are_always_statistics(monkeypatch: pytest.MonkeyPatch, given: int | str, used: int) -> None:
+    """Only they tell that a client has no brokers left: without them, it would read nothing more, for ever."""
+    monkeypatch.setattr(kafka_source, "Consumer", Client)
+    kafka = {"statistics.interval.ms": given}
+    config = RuntimeConfig.parse({"bootstrap": "127.0.0.1:9", "group": "g", "topics": ["t"], "kafka": kafka})
+    client: Any = KafkaSource(config, member="m")._consumer
+    assert client.properties["statistics.interval.ms"] == used
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["before_its_first_assignment", "after_it"])
+def test_a_new_client_for_one_without_brokers_begins_where_the_group_was_to_begin(
+    monkeypatch: pytest.MonkeyPatch, joined: bool
+) -> None:
+    """With `latest`, what was there is not read, unless the group has begun: then what has no commit is new to it."""
+    monkeypatch.setattr(kafka_source, "Consumer", Client)
+    monkeypatch.setattr(Client, "close", lambda _: None, raising=False)
+    config = RuntimeConfig.parse(
+        {"bootstrap": "127.0.0.1:9", "group": "g", "topics": ["t"], "kafka": {"auto.offset.reset": "latest"}}
+    )
+    source, told = KafkaSource(config, member="m"), Told()
+    source.subscribe(["t"], told)
+    source.poll(1, 0)
+    client: Any = source._consumer
+    client.end = 20
+    if joined:
+        assign(client)
+    source._on_stats('{"age": 1000000, "brokers": {"GroupCoordinator": {"source": "logical"}}}')
+    source.rejoin()
+    client = source._consumer
+    client.end, client.by_time = 30, [10]
+    assign(client)
+    assert told.assigned[-1] == ({("t", 0): 10 if joined else 30}, {("t", 0): 10 if joined else 30})
 
 
 @pytest.mark.parametrize(
@@ -309,11 +344,47 @@ def test_a_log_that_does_not_answer_does_not_hold_up_the_others(
     assert asked == [100.0, 110.0] and resets == [(("t", 0), 20, 7)]
 
 
+@pytest.mark.parametrize("rewinds", [False, True], ids=["both_are_lost", "one_is_sent_to_its_beginning"])
+def test_a_partition_that_was_just_placed_stays_there_when_another_one_is_placed(
+    monkeypatch: pytest.MonkeyPatch, rewinds: bool
+) -> None:
+    """Without incremental assignments all are placed anew, and the client knows no position before the first record: at its commit,
+    which may be further, records would be skipped."""
+    monkeypatch.setattr(kafka_source, "Consumer", Client)
+    kafka = {"partition.assignment.strategy": "range"}
+    config = RuntimeConfig.parse({"bootstrap": "127.0.0.1:9", "group": "g", "topics": ["t"], "kafka": kafka})
+    source = KafkaSource(config, member="m")
+    client: Any = source._consumer
+    told: Any = SimpleNamespace(on_reset=lambda *_: None)
+    source.subscribe(["t"], told)
+    placed: dict[int, int] = {}
+    known = {2: 150}
+
+    def assigns(parts: list[TopicPartition]) -> None:
+        placed.update({it.partition: it.offset for it in parts})
+        known.clear()
+
+    def positions(_: Any) -> list[TopicPartition]:
+        return [TopicPartition("t", number, known.get(number, OFFSET_INVALID)) for number in (0, 1, 2)]
+
+    monkeypatch.setattr(client, "assignment", lambda: None, raising=False)
+    monkeypatch.setattr(client, "position", positions, raising=False)
+    monkeypatch.setattr(client, "assign", assigns, raising=False)
+    monkeypatch.setattr(client, "get_watermark_offsets", lambda *_, **__: (20, 30), raising=False)
+    if rewinds:
+        source.rewind([("t", 0)])
+    lost = [Failed(KafkaError._AUTO_OFFSET_RESET, number) for number in ((1,) if rewinds else (0, 1))]
+    client.messages = lost
+    source.poll(10, 0)
+    assert placed == {0: OFFSET_BEGINNING if rewinds else 20, 1: 20, 2: 150}
+
+
 class Failed:
     """An error of one partition."""
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, partition: int = 0) -> None:
         self._error = KafkaError(code, "Fetch offset is out of range")
+        self._partition = partition
 
     def error(self) -> KafkaError:
         return self._error
@@ -322,7 +393,7 @@ class Failed:
         return "t"
 
     def partition(self) -> int:
-        return 0
+        return self._partition
 
     def offset(self) -> int:
         return 7

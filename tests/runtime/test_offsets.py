@@ -28,8 +28,11 @@ class Broker:
         self.leader: int | None = 1
         self.wanted: list[Any] = []
         self.asked = 0
+        self.clients = 0
+        self.refusal: KafkaError | None = None  # of the topic
 
     def client(self, _properties: dict[str, Any], **_: Any) -> Any:
+        self.clients += 1
         return SimpleNamespace(
             describe_topics=self.describe, list_offsets=self.list_offsets, describe_cluster=self.describe_cluster
         )
@@ -44,6 +47,9 @@ class Broker:
         if isinstance(self.id, BaseException):
             raise self.id
         answer: Future[Any] = Future()
+        if self.refusal is not None:
+            answer.set_exception(KafkaException(self.refusal))
+            return {"t": answer}
         answer.set_result(SimpleNamespace(topic_id=self.id, partitions=[SimpleNamespace(id=0, leader=self.leader)]))
         return {"t": answer}
 
@@ -114,6 +120,23 @@ def test_nothing_that_goes_wrong_ends_the_watch(watch: Watch, error: BaseExcepti
         watch.say(error)
         watch.broker.id = "two"
         until(lambda: watch.remade)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_replaced"),
+    [
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, False),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, False),
+        (KafkaError._TIMED_OUT, True),
+    ],
+    ids=["not_there", "not_allowed", "no_answer"],
+)
+def test_only_a_client_without_an_answer_is_replaced(watch: Watch, code: int, is_replaced: bool) -> None:
+    """It may have no brokers left. One that is refused has some: a new one each time would be a new connection and login."""
+    watch.broker.refusal = KafkaError(code)
+    with watch:
+        until(lambda: watch.broker.asked > 5)
+    assert (watch.broker.clients > 1) is is_replaced
 
 
 def test_a_broker_without_topic_ids_tells_none(watch: Watch) -> None:

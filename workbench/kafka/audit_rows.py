@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from workbench.kafka.stranded_clients import STATISTICS, is_stranded
+from workbench.kafka.stranded_clients import STATISTICS, is_stranded, made_in
 from workbench.layers.row_batch import RowBatch
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class KafkaRows:
             "stats_cb": self._told,
         }
         self._make: Callable[[], Any] = lambda: make_producer(common, logger=_log)
-        self._producer = self._make()
+        self._producer, self._made_seconds = made_in(self._make)
         self._is_stranded = False
         self._swap = threading.Lock()  # so that no row goes to a producer that is being replaced
         self._stopping = threading.Event()
@@ -54,13 +54,19 @@ class KafkaRows:
                 self._replace()
 
     def _told(self, statistics: str) -> None:
-        self._is_stranded = is_stranded(statistics)
+        self._is_stranded = is_stranded(statistics, made_seconds=self._made_seconds)
 
     def _replace(self) -> None:
         """Go on with a new producer, which writes what the old one still has."""
         _log.error("the producer of rows for the audit has no brokers left, and is replaced")
+        try:
+            made, self._made_seconds = made_in(self._make)  # nobody waits for that
+        except KafkaException as error:  # for example a certificate that is being renewed
+            _log.error("there is no new one: %s", error)
+            self._is_stranded = False  # until the next statistics
+            return
         with self._swap:
-            stranded, self._producer = self._producer, self._make()
+            stranded, self._producer = self._producer, made
         stranded.purge()
         stranded.flush(_PURGE_SECONDS)
         self._is_stranded = False  # it has perhaps said so once more

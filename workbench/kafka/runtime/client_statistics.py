@@ -43,12 +43,17 @@ class _Topic(_Part):
 
 
 class _Statistics(_Part):
+    age: _Int64 = 0
     brokers: dict[str, _Broker] = {}
     topics: dict[str, _Topic] = {}
 
 
-def parse_statistics(text: str, *, taken_at: float) -> SourceHealth | None:
-    """Parse the client's statistics; None if they are invalid, because an error here would end the polling member."""
+def parse_statistics(text: str, *, taken_at: float, made_seconds: float = 0.0) -> SourceHealth | None:
+    """Parse the client's statistics; None if they are invalid, because an error here would end the polling member.
+
+    Args:
+        made_seconds: how long it took to make the client.
+    """
     try:
         found = _Statistics.model_validate_json(text)
     except ValidationError:
@@ -75,5 +80,7 @@ def parse_statistics(text: str, *, taken_at: float) -> SourceHealth | None:
         heartbeat_age=heartbeat_age,
         brokers=brokers,
         fetch_queue=fetch_queue,
-        is_stranded=are_none_left(broker.source for broker in found.brokers.values()),
+        is_stranded=are_none_left(
+            (broker.source for broker in found.brokers.values()), age_seconds=found.age / 1e6, made_seconds=made_seconds
+        ),
     )

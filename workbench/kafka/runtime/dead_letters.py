@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from workbench.kafka.stranded_clients import STATISTICS, is_stranded
+from workbench.kafka.stranded_clients import STATISTICS, is_stranded, made_in
 from workbench.runtime.event import Event
 
 _log = logging.getLogger(__name__)
@@ -106,11 +106,12 @@ class DeadLetters:
 
     def _make(self, alone: bool) -> Producer:
         def told(statistics: str) -> None:
-            if is_stranded(statistics):
+            if is_stranded(statistics, made_seconds=made_seconds):
                 self._broken.add(alone)
 
         own: dict[str, Any] = {"batch.num.messages": 1} if alone else {}
-        return self._make_producer({**self._properties, **own, "stats_cb": told})
+        made, made_seconds = made_in(lambda: self._make_producer({**self._properties, **own, "stats_cb": told}))
+        return made
 
     def __len__(self) -> int:
         """Letters that wait for their first or next attempt."""

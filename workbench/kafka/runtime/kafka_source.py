@@ -25,6 +25,7 @@ from workbench.kafka.runtime.start_positions import (
     persistently,
     place,
 )
+from workbench.kafka.stranded_clients import STATISTICS, made_in
 from workbench.kafka_headers import UNREADABLE, headers_of
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, UnreadableHeaders
@@ -45,7 +46,7 @@ _DEFAULTS: dict[str, str | int | float | bool] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "partition.assignment.strategy": "cooperative-sticky",
-    "statistics.interval.ms": 1000,
+    **STATISTICS,
     # With the default of 1 s, fetching stops for 1 s each time the queue was full (measured).
     "fetch.queue.backoff.ms": 10,
     # The runtime has its own bounded queues, so the client needs no deep one; and a pause discards its content.
@@ -60,6 +61,8 @@ class KafkaSource:
 
     def __init__(self, config: RuntimeConfig, *, member: str) -> None:
         properties: dict[str, Any] = {**_DEFAULTS, **config.kafka}
+        if properties["statistics.interval.ms"] in (0, "0"):  # none: nothing would tell that it has no brokers left
+            properties |= STATISTICS
         if properties.get("group.protocol") == "consumer":  # KIP-848: the broker controls these
             for name in ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"):
                 properties.pop(name, None)
@@ -79,6 +82,7 @@ class KafkaSource:
         if config.start_at is not None or config.ranges is not None:
             self._policy = Policy.EARLIEST  # if retention overtakes a start, read the remaining log
         self._first_start = FirstStart()
+        self._has_joined = False
         # Where a position is lost, the client would move it, and nobody could tell that from progress. So it only says so.
         properties["auto.offset.reset"] = "error"
         self._ranges = Ranges(config.ranges) if config.ranges is not None else None
@@ -87,13 +91,13 @@ class KafkaSource:
         self._ends: dict[Partition, int] = {}
         self._lost: dict[Partition, tuple[int | None, str]] = {}  # positions outside of the log, and the client's words
         self._place_at = 0.0
-        self._begun: dict[Partition, int] = {}  # where partitions without a commit were to begin
+        self._begun: dict[Partition, int] = {}  # where partitions were to begin, unless at their commits
         self._moved_now: set[Partition] = set()  # assigned or given up within a poll
         self._unchecked: set[Partition] = set()  # assigned ones whose ranges are not held against their logs yet
         self._group = config.group
         self._patience_seconds = config.rebalance_drain_seconds
-        self._properties = properties
-        self._consumer = Consumer(properties, logger=_log)
+        self._make = lambda: Consumer(properties, logger=_log)
+        self._consumer, self._made_seconds = made_in(self._make)
         self._start_at_ms = round(config.start_at.timestamp() * 1000) if config.start_at is not None else None
         strategy = str(properties.get("partition.assignment.strategy", ""))
         self._incremental = "cooperative" in strategy or properties.get("group.protocol") == "consumer"
@@ -124,6 +128,7 @@ class KafkaSource:
                 listener.on_assigned({}, {}, {})
             else:
                 listener.on_assigned(*self._placed(partitions), self._notes)
+            self._has_joined = True
 
         def on_revoke(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
             listener.on_revoked(self._given_up(partitions))
@@ -174,6 +179,7 @@ class KafkaSource:
         for partition, at in list(self._seeks.items()):
             try:
                 self._consumer.seek(at)
+                self._begun[partition] = at.offset
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._STATE:
                     continue  # it does not fetch yet
@@ -415,7 +421,8 @@ class KafkaSource:
         return self._health
 
     def _on_stats(self, text: str) -> None:
-        known, self._health = self._health, parse_statistics(text, taken_at=time.monotonic())
+        found = parse_statistics(text, taken_at=time.monotonic(), made_seconds=self._made_seconds)
+        known, self._health = self._health, found
         if known is not None and self._health is None:
             _log.warning("the client's statistics cannot be read: round trips and throttling are unknown")
 
@@ -425,12 +432,13 @@ class KafkaSource:
         self._consumer.close()
         self._closing = self._commit_under_way = False  # a commit without an answer belongs to released partitions
         self._commit_failures = {}
-        self._health = None
+        was_stranded, self._health = self._health is not None and self._health.is_stranded, None
         for of in (self._seeks, self._dropped, self._lost, self._begun, self._ends, self._unchecked):
             of.clear()
-        self._consumer = Consumer(self._properties, logger=_log)
+        self._consumer, self._made_seconds = made_in(self._make)
         if self._policy is not Policy.LATEST or self._first_start.is_known:
-            self._first_start.is_over()
+            if self._has_joined or not was_stranded:  # else it has begun nothing yet
+                self._first_start.is_over()
             self._join()
 
     def close(self) -> None:

@@ -147,13 +147,14 @@ class LogEnds:
         changed = {}
         self._led = {it for it in self._led if it[0] not in topics}
         answers = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_TIMEOUT_SECONDS)
-        failures = 0
+        is_answered = False
         for topic, answer in answers.items():
             try:
                 described = answer.result(_TIMEOUT_SECONDS)
+                is_answered = True
             except (KafkaException, TimeoutError) as error:  # deleted, or no permission to see it: keep what is known
                 _log.debug("the id of topic %s is unknown: %s", topic, error)
-                failures += 1
+                is_answered |= isinstance(error, KafkaException) and error.args[0].code() > 0  # by a broker
                 continue
             self._led |= {(topic, part.id) for part in described.partitions if part.leader is not None}
             now = str(described.topic_id)
@@ -167,6 +168,6 @@ class LogEnds:
             if now != before:
                 self._past_ids.add(before)
                 changed[topic] = last_seen
-        if failures == len(answers):
+        if not is_answered:
             self._admin = None  # it may never find a broker again: see `stranded_clients`
         return changed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -214,11 +214,12 @@ def next_offset(lost: int | None, why: str, low: int, high: int) -> int | None:
 
 
 def place(
-    consumer: Consumer, partition: Partition, offset: int, *, incremental: bool, begun: Mapping[Partition, int]
+    consumer: Consumer, partition: Partition, offset: int, *, incremental: bool, begun: dict[Partition, int]
 ) -> None:
     """Have a partition that is assigned be read from an offset, when the client has given it up (it refuses to seek then).
 
-    Without incremental assignments, all partitions are placed anew: where they are, or where they were to begin.
+    Without incremental assignments, all partitions are placed anew: where they are, or where they were to begin. `begun` keeps that:
+    until their next record, the client does not know where they are.
 
     Raises:
         KafkaException: if the client refuses.
@@ -232,7 +233,8 @@ def place(
     for part in consumer.position(consumer.assignment()):
         where = (part.topic, part.partition)
         at = part.offset if part.offset >= 0 else begun.get(where, OFFSET_STORED)
-        placed.append(TopicPartition(*where, offset if where == partition else at))
+        begun[where] = offset if where == partition else at
+        placed.append(TopicPartition(*where, begun[where]))
     consumer.assign(placed)
 
 
