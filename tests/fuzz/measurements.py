@@ -188,6 +188,7 @@ def _own_statistics() -> Target:
     def call(data: bytes, _folder: Path) -> object:
         source: Any = object.__new__(KafkaSource)
         source._health = None
+        source._made_seconds = 0.0
         source._on_stats(data.decode(errors="replace"))
         return source.health()
 
