@@ -137,24 +137,23 @@ def capture(
         UsageError: if the folder is not empty, or the cluster has no Prometheus. Otherwise as `triage`.
     """
     from workbench.api.measurement_requests import Measurements
+    from workbench.api.triages import dispatched
     from workbench.collect.capture import write_capture
     from workbench.collect.live import collect
-    from workbench.queues.systems import own_part
     from workbench.settings import load_settings
 
     folder = Path(out)
     require_empty(folder)
-    settings = load_settings(config)
-    chosen = settings.cluster(cluster)
-    if (own := own_part(chosen.system, "workbench.api.{}_triage")) is not None:
-        times = Times(since=since, until=until, baseline=baseline)
-        request = Measurements(cluster=cluster, groups=tuple(groups), topics=tuple(topics), times=times)
-        looked = own.look_twice(request, chosen, settings.thresholds_of(chosen), records=True)
+    times = Times(since=since, until=until, baseline=baseline)
+    request = Measurements(cluster=cluster, groups=tuple(groups), topics=tuple(topics), times=times, config=config)
+    if (looked := dispatched(request, records=True)) is not None:
         write_capture(folder, looked.capture)
         return CaptureResult(folder=folder, capture=looked.capture)
+    settings = load_settings(config)
+    chosen = settings.cluster(cluster)
     found = collect(
         chosen,
-        Times(since=since, until=until, baseline=baseline).window(settings.windows_of(chosen)),
+        times.window(settings.windows_of(chosen)),
         thresholds=settings.thresholds_of(chosen),
         groups=list(groups) or None,
         topics=list(topics) or None,
