@@ -1,4 +1,4 @@
-"""Events and clocks for tests of the runtime without a broker."""
+"""Events, clocks and members' settings for tests of the runtime."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import Any
 from tests.waiting import wait_for
 from workbench.runtime.event import Event, Record
 
+# Members that are found gone, and come back, within seconds.
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "classic": {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500},
+    "consumer": {"group.protocol": "consumer"},
+}
 until = partial(wait_for, seconds=10.0, pause_seconds=0.01)  # nothing here is far away
 
 

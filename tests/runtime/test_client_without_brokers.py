@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from tests.runtime.helpers import PROTOCOLS
 from tests.waiting import wait_for
 from workbench.kafka.audit_rows import KafkaRows
 from workbench.kafka.runtime.dead_letters import DeadLetters
@@ -27,10 +28,6 @@ pytestmark = pytest.mark.lab
 
 _METADATA = 3  # its API key
 _FIRST_FLEXIBLE = 9  # version of Metadata from which on its arrays are compact
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "classic": {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500},
-    "consumer": {"group.protocol": "consumer"},
-}
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

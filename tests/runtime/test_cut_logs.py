@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.runtime.helpers import PROTOCOLS
 from tests.waiting import wait_for
 from workbench.errors import SetupError
 from workbench.lab.kafka import Broker, create_topic, start_broker
@@ -18,10 +18,6 @@ from workbench.runtime import Event, Runtime, RuntimeConfig, running
 pytestmark = pytest.mark.lab
 
 OLD = 100
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "classic": {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500},
-    "consumer": {"group.protocol": "consumer"},
-}
 
 
 @pytest.fixture(scope="module")
