@@ -50,7 +50,7 @@ pictures: $(READY)  ## retake the README's screenshots from the current pages
 test-cluster: $(READY)  ## the sweep on a standalone Spark cluster with a killed executor; triage and sweep with Spark Connect
 	@$(BIN)/python -m pytest -m cluster --durations=3
 
-bench: $(READY)  ## Workbench and its peers in the same run, to build/bench.json; fails if a ratio dropped by a fifth  [ONLY=name RECORD=1]
+bench: $(READY)  ## Workbench and its peers in the same run, to build/bench.json; fails if a ratio dropped by a tenth  [ONLY=name RECORD=1]
 	@$(BIN)/workbench lab setup
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record)
 

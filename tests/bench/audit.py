@@ -95,7 +95,7 @@ def audit_ledger() -> Result:
         "audit_ledger",
         f"{rows:,} rows of {STREAMS:,} streams, {WINDOWS:,} windows, {len(LAYERS)} layers: shell to a ledger of "
         f"{sum(found.document['windows'].values()):,} windows; {found.cpu_seconds:.0f} s of "
-        f"processor time; peak {found.peak_mb:,.0f} of 4,096 MB; load {os.getloadavg()[0]:.1f}",
+        f"processor time; peak {found.peak_mb:,.0f} of 4,096 MB",
         found.seconds,
     )
     return replace(made, peak_memory_mb=round(found.peak_mb))

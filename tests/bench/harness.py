@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import statistics
 import time
@@ -20,6 +21,7 @@ class Result:
         ours, peer: medians, in `unit`; None where there is no peer.
         ratio: how many times better ours is.
         peak_memory_mb: of this process and of the largest child so far.
+        load: of the machine in the minute before it was made, the bench's own work included.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Result:
     peer_name: str | None = None
     ratio: float | None = None
     peak_memory_mb: float = 0.0
+    load: float | None = None
 
 
 def result(
@@ -49,6 +52,7 @@ def result(
         peer_name=peer_name,
         ratio=ratio,
         peak_memory_mb=round(peak),
+        load=round(os.getloadavg()[0], 1),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -35,9 +34,7 @@ def impact_1k() -> Result:
     with tempfile.TemporaryDirectory() as name:
         write_capture(Path(name) / "c", Capture(info=info, samples=samples, groups=made.groups()))
         seconds = median_seconds(lambda: ask("--capture", Path(name) / "c"))
-    return result(
-        "impact_1k", f"{_WORK}, {samples.num_rows:,} samples, recorded; load {os.getloadavg()[0]:.1f}", seconds
-    )
+    return result("impact_1k", f"{_WORK}, {samples.num_rows:,} samples, recorded", seconds)
 
 
 def impact_1k_prometheus() -> Result:
@@ -65,7 +62,7 @@ def impact_1k_prometheus() -> Result:
             seconds = median_seconds(lambda: ask(*words))
         finally:
             server.stop()
-    work = f"{_WORK}, {samples.num_rows:,} samples in a Prometheus; load {os.getloadavg()[0]:.1f}"
+    work = f"{_WORK}, {samples.num_rows:,} samples in a Prometheus"
     return result("impact_1k_prometheus", work, seconds)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -37,7 +36,7 @@ def lag_snapshot() -> Result:
         peer = median_seconds(lambda: kafka_describe_all(bootstrap))
     return result(
         "lag_snapshot",
-        f"{GROUPS:,} groups × {PARTITIONS} partitions, whole processes, equal number by number; load {os.getloadavg()[0]:.1f}",
+        f"{GROUPS:,} groups × {PARTITIONS} partitions, whole processes, equal number by number",
         ours,
         peer=peer,
         peer_name="kafka-consumer-groups --all-groups --describe",
@@ -53,8 +52,7 @@ def lag_snapshot_20k() -> Result:
     assert requests <= MANY_GROUPS / 50, "more than one request for each fifty groups"
     found = result(
         "lag_snapshot_20k",
-        f"{MANY_GROUPS:,} groups × {PARTITIONS} partitions, whole process; {requests:,} calls, peak {peak_mb:.0f} MB; "
-        f"load {os.getloadavg()[0]:.1f}",
+        f"{MANY_GROUPS:,} groups × {PARTITIONS} partitions, whole process; {requests:,} calls, peak {peak_mb:.0f} MB",
         seconds,
     )
     return Result(**{**{name: getattr(found, name) for name in found.__slots__}, "peak_memory_mb": round(peak_mb)})

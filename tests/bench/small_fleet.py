@@ -5,7 +5,6 @@ The bars: 1.2 times a single triage for 1 subscription, 1.5 times for 10, and tw
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
@@ -58,8 +57,7 @@ def small_fleet() -> Result:
     told = "; ".join(f"{size}: {medians[size]:.1f} s ({medians[size] / medians[0]:.2f} ×)" for size in BARS)
     return result(
         "small_fleet",
-        f"`triage --all` of 1, 10 and 100 subscriptions, shell to table, beside a triage of one group: {told}; load "
-        f"{os.getloadavg()[0]:.1f}",
+        f"`triage --all` of 1, 10 and 100 subscriptions, shell to table, beside a triage of one group: {told}",
         medians[100],
         peer=medians[0],
         peer_name="a triage of one group",

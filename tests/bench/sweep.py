@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -44,7 +43,7 @@ def sweep_25k() -> Result:
         "sweep_25k",
         f"{SUBSCRIPTIONS:,} subscriptions, {SUBSCRIPTIONS * PARTITIONS:,} partitions, {samples:,} samples: shell to table; again "
         f"{again.seconds:.1f} s; 1/16 of it {part.seconds:.1f} s (16 × the data: {grown:.1f} ×); {wrong} of {ONE_BY_ONE} differ from "
-        f"one triage; peak {first.peak_mb:,.0f} of {_LIMIT_MB:,} MB; load {os.getloadavg()[0]:.1f}",
+        f"one triage; peak {first.peak_mb:,.0f} of {_LIMIT_MB:,} MB",
         first.seconds,
         peer=alone / ONE_BY_ONE * SUBSCRIPTIONS,
         peer_name="one triage after the other (of 200, times 125)",
@@ -77,8 +76,7 @@ def sweep_live() -> Result:
     found = result(
         "sweep_live",
         f"{SUBSCRIPTIONS:,} subscriptions, {chunks.document['reading']['samples_read']:,} samples of a live source: shell to table; "
-        f"peak {chunks.peak_mb:,.0f} of {_LIMIT_MB:,} MB; by JSON {plain.seconds:.0f} s, peak {plain.peak_mb:,.0f} MB; "
-        f"load {os.getloadavg()[0]:.1f}",
+        f"peak {chunks.peak_mb:,.0f} of {_LIMIT_MB:,} MB; by JSON {plain.seconds:.0f} s, peak {plain.peak_mb:,.0f} MB",
         chunks.seconds,
     )
     return replace(found, peak_memory_mb=round(max(chunks.peak_mb, plain.peak_mb)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -86,7 +85,7 @@ def triage_cold_prometheus() -> Result:
 
         run()
         seconds = median_seconds(run, runs=COLD_RUNS)
-    work = f"shell to verdict, one group of {_PARTITIONS} partitions in Prometheus; load {os.getloadavg()[0]:.1f}"
+    work = f"shell to verdict, one group of {_PARTITIONS} partitions in Prometheus"
     return result("triage_cold_prometheus", work, seconds)
 
 
