@@ -148,6 +148,7 @@ def live(lab: Lab, room: Path) -> tuple[str, str]:
 
 
 @pytest.mark.lab
+@pytest.mark.usefixtures("prometheus_url")
 def test_triage_and_replay_on_a_live_cluster(page: Page, jupyter: Address, lab: Lab, room: Path) -> None:
     """The stopped consumer is found; its replay wants group and number typed, commits, and can be taken back; by buttons alone."""
     assert lab.prometheus_url is not None

@@ -111,6 +111,7 @@ def restarted_idle(job: KilledJob, feed: Feed, ask: Ask, count: int, *, known_se
     return fell
 
 
+@pytest.mark.usefixtures("prometheus_url")
 def test_a_killed_query_of_spark_is_told_with_what_it_read_again(lab: Lab, admin: AdminClient, tmp_path: Path) -> None:
     """The listener is that of the documents. The batch in which it fails or is killed is read again; killed while idle, nothing is."""
     [jars], python = fetched(SPARK_KAFKA), spark_python()
@@ -149,6 +150,7 @@ def test_a_killed_query_of_spark_is_told_with_what_it_read_again(lab: Lab, admin
     assert other.since >= second - SEEN_SECONDS  # it had nothing left to read: not since its last record
 
 
+@pytest.mark.usefixtures("prometheus_url")
 def test_a_killed_job_of_flink_is_told_with_what_it_read_again(lab: Lab, tmp_path: Path) -> None:
     """Killed and started from its last checkpoint, restarted by Flink after an error, and killed while idle."""
     class_path = ":".join(f"{it}/*" for it in fetched(*FLINK))

@@ -82,10 +82,12 @@ def results(
             return error
 
     lab_run.triage = one_by_one  # type: ignore[assignment]
+    lab.watch_exporter()
     try:
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             return dict(zip(wanted, pool.map(one, wanted), strict=True))
     finally:
+        lab.forget("exporter")
         lab_run.triage = original
 
 

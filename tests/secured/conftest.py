@@ -29,9 +29,18 @@ from workbench.kafka.wire import WireError, addresses, array, text
 
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredLab]:
-    """Three brokers with an exporter, and a Prometheus if this machine has one."""
+    """Three brokers with an exporter, and a Prometheus, which looks at that only for tests with `scraped`."""
     with start_secured(tmp_path_factory.mktemp("secured") / "secured") as running:
+        running.forget_exporter()
         yield running
+
+
+@pytest.fixture
+def scraped(secured: SecuredLab) -> Iterator[None]:
+    """Prometheus scrapes the exporter meanwhile."""
+    secured.watch_exporter()
+    yield
+    secured.forget_exporter()
 
 
 @pytest.fixture

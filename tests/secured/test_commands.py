@@ -67,6 +67,7 @@ def test_snapshot_is_what_kafkas_own_tool_prints(secured: SecuredLab, quiet: Fil
     assert len(ours) == 24
 
 
+@pytest.mark.usefixtures("scraped")
 def test_snapshot_with_time_lag_and_doctor(secured: SecuredLab, quiet: Filled, tmp_path: Path) -> None:
     """They need no more rights."""
     settings = settings_for(secured, tmp_path)
@@ -102,6 +103,7 @@ def window_now() -> Window:
     return Window.ending(datetime.now(UTC), length=timedelta(seconds=10), baseline=timedelta(seconds=10))
 
 
+@pytest.mark.usefixtures("scraped")
 def test_capture_from_prometheus_and_members_from_kafka(secured: SecuredLab, quiet: Filled, tmp_path: Path) -> None:
     """The lag comes from the exporter, and equals the commits."""
     if secured.prometheus_url is None:

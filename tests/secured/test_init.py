@@ -23,6 +23,7 @@ def quiet(secured: SecuredLab) -> Filled:
 
 
 @pytest.mark.parametrize("kept", ["environment", "file"])
+@pytest.mark.usefixtures("scraped")
 def test_the_settings_work_at_once_and_hold_no_password(
     secured: SecuredLab, quiet: Filled, tmp_path: Path, kept: str
 ) -> None:

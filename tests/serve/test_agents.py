@@ -220,6 +220,7 @@ def test_agents_have_a_token_of_their_own(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.lab
 @pytest.mark.jvm
+@pytest.mark.usefixtures("prometheus_url")
 def test_a_real_client_calls_every_tool_and_nothing_changes(lab: Lab, tmp_path: Path) -> None:
     """Over stdin and stdout, as an agent's settings start it, and over HTTP with a token; Kafka's groups and offsets stay."""
     first = now_ms() - 3_600_000

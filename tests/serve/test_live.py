@@ -176,6 +176,7 @@ def forget_incidents(store: Path) -> None:
     db.close()
 
 
+@pytest.mark.usefixtures("prometheus_url")
 def test_from_alert_to_verdict(lab: Lab, tmp_path: Path) -> None:
     """An alert that a real Alertmanager delivers arrives in the chat with the verdict of the fault; the time is printed."""
     scenario = make_scenario("slow_processor", 11, bootstrap=lab.bootstrap, run_id="serve")

@@ -119,6 +119,21 @@ class SecuredLab:
         write_text(path, "".join(f"{name}={value}\n" for name, value in lines.items()), private=True)
         return path
 
+    def watch_exporter(self) -> None:
+        """Have Prometheus scrape the exporter."""
+        targets = [
+            {"targets": [read_address(self.folder / "exporter" / "address.json")], "labels": {"cluster": LAB_CLUSTER}}
+        ]
+        write_text(self._exporter_targets, json.dumps(targets))
+
+    def forget_exporter(self) -> None:
+        """Have Prometheus stop scraping the exporter, which then leaves the brokers alone."""
+        self._exporter_targets.unlink(missing_ok=True)
+
+    @property
+    def _exporter_targets(self) -> Path:
+        return self.folder / "prometheus" / "targets" / "exporter.json"
+
     def cluster(self, user: str = ONCALL, **changes: Any) -> Cluster:
         """The lab as a cluster of the settings, seen by a user."""
         fields: dict[str, Any] = {
@@ -348,5 +363,4 @@ def _start_exporter(secured: SecuredLab) -> None:
     words = [sys.executable, "-m", "workbench.lab.exporter", secured.bootstrap, str(address), str(properties)]
     secured._exporter = process.start("exporter", words, folder=folder)
     wait_for_addresses([(secured._exporter, address)])
-    targets = [{"targets": [read_address(address)], "labels": {"cluster": LAB_CLUSTER}}]
-    write_text(secured.folder / "prometheus" / "targets" / "exporter.json", json.dumps(targets))
+    secured.watch_exporter()

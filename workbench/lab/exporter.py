@@ -29,6 +29,9 @@ from workbench.signals import GROUP_STATES
 
 _PERIOD_SECONDS = 1.0
 _STALE_SECONDS = 5.0  # a snapshot older than this is not shown: no value is better than an old one
+# Nobody has looked for so long: no snapshots, which cost a broker with some hundred partitions a fifth of a core, and this a tenth.
+_REST_AFTER_SECONDS = 10.0
+_WAKE_SECONDS = 5.0
 _NEVER = -1  # what kafka_exporter says for "no committed offset"
 
 
@@ -39,19 +42,40 @@ class KafkaExporter(Collector):
         self._cluster = KafkaCluster(bootstrap, properties)
         self._faults = faults
         self._snapshot: Snapshot | None = None
+        self._changed = threading.Condition()
+        self._tries = 0
+        self._looked = -math.inf
 
     def run(self) -> None:
-        """Take snapshots until killed."""
+        """Take snapshots until killed, while somebody looks at them."""
         while True:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._rests())
             started = time.monotonic()
             try:
                 self._snapshot = self._cluster.snapshot(every_kind=False)  # as exporters do
             except WorkbenchError as error:
                 tell(str(error))
+            with self._changed:
+                self._tries += 1
+                self._changed.notify_all()
             time.sleep(max(0.0, _PERIOD_SECONDS - (time.monotonic() - started)))
+
+    def _rests(self) -> bool:
+        return time.monotonic() - self._looked > _REST_AFTER_SECONDS
+
+    def _look(self) -> None:
+        """Have snapshots taken; who comes after a rest waits for the first one, which may have failed."""
+        with self._changed:
+            has_rested, tried = self._rests(), self._tries
+            self._looked = time.monotonic()
+            if has_rested:
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._tries > tried, _WAKE_SECONDS)
 
     def collect(self) -> Iterator[Metric]:
         """Metrics of the latest snapshot."""
+        self._look()
         snapshot = self._snapshot
         if snapshot is None or time.time() - snapshot.taken_at > _STALE_SECONDS:
             return

@@ -101,6 +101,10 @@ class Lab:
                 targets = [{"targets": [at], "labels": {"cluster": LAB_CLUSTER, "pod": pod}} for at, pod in each]
             write_text(self.targets / f"{name}.json", json.dumps(targets))
 
+    def watch_exporter(self) -> None:
+        """Have Prometheus scrape the exporter, until `forget("exporter")`."""
+        self.watch("exporter", [read_address(self.folder / "exporter" / "address.json")])
+
     def forget(self, name: str) -> None:
         """Have Prometheus stop scraping a set."""
         (self.targets / f"{name}.json").unlink(missing_ok=True)
@@ -205,7 +209,7 @@ def _start_exporter(lab: Lab) -> process.Child:
         "exporter", [sys.executable, "-m", "workbench.lab.exporter", lab.bootstrap, address], folder=folder
     )
     wait_for_addresses([(child, address)])
-    lab.watch("exporter", [read_address(address)])
+    lab.watch_exporter()
     return child
 
 
