@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from evaluation.corpus import Case, harm_of, load
-from workbench.numbers import Number, all_numbers
+from workbench.judgement_numbers import Number, all_numbers
 from workbench.triage.cause import Rule
 from workbench.triage.question_order import TREE
 from workbench.triage.subscription import SubscriptionFeatures

@@ -245,7 +245,7 @@ def test_only_its_room_knows_kafka() -> None:
 
 
 def test_only_its_room_says_a_kafka_tools_command() -> None:
-    """Actions ask `queues.tools` for it; the sentences about kinds of groups name two tools, which is Kafka's affair too."""
+    """Actions ask `queues.tool_words` for it; the sentences about kinds of groups name two tools, which is Kafka's affair too."""
     told = []
     for path in (ROOT / "workbench").rglob("*.py"):
         relative = path.relative_to(ROOT / "workbench")
@@ -266,7 +266,7 @@ _NAME_PULSAR = {
     "runtime/config.py": "settings of a task that reads it",
     "runtime/runtime_queue.py": "its part of the runtime",
     "settings.py": "settings of a cluster, and its profiles",
-    "triage/own_trees.py": "its questions",
+    "triage/trees_of_queues.py": "its questions",
 }
 
 

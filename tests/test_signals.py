@@ -14,7 +14,7 @@ from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.selectors import to_promql
 from workbench.dispatcher_signals import OF_DISPATCHERS
 from workbench.errors import ConfigError
-from workbench.features.servers import OF_SERVERS
+from workbench.features.broker_features import OF_SERVERS
 from workbench.gateway_signals import OF_GATEWAYS
 from workbench.job_signals import OF_JOBS
 from workbench.profiles import Profile, Quality, load_profile, parse_profile, profile_names

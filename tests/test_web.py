@@ -35,9 +35,9 @@ from workbench.collect.scrape import fetch
 from workbench.errors import SourceUnreachableError
 from workbench.http_client import AnswerTooLargeError, RedirectRefusedError, WebSession, cause, read_body
 from workbench.profiles import load_profile
-from workbench.replay.fleet import FleetFile
-from workbench.replay.fleet_kinds import make_fleet
-from workbench.report.deliver_result import send
+from workbench.replay.service_fleet import FleetFile
+from workbench.replay.service_fleet_kinds import make_fleet
+from workbench.report.send_report import send
 
 TOKEN = "not-for-others-4711"
 HEADERS = {"X-Api-Key": TOKEN, "Authorization": f"Bearer {TOKEN}", "Cookie": TOKEN}

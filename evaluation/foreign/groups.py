@@ -32,8 +32,8 @@ from workbench.errors import SetupError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab import process
 from workbench.lab.client_spec import Traffic, write
-from workbench.lab.kafka import add_partitions, create_topic, delete_records, move_commits
 from workbench.lab.lab import LAG_PROFILES, Lab
+from workbench.lab.lab_broker import add_partitions, create_topic, delete_records, move_commits
 from workbench.window import Window
 
 _STABLE_SECONDS = 60.0

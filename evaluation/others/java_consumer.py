@@ -15,7 +15,7 @@ from typing import Literal
 
 from workbench.errors import SetupError
 from workbench.files import atomic_folder
-from workbench.lab.jars import CONNECT, JMX_AGENTS, STREAMS, TOOLS, JarSet, ensure
+from workbench.lab.kafka_jars import CONNECT, JMX_AGENTS, STREAMS, TOOLS, JarSet, ensure
 from workbench.spark.java import find_java
 from workbench.user_folders import cache_dir
 

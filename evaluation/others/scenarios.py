@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.client_spec import Behaviour
-from workbench.lab.jars import JMX_AGENTS
+from workbench.lab.kafka_jars import JMX_AGENTS
 from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.scenario_draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.scenarios import SCENARIOS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.lab.kafka import Broker, start_broker
+from workbench.lab.lab_broker import Broker, start_broker
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.audit.pipeline import WINDOW_MS, Outcome, hash_of, run
 from tests.audit.together import Judged, Together, apart
 from workbench.audit.audit_frames import frame_of_rows
 from workbench.audit.audit_ledger import counts, lines
-from workbench.audit.edge_verdicts import Arrival, StreamShape, WindowState, edges
+from workbench.audit.window_verdicts import Arrival, StreamShape, WindowState, edges
 from workbench.layers.rows import AuditRow, WindowCount, signed
 
 pytestmark = pytest.mark.jvm

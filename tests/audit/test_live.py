@@ -22,8 +22,8 @@ from tests.cli.running import run_here
 from tests.reference.valid import valid
 from tests.waiting import wait_for
 from workbench.api.audits import audit
-from workbench.lab.kafka import Broker, create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import Broker, create_topic
 from workbench.lab.process import free_port
 from workbench.runtime import Runtime, RuntimeConfig
 

@@ -15,8 +15,8 @@ from tests.reference.valid import valid
 from tests.waiting import wait_for
 from workbench.api.before_kafka import UpstreamResult, upstream
 from workbench.errors import ExitCode, WorkbenchError
-from workbench.lab.kafka import Broker, create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import Broker, create_topic
 from workbench.lab.process import free_port
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

@@ -12,7 +12,7 @@ import pytest
 
 from workbench.audit.audit_frames import frame_of_rows
 from workbench.audit.audit_ledger import counts
-from workbench.audit.edge_verdicts import Arrival, StreamShape, edges
+from workbench.audit.window_verdicts import Arrival, StreamShape, edges
 from workbench.errors import UsageError
 from workbench.layers.meter import Meter
 from workbench.layers.record_marks import hash_of

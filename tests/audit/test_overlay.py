@@ -12,8 +12,8 @@ import pytest
 from tests.audit.together import Judged, Together, apart
 from workbench.audit.audit_frames import frame_of_rows
 from workbench.audit.audit_ledger import counts, lines
-from workbench.audit.edge_verdicts import Arrival, StreamShape, WindowState, edges
 from workbench.audit.stream_summaries import by_stream
+from workbench.audit.window_verdicts import Arrival, StreamShape, WindowState, edges
 from workbench.layers.meter import Meter
 from workbench.layers.record_marks import hash_of
 from workbench.layers.rows import GONE, AuditRow, Point, WindowCount, signed

@@ -18,8 +18,8 @@ from tests.cli.running import run_here
 from tests.reference.valid import valid
 from workbench import api
 from workbench.api.audit_silence import looks
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.layers.rows import AuditRow, WindowCount
 
 HOUR, MINUTE = 3_600_000, 60_000

@@ -14,7 +14,7 @@ from tests.audit.states import edge, state, stream
 from tests.cli.running import run_here
 from tests.reference.valid import valid
 from workbench import api
-from workbench.audit.job_gate import breach_of
+from workbench.audit.completeness_gate import breach_of
 from workbench.audit_settings import Grade
 from workbench.errors import EvidenceError
 from workbench.layers.rows import AuditRow

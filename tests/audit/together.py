@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench.audit.audit_frames import frame_of_rows
-from workbench.audit.edge_verdicts import StreamShape, edges
+from workbench.audit.window_verdicts import StreamShape, edges
 from workbench.layers.rows import AuditRow
 
 Runs = Callable[[], Mapping[str, Sequence[AuditRow]]]

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from tests.bench.harness import Result, result
 from tests.bench.replay import broker
 from tests.bench.sweep import run_command
-from workbench.lab.kafka import create_topic
+from workbench.lab.lab_broker import create_topic
 from workbench.layers.rows import AuditRow, WindowCount
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ LOSSY, RESTARTED = 40, 7  # every so manieth stream loses a record, or reads an 
 def audit_compare() -> Result:
     """`api.compare`, and in the same session and by the same reader a full join on key and value, in turns."""
     from workbench import api
-    from workbench.api.audit_records import session_for_audits, whole_topic
+    from workbench.api.audit_compare import session_for_audits, whole_topic
     from workbench.queues.systems import system_of
     from workbench.settings import load_settings
 
@@ -106,7 +106,7 @@ def _land(folder: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from workbench.api.audit_records import session_for_audits
+    from workbench.api.audit_compare import session_for_audits
     from workbench.audit.audit_frames import frame_of_rows
 
     folder.mkdir()

@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 from tests.bench.harness import Result, median_seconds, result
 from tests.lab.conftest import commit_many, kafka_describe_all
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.lab.jars import TOOLS, ensure
-from workbench.lab.kafka import create_topic, start_broker
+from workbench.lab.kafka_jars import TOOLS, ensure
+from workbench.lab.lab_broker import create_topic, start_broker
 
 GROUPS, MANY_GROUPS, PARTITIONS = 2_000, 20_000, 12
 

@@ -18,8 +18,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.bench.harness import Result, median_seconds, result
 from tests.lab.conftest import commit
 from tests.waiting import wait_for
-from workbench.lab.jars import TOOLS, ensure
-from workbench.lab.kafka import create_topic, start_broker
+from workbench.lab.kafka_jars import TOOLS, ensure
+from workbench.lab.lab_broker import create_topic, start_broker
 from workbench.spark.java import find_java
 
 PARTITIONS, AT_ONCE = 10_000, 5_000  # a controller takes no more than some thousand partitions in one request

@@ -17,8 +17,8 @@ from prometheus_client import Counter, Histogram
 
 from tests.bench.harness import Result, result
 from workbench.kafka.runtime.kafka_source import KafkaSource
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import start_lab
+from workbench.lab.lab_broker import create_topic
 from workbench.runtime import Event, ProcessorConfig, Record, RestSink, Runtime, RuntimeConfig, running
 from workbench.runtime.config import AuditConfig
 from workbench.runtime.event import decode_by_header

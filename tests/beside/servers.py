@@ -15,8 +15,8 @@ import requests
 
 from workbench.errors import SetupError
 from workbench.lab import process
-from workbench.lab.jars import OLD_BROKER, ensure
-from workbench.lab.kafka import Broker, start_broker
+from workbench.lab.kafka_jars import OLD_BROKER, ensure
+from workbench.lab.lab_broker import Broker, start_broker
 from workbench.lab.prometheus import PrometheusServer, ensure_burrow, start_prometheus
 from workbench.spark.java import find_java
 

@@ -17,7 +17,7 @@ from tests.beside.situations import LOOK, PARTITIONS, SITUATIONS, consume, produ
 from workbench.api.load_measurements import measure
 from workbench.api.measurement_requests import Measurements, Times
 from workbench.collect.capture import write_capture
-from workbench.lab.kafka import create_topic
+from workbench.lab.lab_broker import create_topic
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import triage
 from workbench.triage.verdict import State, Verdict

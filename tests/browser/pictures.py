@@ -19,8 +19,8 @@ from tests.redrive.six_kinds import letters
 from workbench import api
 from workbench.collect.capture import read_capture
 from workbench.console import SafeConsole
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import start_lab
+from workbench.lab.lab_broker import create_topic
 from workbench.report import health_report
 from workbench.report.html_report import write_html
 from workbench.report.terminal import show

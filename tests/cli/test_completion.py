@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cli.shells import offered
 from tests.lab.conftest import commit
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 
 SHELLS = [
     pytest.param("bash"),

@@ -11,12 +11,12 @@ import click
 import pytest
 
 from tests.cli.running import check, run_here
-from workbench.assets import shipped
 from workbench.cli import root
 from workbench.cli.help import EXAMPLES
 from workbench.cli.options import A_TIME
 from workbench.humanize import near
 from workbench.report.runs.parameters import health_parameters
+from workbench.shipped_files import shipped
 from workbench.window import parse_instant
 
 

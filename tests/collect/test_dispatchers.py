@@ -8,7 +8,7 @@ import pytest
 
 from tests.pulsar.pages import FakeAdmin, serving
 from workbench.collect.dispatchers import DispatcherMetrics
-from workbench.triage.pulsar.pulsar_servers import servers_of
+from workbench.triage.pulsar.what_servers_tell import servers_of
 
 PAGE = b"""# TYPE pulsar_lb_cpu_usage gauge
 pulsar_lb_cpu_usage{cluster="p", broker="b1", metric="loadBalancing"} %s

@@ -19,7 +19,7 @@ from workbench.errors import ConfigError, ExitCode, SourceUnreachableError
 from workbench.kafka.brokers import Brokers, _by_own_request, _kept, look_at_brokers
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.librdkafka_errors import ClientErrors, certificate_problem, known_properties
-from workbench.kafka.login import security_of
+from workbench.kafka.tls_and_login import security_of
 from workbench.kafka.wire import addresses
 from workbench.lab.process import free_port
 

@@ -35,8 +35,8 @@ from workbench.kafka.groups import (
     listed_by_librdkafka,
     read_others,
 )
-from workbench.kafka.login import NoCounterpartError, scram_proof, security_of
 from workbench.kafka.patient_reads import AgainError, ClusterReading
+from workbench.kafka.tls_and_login import NoCounterpartError, scram_proof, security_of
 from workbench.kafka.wire import Wire, WireAnswer, WireError, addresses, array, text
 from workbench.queues.snapshot_views import NOT_PERMITTED, GroupView, ShareOffset
 

@@ -14,7 +14,7 @@ from workbench.features.period_summary import (
     NOW,
     sql_list,
 )
-from workbench.numbers import RECENT
+from workbench.judgement_numbers import RECENT
 from workbench.spark.sql_columns import columns
 from workbench.window import Window
 

@@ -15,7 +15,7 @@ import pytest
 from evaluation.stories import END
 from tests.features.whole import summarise_each
 from workbench.features.subscription_features import of_summary
-from workbench.numbers import EXTRAPOLATED_SECONDS
+from workbench.judgement_numbers import EXTRAPOLATED_SECONDS
 from workbench.samples import SampleBatch, concat
 from workbench.window import Window
 

@@ -10,7 +10,7 @@ import pytest
 from evaluation.stories import BASELINE_SECONDS, STEP_SECONDS, TIMES, WINDOW, WINDOW_SECONDS, Story, growing
 from tests.features.whole import summarise_each
 from workbench.features.subscription_features import of_summary
-from workbench.numbers import EXTRAPOLATED_SECONDS
+from workbench.judgement_numbers import EXTRAPOLATED_SECONDS
 from workbench.samples import concat
 
 pytestmark = pytest.mark.jvm

@@ -17,11 +17,11 @@ from workbench.api.pulsar_triage import look_twice
 from workbench.pulsar.broker_conf import read_configs
 from workbench.pulsar.bundle_split import plan_split
 from workbench.pulsar.bundle_split_file import read_split_file
-from workbench.pulsar.config_check import BrokerSettings, check_config, misspelt
-from workbench.pulsar.dispatching import read_again
 from workbench.pulsar.entry_messages import read_entry
 from workbench.pulsar.pulsar_wire import Command, CommandKind, PulsarWireError, field, frame, sealed
-from workbench.pulsar.recorded import AdminAnswer, AdminAnswers
+from workbench.pulsar.recorded_answers import AdminAnswer, AdminAnswers
+from workbench.pulsar.risky_settings import BrokerSettings, check_config, misspelt
+from workbench.pulsar.subscription_looks import read_again
 from workbench.pulsar.subscriptions import read_subscriptions
 from workbench.settings import checked_cluster
 from workbench.thresholds import Thresholds

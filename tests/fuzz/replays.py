@@ -125,8 +125,8 @@ _COMMANDS = {
 
 
 def _fleets(web: Web) -> list[Target]:
-    from workbench.replay.fleet import HttpFleet, read_fleet
-    from workbench.replay.fleet_kinds import make_fleet
+    from workbench.replay.service_fleet import HttpFleet, read_fleet
+    from workbench.replay.service_fleet_kinds import make_fleet
 
     file = SimpleNamespace(
         instances=["http://a:1"], token=SECRET, request_timeout_seconds=5.0, max_bytes_per_second=None

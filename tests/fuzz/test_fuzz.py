@@ -23,8 +23,8 @@ from tests.fuzz.targets import targets
 from workbench.alerts import read_alerts
 from workbench.collect.xor_chunks import decode
 from workbench.errors import UsageError, WorkbenchError
-from workbench.replay.fleet import read_fleet
 from workbench.replay.planfile import read_plan
+from workbench.replay.service_fleet import read_fleet
 from workbench.report.health_result import read_previous
 from workbench.runtime.config import RuntimeConfig
 from workbench.settings import load_settings

@@ -119,7 +119,8 @@ def _settings() -> list[Target]:
 
 
 def _reports() -> list[Target]:
-    from workbench.report import deliver_result, health_report
+    from workbench.report import health_report
+    from workbench.report import send_report as deliver_result
     from workbench.report.health_result import SCHEMA, read_previous
     from workbench.report.runs.parameters import health_parameters
     from workbench.report.runs.run_record import RunRecord, runs_in

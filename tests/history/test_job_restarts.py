@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.running import run_here
 from tests.reference.valid import valid
-from workbench.api.restarts import job_restarts as restarts_of
+from workbench.api.checkpoint_restarts import job_restarts as restarts_of
 from workbench.collect.capture import Capture, CaptureInfo, WindowModel, write_capture
 from workbench.collect.scrape import Page, page_series
 from workbench.collect.source_join import with_groups

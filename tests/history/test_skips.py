@@ -12,7 +12,7 @@ from workbench.history.commit_skips import explained, unread_beginnings
 from workbench.history.handled_counts import Handled, handled_by
 from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.history.partition_story import told
-from workbench.numbers import MOST
+from workbench.judgement_numbers import MOST
 from workbench.samples import SERIES_ORDER, SampleBatch
 
 LIMITS = Bounds(objective=120.0, commit_every=0.0, window_start=-900.0)

@@ -13,9 +13,9 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from tests.waiting import wait_for
-from workbench.lab.jars import TOOLS, ensure
-from workbench.lab.kafka import Broker
+from workbench.lab.kafka_jars import TOOLS, ensure
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import Broker
 from workbench.spark.java import find_java
 
 

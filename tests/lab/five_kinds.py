@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.waiting import wait_for
 from workbench.lab import process
-from workbench.lab.jars import CONNECT, STREAMS, ensure
-from workbench.lab.kafka import create_topic
+from workbench.lab.kafka_jars import CONNECT, STREAMS, ensure
+from workbench.lab.lab_broker import create_topic
 from workbench.spark.java import find_java
 
 PARTITIONS = 3

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from confluent_kafka import Producer
 
 from tests.waiting import wait_for
-from workbench.api.restarts import RestartsResult, job_restarts
+from workbench.api.checkpoint_restarts import RestartsResult, job_restarts
 from workbench.humanize import iso_instant
 from workbench.lab import process
 from workbench.lab.lab import Lab

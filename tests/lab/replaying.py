@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 from tests.lab.conftest import commit, consumer_groups, workbench
 from tests.waiting import wait_for
 from workbench.kafka.kafka_gateway import KafkaGateway
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.plans.strict_document import write_file
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.lab.conftest import commit, produce
 from workbench.kafka.assigned_partitions import assigned_samples, held_by
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 
 pytestmark = pytest.mark.lab
 

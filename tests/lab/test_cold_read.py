@@ -16,7 +16,7 @@ from tests.lab.sharing import Sharing
 from tests.three_brokers.tiered import TIERED_TOPIC, TieredLab, start_tiered
 from workbench import api
 from workbench.collect.recorder import Recorder
-from workbench.lab.kafka import set_quota
+from workbench.lab.lab_broker import set_quota
 from workbench.queues.systems import system_of
 from workbench.triage.verdict import State, Verdict
 from workbench.window import parse_duration

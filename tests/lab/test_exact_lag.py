@@ -16,8 +16,8 @@ from workbench.collect.capture import Capture
 from workbench.collect.live import collect, observe
 from workbench.errors import UnknownGroupError
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import LAB_THRESHOLDS, Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.triage.triage_engine import triage
 from workbench.window import Window
 

@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cli.running import run
 from tests.lab.conftest import commit
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.settings import load_settings
 
 pytestmark = pytest.mark.lab

@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from tests.lab.conftest import commit
 from tests.lab.replaying import fresh, replay
 from tests.redrive.redriving import write_letters
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.redrive.letter_headers import Letter
 
 pytestmark = pytest.mark.lab

@@ -18,7 +18,7 @@ from workbench.collect.scrape import Page, page_series
 from workbench.collect.source_join import with_groups
 from workbench.errors import SetupError
 from workbench.lab.client_spec import Behaviour, Traffic
-from workbench.lab.jars import JMX_AGENTS
+from workbench.lab.kafka_jars import JMX_AGENTS
 from workbench.lab.lab import Lab
 from workbench.lab.lab_fleet import FleetSpec, LabFleet
 from workbench.profiles import load_profile

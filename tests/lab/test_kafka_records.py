@@ -17,8 +17,8 @@ from tests.lab.conftest import commit
 from tests.lab.replaying import fill, footprint, fresh, kept, now_ms, plan_for, topic_with
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.kafka.kafka_records import KafkaRecords
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.logs.record_counts import counts_by, run
 from workbench.queues.gateway import Ranges
 from workbench.queues.systems import system_of

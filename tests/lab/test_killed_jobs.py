@@ -16,14 +16,14 @@ from evaluation.others.java_consumer import classes_of
 from tests.lab.conftest import commit, produce
 from tests.lab.killed_jobs import Feed, KilledJob, fed, restarts
 from tests.waiting import wait_for
-from workbench.api.restarts import RestartsResult
+from workbench.api.checkpoint_restarts import RestartsResult
 from workbench.errors import ExitCode
 from workbench.files import atomic_folder
 from workbench.history.job_restarts import JobRestart
 from workbench.lab import process
-from workbench.lab.jars import FLINK, SPARK_KAFKA, JarSet, ensure
-from workbench.lab.kafka import create_topic
+from workbench.lab.kafka_jars import FLINK, SPARK_KAFKA, JarSet, ensure
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.spark.java import find_java
 from workbench.user_folders import cache_dir
 

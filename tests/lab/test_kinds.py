@@ -19,7 +19,7 @@ from workbench.collect.live import collect, observe, other_groups
 from workbench.errors import GuardError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.kafka_gateway import KafkaGateway
-from workbench.lab.jars import TOOLS, ensure
+from workbench.lab.kafka_jars import TOOLS, ensure
 from workbench.lab.lab import LAB_THRESHOLDS, Lab
 from workbench.plans.journal import Journal
 from workbench.replay.apply import ApplyOptions, apply_plan

@@ -17,8 +17,8 @@ from tests.lab.conftest import commit
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.groups import NotListedError, read_others
 from workbench.lab import process
-from workbench.lab.jars import BROKER, ensure
-from workbench.lab.kafka import new_cluster_id
+from workbench.lab.kafka_jars import BROKER, ensure
+from workbench.lab.lab_broker import new_cluster_id
 from workbench.spark.java import find_java
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

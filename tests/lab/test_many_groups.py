@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 from tests.lab.conftest import commit_many, kafka_describe_all, workbench
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.unread_ages import RUNGS, ages
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 
 pytestmark = pytest.mark.lab
 GROUPS, PARTITIONS, RECORDS = 100, 6, 20

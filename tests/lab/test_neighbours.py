@@ -14,7 +14,7 @@ from tests.three_brokers.tiered import TieredLab, start_tiered
 from tests.waiting import wait_for
 from workbench import api
 from workbench.collect.recorder import Recorder
-from workbench.lab.kafka import set_quota
+from workbench.lab.lab_broker import set_quota
 from workbench.queues.systems import system_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

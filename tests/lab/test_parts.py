@@ -14,9 +14,9 @@ from evaluation.others.scenarios import EVERY, make_scenario
 from evaluation.stories.book import draw
 from workbench.errors import SetupError, UsageError
 from workbench.lab.client_spec import Behaviour, Watched, write
-from workbench.lab.jars import BROKER, CONNECT, STREAMS, TOOLS, check
-from workbench.lab.kafka import new_cluster_id
+from workbench.lab.kafka_jars import BROKER, CONNECT, STREAMS, TOOLS, check
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import new_cluster_id
 from workbench.lab.producer import key_of, partition_of
 from workbench.lab.run_scenario import run_scenario
 from workbench.lab.scenarios import SCENARIOS, demo_scenario

@@ -24,17 +24,17 @@ from tests.waiting import wait_for
 from workbench.errors import EvidenceError, GuardError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.redrive.transactional_sink import KafkaSink
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.plans.journal import Journal
 from workbench.queues.group_kinds import REDRIVE
 from workbench.redrive import verify
 from workbench.redrive.apply import Redrive, RedriveOutcome
-from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.guard import RedriveLimits
 from workbench.redrive.letter_headers import Letter
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.planfile import Destination, LetterPartition, RedrivePlan, To, read_redrive_plan
+from workbench.redrive.redrive_cluster import RedriveCluster
 from workbench.redrive.redrive_ledger import Ledger
 from workbench.redrive.verify import RedriveVerdict, verify_redrive
 

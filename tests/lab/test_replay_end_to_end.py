@@ -22,8 +22,8 @@ from tests.lab.replaying import fresh, processed_log, replay, wait_for_members
 from tests.lab.test_replay_apply import commits
 from tests.waiting import wait_for
 from workbench.lab import process
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm, pytest.mark.slow]
 

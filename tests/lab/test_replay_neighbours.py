@@ -19,7 +19,7 @@ from tests.waiting import wait_for
 from workbench.api import replay_neighbours
 from workbench.api.replay_runs import open_replay
 from workbench.errors import WorkbenchError
-from workbench.lab.kafka import set_quota
+from workbench.lab.lab_broker import set_quota
 from workbench.lab.process import free_ports
 from workbench.plans.journal import Journal
 from workbench.queues.systems import system_of

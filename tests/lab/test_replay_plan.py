@@ -26,8 +26,8 @@ from tests.reference.valid import valid
 from tests.waiting import wait_for
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.kafka_gateway import KafkaGateway
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.replay.plan import to_csv
 from workbench.replay.planfile import Resolution
 

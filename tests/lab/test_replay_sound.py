@@ -14,14 +14,14 @@ from tests.lab.replaying import fill, fresh, kept, now_ms, plan_for, topic_with
 from tests.lab.test_replay_apply import commits, member
 from tests.waiting import wait_for
 from workbench.kafka.kafka_gateway import KafkaGateway
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.plans.journal import Journal
 from workbench.queues.systems import counter_of
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.receipt import ReplayOutcome
-from workbench.replay.uncovered_partitions import check_or_carry
+from workbench.replay.unplanned_partitions import check_or_carry
 from workbench.replay.verify import VerifyVerdict
 from workbench.replay.verify_evidence import CheckRequest, check
 from workbench.settings import Cluster

@@ -16,9 +16,9 @@ from tests.cli.running import run_here
 from tests.lab.conftest import commit, produce
 from tests.redrive.redriving import write_letters
 from tests.redrive.six_kinds import headers_of
-from workbench.lab.jars import BROKER, TOOLS, ensure
-from workbench.lab.kafka import create_topic
+from workbench.lab.kafka_jars import BROKER, TOOLS, ensure
 from workbench.lab.lab import Lab, start_lab
+from workbench.lab.lab_broker import create_topic
 from workbench.layers.meter import Meter
 from workbench.redrive.letter_headers import Letter
 from workbench.spark.java import find_java

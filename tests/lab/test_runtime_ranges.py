@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 from tests.lab.conftest import commit
 from tests.lab.replaying import fresh
 from workbench.kafka.kafka_gateway import KafkaGateway
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.runtime.offset_ranges import Ranges
 
 pytestmark = pytest.mark.lab

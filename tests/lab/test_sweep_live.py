@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit, produce, workbench
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.sweep.fleet_store import LandedFile, open_store
 
 

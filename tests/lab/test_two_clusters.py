@@ -19,7 +19,7 @@ from tests.waiting import wait_for
 from workbench.collect.live import collect_series
 from workbench.errors import MixedSourcesError, WorkbenchError
 from workbench.lab import process
-from workbench.lab.kafka import Broker, create_topic, start_broker
+from workbench.lab.lab_broker import Broker, create_topic, start_broker
 from workbench.lab.prometheus import PrometheusServer, start_prometheus
 from workbench.settings import Cluster
 from workbench.window import Window

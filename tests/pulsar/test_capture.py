@@ -12,7 +12,7 @@ from tests.cli.running import check, run_here
 from tests.pulsar.pages import FakeAdmin, consumer, partitioned, subscription, topic
 from tests.servers import Script, scripted
 from workbench.errors import DamagedCaptureError
-from workbench.pulsar.recorded import AdminAnswers, scrubbed
+from workbench.pulsar.recorded_answers import AdminAnswers, scrubbed
 
 SECRET = "tok-3e2f9a7c51"
 BUSY = topic(

@@ -14,10 +14,10 @@ from tests.servers import Script, scripted
 from workbench.api import pulsar_triage
 from workbench.api.reports import health
 from workbench.errors import ExitCode, SourceUnreachableError, UsageError
-from workbench.report.deliver_result import alerts_of, chat_text
 from workbench.report.health_report import Health
 from workbench.report.health_result import read_previous
 from workbench.report.runs.parameters import health_parameters
+from workbench.report.send_report import alerts_of, chat_text
 from workbench.spark import session
 
 SETTINGS = '[clusters.events]\nsystem = "pulsar"\ntimeout_seconds = 5\npulsar.admin_url = "{url}"\n'

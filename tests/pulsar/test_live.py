@@ -18,10 +18,10 @@ from workbench.lab.pulsar import PulsarStandalone
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.broker_conf import read_configs
 from workbench.pulsar.bundle_split import Bundle, TopicLoad, hash_of, plan_split
-from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, parse_version
 from workbench.pulsar.pulsar_observer import PulsarObserver
+from workbench.pulsar.risky_settings import BrokerSettings, Soundness, check_config, parse_version
+from workbench.pulsar.subscription_survey import survey
 from workbench.pulsar.subscriptions import PulsarSubscription, read_subscriptions
-from workbench.pulsar.survey import survey
 from workbench.settings import Cluster
 
 if TYPE_CHECKING:

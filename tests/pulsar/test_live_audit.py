@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from workbench.api import audit_records
+from workbench.api import audit_compare as audit_records
 from workbench.api.audits import audit
 from workbench.errors import EvidenceError, UsageError
 from workbench.lab.pulsar import PulsarStandalone

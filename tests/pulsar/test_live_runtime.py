@@ -25,7 +25,7 @@ from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
 from workbench.pulsar.pulsar_wire import field
 from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.runtime import Event, ProcessorConfig, Runtime, RuntimeConfig, running
-from workbench.runtime.status import status
+from workbench.runtime.admin_answers import status
 
 if TYPE_CHECKING:
     import pulsar

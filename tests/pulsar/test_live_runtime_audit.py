@@ -19,7 +19,7 @@ from tests.cli.running import run_here
 from tests.pulsar.test_live_runtime import Members, Orders
 from tests.reference.valid import valid
 from tests.waiting import wait_for
-from workbench.api import audit_records
+from workbench.api import audit_compare as audit_records
 from workbench.api.audit_silence import rows_before
 from workbench.api.audits import audit
 from workbench.lab.pulsar import PulsarStandalone

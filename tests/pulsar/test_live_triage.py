@@ -16,12 +16,12 @@ from workbench.api.pulsar_triage import look_twice
 from workbench.api.triages import exit_code
 from workbench.cli.triage import command
 from workbench.errors import ExitCode
+from workbench.judgement_numbers import FLUSH_SECONDS, PAUSE_SECONDS
 from workbench.lab.pulsar import PulsarStandalone
-from workbench.numbers import FLUSH_SECONDS, PAUSE_SECONDS
 from workbench.settings import Cluster, checked_cluster
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
-from workbench.triage.pulsar.pulsar_servers import servers_of
+from workbench.triage.pulsar.what_servers_tell import servers_of
 from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import State
 

@@ -16,8 +16,8 @@ from workbench.cli.pulsar import command
 from workbench.errors import SourceUnreachableError, UnknownGroupError, UsageError
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.pulsar_observer import PulsarObserver
+from workbench.pulsar.subscription_survey import survey
 from workbench.pulsar.subscriptions import PulsarSubscription, read_subscriptions
-from workbench.pulsar.survey import survey
 from workbench.queues.systems import gateway_of, system_of
 from workbench.settings import Cluster, checked_cluster
 

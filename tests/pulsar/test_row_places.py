@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from workbench.commit_note import CommitNote
 from workbench.layers.row_batch import RowBatch
 from workbench.pulsar.entry_messages import MessagePlace
-from workbench.pulsar.runtime.place_offsets import offset_behind, offset_of, place_of
+from workbench.pulsar.runtime.places_as_offsets import offset_behind, offset_of, place_of
 from workbench.pulsar.runtime.pulsar_audit_rows import PulsarPlaces
 from workbench.pulsar.runtime.pulsar_queue import QUEUE
 from workbench.queues.position import packed

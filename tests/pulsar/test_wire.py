@@ -25,7 +25,7 @@ from workbench.pulsar.pulsar_wire import (
     unsealed,
 )
 from workbench.pulsar.redrive.letter_producer import java_hash
-from workbench.pulsar.runtime.place_offsets import offset_behind, offset_of
+from workbench.pulsar.runtime.places_as_offsets import offset_behind, offset_of
 from workbench.queues.position import packed, unpacked
 
 PLACE = Fields.parse(field(2, field(1, 7) + field(2, 3)))

@@ -17,8 +17,8 @@ from tests.cli.running import run_here
 from tests.waiting import wait_for
 from workbench.errors import UsageError
 from workbench.kafka.audited_producer import AuditedProducer
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.queues.partitions_to_avoid import Exclusion, ExclusionList, ExclusionRule, exclude, read_list, write_list
 from workbench.queues.systems import system_of
 from workbench.settings import load_settings

@@ -16,9 +16,9 @@ from tests.lab.replaying import fresh
 from tests.redrive.six_kinds import letters
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
-from workbench.lab.kafka import create_topic
-from workbench.redrive.cluster import RedriveCluster
+from workbench.lab.lab_broker import create_topic
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Letter
+from workbench.redrive.redrive_cluster import RedriveCluster
 
 
 def kafka_of(bootstrap: str, properties: Mapping[str, str] | None = None) -> RedriveCluster:

@@ -25,7 +25,7 @@ from workbench.api.snapshots import SnapshotResult
 from workbench.cli import root
 from workbench.cli.replay_follow import look_document
 from workbench.queues.snapshot_views import GroupView, Member, Snapshot
-from workbench.queues.tools import tools_of
+from workbench.queues.tool_words import tools_of
 from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt
 from workbench.redrive.topics import LetterTopic
 from workbench.reference.schemas import DOCUMENTS, schema

@@ -17,12 +17,12 @@ from workbench.plans.journal import Journal
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.cutover import Cutover, Look, batches, lag_is_growing
-from workbench.replay.fleet import Capabilities, Commands, FleetFile, InstanceStatus, MemberStatus
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.plan_ranges import make_range_plan
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Rollback, triples
 from workbench.replay.rollback import roll_back
+from workbench.replay.service_fleet import Capabilities, Commands, FleetFile, InstanceStatus, MemberStatus
 
 
 @dataclass

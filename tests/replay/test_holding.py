@@ -15,8 +15,8 @@ from workbench.api.replay_neighbours import NeighbourWatch, beside
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import SourceUnreachableError
 from workbench.plans.journal import Journal
-from workbench.replay.fleet import InstanceStatus
 from workbench.replay.pause_for_neighbours import Beside, BesideGroup, Holding, Pausable
+from workbench.replay.service_fleet import InstanceStatus
 
 SLOWER = (("Cap the replay at 1 MB/s on each broker", "cap"), ("Take the cap away", "lift"))
 

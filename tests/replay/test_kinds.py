@@ -13,10 +13,10 @@ from workbench.plans.journal import Journal
 from workbench.queues.group_kinds import CLASSIC, CONNECT, CONSUMER, HIDDEN, SHARE, STREAMS
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.cutover import Cutover
-from workbench.replay.fleet import FleetFile
 from workbench.replay.guard import HINTS
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
 from workbench.replay.rollback import roll_back
+from workbench.replay.service_fleet import FleetFile
 
 WRONG = {
     SHARE: "share group",

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.replay.test_cutover import Service
 from workbench.errors import GuardError
 from workbench.queues.snapshot_views import GroupView, Member
-from workbench.replay.fleet import InstanceStatus, MemberStatus
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.members_outside_fleet import check_named, names_of_members, strangers
+from workbench.replay.service_fleet import InstanceStatus, MemberStatus
 
 
 def group_of(*clients: str) -> GroupView:

@@ -16,11 +16,11 @@ from workbench.logs.late_records import Late
 from workbench.logs.window_end import WindowEnd, window_ends
 from workbench.queues.gateway import LogView
 from workbench.queues.snapshot_views import Partition
-from workbench.replay.fleet import HeldPartition, InstanceStatus, MemberStatus
 from workbench.replay.follow import Follower
 from workbench.replay.plan_ranges import make_range_plan
 from workbench.replay.planfile import AfterEnd, Plan
 from workbench.replay.progress import Pace, ReplayProgress, in_words, progress
+from workbench.replay.service_fleet import HeldPartition, InstanceStatus, MemberStatus
 from workbench.replay.verify import ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
 from workbench.replay.verify_evidence import Checked, CheckRequest, check
 from workbench.settings import Cluster

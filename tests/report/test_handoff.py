@@ -19,7 +19,7 @@ from workbench.cli import root
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.lab.process import free_port
 from workbench.lab.prometheus import ensure_alertmanager
-from workbench.report.deliver_result import ATTEMPTS, alerts_of, annotation_of, chat_text, send
+from workbench.report.send_report import ATTEMPTS, alerts_of, annotation_of, chat_text, send
 
 HOSTILE = "<img src=x onerror=alert(1)>\n\x1b[31m"
 
@@ -89,7 +89,7 @@ def test_the_run_before_is_found_beside_the_folder(tmp_path: Path, monkeypatch: 
     recorded(tmp_path, "health-prod-2", 1)
     (tmp_path / "health-prod-1" / "result.json").write_text(json.dumps(sick))
     sent: list[Any] = []
-    monkeypatch.setattr("workbench.report.deliver_result.send", lambda _url, body, **_: sent.append(body))
+    monkeypatch.setattr("workbench.report.send_report.send", lambda _url, body, **_: sent.append(body))
     for previous in ("health-prod-1", "../health-prod-1"):
         well["previous_run"] = previous
         (tmp_path / "health-prod-2" / "result.json").write_text(json.dumps(well))

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from tests.report.test_handoff import document
-from workbench.report.deliver_result import alerts_of, chat_text
 from workbench.report.error_budget import Budget
 from workbench.report.health_report import Health, HealthLine, assess
 from workbench.report.html_report import environment
+from workbench.report.send_report import alerts_of, chat_text
 from workbench.triage.finding import Finding, Scope, TimeLag
 from workbench.triage.finding_settings import WAITING
 from workbench.triage.verdict import State, Verdict

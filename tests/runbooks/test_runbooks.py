@@ -18,7 +18,7 @@ from workbench.runbooks.check_runbooks import problems
 from workbench.runbooks.filled_runbook import filled
 from workbench.runbooks.promtool import check_rules
 from workbench.runbooks.runbook_file import read_book, read_books
-from workbench.runbooks.steps import way_to
+from workbench.runbooks.verdict_path import way_to
 from workbench.triage.cause import Ask
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
 from workbench.triage.question_order import TREE

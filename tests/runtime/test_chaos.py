@@ -23,7 +23,7 @@ from tests.runtime.chaos.conductor import (
     judge,
     schedule,
 )
-from workbench.lab.kafka import Broker, start_broker
+from workbench.lab.lab_broker import Broker, start_broker
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "20"))
 

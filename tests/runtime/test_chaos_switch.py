@@ -18,8 +18,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.runtime.chaos.conductor import ROOT, TOKEN, Done
 from tests.waiting import wait_for
 from workbench.lab import process
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 
 PARTITIONS, RECORDS, KEYS = 4, 600, 20
 # From before the old group is left to when the new one is at work; each is drawn out by a little.

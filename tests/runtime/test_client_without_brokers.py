@@ -20,7 +20,7 @@ from tests.runtime.helpers import PROTOCOLS
 from tests.waiting import wait_for
 from workbench.kafka.audit_rows import KafkaRows
 from workbench.kafka.runtime.dead_letters import DeadLetters
-from workbench.lab.kafka import Broker, create_topic, start_broker
+from workbench.lab.lab_broker import Broker, create_topic, start_broker
 from workbench.runtime import Event, Runtime, RuntimeConfig, running
 from workbench.runtime.event import Record
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from tests.runtime.helpers import PROTOCOLS
 from tests.waiting import wait_for
 from workbench.errors import SetupError
-from workbench.lab.kafka import Broker, create_topic, start_broker
+from workbench.lab.lab_broker import Broker, create_topic, start_broker
 from workbench.runtime import Event, Runtime, RuntimeConfig, running
 
 pytestmark = pytest.mark.lab

@@ -15,8 +15,8 @@ from tests.runtime.chaos.conductor import PROTOCOLS
 from tests.waiting import wait_for
 from workbench.commit_note import parse_note
 from workbench.errors import SetupError
-from workbench.lab.kafka import add_partitions, create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import add_partitions, create_topic
 from workbench.runtime import Event, Runtime, RuntimeConfig, running
 
 pytestmark = pytest.mark.lab

@@ -19,8 +19,8 @@ from tests.runtime.chaos.conductor import PROTOCOLS
 from tests.runtime.test_rest_sink import Service
 from tests.waiting import wait_for
 from workbench.kafka.runtime.kafka_source import KafkaSource
-from workbench.lab.kafka import create_topic
 from workbench.lab.lab import Lab
+from workbench.lab.lab_broker import create_topic
 from workbench.runtime import (
     Dead,
     Event,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.runtime.helpers import Clock, event
 from workbench.runtime import Event, ProcessorConfig, RuntimeConfig
 from workbench.runtime.delay_queue import DelayQueue
-from workbench.runtime.event_placing import Placing
 from workbench.runtime.partition_state import PartitionState
+from workbench.runtime.placing_in_queues import Placing
 from workbench.runtime.processors import Processors
 from workbench.runtime.runtime_metrics import RuntimeMetrics
 

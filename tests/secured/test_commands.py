@@ -20,7 +20,7 @@ from workbench.collect.capture import read_capture
 from workbench.collect.live import collect, observe
 from workbench.errors import ExitCode, SourceUnreachableError
 from workbench.kafka.kafka_records import KafkaRecords
-from workbench.lab.jars import TOOLS, ensure
+from workbench.lab.kafka_jars import TOOLS, ensure
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.runtime import Event, Runtime, RuntimeConfig
 from workbench.runtime.app import running

@@ -17,7 +17,7 @@ from workbench.serve.judge_groups import Question
 from workbench.serve.kept_verdict import Judged
 from workbench.serve.outbox import Parcel
 from workbench.serve.send_message import NotTakenError
-from workbench.serve.store import LeadLostError, Store
+from workbench.serve.server_database import LeadLostError, Store
 from workbench.serve.worker import Worker
 from workbench.serve_settings import ServeSettings, Target
 

@@ -22,8 +22,8 @@ from workbench.serve.judge_groups import Question
 from workbench.serve.kept_verdict import Judged
 from workbench.serve.outbox import Parcel
 from workbench.serve.server import Options, bound, configured
+from workbench.serve.server_database import Store
 from workbench.serve.sqlite import FileStore
-from workbench.serve.store import Store
 from workbench.serve.worker import Worker
 from workbench.serve_settings import ServeSettings, Target
 

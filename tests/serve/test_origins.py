@@ -284,7 +284,7 @@ def test_the_judge_compares_brokers_and_says_what_is_over(monkeypatch: pytest.Mo
     }
     ended = [it.topic for it in found if not it.group and it.origin is None]
     assert ended == ["slows:group:other", "brokers"]
-    monkeypatch.setattr("workbench.features.servers.neighbourhood", lambda *_words: 1 / 0)
+    monkeypatch.setattr("workbench.features.broker_features.neighbourhood", lambda *_words: 1 / 0)
     assert with_origins(alone, kept, question) == alone
 
 

@@ -38,7 +38,7 @@ from workbench.serve.alert_journal import waiting
 from workbench.serve.incidents import conclude
 from workbench.serve.outbox import claim
 from workbench.serve.postgres import DatabaseStore
-from workbench.serve.store import Store, StoreError
+from workbench.serve.server_database import Store, StoreError
 
 pytestmark = pytest.mark.apt
 

@@ -21,8 +21,8 @@ from workbench.serve.message_step import Phase, Step, Told, Truth, decide
 from workbench.serve.outbox import claim, refused
 from workbench.serve.page_queries import Reading
 from workbench.serve.send_message import NotTakenError
+from workbench.serve.server_database import LeadLostError
 from workbench.serve.sqlite import FileStore
-from workbench.serve.store import LeadLostError
 from workbench.serve_settings import Target
 
 MANAGER = Target(name="am", kind="alertmanager", url="http://127.0.0.1:9")

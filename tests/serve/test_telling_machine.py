@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from tests.serve.office_world import GROUPS, VERDICTS, World
 from tests.serve.serving import Clock
+from workbench.serve.server_database import Store
 from workbench.serve.sqlite import FileStore
-from workbench.serve.store import Store
 
 STEPS = int(os.environ.get("TELLING_STEPS", "2000"))
 STEPS_EACH = 50

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from workbench.spark import query_plans
-from workbench.spark.query_plans import begin_anew, filled, share
+from workbench.spark import plan_templates as query_plans
+from workbench.spark.plan_templates import begin_anew, filled, share
 
 pytestmark = pytest.mark.jvm
 

@@ -11,8 +11,8 @@ from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging
 from workbench.features.features_by_subscription import condense_each, features_of, summary_of
 from workbench.features.subscription_features import of_summary
 from workbench.samples import concat
+from workbench.spark.rows_for_tasks import spread
 from workbench.spark.session import frame_of
-from workbench.spark.upload_rows import spread
 
 pytestmark = pytest.mark.jvm
 NAMES = ("spark.sql.execution.arrow.localRelationThreshold", "spark.sql.execution.arrow.maxRecordsPerBatch")

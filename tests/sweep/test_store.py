@@ -21,7 +21,7 @@ from tests.killed import killed_at_each_change
 from workbench.errors import DamagedCaptureError, NoSeriesError, OutputError, UsageError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 from workbench.sweep import fleet_store as module
-from workbench.sweep import steady_slot_reads
+from workbench.sweep import reads_while_replaced as steady_slot_reads
 from workbench.sweep.condense_store import summary_path
 from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store, open_store
 from workbench.sweep.read_store import whole_file

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import SetupError
-from workbench.lab.jars import BROKER
+from workbench.lab.kafka_jars import BROKER
 from workbench.spark.java import find_java
 
 PREFIX = "team-"  # what `reader` may describe

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tests.three_brokers.kinds import PER_SECOND, Room, Truth
 from workbench import api
-from workbench.lab.kafka import set_quota
 from workbench.lab.lab import LAB_THRESHOLDS
+from workbench.lab.lab_broker import set_quota
 from workbench.queues.systems import system_of
 from workbench.triage.finding import Action
 

@@ -25,7 +25,7 @@ from tests.three_brokers.tiered import TieredLab, start_tiered
 from tests.waiting import wait_for
 from workbench.api.replay_runs import open_replay
 from workbench.errors import WorkbenchError
-from workbench.lab.kafka import set_quota
+from workbench.lab.lab_broker import set_quota
 from workbench.lab.process import ending_on_signals, free_ports
 from workbench.queues.systems import system_of
 from workbench.replay.guard import ReplayLimits

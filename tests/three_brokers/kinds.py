@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.lab.sharing import Sharing, reader_settings
 from tests.three_brokers.tiered import BROKERS, TIERED_TOPIC, TieredLab
 from workbench.errors import WorkbenchError
-from workbench.lab.kafka import set_quota
+from workbench.lab.lab_broker import set_quota
 from workbench.queues.systems import system_of
 
 SLOW_STORE = 150_000  # bytes/s that a broker reads from remote storage: less than arrives

@@ -12,8 +12,8 @@ from pathlib import Path
 from workbench.errors import SetupError
 from workbench.files import write_text
 from workbench.lab import process
-from workbench.lab.jars import BROKER
-from workbench.lab.kafka import COMPRESSED_TIME
+from workbench.lab.kafka_jars import BROKER
+from workbench.lab.lab_broker import COMPRESSED_TIME
 from workbench.spark.java import find_java
 
 START_SECONDS = 90.0  # three JVMs at once on a busy machine; about 8 s on an idle one with two cores

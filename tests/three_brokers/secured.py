@@ -48,9 +48,9 @@ from tests.three_brokers.node import (
 from workbench.errors import SetupError
 from workbench.files import write_text
 from workbench.lab import process
-from workbench.lab.jars import BROKER, Progress, ensure
-from workbench.lab.kafka import LOGGING, new_cluster_id
+from workbench.lab.kafka_jars import BROKER, Progress, ensure
 from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, PROFILES, read_address, remove_folder, wait_for_addresses
+from workbench.lab.lab_broker import LOGGING, new_cluster_id
 from workbench.lab.prometheus import PrometheusServer, ensure_prometheus, start_prometheus
 from workbench.settings import LAB_CLUSTER, Cluster
 

@@ -23,9 +23,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from tests.three_brokers.node import THREE_OF_ALL
 from workbench.errors import SetupError
 from workbench.lab import process
-from workbench.lab.jars import BROKER, JMX_AGENTS, TIERED, Progress, ensure
-from workbench.lab.kafka import LOGGING, new_cluster_id
+from workbench.lab.kafka_jars import BROKER, JMX_AGENTS, TIERED, Progress, ensure
 from workbench.lab.lab import LAB_THRESHOLDS
+from workbench.lab.lab_broker import LOGGING, new_cluster_id
 from workbench.settings import LAB_CLUSTER, Cluster
 from workbench.spark.java import find_java
 from workbench.thresholds import Thresholds

@@ -52,7 +52,7 @@ def captures() -> Iterator[tuple[str, Capture]]:
 def write(place: Path) -> int:
     """Judge them all in one session, and write the findings as `triage --json` prints them, with the answer of each check."""
     from workbench.spark.session import end, session
-    from workbench.triage.action_checks import all_hold
+    from workbench.triage.outcome_checks import all_hold
     from workbench.triage.triage_engine import triage
 
     spark = session()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pyarrow as pa
 
-from workbench.features.servers import Neighbourhood, neighbourhood
+from workbench.features.broker_features import Neighbourhood, neighbourhood
 from workbench.queues.snapshot_views import GroupView, Member, views_table
 from workbench.samples import GROUPS_SCHEMA, SampleBatch
 from workbench.window import Window

@@ -11,9 +11,9 @@ import pytest
 
 from tests.triage.brokers import END, WINDOW, Made, after, at
 from tests.triage.test_neighbours import hog, neighbours, strained
-from workbench.features.servers import neighbourhood
+from workbench.features.broker_features import neighbourhood
 from workbench.queues.snapshot_views import GroupView, views_table
-from workbench.queues.tools import tools_of
+from workbench.queues.tool_words import tools_of
 from workbench.thresholds import Thresholds
 from workbench.triage.broker_findings import BrokerFinding, BrokerLook, BrokerVerdict
 from workbench.triage.brokers import judge_brokers

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.triage.made import made, subscription
 from workbench.features.measured import ProcessorFeatures, QueueFeatures
-from workbench.numbers import UTILISATION
+from workbench.judgement_numbers import UTILISATION
 from workbench.thresholds import Thresholds
 from workbench.triage import capacity
 from workbench.triage.subscription import SubscriptionFeatures

@@ -11,9 +11,9 @@ from tests.triage.made import made, subscription
 from workbench.cli import triage_again
 from workbench.errors import ExitCode, SourceUnreachableError
 from workbench.features.measured import PartitionFeatures, QueueFeatures
-from workbench.triage.action_checks import Check, all_hold
 from workbench.triage.compare_triages import compare
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
+from workbench.triage.outcome_checks import Check, all_hold
 from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.verdict_leaves import leaf_of

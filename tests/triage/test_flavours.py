@@ -18,10 +18,10 @@ from tests.triage.test_neighbours import BEGAN, SLOW, neighbours, strained
 from workbench.api.impacts import impact_of
 from workbench.collect.capture import Capture, new_info
 from workbench.collect.scrape import Page, page_series
-from workbench.features.servers import OF_SERVERS, Neighbourhood, neighbourhood
+from workbench.features.broker_features import OF_SERVERS, Neighbourhood, neighbourhood
 from workbench.profiles import MappingRule, Profile, load_profile
-from workbench.queues.tools import tools_of
-from workbench.reference.flavours import FROM_KAFKA, lacking, of_brokers, offenders
+from workbench.queues.tool_words import tools_of
+from workbench.reference.broker_profile_table import FROM_KAFKA, lacking, of_brokers, offenders
 from workbench.samples import GROUPS_SCHEMA, SampleBatch, concat_series, most_trusted
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import BlamedCause

@@ -105,7 +105,7 @@ def test_every_sick_one_gets_an_action_with_a_check_that_does_not_hold_yet(
     findings: dict[tuple[str, str], Finding],
 ) -> None:
     """What shows that it worked must not be true while it has not."""
-    from workbench.triage.action_checks import all_hold
+    from workbench.triage.outcome_checks import all_hold
     from workbench.triage.verdict import Answer, State
 
     for (name, seen), finding in findings.items():

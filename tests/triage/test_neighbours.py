@@ -10,8 +10,8 @@ import pytest
 
 from tests.triage.brokers import RECORD, WINDOW, Line, Made, after, at
 from tests.triage.crowds import crowd
-from workbench.features.servers import neighbourhood
-from workbench.queues.tools import tools_of
+from workbench.features.broker_features import neighbourhood
+from workbench.queues.tool_words import tools_of
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import Impact, actions_of, document
 from workbench.triage.neighbours import blame

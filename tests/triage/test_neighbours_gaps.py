@@ -9,8 +9,8 @@ import pytest
 
 from tests.triage.brokers import END, WINDOW, Made, after, at
 from tests.triage.test_neighbours import BEGAN, LIMITS, SLOW, cluster, hog, judged, neighbours, reasons, strained
-from workbench.features.servers import OF_SERVERS, Neighbourhood, neighbourhood
-from workbench.queues.tools import tools_of
+from workbench.features.broker_features import OF_SERVERS, Neighbourhood, neighbourhood
+from workbench.queues.tool_words import tools_of
 from workbench.triage.blamed import Impact
 from workbench.triage.brokers import judge_brokers
 from workbench.triage.neighbours import blame

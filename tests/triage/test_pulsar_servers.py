@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from workbench.numbers import CHANGE_SECONDS, LESS
+from workbench.judgement_numbers import CHANGE_SECONDS, LESS
 from workbench.samples import SampleBatch
-from workbench.triage.pulsar.pulsar_servers import Servers, servers_of
+from workbench.triage.pulsar.what_servers_tell import Servers, servers_of
 
 NOW = 1_795_000_000
 HALF_AN_HOUR = range(0, int(CHANGE_SECONDS) + 1, 60)

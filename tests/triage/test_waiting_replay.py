@@ -16,7 +16,7 @@ from tests.triage.test_verdicts import CASES, capture_of
 from workbench.api.triages import exit_code
 from workbench.errors import ExitCode
 from workbench.features.measured import PartitionFeatures
-from workbench.report.deliver_result import alerts_of, chat_text
+from workbench.report.send_report import alerts_of, chat_text
 from workbench.sweep.sweep_engine import sweep
 from workbench.triage.finding import Finding
 from workbench.triage.finding_settings import WAITING, waits

@@ -16,11 +16,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.api.audit_records import compare, trace
+    from workbench.api.audit_compare import compare, trace
     from workbench.api.audit_states import audit_state
     from workbench.api.audits import AuditLedger, audit
     from workbench.api.before_kafka import UpstreamResult, upstream
     from workbench.api.captures import CaptureResult, capture, capture_statistics
+    from workbench.api.checkpoint_restarts import RestartsResult, job_restarts
     from workbench.api.impacts import ImpactResult, impact
     from workbench.api.letters import (
         LetterTopics,
@@ -43,14 +44,13 @@ if TYPE_CHECKING:
         verify_replay,
     )
     from workbench.api.reports import health
-    from workbench.api.restarts import RestartsResult, job_restarts
     from workbench.api.run_progress import Progress
     from workbench.api.snapshots import SnapshotResult, snapshot
     from workbench.api.triages import TriageResult, triage
 
 # Where each name is, imported on first use: a replay needs neither the audit's tables nor the reports. No module has such a name.
 _ROOMS = {
-    "audit_records": ("compare", "trace"),
+    "audit_compare": ("compare", "trace"),
     "audit_states": ("audit_state",),
     "audits": ("AuditLedger", "audit"),
     "before_kafka": ("UpstreamResult", "upstream"),
@@ -59,6 +59,7 @@ _ROOMS = {
     "impacts": ("ImpactResult", "impact"),
     "letters": ("LetterTopics", "PlannedRedrive", "apply_redrive", "dead_letters", "plan_redrive", "verify_redrive"),
     "triages": ("TriageResult", "triage"),
+    "checkpoint_restarts": ("RestartsResult", "job_restarts"),
     "load_measurements": ("features", "samples"),
     "replays": (
         "PlannedReplay",
@@ -71,7 +72,6 @@ _ROOMS = {
         "verify_replay",
     ),
     "reports": ("health",),
-    "restarts": ("RestartsResult", "job_restarts"),
     "run_progress": ("Progress",),
     "snapshots": ("SnapshotResult", "snapshot"),
 }

@@ -139,7 +139,7 @@ def state_of(
 
 
 def _edge(ledger: AuditLedger, row: Any, layers: set[str], now_ms: int) -> EdgeState:
-    from workbench.audit.job_gate import breach_of
+    from workbench.audit.completeness_gate import breach_of
 
     breach = breach_of(
         ledger.settings.grade_of(row["stream"]), sent=row["sent"], lost=row["lost"], doubled=row["doubled"], others=row["others"]

@@ -15,17 +15,17 @@ from workbench.logs.record_counts import answering
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from workbench.api.audit_records import KeptRecords
-    from workbench.audit.edge_verdicts import StreamShape
-    from workbench.audit.job_gate import Gate, LatencyLimit
+    from workbench.api.audit_compare import KeptRecords
+    from workbench.audit.completeness_gate import Gate, LatencyLimit
     from workbench.audit.missing_records import NamedInterval
     from workbench.audit.stream_fairness import DelayedStream
+    from workbench.audit.window_verdicts import StreamShape
     from workbench.settings import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLedger:
-    """Windows of every stream and edge; `frame` has all columns of `workbench.audit.edge_verdicts.edges`.
+    """Windows of every stream and edge; `frame` has all columns of `workbench.audit.window_verdicts.edges`.
 
     Attributes:
         source: the layers' rows (`workbench.audit.audit_frames.DDL`).
@@ -115,8 +115,8 @@ class AuditLedger:
         """
         from pyspark.sql import functions as f
 
-        from workbench.audit.edge_verdicts import heard
-        from workbench.audit.job_gate import judge
+        from workbench.audit.completeness_gate import judge
+        from workbench.audit.window_verdicts import heard
         from workbench.audit_settings import Grade
 
         if grade is not None and grade not in {str(it) for it in Grade}:
@@ -163,7 +163,7 @@ class AuditLedger:
     @property
     def untold(self) -> LatencyLimit | None:
         """The limit of the time to the last layer, of a stream whose times no row tells; None: it is not judged."""
-        from workbench.audit.job_gate import LatencyLimit
+        from workbench.audit.completeness_gate import LatencyLimit
 
         limit = self.settings.latency_p99
         if limit is None:
@@ -225,7 +225,7 @@ class AuditLedger:
         Raises:
             UsageError: if the layer is none, or no cluster is known. SourceUnreachableError, EvidenceError: if records cannot be read.
         """
-        from workbench.api.audit_records import ids_in, records_of
+        from workbench.api.audit_compare import ids_in, records_of
         from workbench.audit.missing_records import intervals, name_missing, repaired, without_repaired
 
         if layer not in self.settings.layers:
@@ -318,9 +318,9 @@ def audit(
     """
     from pyspark.sql import functions as f
 
-    from workbench.api.audit_records import rows_of_topic, session_for_audits
+    from workbench.api.audit_compare import rows_of_topic, session_for_audits
     from workbench.audit.audit_frames import ROW_BYTES, bytes_of, read_rows
-    from workbench.audit.edge_verdicts import StreamShape, edges
+    from workbench.audit.window_verdicts import StreamShape, edges
 
     if name is None and rows is None and topic is None:
         raise UsageError(

@@ -11,7 +11,7 @@ from workbench.api.load_measurements import measure
 from workbench.api.measurement_requests import Measurements, Times
 from workbench.errors import WorkbenchError
 from workbench.humanize import numbered, percent
-from workbench.numbers import PART
+from workbench.judgement_numbers import PART
 
 if TYPE_CHECKING:
     from workbench.settings import Cluster
@@ -51,7 +51,7 @@ def headroom(cluster: Cluster, *, group: str, config: Path | None = None) -> Hea
     Args:
         group: whose lag is read beside them, so that it is not that of all.
     """
-    from workbench.features.servers import WORKED_OUT, neighbourhood
+    from workbench.features.broker_features import WORKED_OUT, neighbourhood
     from workbench.profiles import load_profile
     from workbench.triage.broker_strains import mean_of
 

@@ -13,12 +13,12 @@ from workbench.api.measurement_requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import ExitCode
 from workbench.humanize import plural, shell_word
-from workbench.queues.tools import tools_of
+from workbench.queues.tool_words import tools_of
 
 if TYPE_CHECKING:
     from workbench.api.explore import Drawn
     from workbench.collect.capture import Capture
-    from workbench.features.servers import Neighbourhood
+    from workbench.features.broker_features import Neighbourhood
     from workbench.triage.blamed import Impact
     from workbench.triage.broker_findings import BrokerLook
     from workbench.triage.finding import Action
@@ -151,7 +151,7 @@ def impact(
     Raises:
         WorkbenchError: as `triage`; Spark is not needed.
     """
-    from workbench.features.servers import neighbourhood
+    from workbench.features.broker_features import neighbourhood
     from workbench.window import Window
 
     request = Measurements(

@@ -12,9 +12,9 @@ from workbench.humanize import plural
 
 if TYPE_CHECKING:
     from workbench.redrive.apply import RedriveReceipt
-    from workbench.redrive.cluster import RedriveCluster
     from workbench.redrive.plan import RedriveRequest
     from workbench.redrive.planfile import RedrivePlan
+    from workbench.redrive.redrive_cluster import RedriveCluster
     from workbench.redrive.topics import LetterTopic
     from workbench.redrive.verify import RedriveCheck
     from workbench.settings import Cluster
@@ -293,7 +293,7 @@ def letters_setup(cluster: str, config: Path | None) -> tuple[Cluster, RedriveCl
         ConfigError, UsageError: if the settings are wrong.
     """
     from workbench.queues.systems import system_of
-    from workbench.redrive.cluster import RedriveCluster
+    from workbench.redrive.redrive_cluster import RedriveCluster
     from workbench.settings import load_settings
 
     chosen = load_settings(config).cluster(cluster)

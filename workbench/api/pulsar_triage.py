@@ -15,7 +15,7 @@ from workbench.collect.dispatchers import DispatcherMetrics
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
 from workbench.group_expectations import Expectations
 from workbench.humanize import duration, plural
-from workbench.queues.dispatch import (
+from workbench.queues.dispatching_queues import (
     DispatchReading,
     dispatch_tools_of,
     read_dispatched,
@@ -27,8 +27,8 @@ from workbench.thresholds import Thresholds
 from workbench.triage.finding_settings import with_settings
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_finding import pulsar_finding
-from workbench.triage.pulsar.pulsar_servers import servers_of
 from workbench.triage.pulsar.pulsar_walk import judged_part
+from workbench.triage.pulsar.what_servers_tell import servers_of
 from workbench.triage.triage_engine import Triage, rank
 from workbench.triage.verdict import waits
 from workbench.window import Window, parse_duration
@@ -59,7 +59,7 @@ def look_twice(
     Args:
         records: whether its capture has what the cluster answered.
         request: groups and topics; `observe` is the time between the two looks, 10 s by default.
-        cluster: whose brokers send entries (`queues.dispatch`).
+        cluster: whose brokers send entries (`queues.dispatching_queues`).
         pause: waits so many seconds.
 
     Raises:

@@ -12,12 +12,12 @@ from workbench.api.load_measurements import measure
 from workbench.api.measurement_requests import Measurements, Times
 from workbench.errors import WorkbenchError
 from workbench.humanize import shell_word, size
-from workbench.numbers import MOST, RECENT
-from workbench.queues.tools import tools_of
+from workbench.judgement_numbers import MOST, RECENT
+from workbench.queues.tool_words import tools_of
 
 if TYPE_CHECKING:
     from workbench.api.load_measurements import Measured
-    from workbench.features.servers import Neighbourhood
+    from workbench.features.broker_features import Neighbourhood
     from workbench.queues.gateway import Gateway
     from workbench.replay.pause_for_neighbours import Beside, Holding, HoldReport
     from workbench.replay.planfile import Plan
@@ -76,7 +76,7 @@ def beside(found: Measured, group: str, brokers: Collection[int]) -> Beside:
         group: the replay's.
         brokers: that lead partitions of its plan.
     """
-    from workbench.features.servers import neighbourhood
+    from workbench.features.broker_features import neighbourhood
     from workbench.replay.pause_for_neighbours import Beside, BesideGroup
 
     kept = found.capture

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from workbench.plans.confirm import Confirmation
     from workbench.queues.gateway import Gateway
     from workbench.queues.systems import CountRecords
-    from workbench.replay.fleet import FleetFile
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import ReplayProgress
     from workbench.replay.receipt import Receipt, Rollback
     from workbench.replay.retire import Retired
     from workbench.replay.rollback import RolledBack
+    from workbench.replay.service_fleet import FleetFile
     from workbench.replay.verify_evidence import Checked
     from workbench.settings import Cluster
 
@@ -140,9 +140,9 @@ class Replay:
         """
         from workbench.api.replay_neighbours import NeighbourWatch
         from workbench.plans.journal import Journal
-        from workbench.replay.fleet import read_fleet
-        from workbench.replay.fleet_kinds import make_fleet
         from workbench.replay.pause_for_neighbours import Holding, Pausable
+        from workbench.replay.service_fleet import read_fleet
+        from workbench.replay.service_fleet_kinds import make_fleet
 
         found = make_fleet(read_fleet(fleet)) if fleet is not None else None
         pausable = found if isinstance(found, Pausable) else None
@@ -167,8 +167,8 @@ class Replay:
             records: read the records and count them.
             key_ranges: count them by so many ranges of the key's hash.
         """
-        from workbench.replay.fleet import read_fleet
-        from workbench.replay.fleet_kinds import make_fleet
+        from workbench.replay.service_fleet import read_fleet
+        from workbench.replay.service_fleet_kinds import make_fleet
         from workbench.replay.verify_evidence import CheckRequest, check
 
         if processed is not None and not processed.exists():
@@ -247,8 +247,8 @@ class Replay:
         """
         from workbench.plans.journal import Journal
         from workbench.replay.cutover import Cutover
-        from workbench.replay.fleet_kinds import make_fleet
         from workbench.replay.guard import ReplayLimits
+        from workbench.replay.service_fleet_kinds import make_fleet
 
         self.switching(file, back=back).check(confirm)
         Cutover(

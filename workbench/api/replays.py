@@ -204,7 +204,7 @@ def cut_over_replay(
     Raises:
         UsageError, GuardError: if a file is wrong, or a batch is not healthy. SourceUnreachableError: if Kafka does not answer.
     """
-    from workbench.replay.fleet import read_fleet
+    from workbench.replay.service_fleet import read_fleet
 
     replay = open_replay(plan_file, cluster=cluster, config=config)
     replay.cut_over(read_fleet(Path(fleet_file)), confirm, back=back, limits=limits, say=say)

@@ -129,7 +129,7 @@ def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> tuple[list
     Nothing at all if nothing measures a broker.
     """
     from workbench.api.impacts import impact_of
-    from workbench.features.servers import neighbourhood
+    from workbench.features.broker_features import neighbourhood
     from workbench.report.broker_lines import lines_of_brokers
     from workbench.triage.verdict import Answer
     from workbench.window import Window

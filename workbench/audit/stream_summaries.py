@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.audit.edge_verdicts import WindowState
+from workbench.audit.window_verdicts import WindowState
 from workbench.spark.sql_columns import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from workbench.audit.edge_verdicts import StreamShape
+    from workbench.audit.window_verdicts import StreamShape
 
 _OVER = "state IN ('final', 'amended')"
 _TOLD = f"{_OVER} AND arrival <> 'unknown'"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli.audit_compare import compare_command, trace_command
 from workbench.cli.audit_options import ledger_of, of_rows, since_option, span_of, until_option
 from workbench.cli.audit_publish import publish_command
-from workbench.cli.audit_records import compare_command, trace_command
 from workbench.cli.audit_restarts import restarts_command
 from workbench.cli.audit_upstream import upstream_command
 from workbench.cli.help import Group
@@ -141,7 +141,7 @@ def gate_command(source: dict[str, Any], stream: str, since: str, until: str, gr
 
     Exit code 0: yes. 3: no, too much is lost or doubled. 4: they are not final, or it cannot be told.
     """
-    from workbench.audit.job_gate import Passage
+    from workbench.audit.completeness_gate import Passage
 
     first, last = span_of(since, until)
     ledger = ledger_of(source, stream=stream, since_ms=first)

@@ -37,7 +37,7 @@ def restarts_command(
     From the metrics of their checkpoints (profiles flink and spark_streaming), not from rows of an audit. Numbers are bounds.
     Exit code 3 if a job restarted, 4 if it cannot be told.
     """
-    from workbench.api.restarts import job_restarts
+    from workbench.api.checkpoint_restarts import job_restarts
     from workbench.cli.progress import Steps
 
     with Steps(quiet=as_json) as steps:

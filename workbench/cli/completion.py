@@ -97,13 +97,13 @@ def profiles(_context: click.Context) -> list[str]:
 
 def notebooks(_context: click.Context) -> list[str]:
     """Notebooks that ship."""
-    from workbench.assets import shipped
+    from workbench.shipped_files import shipped
 
     return sorted(it.stem for it in shipped("notebooks").glob("*.ipynb"))
 
 
 def runbooks(_context: click.Context) -> list[str]:
     """Runbooks by alert."""
-    from workbench.assets import shipped
+    from workbench.shipped_files import shipped
 
     return sorted(it.stem for it in shipped("runbooks").glob("*.md") if it.stem[:1].isupper() and it.stem != "README")

@@ -159,7 +159,7 @@ def _notebook() -> str:
 
 def _jars() -> str:
     from workbench.errors import SetupError
-    from workbench.lab.jars import BROKER, KAFKA_VERSION
+    from workbench.lab.kafka_jars import BROKER, KAFKA_VERSION
 
     if not BROKER.ready:
         raise SetupError(f"Kafka {KAFKA_VERSION} is not downloaded yet.", hint="Download it with: workbench lab setup")
@@ -180,7 +180,7 @@ def _of_queue(cluster: Cluster) -> Iterator[tuple[str, Callable[[], str], bool]]
     """What to look at in the queue itself: name, look, whether it is needed; nothing without its address."""
     from workbench.queues.systems import own_part
 
-    if (own := own_part(cluster.system, "workbench.{}.checkup")) is not None:
+    if (own := own_part(cluster.system, "workbench.{}.access_checkup")) is not None:
         # Without an address, the first one says which setting it needs.
         wanted = own.checks(cluster) if cluster.address is not None else own.checks(cluster)[:1]
         yield from ((it.name, it.look, it.needed) for it in wanted)

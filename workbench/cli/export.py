@@ -120,9 +120,9 @@ def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None
     With --cluster, the alert ConsumerLag judges each group by the objective of its settings, with the cluster's own metrics, and the
     alerts about brokers are made of the metrics of the cluster's profiles; one whose signals these lack is left out, and named.
     """
-    from workbench.assets import shipped
     from workbench.files import write_text, writing
     from workbench.runbooks.recording_rules import by_group
+    from workbench.shipped_files import shipped
 
     base = runbook_base.rstrip("/")
     if not re.fullmatch(r"https?://[^\s\"']+", base):
@@ -156,7 +156,7 @@ def _of_cluster(cluster: str, base: str, config: Path | None) -> dict[str, str]:
     from workbench.group_expectations import Expectations
     from workbench.profiles import load_profile
     from workbench.queues.systems import refuse_without_metrics
-    from workbench.runbooks.broker_rules import broker_rules
+    from workbench.runbooks.broker_alert_rules import broker_rules
     from workbench.runbooks.promql import measured
     from workbench.runbooks.recording_rules import recordings, rule_file
     from workbench.settings import load_settings

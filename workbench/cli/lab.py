@@ -16,7 +16,7 @@ from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
-    from workbench.lab.jars import JarSet
+    from workbench.lab.kafka_jars import JarSet
     from workbench.lab.lab import Lab
     from workbench.lab.try_advice import AdviceResult
 
@@ -218,7 +218,7 @@ def setup(with_pulsar: bool) -> int:
 
 def fetch_parts(steps: Steps, *, tools: bool) -> None:
     """Kafka's jars (and its tools), Prometheus, and Spark's class archive, with a progress bar for what is missing."""
-    from workbench.lab.jars import BROKER, TOOLS
+    from workbench.lab.kafka_jars import BROKER, TOOLS
     from workbench.lab.prometheus import ensure_prometheus, find_prometheus
     from workbench.spark.class_archive import archive_path, build_archive, is_built
     from workbench.spark.java import find_java
@@ -235,7 +235,7 @@ def fetch_parts(steps: Steps, *, tools: bool) -> None:
 
 
 def _fetch_jars(steps: Steps, jars: JarSet) -> None:
-    from workbench.lab.jars import ensure
+    from workbench.lab.kafka_jars import ensure
 
     if jars.ready:
         return

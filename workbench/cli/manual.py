@@ -8,9 +8,10 @@ from pathlib import Path
 
 from workbench.cli import commands_page
 from workbench.files import write_text
-from workbench.reference import flavours, http_reference, metrics_reference, schemas, troubleshooting
+from workbench.reference import broker_profile_table as flavours
+from workbench.reference import http_reference, metrics_reference, schemas, troubleshooting
 from workbench.reference import settings_page as settings
-from workbench.triage import reference as tree
+from workbench.triage import tree_reference as tree
 
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page.as_markdown,

@@ -85,8 +85,8 @@ def command(
     The panel is ready when the notebook opens: press "Find the cause". Only notebooks that came with Workbench, or that you
     have run and saved here, run on opening. JupyterLab listens on loopback only, with a token of its own.
     """
-    from workbench.assets import notebook, shipped
     from workbench.settings import load_settings
+    from workbench.shipped_files import notebook, shipped
 
     if cluster is not None and capture is not None:
         raise UsageError("Give either --cluster or --capture.")
@@ -214,8 +214,8 @@ def _ended(child: subprocess.Popen[bytes]) -> int | None:
 
 def _capture(given: Path | None, name: str) -> Path | None:
     """The one that was given, or one that the notebook can say something about."""
-    from workbench.assets import shipped
     from workbench.collect.capture_info import read_info
+    from workbench.shipped_files import shipped
 
     if given is not None:
         read_info(given)

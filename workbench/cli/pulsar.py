@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from workbench.pulsar.bundle_split import Division, SplitPlan, TopicLoad
-    from workbench.pulsar.config_check import CheckedSetting
+    from workbench.pulsar.risky_settings import CheckedSetting
     from workbench.pulsar.subscriptions import PulsarSubscription
 
 EXAMPLES |= {
@@ -136,7 +136,7 @@ def config_check(
     """
     from workbench.pulsar.admin import PulsarAdmin
     from workbench.pulsar.broker_conf import read_configs, running_config
-    from workbench.pulsar.config_check import BrokerSettings, Soundness, check_config, misspelt, parse_version
+    from workbench.pulsar.risky_settings import BrokerSettings, Soundness, check_config, misspelt, parse_version
     from workbench.settings import load_settings
 
     if files and cluster is not None:
@@ -259,7 +259,7 @@ def _show_subscriptions(rows: Sequence[PulsarSubscription], *, dead: bool) -> No
 
 def _show_checks(checked: list[CheckedSetting], wrong: list[tuple[str, str]]) -> None:
     from workbench.humanize import printable
-    from workbench.pulsar.config_check import Soundness
+    from workbench.pulsar.risky_settings import Soundness
 
     colours = {Soundness.AT_RISK: "red", Soundness.UNKNOWN: "yellow", Soundness.FINE: "green"}
     for name, meant in wrong:
@@ -311,7 +311,7 @@ def _plan_document(plan: SplitPlan) -> dict[str, Any]:
 def _show_plan(plan: SplitPlan, namespace: str | None) -> None:
     from workbench.console import FittingTable, Line, SafeConsole
     from workbench.humanize import count, percent, plural, shell_word
-    from workbench.numbers import MORE
+    from workbench.judgement_numbers import MORE
     from workbench.pulsar.bundle_split import hexed
 
     def share(load: float) -> str:

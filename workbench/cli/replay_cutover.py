@@ -137,9 +137,9 @@ def cutover_command(
     from workbench.api.replay_runs import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import preflight_lines
-    from workbench.replay.fleet import read_fleet
-    from workbench.replay.fleet_kinds import make_fleet
     from workbench.replay.guard import ReplayLimits
+    from workbench.replay.service_fleet import read_fleet
+    from workbench.replay.service_fleet_kinds import make_fleet
 
     replay, file = open_replay(plan_file, cluster=cluster, config=config), read_fleet(fleet_file)
     plan = replay.plan

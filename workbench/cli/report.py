@@ -143,7 +143,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
 
     from workbench.cli.progress import Steps
     from workbench.errors import UsageError, WorkbenchError
-    from workbench.report import deliver_result
+    from workbench.report import send_report as deliver_result
     from workbench.report.health_result import read_previous
     from workbench.report.runs.run_record import RESULT, run_named
 

@@ -29,7 +29,7 @@ def _folder_option(function: click.decorators.FC) -> click.decorators.FC:
 
 
 def _folder(given: Path | None) -> Path:
-    from workbench.assets import shipped
+    from workbench.shipped_files import shipped
 
     if given is not None and not given.is_dir():
         raise UsageError(f"There is no folder {given}.")
@@ -70,8 +70,8 @@ def check(folder: Path | None, as_json: bool) -> int:
 def write(folder: Path | None) -> int:
     """Regenerate the runbooks' diagnosis steps and pictures from the tree, and the alert rules of verdicts and brokers."""
     from workbench.runbooks.alert_rules import FILE, is_ours, verdict_rules
-    from workbench.runbooks.broker_rules import FILE as BROKERS
-    from workbench.runbooks.broker_rules import shipped_rules
+    from workbench.runbooks.broker_alert_rules import FILE as BROKERS
+    from workbench.runbooks.broker_alert_rules import shipped_rules
     from workbench.runbooks.runbook_file import read_books
 
     changed, place = 0, _folder(folder)

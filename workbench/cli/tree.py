@@ -19,7 +19,7 @@ def command(words: tuple[str, ...], markdown: bool, as_json: bool) -> int:
     CAUSE is a verdict (hot_partition), a question (throttled), or what you ask in your own words (when is a partition hot): only what
     leads to it. A verdict or a question about a subscription of Pulsar (dead_subscription) likewise.
     """
-    from workbench.triage.reference import as_markdown, as_text, document, of_own_tree
+    from workbench.triage.tree_reference import as_markdown, as_text, document, of_own_tree
 
     cause = " ".join(words) or None
     if markdown and (cause is not None or as_json):

@@ -95,8 +95,8 @@ def _names(config: Path | None, *, recorded: bool) -> Names:
 
 def show_runbooks(result: Triage, *, bootstrap: str | None) -> None:
     """Print the runbook of each finding that is not healthy, worst first, with its values filled in."""
-    from workbench.assets import shipped
     from workbench.runbooks.filled_runbook import book_of, filled
+    from workbench.shipped_files import shipped
 
     folder = shipped("runbooks")
     for finding in result.findings:

@@ -69,7 +69,7 @@ class Capture:
         own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
         folder: that it was read from; None: measured just now.
         begun: replays of the reader's machine: group to the offset of each (topic, partition) at which it was set to begin.
-        answers: see `queues.dispatch.DispatchReading`.
+        answers: see `queues.dispatching_queues.DispatchReading`.
         is_known: whether the reader's settings have its cluster; `own_bootstrap` is that of these settings.
     """
 

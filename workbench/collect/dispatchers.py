@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-from workbench.collect.page_timestamps import OwnTimes
 from workbench.collect.prometheus import PrometheusSource
 from workbench.collect.scrape import fetch_all, page_series
+from workbench.collect.scraped_timestamps import OwnTimes
 from workbench.errors import SourceUnreachableError, WorkbenchError
-from workbench.numbers import CHANGE_SECONDS
+from workbench.judgement_numbers import CHANGE_SECONDS
 from workbench.profiles import Profile, load_profile
 from workbench.samples import SAMPLES_SCHEMA, concat
 from workbench.settings import Cluster

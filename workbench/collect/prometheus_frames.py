@@ -224,7 +224,7 @@ def read_samples(spark: SparkSession, **options: str) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from workbench.spark.data_sources import register
+    from workbench.spark.register_sources import register
 
     register(spark, PrometheusFrames)
     cores = 0 if is_remote(spark) else spark.sparkContext.defaultParallelism

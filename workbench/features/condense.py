@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.equal_row_runs import codes_in, encoded, is_one, runs_of
 from workbench.features.period_summary import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, TOLD
-from workbench.numbers import RECENT
+from workbench.judgement_numbers import RECENT
 from workbench.samples import SERIES_ORDER
-from workbench.sorted_runs import codes_in, encoded, is_one, runs_of
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -21,7 +21,7 @@ from workbench.features.lag_features import (
 from workbench.features.period_summary import signals_in
 from workbench.features.queue_features import PROCESSOR_DERIVED, PROCESSOR_FEATURES, QUEUE_FEATURES
 from workbench.features.timelag import bracketed_by_search, with_search, with_time_lag
-from workbench.numbers import MISSED
+from workbench.judgement_numbers import MISSED
 from workbench.spark.sql_columns import aggregate, columns, extend
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.equal_row_runs import runs_of
 from workbench.features.combined_slots import of_periods
 from workbench.features.condense import COLUMNS, SUMMARY_SCHEMA, condense
 from workbench.features.period_summary import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
@@ -21,10 +22,9 @@ from workbench.features.subscription_features import of_summary
 from workbench.history.partition_histories import Chronicle, JudgedHistory, Subscription, facts
 from workbench.history.partition_histories import read as read_chronicle
 from workbench.samples import SERIES_ORDER
-from workbench.sorted_runs import runs_of
-from workbench.spark.query_plans import filled
+from workbench.spark.plan_templates import filled
+from workbench.spark.rows_for_tasks import spread
 from workbench.spark.session import frame_of
-from workbench.spark.upload_rows import spread
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.features.period_summary import NOW, STORY, lasted, lower_median, of, quarters, ratio
-from workbench.numbers import FEW_SAMPLES
+from workbench.judgement_numbers import FEW_SAMPLES
 
 _RTT, _REMOTE = "broker_rtt", "remote_reads"
 _STANDS = (

@@ -6,7 +6,7 @@ A feature is a name and its SQL over the summary's rows; `features.entity_featur
 from __future__ import annotations
 
 from workbench.features.period_summary import STORY, lasted, lower_median, of, quarters, ratio, spread
-from workbench.numbers import APART, STALE, USUAL_SECONDS
+from workbench.judgement_numbers import APART, STALE, USUAL_SECONDS
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
 _END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offset"

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.features.period_summary import ratio
-from workbench.numbers import EXTRAPOLATED_SECONDS
+from workbench.judgement_numbers import EXTRAPOLATED_SECONDS
 from workbench.spark.sql_columns import columns, extend
 
 if TYPE_CHECKING:

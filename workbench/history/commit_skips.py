@@ -20,7 +20,7 @@ from workbench.history.partition_series import (
     Track,
     pace_of,
 )
-from workbench.numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK
+from workbench.judgement_numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK
 
 
 def skip(found: PartitionHistory, it: Aged) -> None:

@@ -15,7 +15,7 @@ from workbench.history.partition_series import (
     slope,
     stretches,
 )
-from workbench.numbers import APART, FAR, FEW_SAMPLES, LESS, MORE, MOST, NOISE, PART, TENTH
+from workbench.judgement_numbers import APART, FAR, FEW_SAMPLES, LESS, MORE, MOST, NOISE, PART, TENTH
 
 _HINGE_BEFORE, _HINGE_AFTER = 24, 12
 _TURNS = 48

@@ -19,7 +19,7 @@ from workbench.breaker_settings import BreakerSettings
 from workbench.history.gateway_processes import Process
 from workbench.history.partition_series import stretches
 from workbench.humanize import clock, listed, plural
-from workbench.numbers import LESS, MISSED, NOISE, SEVERAL
+from workbench.judgement_numbers import LESS, MISSED, NOISE, SEVERAL
 from workbench.window import Window
 
 _OPEN = ("open", "half_open", "forced_open")

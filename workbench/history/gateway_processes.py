@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from workbench.gateway_signals import OF_GATEWAYS
 from workbench.history.partition_series import FloatArray, Track, step_of, tracks_of
-from workbench.numbers import MISSED
+from workbench.judgement_numbers import MISSED
 from workbench.samples import SERIES_ORDER
 from workbench.window import Window
 

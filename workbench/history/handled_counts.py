@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.history.partition_series import Track, tracks_of
-from workbench.numbers import FEW_SAMPLES, MISSED
+from workbench.judgement_numbers import FEW_SAMPLES, MISSED
 from workbench.samples import grown
 from workbench.window import Window
 

@@ -16,7 +16,7 @@ from workbench.breaker_settings import BreakerSettings
 from workbench.history.gateway_processes import Destination, Process, processes
 from workbench.history.partition_series import Track
 from workbench.humanize import clock, duration, plural, printable, size
-from workbench.numbers import FAR, FEW_SAMPLES, NOISE
+from workbench.judgement_numbers import FAR, FEW_SAMPLES, NOISE
 from workbench.window import Window
 
 REFUSED = "429"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from workbench.history.handled_counts import counters_of
 from workbench.history.partition_series import FEW_MOVES, PartitionHistory, Track, stretches, tracks_of
-from workbench.numbers import FEW_SAMPLES, MOST
+from workbench.judgement_numbers import FEW_SAMPLES, MOST
 from workbench.samples import grown
 from workbench.signals import SIGNALS, Grain
 from workbench.window import Window

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.history.partition_series import BoolArray, FloatArray, Track, step_of
-from workbench.numbers import FAR, FEW_SAMPLES, MISSED, MOST, SLACK
+from workbench.judgement_numbers import FAR, FEW_SAMPLES, MISSED, MOST, SLACK
 
 
 def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[FloatArray | None, BoolArray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.history.partition_series import FEW_MOVES, Aged, Bounds, FloatArray, PartitionHistory, Track, pace_of
-from workbench.numbers import NOISE, SLACK
+from workbench.judgement_numbers import NOISE, SLACK
 
 
 def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits: Bounds) -> None:

@@ -23,7 +23,7 @@ from workbench.history.member_stories import (
 from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
 from workbench.history.partition_story import told
 from workbench.history.partition_turns import longest_turn
-from workbench.numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, SEVERAL, TENTH, TREND_SAMPLES
+from workbench.judgement_numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, SEVERAL, TENTH, TREND_SAMPLES
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 

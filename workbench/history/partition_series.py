@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.numbers import FEW_SAMPLES
-from workbench.sorted_runs import runs_of
+from workbench.equal_row_runs import runs_of
+from workbench.judgement_numbers import FEW_SAMPLES
 from workbench.window import Window
 
 FloatArray = npt.NDArray[np.float64]

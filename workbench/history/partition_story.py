@@ -11,7 +11,7 @@ from workbench.history.episode import drain, episode
 from workbench.history.message_ages import ages, from_lag, newest_log, oldest_at_most, without_glitches
 from workbench.history.offset_jumps import back_and_above, deleted, passed
 from workbench.history.partition_series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
-from workbench.numbers import MISSED, RECENT
+from workbench.judgement_numbers import MISSED, RECENT
 
 
 def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:

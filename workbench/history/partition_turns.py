@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.history.partition_series import FloatArray, Track
-from workbench.numbers import FAR, FEW_SAMPLES, MISSED, PART
+from workbench.judgement_numbers import FAR, FEW_SAMPLES, MISSED, PART
 
 _NONE: FloatArray = np.empty(0)
 

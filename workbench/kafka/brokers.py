@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.kafka.group_answers import COMMITS_TOPIC, Coordination, ask_brokers
 from workbench.kafka.librdkafka_errors import ClientErrors, ClientRefusal
-from workbench.kafka.login import LoginRefusedError, NoCounterpartError, Security, logged_in, security_of
+from workbench.kafka.tls_and_login import LoginRefusedError, NoCounterpartError, Security, logged_in, security_of
 from workbench.kafka.wire import addresses
 
 SMALL_TOPIC = COMMITS_TOPIC  # metadata of one topic: any broker has them at hand, and they are few

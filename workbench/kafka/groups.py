@@ -31,8 +31,8 @@ from workbench.kafka.group_answers import (
 )
 from workbench.kafka.group_listing import Others, settled
 from workbench.kafka.librdkafka_errors import error_words
-from workbench.kafka.login import NoCounterpartError, Security, logged_in, security_of
 from workbench.kafka.patient_reads import ClusterReading
+from workbench.kafka.tls_and_login import NoCounterpartError, Security, logged_in, security_of
 from workbench.kafka.wire import SILENCE_SECONDS, Address, Api, Wire, WireError, addresses, array, text
 from workbench.queues.group_kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STREAMS
 from workbench.queues.snapshot_views import NOT_PERMITTED, GroupView, Member

@@ -58,7 +58,7 @@ class KafkaSystem:
     def read_records(self, spark: SparkSession, cluster: Cluster, ranges: Ranges, columns: Sequence[str]) -> DataFrame:
         """See `System`: columns of `kafka_records`."""
         from workbench.kafka.kafka_records import KafkaRecords
-        from workbench.spark.data_sources import register
+        from workbench.spark.register_sources import register
 
         register(spark, KafkaRecords)
         options = {**_options(cluster, ranges), "columns": ",".join(columns)}

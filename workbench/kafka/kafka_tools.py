@@ -1,4 +1,4 @@
-"""Kafka's own tools behind the port of `queues.tools`."""
+"""Kafka's own tools behind the port of `queues.tool_words`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.group_answers import ask_brokers
 from workbench.kafka.groups import NotListedError, own_security
-from workbench.kafka.login import logged_in
+from workbench.kafka.tls_and_login import logged_in
 from workbench.kafka.wire import Address, WireError, addresses
 from workbench.queues.snapshot_views import Partition
 

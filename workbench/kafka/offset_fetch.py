@@ -21,7 +21,7 @@ from workbench.kafka.groups import (
     first_to_answer,
     own_security,
 )
-from workbench.kafka.login import Security, logged_in
+from workbench.kafka.tls_and_login import Security, logged_in
 from workbench.kafka.wire import Address, Api, WireAnswer, WireError, addresses, array, text
 
 FIND = Api("FindCoordinator", 10, 4, 4)

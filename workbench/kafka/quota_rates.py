@@ -17,10 +17,10 @@ from workbench.errors import WorkbenchError
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.groups import NotListedError, own_security
 from workbench.kafka.leaders import leader_of, places_of, topics_of
-from workbench.kafka.login import logged_in
 from workbench.kafka.offsets import offsets_of
 from workbench.kafka.patient_reads import ClusterReading, read
 from workbench.kafka.quotas import Limit, all_limits, limits_reading, read_bytes_per_second
+from workbench.kafka.tls_and_login import logged_in
 from workbench.kafka.wire import Api, WireAnswer, WireError, array, text
 from workbench.queues.snapshot_views import SOURCE, Partition
 from workbench.samples import SampleBatch

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.kafka.groups import NotListedError, own_security
-from workbench.kafka.login import logged_in
+from workbench.kafka.tls_and_login import logged_in
 from workbench.kafka.wire import SILENCE_SECONDS, Api, Wire, WireAnswer, WireError, addresses, array, text
 from workbench.queues.gateway import Quotas
 

@@ -15,8 +15,8 @@ from workbench.errors import SetupError
 from workbench.files import write_text
 from workbench.lab import process
 from workbench.lab.client_spec import ExporterFault, StartWay, write
-from workbench.lab.jars import Progress
-from workbench.lab.kafka import Broker, start_broker
+from workbench.lab.kafka_jars import Progress
+from workbench.lab.lab_broker import Broker, start_broker
 from workbench.lab.prometheus import PrometheusServer, ensure_prometheus, start_prometheus
 from workbench.settings import LAB_CLUSTER, Cluster, Windows
 from workbench.thresholds import Thresholds

@@ -17,8 +17,8 @@ from workbench.errors import SetupError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab import process
 from workbench.lab.client_spec import Behaviour, Traffic, Transaction, write
-from workbench.lab.kafka import create_topic, set_quota
 from workbench.lab.lab import PROFILES, Lab, read_address, wait_for_addresses
+from workbench.lab.lab_broker import create_topic, set_quota
 from workbench.runtime import ProcessorConfig, RuntimeConfig
 
 _STABLE_SECONDS = 90.0  # of a busy machine
@@ -184,7 +184,9 @@ class LabFleet:
         path, announce = self.folder / "transaction.json", self.folder / "transaction.open"
         write(path, told)
         child = process.start(
-            "transaction", [sys.executable, "-m", "workbench.lab.open_transaction", path, announce], folder=self.folder
+            "transaction",
+            [sys.executable, "-m", "workbench.lab.hanging_transaction", path, announce],
+            folder=self.folder,
         )
         self._others.append(child)
         process.wait_until(announce.exists, child=child, seconds=_STABLE_SECONDS, what="The transactional producer")

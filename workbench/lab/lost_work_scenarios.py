@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab.client_spec import Behaviour
-from workbench.lab.kafka import delete_group, move_commits
+from workbench.lab.lab_broker import delete_group, move_commits
 from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.scenario_draw import Draw, Make, Scenario
 from workbench.triage.verdict import Verdict

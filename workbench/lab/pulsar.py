@@ -9,8 +9,8 @@ import requests
 
 from workbench.http_client import WebSession
 from workbench.lab import process
-from workbench.lab.jars import JarSet, Progress, ensure
-from workbench.lab.kafka import LOGGING
+from workbench.lab.kafka_jars import JarSet, Progress, ensure
+from workbench.lab.lab_broker import LOGGING
 from workbench.spark.java import find_java
 
 START_SECONDS = 120.0  # about 6 s when the machine is idle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from workbench.lab.client_spec import Behaviour
-from workbench.lab.kafka import add_partitions
+from workbench.lab.lab_broker import add_partitions
 from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.scenario_draw import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.triage.verdict import Verdict

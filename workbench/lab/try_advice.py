@@ -13,11 +13,11 @@ import numpy as np
 
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.lab.kafka import abort_transaction, add_partitions, set_retention
+from workbench.lab.lab_broker import abort_transaction, add_partitions, set_retention
 from workbench.lab.lab_fleet import LabFleet
 from workbench.triage import capacity
-from workbench.triage.action_checks import all_hold
 from workbench.triage.finding import Action, Finding
+from workbench.triage.outcome_checks import all_hold
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.humanize import plural
-from workbench.logs.log_requests import Asked
+from workbench.logs.ranges_to_read import Asked
 from workbench.logs.time_windows import TAIL_LIMITS, read_tails
 from workbench.logs.window_end import WindowEnd
 from workbench.queues.gateway import Gateway, LogView

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.logs.log_requests import Asked, AskedPartition
+from workbench.logs.ranges_to_read import Asked, AskedPartition
 from workbench.queues.gateway import LogView
 from workbench.queues.snapshot_views import Partition
 

@@ -13,7 +13,7 @@ import yaml
 from workbench.humanize import one_line
 from workbench.profiles.label_words import NUMBERS, Seen, by_place
 from workbench.profiles.metric_name_templates import places as places_of
-from workbench.profiles.naming_patterns import (
+from workbench.profiles.metric_naming import (
     BEFORE_LABELS,
     LABELS,
     LIKE_LAG,

@@ -1,4 +1,4 @@
-"""Pulsar's own tool, pulsar-admin, behind the port of `queues.dispatch`. Where it finds the cluster is its own configuration."""
+"""Pulsar's own tool, pulsar-admin, behind the port of `queues.dispatching_queues`. It finds the cluster by its own configuration."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.limited_reads import read_within
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.config_check import is_version
+from workbench.pulsar.risky_settings import is_version
 
 _MOST_BYTES = 4 << 20  # Pulsar's own broker.conf has 100 kB
 _PAIR = re.compile(r"\s*([^\s=:]+)\s*[=:]?\s*(.*)", re.DOTALL)

@@ -20,7 +20,7 @@ NOT_TOLD = "not known: the admin does not tell it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPolicies:
-    """What is not told is None; 0 is no limit. Names as in `queues.dispatch.DispatchedPart`.
+    """What is not told is None; 0 is no limit. Names as in `queues.dispatching_queues.DispatchedPart`.
 
     Attributes:
         size_quota_deletes, age_quota_deletes: whether that backlog quota deletes entries, and does not only hold producers.

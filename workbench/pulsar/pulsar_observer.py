@@ -16,7 +16,7 @@ import pyarrow as pa
 from workbench.errors import UnknownGroupError, UsageError
 from workbench.humanize import near, printable
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.survey import survey
+from workbench.pulsar.subscription_survey import survey
 from workbench.pulsar.topic_stats import SubscriptionPart, age_seconds
 from workbench.pulsar.topics import group_name
 from workbench.queues.group_kinds import UNKNOWN

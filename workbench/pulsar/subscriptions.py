@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.survey import counted, survey
+from workbench.pulsar.subscription_survey import counted, survey
 from workbench.pulsar.topic_stats import SubscriptionPart, age_seconds
 from workbench.pulsar.topics import TopicName
 from workbench.settings import Cluster

@@ -120,7 +120,7 @@ class _Parts(PulsarAnswer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionLook:
-    """A subscription on a topic or one of its partitions at one moment; names as in `queues.dispatch.DispatchedPart`.
+    """A subscription on a topic or one of its partitions at one moment; names as in `queues.dispatching_queues.DispatchedPart`.
 
     Attributes:
         at: seconds since the epoch.

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from workbench.serve.shapes import Answered
+from workbench.serve.json_shapes import Answered
 from workbench.triage.broker_findings import BrokerVerdict
 from workbench.triage.verdict import Answer
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from workbench.pulsar.replay_apply import PulsarUndo
 from workbench.pulsar.replay_plan import PulsarReplayPlan
-from workbench.serve.shapes import Answered
+from workbench.serve.json_shapes import Answered
 
 
 class PartitionMadeDocument(Answered):

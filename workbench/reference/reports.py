@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from workbench.reference.documents import UnjudgedDocument, WindowTimes
+from workbench.reference.composed_documents import UnjudgedDocument, WindowTimes
 from workbench.report.runs.run_record import RunRecord
 from workbench.report.upstream_state import BeforeKafka
-from workbench.serve.shapes import Answered
+from workbench.serve.json_shapes import Answered
 from workbench.triage.verdict import AnyVerdict, State
 
 

@@ -18,13 +18,14 @@ from workbench.plans.journal import Entry
 from workbench.plans.missing_records_file import MissingRecords
 from workbench.queues.systems import own_parts
 from workbench.redrive.planfile import RedrivePlan
-from workbench.reference import audit_shapes, documents, impact_shapes, reports
+from workbench.reference import audit_shapes, impact_shapes, reports
+from workbench.reference import composed_documents as documents
 from workbench.reference.markdown_tables import code, page, table
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, Rollback
 from workbench.report.audit_state import AuditState
 from workbench.report.upstream_state import UpstreamState
-from workbench.serve import shapes
+from workbench.serve import json_shapes as shapes
 from workbench.triage.finding import Finding
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -19,13 +19,13 @@ from workbench.plans.journal import Journal, only_one
 from workbench.queues.gateway import ClusterView, Gateway, names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords
-from workbench.replay.fleet import FleetFile, InstanceStatus, ServiceFleet, run_template
+from workbench.replay.cutover_checks import check_applied, check_old_commits, check_within_logs
 from workbench.replay.group_gap import gaps
 from workbench.replay.guard import HINTS, ReplayLimits, check_cluster, wrong_kind
 from workbench.replay.members_outside_fleet import check_left, check_named
 from workbench.replay.planfile import Plan
-from workbench.replay.preflight import check_applied, check_old_commits, check_within_logs
-from workbench.replay.uncovered_partitions import carried, check_or_carry, gaps_beyond
+from workbench.replay.service_fleet import FleetFile, InstanceStatus, ServiceFleet, run_template
+from workbench.replay.unplanned_partitions import carried, check_or_carry, gaps_beyond
 
 _LOOK_SECONDS = 0.5
 Say = Callable[[str], None]

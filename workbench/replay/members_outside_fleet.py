@@ -11,8 +11,8 @@ from workbench.errors import GuardError
 from workbench.humanize import listed, plural
 from workbench.queues.gateway import Gateway
 from workbench.queues.snapshot_views import GroupView, Member
-from workbench.replay.fleet import FleetFile, InstanceStatus
 from workbench.replay.guard import ReplayLimits
+from workbench.replay.service_fleet import FleetFile, InstanceStatus
 
 _MOST_NAMED = 8
 _LOOK_SECONDS = 0.5

@@ -15,10 +15,10 @@ from typing import Literal, Protocol, runtime_checkable
 
 from workbench.errors import NoAnswerError, SourceUnreachableError
 from workbench.humanize import duration, listed, plural, printable
-from workbench.numbers import LESS, MOST
+from workbench.judgement_numbers import LESS, MOST
 from workbench.plans.journal import Journal
-from workbench.replay.fleet import InstanceStatus
 from workbench.replay.planfile import Plan
+from workbench.replay.service_fleet import InstanceStatus
 
 _HELD = ("draining", "drained")  # states of an instance
 

@@ -23,7 +23,7 @@ from workbench.queues.gateway import (
 )
 from workbench.queues.group_kinds import cannot_replay_from, cannot_replay_into
 from workbench.queues.snapshot_views import GroupView, Partition
-from workbench.queues.tools import tools_of
+from workbench.queues.tool_words import tools_of
 from workbench.replay.plan_words import plan_warnings
 from workbench.replay.planfile import AfterEnd, Plan, PlannedPartition, Resolution
 from workbench.replay.replay_request import PlanRequest, Survey

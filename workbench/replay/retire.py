@@ -20,7 +20,7 @@ from workbench.replay.group_gap import left_to_old
 from workbench.replay.guard import remade_topics
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import triples
-from workbench.replay.uncovered_partitions import gaps_beyond
+from workbench.replay.unplanned_partitions import gaps_beyond
 from workbench.replay.window_now import windows_now
 
 

@@ -17,7 +17,7 @@ from workbench.queues.gateway import WITHOUT_MEMBERS, Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.guard import wrong_kind
 from workbench.replay.receipt import Rollback
-from workbench.replay.uncovered_partitions import carried
+from workbench.replay.unplanned_partitions import carried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from workbench.logs.window_done import ranges_in_words, through
 from workbench.logs.window_end import TAIL_OFFSETS, WindowEnd
 from workbench.queues.gateway import LogView
 from workbench.queues.snapshot_views import Partition
-from workbench.replay.fleet import InstanceStatus
 from workbench.replay.planfile import Plan, PlannedPartition
+from workbench.replay.service_fleet import InstanceStatus
 
 
 class VerifyVerdict(StrEnum):

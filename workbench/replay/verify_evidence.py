@@ -18,9 +18,9 @@ from workbench.logs.window_end import WindowEnd, instants_of
 from workbench.queues.gateway import ClusterView, Gateway, LogView, names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords, system_of
-from workbench.replay.fleet import InstanceStatus, ServiceFleet
 from workbench.replay.follow import check_same_cluster
 from workbench.replay.planfile import Plan
+from workbench.replay.service_fleet import InstanceStatus, ServiceFleet
 from workbench.replay.verify import PartitionVerdict, ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
 from workbench.replay.window_now import windows_now
 from workbench.settings import Cluster

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from workbench.features.chart_series import spacing
 from workbench.group_expectations import NOTHING_EXPECTED, Expectations
-from workbench.history.derived import DERIVED, derived_time_lag
+from workbench.history.time_lag_by_offsets import DERIVED, derived_time_lag
 from workbench.spark.session import frame_of
 from workbench.window import Window
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.features.broker_features import FloatArray, Neighbourhood
 from workbench.features.chart_series import SeriesLine
-from workbench.features.servers import FloatArray, Neighbourhood
 from workbench.humanize import duration, numbered, plural, printable, size
 from workbench.report.charts import COLOURS, Chart, Figure, chart_of, escape_plotly
 from workbench.triage.blamed import BlamedCause, Mover, moment_of

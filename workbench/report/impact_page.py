@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from workbench import __version__
-from workbench.features.servers import Neighbourhood
+from workbench.features.broker_features import Neighbourhood
 from workbench.humanize import one_line
 from workbench.report.finding_fragment import style
 from workbench.report.html_report import Packed, environment, parts_of_page

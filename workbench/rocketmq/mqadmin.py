@@ -1,4 +1,4 @@
-"""RocketMQ's `mqadmin` behind the port of `queues.tools`; options read in its source (5.3). What it has no command for is None."""
+"""RocketMQ's `mqadmin` behind the port of `queues.tool_words`; options read in its source (5.3). What it has no command for is None."""
 
 from __future__ import annotations
 

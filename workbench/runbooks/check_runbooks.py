@@ -12,7 +12,7 @@ from workbench.errors import UsageError
 from workbench.humanize import plural
 from workbench.runbooks.alert_rules import FILE, is_ours, verdict_rules
 from workbench.runbooks.runbook_file import SECTIONS, Book, read_books
-from workbench.triage.own_trees import runbook_of
+from workbench.triage.trees_of_queues import runbook_of
 from workbench.triage.verdict import AnyVerdict, DispatchVerdict, Verdict
 
 SEVERITIES = ("page", "ticket")

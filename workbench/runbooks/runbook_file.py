@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
-from workbench.runbooks.steps import diagnosis, picture
-from workbench.triage.own_trees import tree_of
+from workbench.runbooks.verdict_path import diagnosis, picture
+from workbench.triage.trees_of_queues import tree_of
 from workbench.triage.verdict import AnyVerdict, Verdict
 
 SECTIONS = ("Meaning", "Impact", "Diagnosis", "Mitigation", "Verify", "Rollback")

@@ -19,11 +19,11 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from workbench.humanize import message
 from workbench.limited_reads import first_problem
-from workbench.runtime import status
+from workbench.runtime import admin_answers as status
 from workbench.runtime.offset_ranges import RangeTable, checked_ranges
 
 if TYPE_CHECKING:
-    from workbench.runtime.status import Running
+    from workbench.runtime.admin_answers import Running
 
 # The ranges of a plan: 4 MiB are about 100,000 of them. Only a client with the token can send as much.
 _MAX_BODY_BYTES = 4 << 20

@@ -16,7 +16,7 @@ from workbench.errors import ConfigError
 from workbench.runtime.audit_row_writer import RowPlaces, RowWriter
 from workbench.runtime.byte_rate_limit import ByteBudget
 from workbench.runtime.config import RuntimeConfig
-from workbench.runtime.consumer import ConsumerThread
+from workbench.runtime.consumer_thread import ConsumerThread
 from workbench.runtime.event import Decoder, Event, Handler, TopicPartition
 from workbench.runtime.handler_result import runs_later
 from workbench.runtime.offset_ranges import GroupEnds, topics_not_read

@@ -14,7 +14,7 @@ from workbench.errors import UsageError, WindowError
 from workbench.files import write_text, writing
 from workbench.limited_reads import read_within
 from workbench.masking import remember
-from workbench.serve.store import Store
+from workbench.serve.server_database import Store
 from workbench.window import parse_instant
 
 TOKEN_VARIABLE = "WORKBENCH_SERVE_TOKEN"  # noqa: S105 - the name of the variable, not its value

@@ -11,7 +11,7 @@ from workbench.alerts import OWN_ALERT, Alert
 from workbench.errors import WorkbenchError
 from workbench.humanize import plural
 from workbench.masking import masked_start
-from workbench.serve.store import Database, Row, Store, fit_text
+from workbench.serve.server_database import Database, Row, Store, fit_text
 
 _log = logging.getLogger(__name__)
 

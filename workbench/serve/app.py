@@ -31,7 +31,7 @@ from workbench.serve.page_queries import Reading
 from workbench.serve.pages import STATIC, Pages
 from workbench.serve.quiet_warnings import warn
 from workbench.serve.request_limits import Limits, let_in
-from workbench.serve.store import Store, StoreError
+from workbench.serve.server_database import Store, StoreError
 from workbench.serve.worker import Worker
 from workbench.serve_settings import ServeSettings
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from workbench.serve import outbox
-from workbench.serve.each_alone import each_alone
 from workbench.serve.kept_verdict import Judged, fitted
-from workbench.serve.store import Store
+from workbench.serve.one_bad_item import each_alone
+from workbench.serve.server_database import Store
 from workbench.triage.verdict import State
 
 _REPEAT_SECONDS = 3600.0  # a verdict that stays is kept each hour, unless it is "healthy"

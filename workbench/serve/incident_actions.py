@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from workbench.masking import masked
 from workbench.serve.incidents import close_by_hand
-from workbench.serve.store import Store
+from workbench.serve.server_database import Store
 from workbench.serve_settings import ServeSettings
 
 MUTES = (1, 4, 24)  # hours that can be chosen

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 
 from workbench.humanize import duration
 from workbench.serve.alert_journal import Waiting
-from workbench.serve.each_alone import each_alone
 from workbench.serve.incident_grouping import Cause, causes, leading, named_by
 from workbench.serve.kept_verdict import Judged, fitted, over, unknown
 from workbench.serve.message_step import LATE, is_recent
+from workbench.serve.one_bad_item import each_alone
+from workbench.serve.server_database import Database, Row, Store
 from workbench.serve.similar_incidents import remember, similar
-from workbench.serve.store import Database, Row, Store
 from workbench.serve.who_is_told import Telling, members_of
 from workbench.serve_settings import ServeSettings
 from workbench.triage.verdict import State, Verdict

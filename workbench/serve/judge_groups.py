@@ -64,7 +64,7 @@ def _groups_in(measured: Measured) -> set[str]:
 def with_origins(judged: list[Judged], measured: Measured, question: Question) -> list[Judged]:
     """The verdicts, and causes on brokers with those that they hit."""
     from workbench.api.impacts import impact_of
-    from workbench.features.servers import neighbourhood
+    from workbench.features.broker_features import neighbourhood
 
     kept = measured.capture
     try:
@@ -123,7 +123,7 @@ class SparkJudge:
         return with_origins(self._in_parts(measured, request, groups, question), measured, question)
 
     def _are_brokers_measured(self, cluster: str) -> bool:
-        from workbench.features.servers import OF_SERVERS
+        from workbench.features.broker_features import OF_SERVERS
         from workbench.profiles import load_profile
         from workbench.settings import load_settings
 

@@ -15,8 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 from workbench import __version__
 from workbench.serve.access import COOKIE
+from workbench.serve.json_shapes import IncidentState, ServedFleet, ServedIncidents
 from workbench.serve.request_limits import MAX_BODY_BYTES, MAX_FORM_BYTES
-from workbench.serve.shapes import IncidentState, ServedFleet, ServedIncidents
 
 # nobody: no token. program: a bearer token. person: a bearer token or a visit, else sign in. form: a visit and its form's token.
 Door = Literal["nobody", "program", "person", "form"]

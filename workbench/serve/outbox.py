@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 
 from workbench.masking import masked_document
-from workbench.serve.store import Database, Store
+from workbench.serve.server_database import Database, Store
 from workbench.serve_settings import Target
 
 # A chat that is down for a night still gets its messages.

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.serve.broker_causes import kept_origin
+from workbench.serve.server_database import Row, Store
 from workbench.serve.similar_incidents import words_of_similar
-from workbench.serve.store import Row, Store
 
 _BADNESS = "CASE state WHEN 'lagging' THEN 0 WHEN 'cannot_tell' THEN 1 WHEN 'draining' THEN 2 ELSE 3 END"
 # As `triage.verdict.waits`: longest of all where messages wait and nobody knows since when.

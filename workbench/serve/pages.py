@@ -19,7 +19,6 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from workbench.assets import shipped
 from workbench.errors import UsageError
 from workbench.limited_reads import read_within
 from workbench.report.html_report import environment
@@ -31,8 +30,9 @@ from workbench.serve.group_detail import unpacked
 from workbench.serve.incident_actions import MUTES
 from workbench.serve.page_queries import SORTS, Found, Reading, Whom
 from workbench.serve.runbook_pages import rendered
+from workbench.serve.server_database import Row
 from workbench.serve.step_chart import RANGES, age_of, chosen_range, step_chart
-from workbench.serve.store import Row
+from workbench.shipped_files import shipped
 from workbench.triage.verdict import State
 
 _ROWS = 100

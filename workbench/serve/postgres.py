@@ -15,7 +15,7 @@ from workbench.errors import SetupError, UsageError
 from workbench.extras import how_to_install
 from workbench.humanize import one_line
 from workbench.serve.database_migrations import VERSION, newer, statements
-from workbench.serve.store import Clock, Database, Result, Store, answering, fit
+from workbench.serve.server_database import Clock, Database, Result, Store, answering, fit
 
 try:
     import psycopg

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, cast
 import uvicorn
 from starlette.types import ASGIApp
 
-from workbench.assets import shipped
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.serve.access import AGENT_VARIABLE, TOKEN_VARIABLE, Access
 from workbench.serve.app import Server, application, for_bearers
@@ -29,11 +28,12 @@ from workbench.serve.connection_limits import ACCEPTED_AT_ONCE, Connections, Lis
 from workbench.serve.judge_groups import SparkJudge
 from workbench.serve.own_metrics import Metrics
 from workbench.serve.request_limits import BoundedProtocol
+from workbench.serve.server_database import Store
 from workbench.serve.sqlite import FileStore
-from workbench.serve.store import Store
 from workbench.serve.worker import Worker
 from workbench.serve_settings import ServeSettings, is_database
 from workbench.settings import load_settings
+from workbench.shipped_files import shipped
 from workbench.user_folders import state_dir
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from workbench.serve.kept_verdict import Judged
-from workbench.serve.store import Database
+from workbench.serve.server_database import Database
 from workbench.triage.verdict import Verdict
 
 _UNLIKE = (Verdict.CANNOT_TELL, Verdict.HEALTHY, Verdict.RECOVERED)

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.errors import GuardError, OutputError
 from workbench.files import exclusive_lock
 from workbench.serve.database_migrations import VERSION, newer, statements
-from workbench.serve.store import Clock, Database, Result, Store, answering, fit
+from workbench.serve.server_database import Clock, Database, Result, Store, answering, fit
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from workbench.humanize import duration, one_line
 from workbench.serve.fleet_verdicts import NOT_JUDGED
-from workbench.serve.store import Row
+from workbench.serve.server_database import Row
 from workbench.triage.verdict import State
 
 DAY = 86_400.0

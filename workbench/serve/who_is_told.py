@@ -24,8 +24,8 @@ from workbench.serve.incident_grouping import leading
 from workbench.serve.kept_verdict import Judged, worse
 from workbench.serve.message_step import LATE, Phase, Told, Truth, decide, is_recent
 from workbench.serve.outbox import Message, put
+from workbench.serve.server_database import Database, Row, Store, StoreError
 from workbench.serve.similar_incidents import words_of_similar
-from workbench.serve.store import Database, Row, Store, StoreError
 from workbench.serve_settings import ServeSettings, Target
 from workbench.triage.verdict import State, Verdict
 

@@ -17,12 +17,12 @@ from itertools import groupby
 from workbench.errors import WorkbenchError
 from workbench.humanize import duration
 from workbench.serve import alert_journal, fleet_verdicts, incidents, outbox, who_is_told
-from workbench.serve.each_alone import each_alone
 from workbench.serve.judge_groups import AT_ONCE, GivenWayError, Judge, Question
 from workbench.serve.kept_verdict import Judged, unknown
+from workbench.serve.one_bad_item import each_alone
 from workbench.serve.own_metrics import Metrics
 from workbench.serve.send_message import NotTakenError, PartlyTakenError, Send, send
-from workbench.serve.store import LeadLostError, Store, StoreError
+from workbench.serve.server_database import LeadLostError, Store, StoreError
 from workbench.serve_settings import ServeSettings, Target
 
 _log = logging.getLogger(__name__)

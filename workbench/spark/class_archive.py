@@ -6,7 +6,7 @@ The JVM rejects an archive if the dates of the jars have changed, so they are pa
 gets a new archive.
 
 Beside it lies what else that run has learned: what Spark's launcher has to say to this Java, so that no session need ask again
-(`jvm`), and the plans of a triage (`query_plans`).
+(`jvm`), and the plans of a triage (`plan_templates`).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Learned:
 
     Attributes:
         options: for the JVM of a session, with the archive's own.
-        plans: folder of `query_plans`.
+        plans: folder of `plan_templates`.
     """
 
     options: tuple[str, ...]

@@ -17,7 +17,7 @@ from workbench.humanize import first_line
 from workbench.spark.class_archive import build_later, learned
 from workbench.spark.java import Java, find_java, spark_home
 from workbench.spark.jvm import is_plain, start
-from workbench.spark.query_plans import share
+from workbench.spark.plan_templates import share
 from workbench.spark.spark_connect import SCHEME, connected, is_remote
 
 if TYPE_CHECKING:

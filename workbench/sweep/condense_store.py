@@ -20,7 +20,7 @@ from workbench.errors import DamagedCaptureError, OutputError, SlotReplacedError
 from workbench.files import atomic_write, writing
 from workbench.sweep.fleet_store import SUMMARIES, FleetStore, LandedFile
 from workbench.sweep.read_store import LAND_AGAIN, columns_of, is_empty
-from workbench.sweep.steady_slot_reads import tries
+from workbench.sweep.reads_while_replaced import tries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

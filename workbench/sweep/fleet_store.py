@@ -36,7 +36,7 @@ from workbench.group_expectations import Expectations, GroupSettings, Recorded
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.sweep.read_store import rows_of, rows_of_nobody
-from workbench.sweep.steady_slot_reads import listed, steadily, tries
+from workbench.sweep.reads_while_replaced import listed, steadily, tries
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from workbench.humanize import shell_word
-from workbench.queues.tools import Tools, tools_of
+from workbench.queues.tool_words import Tools, tools_of
 
 _A_DAY = timedelta(days=1)
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from workbench.humanize import listed, shell_word
 from workbench.triage import capacity
-from workbench.triage.action_checks import Check
 from workbench.triage.action_subject import Subject
 from workbench.triage.finding import Action
+from workbench.triage.outcome_checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
 
 # Where a number is known, and none to compare it with.

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from workbench.features.period_summary import CUMULATIVE
 from workbench.samples import SampleBatch
 from workbench.signals import SIGNALS
-from workbench.spark import query_plans
+from workbench.spark import plan_templates as query_plans
 from workbench.spark.class_archive import BUILD_SECONDS
 from workbench.spark.session import end, session
 from workbench.thresholds import Thresholds

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from workbench.humanize import clock, duration, listed, numbered, percent, plural, printable, quantity, shell_word, size
-from workbench.numbers import SEVERAL
-from workbench.queues.tools import Tools
+from workbench.judgement_numbers import SEVERAL
+from workbench.queues.tool_words import Tools
 from workbench.triage.finding import Action, Evidence
 from workbench.triage.verdict import Answer
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from workbench.features.servers import FloatArray, Neighbourhood
-from workbench.numbers import ANSWER_SECONDS, FAR, PART, TENTH
+from workbench.features.broker_features import FloatArray, Neighbourhood
+from workbench.judgement_numbers import ANSWER_SECONDS, FAR, PART, TENTH
 from workbench.triage.blamed import Strain
 from workbench.triage.finding import Evidence
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.features.servers import Neighbourhood
+from workbench.features.broker_features import Neighbourhood
 from workbench.humanize import count, counted, duration, listed, numbered, percent, plural
-from workbench.numbers import (
+from workbench.judgement_numbers import (
     ANSWER_SECONDS,
     FAR,
     FEW_SAMPLES,
@@ -23,7 +23,7 @@ from workbench.numbers import (
     SEVERAL,
     TENTH,
 )
-from workbench.queues.tools import Tools
+from workbench.queues.tool_words import Tools
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import Impact, Strain, named
 from workbench.triage.broker_findings import (

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import duration, significant
-from workbench.numbers import LOSS_SECONDS
+from workbench.judgement_numbers import LOSS_SECONDS
 from workbench.profiles import Profile, Quality, load_profile, profile_names, system_among, why_absent
 from workbench.profiles.profile_fit import what_to_add
 from workbench.queues.group_kinds import cannot_judge

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import count, duration, percent, plural, rate
-from workbench.numbers import CATCH_UP, UTILISATION
+from workbench.judgement_numbers import CATCH_UP, UTILISATION
 from workbench.triage.subscription import SubscriptionFeatures
 
 

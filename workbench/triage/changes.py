@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from workbench.errors import WindowError
 from workbench.group_expectations import matches
 from workbench.humanize import duration, one_line, plural
-from workbench.numbers import APPEARING_SECONDS, CHANGE_SECONDS, STOP_SECONDS
+from workbench.judgement_numbers import APPEARING_SECONDS, CHANGE_SECONDS, STOP_SECONDS
 from workbench.triage.finding import Change
 from workbench.window import Window, parse_instant
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.humanize import counted, duration, printable
-from workbench.triage.action_checks import all_hold
 from workbench.triage.finding import Action, Finding
+from workbench.triage.outcome_checks import all_hold
 from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import Answer, State
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from workbench.features.measured import OldestMessage
 from workbench.humanize import count, counted, duration, moment, plural, rate, size
-from workbench.numbers import LESS, MORE
-from workbench.triage.action_checks import Check
+from workbench.judgement_numbers import LESS, MORE
+from workbench.triage.outcome_checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, AnyVerdict, State
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from workbench.features.servers import FloatArray, Neighbourhood
-from workbench.numbers import COMMIT_SECONDS, FAR, FEW_SAMPLES, LESS, MORE, RECENT, TENTH
+from workbench.features.broker_features import FloatArray, Neighbourhood
+from workbench.judgement_numbers import COMMIT_SECONDS, FAR, FEW_SAMPLES, LESS, MORE, RECENT, TENTH
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import Victim
 from workbench.triage.broker_strains import mean_of

@@ -13,9 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from workbench.features.servers import FloatArray, GroupOnBroker, Neighbourhood
+from workbench.features.broker_features import FloatArray, GroupOnBroker, Neighbourhood
 from workbench.humanize import listed, percent, plural
-from workbench.numbers import (
+from workbench.judgement_numbers import (
     APART,
     FEW_SAMPLES,
     MOST,

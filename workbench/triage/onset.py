@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from workbench.features.chart_series import Series, highest, series_of
-from workbench.numbers import LESS
+from workbench.judgement_numbers import LESS
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State
 from workbench.triage.verdict_leaves import leaf_of

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from workbench.numbers import Number
+from workbench.judgement_numbers import Number
 from workbench.thresholds import Thresholds
 from workbench.triage.facts.unknown_numbers import RELATIONS, Known, all_of, any_of
 
@@ -34,7 +34,7 @@ class Operand:
         setting: the threshold that is the limit; or None.
         number: a limit of its own, or a multiple of `of`.
         of: fact that the setting or number multiplies: "its baseline"; or None.
-        why: reason for a number that is no setting; default: that of `workbench.numbers`.
+        why: reason for a number that is no setting; default: that of `workbench.judgement_numbers`.
     """
 
     fact: str

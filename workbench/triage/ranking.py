@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.numbers import LESS, NOISE
+from workbench.judgement_numbers import LESS, NOISE
 from workbench.triage.second_faults import proven
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Verdict

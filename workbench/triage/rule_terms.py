@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench import numbers as n
+from workbench import judgement_numbers as n
 from workbench.humanize import counted, duration, percent
 from workbench.thresholds import Thresholds
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.numbers import NOISE
+from workbench.judgement_numbers import NOISE
 from workbench.triage.finding import Part, Shortfall
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import State, Verdict

@@ -17,7 +17,7 @@ from workbench.report.charts import PLOTLY_CONFIG, Chart
 from workbench.report.finding_fragment import style
 from workbench.settings import LAB_CLUSTER, Windows, load_settings
 from workbench.spark.session import has_ended
-from workbench.widgets.page_address import Address
+from workbench.widgets.panel_browser_part import Address
 from workbench.widgets.panel_work import PanelWork, PanelWorker
 
 WIDE = {"width": "100%"}

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.assets import shipped
 from workbench.collect.capture import Capture, read_capture
 from workbench.errors import UsageError
 from workbench.lab.scenarios import SCENARIOS, make_scenario
+from workbench.shipped_files import shipped
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import AnyVerdict, Verdict

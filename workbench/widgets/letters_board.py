@@ -17,7 +17,7 @@ from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, s
 from workbench.widgets.letters_actions import DOORS, Doors
 from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import LettersWish, letters_wish_of
-from workbench.widgets.time_field import TimeField
+from workbench.widgets.time_input import TimeField
 
 if TYPE_CHECKING:
     from workbench.api.letters import LetterTopics, PlannedRedrive

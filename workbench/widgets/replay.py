@@ -20,7 +20,7 @@ from workbench.widgets import replay_actions
 from workbench.widgets.controls import WRAPPED, Panel, clusters, form, hooked, outputs, shown, text
 from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import Wish, wish_of
-from workbench.widgets.time_field import TimeField
+from workbench.widgets.time_input import TimeField
 
 _AFTER_END = (
     ("refuse to plan", "fail"),

@@ -20,7 +20,7 @@ from workbench.triage.triage_engine import Triage
 from workbench.widgets.controls import STARTS, WRAPPED, Panel, clusters, form, hooked, outputs, shown, text, usual_start
 from workbench.widgets.panel_work import PanelWork
 from workbench.widgets.prefill import Inputs, prefill
-from workbench.widgets.time_field import TimeField
+from workbench.widgets.time_input import TimeField
 from workbench.widgets.triage_actions import STEPS, Looked, look
 from workbench.window import Window
 

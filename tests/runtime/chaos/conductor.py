@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from workbench.errors import SetupError
 from workbench.lab import process
-from workbench.lab.kafka import Broker, create_topic
+from workbench.lab.lab_broker import Broker, create_topic
 
 ROOT = Path(__file__).parents[3]
 PARTITIONS, KEYS, INSTANCES = 8, 100, 3

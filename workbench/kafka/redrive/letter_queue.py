@@ -15,8 +15,8 @@ from workbench.kafka.redrive.transactional_sink import KafkaSink
 from workbench.queues.gateway import Quotas
 from workbench.queues.group_kinds import is_redrive_plan
 from workbench.queues.snapshot_views import Partition
-from workbench.redrive.cluster import RedriveCluster
 from workbench.redrive.planfile import RedrivePlan
+from workbench.redrive.redrive_cluster import RedriveCluster
 from workbench.redrive.target_readers import Readers
 
 _DEFAULT_MAX_BYTES = 1_048_588  # of Kafka's max.message.bytes

@@ -17,7 +17,7 @@ from typing import Any
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import plural
 from workbench.kafka.librdkafka_errors import error_words, is_denied
-from workbench.kafka.redrive.read_progress import read_progress
+from workbench.kafka.redrive.committed_progress import read_progress
 from workbench.queues.group_kinds import REDRIVE_PREFIX
 from workbench.redrive.commit_marks import Place, PlanProgress
 from workbench.redrive.letter_headers import Headers, Letter

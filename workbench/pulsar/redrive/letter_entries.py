@@ -9,7 +9,7 @@ from time import monotonic
 
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.kafka_headers import UNREADABLE
-from workbench.pulsar.chunks import MessageLine
+from workbench.pulsar.chunked_messages import MessageLine
 from workbench.pulsar.entry_messages import ChunkPart, MessagePlace, PulsarMessage, read_entry
 from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, PulsarWireError, field, frame
 from workbench.pulsar.topic_brokers import PulsarBrokers

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from workbench.errors import EvidenceError, NoAnswerError, SourceUnreachableError
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
-from workbench.pulsar.survey import survey, topics_of
+from workbench.pulsar.subscription_survey import survey, topics_of
 from workbench.pulsar.topic_log import PulsarLog, position_at, published_ms, read_log
 from workbench.pulsar.topic_stats import parse_topic
 from workbench.pulsar.topics import WHOLE, TopicName, part_name

@@ -16,7 +16,7 @@ from math import inf
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
-from workbench.pulsar.chunks import ChunkedMessage, MessageLine
+from workbench.pulsar.chunked_messages import ChunkedMessage, MessageLine
 from workbench.pulsar.connection import PulsarConnection
 from workbench.pulsar.entry_messages import (
     ChunkPart,
@@ -27,7 +27,7 @@ from workbench.pulsar.entry_messages import (
 )
 from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, frame
 from workbench.pulsar.pulsar_wire import field as wire_field
-from workbench.pulsar.runtime.place_offsets import offset_behind, offset_of
+from workbench.pulsar.runtime.places_as_offsets import offset_behind, offset_of
 from workbench.runtime.event import Record, TopicPartition, UnreadableHeaders
 
 _NUMBERS = itertools.count(1)  # of consumers, in this process

@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakSet
 
 from workbench.errors import ConfigError
-from workbench.pulsar.runtime.place_offsets import behind_entry, offset_of_packed, shown
+from workbench.pulsar.runtime.places_as_offsets import behind_entry, offset_of_packed, shown
 from workbench.pulsar.runtime.pulsar_audit_rows import PulsarPlaces, PulsarRows
 from workbench.pulsar.runtime.pulsar_source import PulsarSource, access_of, topic_name
 from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter

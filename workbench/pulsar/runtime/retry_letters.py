@@ -17,7 +17,7 @@ from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.entry_messages import MessagePlace
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
 from workbench.pulsar.runtime.partition_producer import RECEIPT_SECONDS, OnePartition
-from workbench.pulsar.runtime.place_offsets import place_of
+from workbench.pulsar.runtime.places_as_offsets import place_of
 from workbench.pulsar.topics import TopicName
 from workbench.runtime.event import Event
 

@@ -18,7 +18,6 @@ from types import FrameType
 from typing import Any
 
 from workbench import __version__, errors, notebook_format
-from workbench.assets import notebook
 from workbench.errors import ExitCode, GuardError, OutputError, WorkbenchError
 from workbench.files import exclusive_lock
 from workbench.masking import masked, masked_document
@@ -45,6 +44,7 @@ from workbench.report.runs.run_record import (
 )
 from workbench.report.runs.run_retention import Keep, retain
 from workbench.settings import load_settings
+from workbench.shipped_files import notebook
 
 DEADLINE_SECONDS = 600.0
 _NEXT = ".next-"  # folders of outputs that are being made

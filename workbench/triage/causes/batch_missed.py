@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from workbench.humanize import counted
-from workbench.triage.action_checks import Check
 from workbench.triage.action_subject import Subject
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Leaf
 from workbench.triage.finding import Action
+from workbench.triage.outcome_checks import Check
 from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict

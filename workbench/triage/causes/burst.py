@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from workbench.humanize import duration, rate
 from workbench.humanize import times as multiple
-from workbench.numbers import MORE
+from workbench.judgement_numbers import MORE
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
 from workbench.triage.actions import SHRINKS

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, shell_word, size
-from workbench.triage.action_checks import Check
 from workbench.triage.action_subject import Subject
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
+from workbench.triage.outcome_checks import Check
 from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from math import floor
 
 from workbench.humanize import count, counted, duration, listed, plural
-from workbench.triage.action_checks import Check
 from workbench.triage.action_subject import Subject
 from workbench.triage.actions import consume_again, hung_or_gone
 from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
@@ -14,6 +13,7 @@ from workbench.triage.causes.stuck_partition import is_blocked
 from workbench.triage.facts.unknown_numbers import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
+from workbench.triage.outcome_checks import Check
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from workbench.humanize import count, percent
-from workbench.numbers import TENTH
-from workbench.triage.action_checks import Check
+from workbench.judgement_numbers import TENTH
 from workbench.triage.action_subject import Subject
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.finding import Action
 from workbench.triage.operand import Operand
+from workbench.triage.outcome_checks import Check
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 

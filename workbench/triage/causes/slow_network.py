@@ -8,11 +8,11 @@ from math import floor
 from workbench.features.measured import MemberFeatures
 from workbench.humanize import counted, duration, listed
 from workbench.humanize import times as multiple
-from workbench.triage.action_checks import Check
 from workbench.triage.action_subject import Subject
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
+from workbench.triage.outcome_checks import Check
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from workbench.features.measured import ProcessorFeatures
 from workbench.humanize import count, duration, listed, plural, printable
 from workbench.humanize import times as multiple
-from workbench.numbers import MORE
+from workbench.judgement_numbers import MORE
 from workbench.triage import capacity
-from workbench.triage.action_checks import Check
 from workbench.triage.action_subject import Subject
 from workbench.triage.actions import DUMPS, more_threads
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, no, proves, yes
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
+from workbench.triage.outcome_checks import Check
 from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict

@@ -8,12 +8,12 @@ from typing import Any
 
 from workbench.features.measured import PartitionFeatures
 from workbench.humanize import count, counted, duration, listed, plural, shell_word
-from workbench.triage.action_checks import Check
 from workbench.triage.action_subject import Subject
 from workbench.triage.actions import DUMPS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.facts.causes_within import STALL_CAUSES
 from workbench.triage.finding import Action, Scope
+from workbench.triage.outcome_checks import Check
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Verdict
 

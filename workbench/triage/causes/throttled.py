@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.humanize import count, duration, listed, percent, rate, shell_word
-from workbench.numbers import FETCH_SECONDS, NOISE
-from workbench.triage.action_checks import Check
+from workbench.judgement_numbers import FETCH_SECONDS, NOISE
 from workbench.triage.action_subject import Subject
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
 from workbench.triage.finding import Action
 from workbench.triage.operand import Operand
+from workbench.triage.outcome_checks import Check
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict import Answer, Verdict
 

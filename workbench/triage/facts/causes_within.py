@@ -5,7 +5,7 @@ The fact is decided by these reasons (`Partitions.stall_cause`, `Members.storm_c
 
 from __future__ import annotations
 
-from workbench.numbers import FAR, LESS, MOST, SEVERAL
+from workbench.judgement_numbers import FAR, LESS, MOST, SEVERAL
 from workbench.triage.operand import Operand, Reason
 
 _AGAIN = f"records are tried again, {SEVERAL:g} times or more and {FAR:g} × as often as before"

@@ -10,7 +10,7 @@ from functools import cached_property
 from math import floor, sqrt
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL
+from workbench.judgement_numbers import DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL
 from workbench.triage.facts import fact
 from workbench.triage.facts.standstill import Standing, is_idle, is_tail, waited
 from workbench.triage.facts.unknown_numbers import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor
 
 from workbench.features.measured import MemberFeatures
-from workbench.numbers import APART, LESS, PART, STABLE_STATE
+from workbench.judgement_numbers import APART, LESS, PART, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts import fact
 from workbench.triage.facts.causes_within import STORM_CAUSES

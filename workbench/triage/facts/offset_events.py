@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, PART, SKIP_RATE
+from workbench.judgement_numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, PART, SKIP_RATE
 from workbench.triage.facts import fact
 from workbench.triage.facts.processor_facts import ProcessorFacts
 from workbench.triage.facts.unknown_numbers import (

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
 from workbench.features.period_summary import NOW
-from workbench.numbers import APART, FAR, FEW_SAMPLES, FREEZES, MORE, MOST, SEVERAL, TENTH
+from workbench.judgement_numbers import APART, FAR, FEW_SAMPLES, FREEZES, MORE, MOST, SEVERAL, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.causes_within import STALL_CAUSES
 from workbench.triage.facts.offset_events import Events

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.features.measured import ProcessorFeatures, QueueFeatures
-from workbench.numbers import MOST, TENTH
+from workbench.judgement_numbers import MOST, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.lag_facts import Lag
 from workbench.triage.facts.unknown_numbers import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.measured import PartitionFeatures
-from workbench.numbers import APART, FEW_SAMPLES, LESS, OLD_REST_SECONDS, PAUSE_SECONDS, QUOTA_PAUSE_SECONDS
+from workbench.judgement_numbers import APART, FEW_SAMPLES, LESS, OLD_REST_SECONDS, PAUSE_SECONDS, QUOTA_PAUSE_SECONDS
 from workbench.triage.facts import fact
 from workbench.triage.facts.unknown_numbers import (
     Known,

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from workbench.features.measured import MeasuredSubscription, PartitionFeatures
-from workbench.numbers import (
+from workbench.judgement_numbers import (
     APART,
     BUSY,
     HELD_SECONDS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workbench.humanize import count, counted, duration, listed, percent
-from workbench.numbers import MOST, SEVERAL
-from workbench.queues.dispatch import DispatchedConsumer, DispatchTools
+from workbench.judgement_numbers import MOST, SEVERAL
+from workbench.queues.dispatching_queues import DispatchedConsumer, DispatchTools
 from workbench.triage.finding import Action
 from workbench.triage.pulsar.dispatch_question import (
     DispatchLeaf,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.humanize import count, counted, listed
-from workbench.numbers import LESS
-from workbench.queues.dispatch import DispatchTools
+from workbench.judgement_numbers import LESS
+from workbench.queues.dispatching_queues import DispatchTools
 from workbench.triage.actions import DUMPS
 from workbench.triage.finding import Action
 from workbench.triage.pulsar.dispatch_question import (

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from workbench.humanize import quantity, size
-from workbench.numbers import Number
-from workbench.queues.dispatch import DispatchTools
+from workbench.judgement_numbers import Number
+from workbench.queues.dispatching_queues import DispatchTools
 from workbench.triage.finding import Action, Because, Compared
 from workbench.triage.pulsar.pulsar_facts import FACTS, Known
 from workbench.triage.verdict import Answer, AnyVerdict, State

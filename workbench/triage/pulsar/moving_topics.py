@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed
-from workbench.numbers import PAUSE_SECONDS, SEVERAL
-from workbench.queues.dispatch import DispatchTools
+from workbench.judgement_numbers import PAUSE_SECONDS, SEVERAL
+from workbench.queues.dispatching_queues import DispatchTools
 from workbench.triage.finding import Action
 from workbench.triage.pulsar.dispatch_question import (
     DispatchLeaf,

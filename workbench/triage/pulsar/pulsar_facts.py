@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from workbench.queues.dispatch import DispatchedConsumer, DispatchedPart
-from workbench.triage.pulsar.pulsar_servers import Servers
+from workbench.queues.dispatching_queues import DispatchedConsumer, DispatchedPart
+from workbench.triage.pulsar.what_servers_tell import Servers
 
 # What a rule compares: its name in words, and its unit (as `humanize.quantity` takes it).
 FACTS: dict[str, tuple[str, str]] = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from workbench.humanize import listed, plural
-from workbench.queues.dispatch import DispatchTools
+from workbench.queues.dispatching_queues import DispatchTools
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
 from workbench.triage.measured_rows import measured_from

@@ -1,4 +1,4 @@
-"""The questions about subscriptions of Pulsar for people (`own_trees`): `workbench tree`, docs/tree.md, runbooks, findings."""
+"""The questions about subscriptions of Pulsar for people (`trees_of_queues`): `workbench tree`, docs/tree.md, runbooks, findings."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.humanize import count, counted, duration
-from workbench.numbers import DRAIN_SECONDS, MORE, PAUSE_SECONDS
-from workbench.queues.dispatch import DispatchTools
+from workbench.judgement_numbers import DRAIN_SECONDS, MORE, PAUSE_SECONDS
+from workbench.queues.dispatching_queues import DispatchTools
 from workbench.triage.finding import Action
 from workbench.triage.pulsar.dispatch_question import (
     NOT_KNOWN,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workbench.humanize import count, counted, duration, listed, percent, printable, significant
-from workbench.numbers import APART, FLUSH_SECONDS, MOST, PART, PAUSE_SECONDS
+from workbench.judgement_numbers import APART, FLUSH_SECONDS, MOST, PART, PAUSE_SECONDS
 from workbench.pulsar_metric_settings import BOOKIE_CLIENT, CURSORS, TOPICS
-from workbench.queues.dispatch import DispatchTools
+from workbench.queues.dispatching_queues import DispatchTools
 from workbench.triage.finding import Action
 from workbench.triage.pulsar.dispatch_question import (
     DispatchLeaf,

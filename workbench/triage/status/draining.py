@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, rate
-from workbench.numbers import MORE
+from workbench.judgement_numbers import MORE
 from workbench.triage.action_subject import Subject
 from workbench.triage.actions import SHRINKS
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, no, yes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from workbench.humanize import counted, duration, numbered, plural, rate
-from workbench.numbers import SEVERAL
+from workbench.judgement_numbers import SEVERAL
 from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.facts.unknown_numbers import any_of
 from workbench.triage.finding import TimeLag

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, percent, plural
-from workbench.numbers import LESS, MORE, MOST, NOISE
+from workbench.judgement_numbers import LESS, MORE, MOST, NOISE
 from workbench.triage.actions import DUMPS, LOAD_MORE
 from workbench.triage.cause import Ask, Measure, Node, Rule, always, leaves_open, no, yes
 from workbench.triage.facts.unknown_numbers import Known, all_of, any_of, at_least, first_known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import duration
-from workbench.numbers import FAR
+from workbench.judgement_numbers import FAR
 from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, no, yes
 from workbench.triage.operand import Operand
 from workbench.triage.status import lagging
