@@ -364,14 +364,17 @@ def printers_of(source: str) -> list[str]:
 
 
 def test_one_place_asks_http_servers() -> None:
-    """`http_client` bounds what is read and sends nothing to another host; the REST sink has one server, and a socket of its own."""
+    """`http_client` bounds what is read and sends nothing to another host; the REST sink has one server, and a socket of its own.
+
+    `local_http` reaches this computer only, for a command that has no time to load `requests` (tests/cli/test_via.py holds both).
+    """
     asks = re.compile(
         r"requests\.(?:get|post|put|delete|head|patch|request)\(|(?<![\w.])requests\.Session\(|urlopen|urlretrieve|http\.client|HTTPConnection"
     )
     found = {}
     for path in (ROOT / "workbench").rglob("*.py"):
         found[str(path.relative_to(ROOT / "workbench"))] = asks.findall(path.read_text(encoding="utf-8"))
-    own = {"http_client.py", "runtime/rest_sink.py"}
+    own = {"http_client.py", "local_http.py", "runtime/rest_sink.py"}
     assert {name for name, calls in found.items() if calls} - own == set()
 
 

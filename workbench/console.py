@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -23,19 +25,54 @@ _UNBOUNDED = 100_000
 _TRAILING = re.compile(r" +$", re.MULTILINE)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Where another process prints: all that a console must know to print for it here, to the last byte.
+
+    Attributes:
+        terminal: whether it is one. columns: its width, if the environment has no `COLUMNS`.
+        environment: those of its variables that consoles look at.
+        wide: whether tables are as wide as they need (`-o wide`).
+    """
+
+    terminal: bool = False
+    columns: int = 80
+    environment: Mapping[str, str] = field(default_factory=dict)
+    wide: bool = False
+
+
 class SafeConsole(Console):
     """Console that prints text literally: `[link=…]`, `:emoji:` and control characters are not interpreted.
 
     Without a terminal it is as wide as `COLUMNS` says, or else as a page, and lines do not end in blanks.
+
+    Args:
+        screen: of another process; what is printed for it is kept, in `printed`.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, screen: Screen | None = None, **options: Any) -> None:
+        environment = os.environ if screen is None else screen.environment
+        of_variable = environment.get("COLUMNS", "").isdigit()
+        self._kept = _Kept(screen) if screen is not None else None
+        self.wide = screen is not None and screen.wide
+        if screen is not None:
+            options |= {"file": self._kept, "_environ": screen.environment}
         super().__init__(markup=False, emoji=False, highlight=False, **options)
-        if not self.is_terminal:
-            if options.get("width") is None and not os.environ.get("COLUMNS", "").isdigit():
-                self.width = PAGE_WIDTH
-            if options.get("file") is None:
-                self.file = _Trimmed(stderr=self.stderr)  # type: ignore[assignment]
+        if self.is_terminal:
+            if screen is not None and not of_variable:
+                self.width = screen.columns
+            return
+        if options.get("width") is None and not of_variable:
+            self.width = PAGE_WIDTH
+        if self._kept is not None:
+            self.file = _Trimmed(lambda: self._kept)  # type: ignore[assignment, arg-type, return-value]
+        elif options.get("file") is None:
+            self.file = _Trimmed(lambda: sys.stderr if self.stderr else sys.stdout)  # type: ignore[assignment]
+
+    @property
+    def printed(self) -> str:
+        """What was printed for the screen of another process."""
+        return self._kept.getvalue() if self._kept is not None else ""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """See the base class; what is wider than the screen goes on in the next line, and is not cut."""
@@ -51,14 +88,23 @@ class SafeConsole(Console):
         self.print(Text(one_line(masked(text)), style=style), soft_wrap=True)
 
 
+class _Kept(io.StringIO):
+    """What is printed for the screen of another process."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__()
+        self._terminal = screen.terminal
+
+    def isatty(self) -> bool:
+        """Whether that screen is a terminal."""
+        return self._terminal
+
+
 class _Trimmed:
-    """The current stdout or stderr, for a file or a pipe: lines without blanks at their ends."""
+    """A stream, such as the current stdout, for a file or a pipe: lines without blanks at their ends."""
 
-    def __init__(self, *, stderr: bool) -> None:
-        self._stderr = stderr
-
-    def _stream(self) -> TextIO:
-        return sys.stderr if self._stderr else sys.stdout
+    def __init__(self, stream: Callable[[], TextIO]) -> None:
+        self._stream = stream
 
     def write(self, text: str) -> int:
         return self._stream().write(_TRAILING.sub("", text))
@@ -115,7 +161,8 @@ class FittingTable(Table):
         super().__init__(box=None, title_justify="left", title_style="bold", header_style="bold", **options)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Any]:
-        if self.wide or (not options.is_terminal and not os.environ.get("COLUMNS", "").isdigit()):
+        wide = self.wide or getattr(console, "wide", False)
+        if wide or (not options.is_terminal and not console._environ.get("COLUMNS", "").isdigit()):
             options = options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
         for column in self.columns:
             column.no_wrap = column.ratio is None
@@ -173,6 +220,13 @@ def _plain(cell: Any) -> str:
 def open_console(*, stderr: bool = False, quiet: bool = False) -> SafeConsole:
     """Open a console for a page of words and tables."""
     return SafeConsole(stderr=stderr, quiet=quiet)
+
+
+def print_done(console: SafeConsole, title: str, seconds: float, note: str | None) -> None:
+    """Print the line that a step leaves: how long it took, and its result."""
+    took = f"{seconds:.1f} s{f'  {note}' if note else ''}"
+    words = one_line(masked(title)), one_line(masked(took))
+    console.print(Text.assemble(("✓ ", "green"), f"{words[0]}  ", (words[1], "dim")), soft_wrap=True)
 
 
 def step_bar(console: SafeConsole, title: str) -> Progress:

@@ -7,7 +7,6 @@ per read, and a slow trickle never reaches it), and a size limit after decompres
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import socket
@@ -25,6 +24,8 @@ from requests.utils import get_environ_proxies
 from urllib3 import HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+from workbench.local_http import is_here
 
 # Hours of a fleet's samples are hundreds of MB of JSON; no valid answer is larger than this.
 MAX_ANSWER_BYTES = 1 << 30
@@ -122,7 +123,7 @@ class WebSession(requests.Session):
         return target
 
     def _proxies(self, url: str) -> dict[str, str]:
-        if not self._by_proxy or _is_here(urlsplit(url).hostname or ""):
+        if not self._by_proxy or is_here(urlsplit(url).hostname or ""):
             return {}
         return dict(get_environ_proxies(url))
 
@@ -308,14 +309,6 @@ def _authorities(asked: Any, own: Any) -> Any:
     return (
         os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True if chosen is True else chosen
     )
-
-
-def _is_here(host: str) -> bool:
-    """Whether a host is this computer, which a remote proxy cannot reach."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -6,9 +6,11 @@ Tables and progress bars are in `console`, with the same rules; no other module 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import traceback
@@ -20,6 +22,8 @@ import click
 
 from workbench.humanize import lines, one_line, printable
 from workbench.masking import masked, masked_document
+
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def say(text: str, *, mark: tuple[str, str] | None = None) -> None:
@@ -67,9 +71,38 @@ def ask(text: str) -> str:
 
 def write_json(document: Any, *, indent: int | None = 1) -> None:
     """Write JSON to stdout: never NaN, only ASCII, so it cannot control a terminal; one line without `indent`."""
+    write_told(json_of(document, indent=indent))
+
+
+def json_of(document: Any, *, indent: int | None = 1) -> str:
+    """What `write_json` writes."""
     text = json.dumps(masked_document(document), allow_nan=False, indent=indent, default=_plain)
-    sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
+    return text.replace("\x7f", "\\u007f") + "\n"
+
+
+def write_told(text: str) -> None:
+    """Write a text to stdout that is as it should be: one of this module's, or what our server has printed for this process.
+
+    What another server would do with it: colours, and nothing else.
+    """
+    sys.stdout.write(_coloured(text))
     sys.stdout.flush()
+
+
+def say_told(text: str) -> None:
+    """The same, to stderr."""
+    sys.stderr.write(_coloured(text))
+    sys.stderr.flush()
+
+
+def are_terminals() -> tuple[bool, bool]:
+    """Whether stdout and stderr are terminals."""
+    return sys.stdout.isatty(), sys.stderr.isatty()
+
+
+def _coloured(text: str) -> str:
+    """A text whose only control characters are line ends, tabs and colours."""
+    return "".join(it if _COLOUR.fullmatch(it) else lines(it) for it in _COLOUR.split(text))
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], *, separator: str) -> None:
@@ -78,13 +111,18 @@ def write_rows(rows: Iterable[Mapping[str, Any]], *, separator: str) -> None:
     Names are escaped as on a screen, and a text that a spreadsheet would take for a formula begins with an apostrophe: JSON has all
     names as they are.
     """
-    found = [dict(row) for row in rows]
+    write_told(rows_of(rows, separator=separator))
+
+
+def rows_of(rows: Iterable[Mapping[str, Any]], *, separator: str) -> str:
+    """What `write_rows` writes."""
+    found, text = [dict(row) for row in rows], io.StringIO()
     names = list(dict.fromkeys(name for row in found for name in row))
-    writer = csv.writer(sys.stdout, delimiter=separator, lineterminator="\n")
+    writer = csv.writer(text, delimiter=separator, lineterminator="\n")
     writer.writerow(names)
     for row in found:
         writer.writerow([_cell(row.get(name)) for name in names])
-    sys.stdout.flush()
+    return text.getvalue()
 
 
 def _cell(value: Any) -> str:

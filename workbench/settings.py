@@ -220,6 +220,11 @@ class DefaultCluster(NamedTuple):
     name: str
     reason: str
 
+    @property
+    def words(self) -> str:
+        """What a command says of it."""
+        return f"Cluster: {self.name} ({self.reason})."
+
 
 class Settings(Strict):
     """Content of `workbench.toml`; `file` is its absolute path, to hand on to another process."""
@@ -258,6 +263,25 @@ class Settings(Strict):
         if not self.clusters and lab_cluster_file().is_file():
             return DefaultCluster(LAB_CLUSTER, "the running lab")
         return None
+
+    def needed_cluster(self, *, instead: Sequence[str] = ()) -> DefaultCluster:
+        """`default_cluster` of a command that needs one.
+
+        Args:
+            instead: options that could take its place.
+
+        Raises:
+            UsageError: if the settings leave it open.
+        """
+        if (found := self.default_cluster()) is not None:
+            return found
+        names = ", ".join(sorted(self.clusters))
+        raise UsageError(
+            "Missing option " + ", or ".join(f"'{it}'" for it in ("--cluster", *instead)) + ".",
+            hint=f'Clusters: {names}. Set one as default = "…" at the head of {self.file}, or in WORKBENCH_CLUSTER.'
+            if names
+            else "There is none in the settings. Write them with: workbench init",
+        )
 
     def cluster(self, name: str) -> Cluster:
         """Look up a cluster by name; `lab` is the running lab.

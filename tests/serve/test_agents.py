@@ -31,9 +31,10 @@ from workbench.errors import SourceUnreachableError
 from workbench.lab.lab import Lab
 from workbench.lab.process import free_port, start
 from workbench.serve import server
-from workbench.serve.access import AGENT_VARIABLE, TOKEN_VARIABLE, Access
+from workbench.serve.access import AGENT_VARIABLE, Access
 from workbench.serve.mcp_tools import Calls, inert, make_server
 from workbench.serve.sqlite import FileStore
+from workbench.token_file import TOKEN_VARIABLE
 
 WORDS = [sys.executable, "-c", "from workbench.cli import main; main()", "mcp"]
 TOOLS = {"clusters", "triage", "snapshot", "evidence", "plan_replay"}

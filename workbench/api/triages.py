@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,8 +166,17 @@ def _recorded(request: Measurements, progress: Progress) -> TriageResult | None:
     return TriageResult(triage=found.triage, capture=found.capture)
 
 
-def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT) -> TriageResult:
+def judge(
+    found: Measured,
+    request: Measurements,
+    *,
+    progress: Progress = SILENT,
+    turn: AbstractContextManager[object] | None = None,
+) -> TriageResult:
     """Run triage on measurements in memory.
+
+    Args:
+        turn: entered while Spark is used, in a process where several threads use it.
 
     Raises:
         NoSeriesError: if they have no data for the request. SetupError: if Spark does not start.
@@ -185,7 +195,7 @@ def judge(found: Measured, request: Measurements, *, progress: Progress = SILENT
         )
         spark = session()
         step.note = f"Spark {spark.version}, {spark.conf.get('spark.master')}"
-    with progress.step("Walking the tree") as step:
+    with turn or nullcontext(), progress.step("Walking the tree") as step:
         result = triage_engine.judge(prepared, spark)
         step.note = f"{groups_on_topics(len(result.findings))}, {time.monotonic() - started:.1f} s in all"
     if request.cluster is not None and any(it.verdict is Verdict.STUCK_PARTITION for it in result.findings):

@@ -176,6 +176,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "triage": (
         ("triage --cluster prod --group payments", "the last 15 minutes"),
+        ("triage --group payments --via http://127.0.0.1:8480", "at once: `serve` is warm"),
         ("triage --cluster prod --group payments --since 2h --html r.html", "with a report"),
         ("triage --cluster prod --all", "every group, worst first"),
         ("triage --capture incident", "a recording; no network"),

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import click
 
 from workbench.cli.hinted_commands import keep
-from workbench.errors import UsageError
 
 A_TIME = "15m ago, or a timestamp with a time zone"  # the words for a time in every help
 F = TypeVar("F", bound=Callable[..., Any])
@@ -108,17 +107,8 @@ def default_cluster(config: Path | None, *, instead: Sequence[str] = ()) -> str:
     from workbench.screen import say
     from workbench.settings import load_settings
 
-    settings = load_settings(config)
-    found = settings.default_cluster()
-    if found is None:
-        names = ", ".join(sorted(settings.clusters))
-        raise UsageError(
-            "Missing option " + ", or ".join(f"'{it}'" for it in ("--cluster", *instead)) + ".",
-            hint=f'Clusters: {names}. Set one as default = "…" at the head of {settings.file}, or in WORKBENCH_CLUSTER.'
-            if names
-            else "There is none in the settings. Write them with: workbench init",
-        )
-    say(f"Cluster: {found.name} ({found.reason}).")
+    found = load_settings(config).needed_cluster(instead=instead)
+    say(found.words)
     return found.name
 
 
@@ -196,6 +186,12 @@ def table_option(function: F) -> F:
 def asked_for_rows() -> bool:
     """Whether `-o csv` or `-o tsv` was given."""
     return click.get_current_context().meta.get(_SHAPE) in ("csv", "tsv")
+
+
+def shape_asked_for() -> str:
+    """What `-o` says: table, wide, json, csv or tsv; `--json` says json."""
+    context = click.get_current_context()
+    return "json" if context.params.get("as_json") else str(context.meta.get(_SHAPE, "table"))
 
 
 def wrote_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> bool:

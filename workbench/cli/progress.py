@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from workbench.api.run_progress import StepNote
-from workbench.console import SafeConsole, step_bar
+from workbench.console import SafeConsole, print_done, step_bar
 from workbench.humanize import duration, one_line
 from workbench.masking import masked
 
@@ -106,10 +106,7 @@ class Steps:
         step, started = StepNote(), time.monotonic()
         with self._under_way(title, lambda: step.limit):
             yield step
-        note = f"  {step.note}" if step.note else ""
-        took = f"{time.monotonic() - started:.1f} s{note}"
-        words = one_line(masked(title)), one_line(masked(took))
-        self._console.print(Text.assemble(("✓ ", "green"), f"{words[0]}  ", (words[1], "dim")), soft_wrap=True)
+        print_done(self._console, title, time.monotonic() - started, step.note)
 
     @contextmanager
     def waiting(self, title: str, *, at_most_seconds: float | None = None) -> Iterator[None]:

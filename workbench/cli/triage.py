@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from workbench.api.measurement_requests import Measurements
     from workbench.api.triages import TriageResult
     from workbench.cli.triage_all import SweepRequest
-    from workbench.triage.finding import Finding
     from workbench.triage.triage_engine import Triage
 
 
 @click.command(name="triage")
-@cluster_option(unless=("folder", "alert", "compare", "everything"))
+@cluster_option(unless=("folder", "alert", "compare", "everything", "via"))
 @click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a capture; needs no network.")
 @selection_options
 @window_options
@@ -95,6 +94,16 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="With --all: also write the whole table to this file.",
 )
+@click.option(
+    "--via",
+    metavar="URL",
+    help="Let a running `workbench serve` judge, on its warm Spark and by its settings: http://127.0.0.1:8480.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --via: file with the server's token. Default: $WORKBENCH_SERVE_TOKEN, or serve.token in the state folder.",
+)
 @table_option
 @config_option
 def command(**given: Any) -> int:
@@ -102,6 +111,12 @@ def command(**given: Any) -> int:
 
     Exit codes: 0 healthy (or draining), 3 a group lags, 4 data is missing, or a source's answer is incomplete.
     """
+    if given["via"] is not None:
+        from workbench.cli.triage_via import triage_via
+
+        return triage_via(given)
+    if given["token_file"] is not None:
+        raise UsageError("--token-file needs --via.")
     from workbench.cli.triage_each import clusters_to_triage, triage_each
 
     if names := clusters_to_triage(given):
@@ -178,6 +193,7 @@ def _look(request: LookRequest) -> int:
     from workbench.api.load_measurements import measure
     from workbench.api.triages import judge
     from workbench.cli.progress import Steps
+    from workbench.report.triage_page import rows_of_triage
 
     with Steps(quiet=request.as_json) as steps:
         found = measure(request.measurements, progress=steps)
@@ -193,39 +209,16 @@ def _look(request: LookRequest) -> int:
                 step.note = str(request.html)
     if request.as_json:
         write_json(result.to_json())
-    elif not wrote_rows(lambda: map(row_of, result.findings)):
+    elif not wrote_rows(lambda: rows_of_triage(result.findings)):
         _show(result, with_runbooks=request.with_runbooks)
     return result.exit_code
 
 
-def row_of(finding: Finding) -> dict[str, Any]:
-    """A finding as a row for `-o csv`: what the overview shows, in seconds and messages."""
-    names = (
-        "cluster",
-        "group",
-        "topic",
-        "state",
-        "verdict",
-        "lag_messages",
-        "eta_drain_seconds",
-        "since",
-        "owner",
-        "headline",
-    )
-    return {**{name: getattr(finding, name) for name in names}, "time_lag_seconds": finding.time_lag.seconds}
-
-
 def _show(result: TriageResult, *, with_runbooks: bool) -> None:
-    from workbench.console import Line, open_console
-    from workbench.report.spark_cells import explore_command
-    from workbench.report.terminal import show
+    from workbench.console import open_console
+    from workbench.report.triage_page import show_triage
 
-    console = open_console()
-    show(console, result.triage, result.capture.samples)
-    worst = next(iter(result.findings), None)
-    command = explore_command(worst, result.capture, result.triage.window) if worst is not None else None
-    if command is not None:
-        console.print(Line(f"In Spark: {command}", style="dim", indent=1))
+    show_triage(open_console(), result.triage, result.capture)
     if with_runbooks:
         from workbench.cli.triage_alert import show_runbooks
 

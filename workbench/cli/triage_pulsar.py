@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.cli.options import wrote_rows
-from workbench.cli.triage import measurements_of, row_of
+from workbench.cli.triage import measurements_of
 from workbench.errors import UsageError, WorkbenchError
 from workbench.files import require_empty
 from workbench.screen import write_json
@@ -36,6 +36,7 @@ def triage(given: Mapping[str, Any]) -> int | None:
         raise UsageError("--all takes no --group and no --topic.")
     from workbench.api.triages import dispatched
     from workbench.cli.progress import Steps
+    from workbench.report.triage_page import rows_of_triage
 
     if (save := given["save"]) is not None:
         require_empty(save)
@@ -49,7 +50,12 @@ def triage(given: Mapping[str, Any]) -> int | None:
             steps.say(f"Saved as {save}.")
     if given["as_json"]:
         write_json(result.to_json())
-    elif not wrote_rows(lambda: [{**row_of(it), "lag_entries": it.lag_entries} for it in result.findings]):
+    elif not wrote_rows(
+        lambda: [
+            {**row, "lag_entries": it.lag_entries}
+            for row, it in zip(rows_of_triage(result.findings), result.findings, strict=True)
+        ]
+    ):
         from workbench.console import open_console
         from workbench.report.terminal import show
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.reference.markdown_tables import code, page, table
-from workbench.serve.openapi import OPERATIONS, Door
+from workbench.serve.openapi import OPERATIONS, Door, Operation
 
 _DOORS: dict[Door, tuple[str, str]] = {
     "program": ("Programs", 'With a bearer token: `Authorization: Bearer TOKEN`. Errors are JSON: `{"error": "…"}`.'),
@@ -34,9 +34,15 @@ def as_markdown() -> str:
         for it in OPERATIONS:
             if it.door == door:
                 given = "<br>".join(
-                    f"{code(name)}: {meaning}" for name, meaning in {**it.parameters, **it.fields}.items()
+                    f"{code(name)}: {meaning}" for name, meaning in {**it.parameters, **it.fields, **_sent(it)}.items()
                 )
                 answers = "<br>".join(f"{status}: {meaning}" for status, meaning in it.all_answers.items())
                 rows.append((code(f"{it.method.upper()} {it.path}"), it.summary, given, answers))
         lines += table(["route", "what it does", "parameters and fields", "answers"], rows)
     return page(lines)
+
+
+def _sent(it: Operation) -> dict[str, str]:
+    """Fields of the JSON that is sent."""
+    fields = it.takes.model_fields if it.takes is not None else {}
+    return {name: field.description or "" for name, field in fields.items()}

@@ -99,6 +99,7 @@ DOCUMENTS = (
     Document(name="incidents", by="GET /api/incidents", kind=shapes.ServedIncidents),
     Document(name="incident-state", by="GET /api/incidents/ID", kind=shapes.IncidentState),
     Document(name="fleet", by="GET /api/fleet", kind=shapes.ServedFleet),
+    Document(name="asked-triage", by="POST /api/triage", kind=shapes.AnsweredTriage),
     Document(name="incident", by="what a webhook gets from workbench serve", kind=shapes.IncidentPosted),
 )
 _BY_NAME = {it.name: it for it in DOCUMENTS}

@@ -10,19 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.errors import UsageError, WindowError
+from workbench.errors import UsageError
 from workbench.files import write_text, writing
-from workbench.limited_reads import read_within
 from workbench.masking import remember
 from workbench.serve.server_database import Store
-from workbench.window import parse_instant
+from workbench.token_file import SHORTEST_TOKEN, TOKEN_VARIABLE, read_tokens
 
-TOKEN_VARIABLE = "WORKBENCH_SERVE_TOKEN"  # noqa: S105 - the name of the variable, not its value
 AGENT_VARIABLE = "WORKBENCH_MCP_TOKEN"
 COOKIE = "workbench_visit"
 VISIT_SECONDS = 12 * 3600.0
-_SHORTEST_TOKEN = 16
-_MAX_TOKENS_BYTES = 64 << 10
 _Signature = tuple[int, int, int, int]
 
 
@@ -58,8 +54,8 @@ class Access:
         self.variable = next((it for it in variables if it in environment), None)
         self._given = environment[self.variable].strip() if self.variable is not None else None
         self._read: tuple[_Signature, dict[str, float | None]] | None = None
-        if self._given is not None and len(self._given) < _SHORTEST_TOKEN:
-            raise UsageError(f"{self.variable} has fewer than {_SHORTEST_TOKEN} characters.")
+        if self._given is not None and len(self._given) < SHORTEST_TOKEN:
+            raise UsageError(f"{self.variable} has fewer than {SHORTEST_TOKEN} characters.")
         if self._given is None and not path.exists():
             with writing(f"The file of the token {path}"):
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,19 +97,7 @@ class Access:
             return self._read[1]
 
     def _parsed(self) -> dict[str, float | None]:
-        found: dict[str, float | None] = {}
-        for line in read_within(self._path, _MAX_TOKENS_BYTES).decode(errors="replace").splitlines():
-            token, _, until = line.strip().partition(" ")
-            if not token or token.startswith("#"):
-                continue
-            remember(token)
-            if len(token) < _SHORTEST_TOKEN:
-                raise UsageError(f"{self._path} has a token of fewer than {_SHORTEST_TOKEN} characters.")
-            try:
-                found[token] = parse_instant(until.strip()).timestamp() if until.strip() else None
-            except WindowError:
-                raise UsageError(f"{self._path}: the end of a token is not a timestamp with a time zone.") from None
-        return found
+        return read_tokens(self._path)
 
     def is_token(self, given: str) -> bool:
         """Whether a token is right and has not ended; the time this takes does not tell how much of it is right."""

@@ -23,6 +23,7 @@ from workbench.errors import UsageError
 from workbench.masking import masked, masked_document, masked_start
 from workbench.serve.access import COOKIE, VISIT_SECONDS, Access, Visit, is_from_here
 from workbench.serve.alert_journal import FullError, accept, fingerprint_of
+from workbench.serve.asked_triages import MAX_REQUEST_BYTES, AskedTriages
 from workbench.serve.audits import Shelf
 from workbench.serve.incident_actions import MUTES, Handling, add_note, handle
 from workbench.serve.openapi import openapi
@@ -52,7 +53,7 @@ class Server:
     Attributes:
         cluster: of alerts without a cluster label. secure: cookies only over TLS. reports: folder of scheduled reports.
         audits: what audits have published.
-        names: how alerts name groups and clusters, by the settings of now.
+        names: how alerts name groups and clusters, by the settings of now. asked: triages that programs wait for.
     """
 
     store: Store
@@ -64,6 +65,7 @@ class Server:
     reports: Path | None = None
     audits: Shelf | None = None
     names: Callable[[], Names] = lambda: NO_NAMES
+    asked: AskedTriages | None = None
 
     @property
     def metrics(self) -> Metrics:
@@ -93,6 +95,7 @@ def application(server: Server) -> ASGIApp:
         Route("/api/incidents", program(api.incidents)),
         Route("/api/incidents/{incident}", program(api.incident)),
         Route("/api/fleet", program(api.fleet)),
+        Route("/api/triage", program(api.triage), methods=["POST"]),
         Route("/", shown(pages.fleet)),
         Route("/incidents", shown(pages.incidents)),
         Route("/incidents/{incident}", shown(pages.incident)),
@@ -244,6 +247,15 @@ class _Api:
         for said in (*left_out(message), *told(message.alerts)):
             warn(_log, "%s", masked_start(said, _MAX_SAID), kind="alerts")
         return message
+
+    async def triage(self, request: Request) -> Response:
+        """A triage of now, for a program that waits for it."""
+        body, asked = await request.body(), self._server.asked
+        if len(body) > MAX_REQUEST_BYTES:
+            raise HTTPException(413, f"The body may have {MAX_REQUEST_BYTES:,} bytes at most.")
+        if asked is None:
+            raise HTTPException(503, "This server judges nothing for programs.")
+        return await asked.answer(body)
 
     async def incidents(self, _request: Request) -> Response:
         """The latest incidents, open ones first."""

@@ -35,6 +35,19 @@ class ServedIncidents(Answered):
     incidents: list[ServedIncident]
 
 
+class AnsweredTriage(Answered):
+    """What `POST /api/triage` answers: the verdicts, or what the command would print of them.
+
+    `exit_code` is the command's; `triage` the document `workbench.triage/1`, or null if the request has `printing`.
+    """
+
+    schema_: Literal["workbench.asked_triage/1"] = Field(alias="schema")
+    exit_code: int
+    triage: dict[str, Any] | None
+    stdout: str | None
+    stderr: str | None
+
+
 class ServedOrigin(Answered):
     """A cause on brokers, and whom it hits.
 

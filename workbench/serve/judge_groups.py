@@ -16,6 +16,7 @@ from workbench.humanize import duration, plural
 from workbench.serve.broker_causes import is_over, origins_of
 from workbench.serve.group_detail import packed
 from workbench.serve.kept_verdict import Judged, attributed, no_longer_found, unknown, worse
+from workbench.serve.spark_turns import SparkTurns
 from workbench.triage.verdict import State
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class SparkJudge:
     """Triage by `workbench.api`, with the Spark session of this process."""
 
     config: Path | None = None
+    turns: SparkTurns = field(default_factory=SparkTurns)
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     def __call__(self, question: Question) -> Sequence[Judged]:
@@ -143,7 +145,7 @@ class SparkJudge:
                 raise GivenWayError("New alerts come first.")
             part = groups[start : start + AT_ONCE]
             try:
-                result = judge(measured, replace(request, groups=part))
+                result = judge(measured, replace(request, groups=part), turn=self.turns.turn())
             except NoSeriesError:
                 continue  # no group of this part has data; the alert is told so
             found += self._judged(result, set(part), pictures=question.pictures and not found)
@@ -186,7 +188,9 @@ class SparkJudge:
         if recorded is None:
             return
         try:
-            self._judged(api.triage(capture=recorded), set(), pictures=True)
+            with self.turns.turn():
+                found = api.triage(capture=recorded)
+            self._judged(found, set(), pictures=True)
         except WorkbenchError:
             return  # the next triage tells what is wrong
 

@@ -15,7 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 from workbench import __version__
 from workbench.serve.access import COOKIE
-from workbench.serve.json_shapes import IncidentState, ServedFleet, ServedIncidents
+from workbench.serve.asked_triages import MAX_REQUEST_BYTES, AskedTriage
+from workbench.serve.json_shapes import AnsweredTriage, IncidentState, ServedFleet, ServedIncidents
 from workbench.serve.request_limits import MAX_BODY_BYTES, MAX_FORM_BYTES
 
 # nobody: no token. program: a bearer token. person: a bearer token or a visit, else sign in. form: a visit and its form's token.
@@ -33,7 +34,7 @@ class Operation:
 
     Attributes:
         parameters: of the query, with their meaning. fields: of the form that is sent. answers: meaning of each status.
-        model: of the JSON that comes with 200. kind: media type of 200.
+        model: of the JSON that comes with 200. takes: of the JSON that is sent. kind: media type of 200.
     """
 
     path: str
@@ -44,6 +45,7 @@ class Operation:
     parameters: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
     model: type[BaseModel] | None = None
+    takes: type[BaseModel] | None = None
     kind: str = "text/html"
 
     @property
@@ -110,6 +112,24 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="One incident with its subscriptions, notes and messages.",
         answers={200: "The document `workbench.incident_state/1`.", 404: "There is no such incident."},
         model=IncidentState,
+    ),
+    Operation(
+        path="/api/triage",
+        method="post",
+        door="program",
+        kind="application/json",
+        summary="Judge groups now, and wait for it: the route of `workbench triage --via`. An error also has `hint`, and `exit_code`"
+        " of the command.",
+        answers={
+            200: "The document `workbench.asked_triage/1`, with `workbench.triage/1` in it.",
+            400: "The request is wrong: a cluster, group or time, or one that is too large for a server.",
+            413: f"More than {MAX_REQUEST_BYTES >> 10} KiB.",
+            422: "The sources do not answer, or have no data.",
+            500: "An internal error; the server's log has it.",
+            503: "The server starts, is busy with others, or took too long. Ask again, or run the command without `--via`.",
+        },
+        model=AnsweredTriage,
+        takes=AskedTriage,
     ),
     Operation(
         path="/healthz",
@@ -270,11 +290,13 @@ OPERATIONS: tuple[Operation, ...] = (
 def openapi() -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
     models = [(it.model, "serialization") for it in OPERATIONS if it.model is not None]
+    models += [(it.takes, "validation") for it in OPERATIONS if it.takes is not None]
     names, shared = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     paths: dict[str, dict[str, Any]] = {}
     for it in OPERATIONS:
         reference = names[it.model, "serialization"] if it.model is not None else None
-        paths.setdefault(it.path, {})[it.method] = _operation(it, reference)
+        taken = names[it.takes, "validation"] if it.takes is not None else {"type": ["object", "array"]}
+        paths.setdefault(it.path, {})[it.method] = _operation(it, reference, taken)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -294,7 +316,7 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def _operation(it: Operation, reference: Any) -> dict[str, Any]:
+def _operation(it: Operation, reference: Any, taken: Any) -> dict[str, Any]:
     answers: dict[str, Any] = {str(status): {"description": words} for status, words in it.all_answers.items()}
     if "200" in answers:
         answers["200"]["content"] = {it.kind: {"schema": reference} if reference is not None else {}}
@@ -320,7 +342,7 @@ def _operation(it: Operation, reference: Any) -> dict[str, Any]:
         fields = {name: {"type": "string", "description": words} for name, words in it.fields.items()}
         found["requestBody"] = {"content": {_FORMS: {"schema": {"type": "object", "properties": fields}}}}
     elif it.method == "post":
-        found["requestBody"] = {"content": {"application/json": {"schema": {"type": ["object", "array"]}}}}
+        found["requestBody"] = {"content": {"application/json": {"schema": taken}}}
     return found
 
 

@@ -28,7 +28,7 @@ class Metrics:
         )
         self.triages = Counter(
             "workbench_serve_triages",
-            "Triages by purpose (alert, again, fleet) and result (ok, failed).",
+            "Triages by purpose (alert, again, fleet, asked) and result (ok, failed).",
             ["purpose", "result"],
             registry=self.registry,
         )

@@ -20,8 +20,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from workbench.errors import SourceUnreachableError, UsageError
-from workbench.serve.access import AGENT_VARIABLE, TOKEN_VARIABLE, Access
+from workbench.serve.access import AGENT_VARIABLE, Access
 from workbench.serve.app import Server, application, for_bearers
+from workbench.serve.asked_triages import AskedTriages
 from workbench.serve.audits import Shelf
 from workbench.serve.certificate import Certificate
 from workbench.serve.connection_limits import ACCEPTED_AT_ONCE, Connections, Listener, raise_descriptors
@@ -34,6 +35,7 @@ from workbench.serve.worker import Worker
 from workbench.serve_settings import ServeSettings, is_database
 from workbench.settings import load_settings
 from workbench.shipped_files import shipped
+from workbench.token_file import TOKEN_VARIABLE
 from workbench.user_folders import state_dir
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ def serve(options: Options, *, say: Callable[[str], None]) -> None:
         reports=Path(mine.reports).expanduser() if mine.reports else None,
         audits=Shelf(Path(mine.audits).expanduser(), sorted(settings.audits)) if mine.audits else None,
         names=judge.names,
+        asked=AskedTriages(turns=judge.turns, metrics=worker.metrics, ready=worker.ready, config=options.config),
     )
     shown = mine.url or _address(options)
     say(f"Pages: {shown}  Alertmanager's webhook: {shown}/alerts")

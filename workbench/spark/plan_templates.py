@@ -1,7 +1,8 @@
 """Plans of queries without their rows: made once, and filled with the rows of the day.
 
-Most of the time of a small query is Spark's analyzer making the same tree again (of a triage in a running session half, of a cold
-one a third). The process keeps the tree, and the next one finds it beside the class archive (`class_archive`), as Java wrote it.
+Most of the time of a small query is Spark's analyzer making the same tree again, and its optimizer changing it the same way. The
+process keeps the optimized tree, and the next one finds it beside the class archive (`class_archive`), as Java wrote it. Once it has
+its rows, the optimizer's rules are left out: they have nothing left to do, and would take a third of a triage to find out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from workbench.files import atomic_write
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 
 _ROWS = "LocalRelation"  # a leaf with its rows, as few of them become
 _MOST = 8  # of a process, and in a folder
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_RULES = "org.apache.spark.sql.catalyst.optimizer."
+# They look at the rows, and so would make a plan of these rows alone.
+_OF_ROWS = f"{_RULES}ConvertToLocalRelation,{_RULES}PropagateEmptyRelation"
+_one_at_a_time = Lock()  # what is set for one query is set for the session
 
 
 class _Kept:
@@ -29,8 +36,11 @@ class _Kept:
 
     def __init__(self, jvm: Any) -> None:
         self.jvm = jvm
+        # Each part of a name is asked for over a socket; these are used for each node of a plan.
+        self.new_list, self.converters = jvm.java.util.ArrayList, jvm.scala.jdk.javaapi.CollectionConverters
         self.folder: Path | None = None
         self.plans: dict[str, Any] = {}
+        self.rules: str | None = None  # that may be left out, once they are known
 
 
 _kept: _Kept | None = None
@@ -50,10 +60,42 @@ def filled(frame: DataFrame, name: str, make: Callable[[DataFrame], DataFrame]) 
     file, leaf = _file(name), _analyzed(frame)
     plan = kept.plans.get(file) or _read(kept, file)
     if plan is not None and plan.collectLeaves().head().schema().equals(leaf.schema()) and _has_rows(leaf):
-        return _frame(kept, frame, _with_rows(kept, plan, leaf.data()))
+        found = _frame(kept, frame, _with_rows(kept, plan, leaf.data()))
+        _optimized(found, without=_rules(kept, frame))
+        return found
     made = make(frame)
-    _keep(kept, file, _analyzed(made), leaf)
+    if _has_rows(leaf):
+        _keep(kept, file, made, leaf)
     return made
+
+
+def _optimized(frame: DataFrame, *, without: str) -> Any:
+    """The tree after the optimizer, which leaves these rules out; the frame keeps it."""
+    conf = frame.sparkSession.conf
+    with _one_at_a_time:
+        before = conf.get(_EXCLUDED, None)
+        conf.set(_EXCLUDED, without)
+        try:
+            return frame._jdf.queryExecution().optimizedPlan()
+        finally:
+            if before is None:
+                conf.unset(_EXCLUDED)
+            else:
+                conf.set(_EXCLUDED, before)
+
+
+def _rules(kept: _Kept, frame: DataFrame) -> str:
+    """All rules of the optimizer that may be left out."""
+    if kept.rules is None:
+        optimizer = frame.sparkSession._jsparkSession.sessionState().optimizer()
+        needed = set(_each(optimizer.nonExcludableRules()))
+        names = (str(rule.ruleName()) for batch in _each(optimizer.batches()) for rule in _each(batch.rules()))
+        kept.rules = ",".join(it for it in dict.fromkeys(names) if it not in needed)
+    return kept.rules
+
+
+def _each(sequence: Any) -> list[Any]:
+    return [sequence.apply(at) for at in range(sequence.size())]
 
 
 def share(folder: Path) -> None:
@@ -88,15 +130,14 @@ def _with_rows(kept: _Kept, node: Any, rows: Any) -> Any:
     children = node.children()
     if children.isEmpty():
         return node.copy(node.output(), rows, node.isStreaming(), node.stream())
-    new = [_with_rows(kept, children.apply(at), rows) for at in range(children.size())]
-    return node.withNewChildren(_sequence(kept, new))
+    return node.withNewChildren(_sequence(kept, [_with_rows(kept, it, rows) for it in _each(children)]))
 
 
 def _sequence(kept: _Kept, items: list[Any]) -> Any:
-    made = kept.jvm.java.util.ArrayList()
+    made = kept.new_list()
     for it in items:
         made.add(it)
-    return kept.jvm.scala.jdk.javaapi.CollectionConverters.asScala(made).toSeq()
+    return kept.converters.asScala(made).toSeq()
 
 
 def _frame(kept: _Kept, like: DataFrame, plan: Any) -> DataFrame:
@@ -107,21 +148,28 @@ def _frame(kept: _Kept, like: DataFrame, plan: Any) -> DataFrame:
     return DataFrame(kept.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
 
 
-def _keep(kept: _Kept, file: str, plan: Any, leaf: Any) -> None:
-    """Keep a plan, if these rows are all that it reads."""
-    if not _has_rows(leaf) or not plan.subqueriesAll().isEmpty() or len(kept.plans) >= _MOST:
+def _keep(kept: _Kept, file: str, made: DataFrame, leaf: Any) -> None:
+    """Keep the optimized plan of a frame, if these rows are all that it reads, and it has not looked at them."""
+    rows, plan = leaf.data(), _analyzed(made)
+    if rows.isEmpty() or len(kept.plans) >= _MOST or not plan.subqueriesAll().isEmpty() or not _reads_only(plan, rows):
         return
-    leaves = plan.collectLeaves()
-    its_own = (leaves.apply(at) for at in range(leaves.size()))
-    if not all(_has_rows(it) and it.data().equals(leaf.data()) for it in its_own):
+    if rows.size() == 1:  # of one row, more rules know that there is nothing to be sorted
+        rows = _sequence(kept, 2 * _each(rows))
+        made = _frame(kept, made, _with_rows(kept, plan, rows))
+    plan = _optimized(made, without=_OF_ROWS)
+    if not _reads_only(plan, rows):
         return
     kept.plans[file] = empty = _with_rows(kept, plan, _sequence(kept, []))
     if kept.folder is not None:
         with suppress(Exception):  # the next process makes it anew
-            _write(kept, kept.folder, file, empty)
+            _write(kept, kept.folder, file, empty, _rules(kept, made))
 
 
-def _write(kept: _Kept, folder: Path, file: str, plan: Any) -> None:
+def _reads_only(plan: Any, rows: Any) -> bool:
+    return all(_has_rows(it) and it.data().equals(rows) for it in _each(plan.collectLeaves()))
+
+
+def _write(kept: _Kept, folder: Path, file: str, plan: Any, rules: str) -> None:
     folder.mkdir(exist_ok=True)
     there = list(folder.glob("*.plan"))
     for path in there:
@@ -131,6 +179,7 @@ def _write(kept: _Kept, folder: Path, file: str, plan: Any) -> None:
         stream = kept.jvm.java.io.ObjectOutputStream(kept.jvm.java.io.FileOutputStream(str(temporary)))
         try:
             stream.writeObject(plan)
+            stream.writeObject(rules)
         finally:
             stream.close()
 
@@ -148,7 +197,8 @@ def _read(kept: _Kept, file: str) -> Any:
             kept.jvm.java.io.BufferedInputStream(kept.jvm.java.io.FileInputStream(str(path)))
         )
         try:
-            kept.plans[file] = stream.readObject()
+            plan, kept.rules = stream.readObject(), str(stream.readObject())
+            kept.plans[file] = plan
         finally:
             stream.close()
     return kept.plans.get(file)
