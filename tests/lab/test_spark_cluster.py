@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 
 from tests.audit.pipeline import run
 from tests.fleet import land_fleet
+from tests.objects import BUCKET, Objects, object_storage
 from tests.waiting import wait_for
 from workbench.lab.process import free_port
 from workbench.spark.java import find_java, spark_home
@@ -47,7 +48,14 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Objects]:
+    """Object storage that the workers have credentials for."""
+    with object_storage(tmp_path_factory.mktemp("objects")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, objects: Objects) -> Iterator[Cluster]:
     """One core a worker, so that both have work; all of them end with the test."""
     room = tmp_path_factory.mktemp("spark")
     java = find_java()
@@ -56,6 +64,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     jars = Path(pyspark.__file__).parent / "jars"
     env = {
         **os.environ,
+        **objects.env(),
         "JAVA_HOME": str(spark_home(java)),
         "SPARK_HOME": str(jars.parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -107,9 +116,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> FleetStore:
         module._FILE_ROWS = whole
 
 
-def started(master: str | None, *words: str | Path) -> subprocess.Popen[str]:
-    """A command in a process of its own, on that master or in local mode."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
+def started(master: str | None, *words: str | Path, more: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """A command in a process of its own, on that master or in local mode; `more`: of its environment."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", **(more or {})}
     env.pop("WORKBENCH_SPARK_MASTER", None)
     if master is not None:
         env["WORKBENCH_SPARK_MASTER"] = master
@@ -161,6 +170,21 @@ def test_a_cluster_finds_what_local_mode_finds(cluster: Cluster, store: FleetSto
     killed_at = len(list(folder.rglob("[!.]*.parquet")))
     found = ended(running)
     assert killed_at < found["reading"]["files"], "it was killed before all was condensed"
+    assert in_bytes(found) == in_bytes(local)
+
+
+def test_a_cluster_finds_the_same_in_object_storage(
+    cluster: Cluster, store: FleetStore, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte for byte; its workers read and write there with Python alone."""
+    place = f"s3://{BUCKET}/cluster"
+    for name, value in objects.env().items():
+        monkeypatch.setenv(name, value)
+    land_fleet(place, subscriptions=SUBSCRIPTIONS)
+    forget(store)
+    local = ended(started(None, *swept(store)))
+    found = ended(started(cluster.url, "triage", "--all", "--store", place, more=objects.env()))
+    assert found["reading"]["files_read"] == 5
     assert in_bytes(found) == in_bytes(local)
 
 
