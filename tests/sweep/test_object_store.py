@@ -532,7 +532,7 @@ GONE = (
 
 @pytest.mark.jvm
 def test_a_summary_that_a_worker_cannot_read_is_told(objects: Objects, place: str) -> None:
-    """By a sentence, not by a trace of Spark's."""
+    """By a sentence at the end; Spark's own log has told it before."""
     land_fleet(place, subscriptions=8, slot_seconds=600)
     done = subprocess.run(
         [sys.executable, "-c", GONE, "triage", "--all", "--store", place, "--json"],
@@ -540,4 +540,4 @@ def test_a_summary_that_a_worker_cannot_read_is_told(objects: Objects, place: st
         capture_output=True, timeout=300, check=False, text=True,
     )  # fmt: skip
     assert done.returncode == ExitCode.SOURCE, done.stderr
-    assert "A worker of Spark cannot read s3://fleet/" in done.stderr and "Traceback" not in done.stderr
+    assert "Error: A worker of Spark cannot read s3://fleet/" in done.stderr and "Internal error" not in done.stderr
