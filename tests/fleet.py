@@ -18,7 +18,7 @@ KINDS = ("stopped", "stuck", "late", "hot")
 
 
 def land_fleet(
-    root: Path, *, subscriptions: int, slot_seconds: int = 1440, step_seconds: int = 30, slots: int = 5
+    root: Path | str, *, subscriptions: int, slot_seconds: int = 1440, step_seconds: int = 30, slots: int = 5
 ) -> FleetStore:
     """A store with so many subscriptions, `PARTITIONS` partitions each, ending at `END`.
 

@@ -37,7 +37,7 @@ def sweep_25k() -> Result:
         assert document["subscriptions"] == SUBSCRIPTIONS
         assert again.document["reading"]["files_read"] == 0
         assert again.document["unwell"] == document["unwell"]
-        alone, wrong = _one_by_one(big, document)
+        alone, wrong = one_by_one(big, document)
     grown = first.seconds / part.seconds
     found = result(
         "sweep_25k",
@@ -131,7 +131,7 @@ def _watch(pid: int, highest: list[float], cpu: list[float], over: threading.Eve
             continue  # somebody has just ended
 
 
-def _one_by_one(folder: Path, document: dict[str, Any]) -> tuple[float, int]:
+def one_by_one(folder: Path, document: dict[str, Any]) -> tuple[float, int]:
     """Seconds for 200 of them, and how many verdicts, lags or ages differ. Every sick kind is among them."""
     from workbench.collect.capture import Capture, new_info
     from workbench.spark.session import session
@@ -149,7 +149,10 @@ def _one_by_one(folder: Path, document: dict[str, Any]) -> tuple[float, int]:
     )
     unwell = {(row["group"], row["topic"]): row for row in document["unwell"]}
     sick = sorted(unwell)[:: max(1, len(unwell) // (ONE_BY_ONE // 2))][: ONE_BY_ONE // 2]
-    names = [(f"group-{number:06}", f"topic-{number // 4:06}") for number in range(0, SUBSCRIPTIONS, 211)]
+    names = [
+        (f"group-{number:06}", f"topic-{number // 4:06}")
+        for number in range(0, document["subscriptions"], document["subscriptions"] // 250)
+    ]
     well = [name for name in names if name not in unwell][: ONE_BY_ONE - len(sick)]
     assert len(sick) + len(well) == ONE_BY_ONE
     samples = store.samples_of(window, [*sick, *well])

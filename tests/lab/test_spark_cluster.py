@@ -6,21 +6,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from tests.audit.pipeline import run
 from tests.fleet import land_fleet
+from tests.objects import BUCKET, Objects, object_storage
+from tests.spark_cluster import Cluster, spark_cluster
 from tests.waiting import wait_for
-from workbench.lab.process import free_port
-from workbench.spark.java import find_java, spark_home
 from workbench.sweep.fleet_store import SUMMARIES, FleetStore
 
 pytestmark = [pytest.mark.jvm, pytest.mark.cluster]
@@ -29,70 +27,18 @@ SUBSCRIPTIONS = 120
 ANY = '"stream":"s"'  # of a line as the pipeline writes it
 
 
-@dataclass
-class Cluster:
-    """A master's address, and the processes of it and its workers."""
-
-    url: str
-    processes: list[subprocess.Popen[bytes]]
-
-    def executors(self) -> list[psutil.Process]:
-        """Those that run now, each a child of a worker."""
-        found = []
-        for worker in self.processes[1:]:
-            for child in psutil.Process(worker.pid).children(recursive=True):
-                if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline()):
-                    found.append(child)
-        return found
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Objects]:
+    """Object storage that the workers have credentials for."""
+    with object_storage(tmp_path_factory.mktemp("objects")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, objects: Objects) -> Iterator[Cluster]:
     """One core a worker, so that both have work; all of them end with the test."""
-    room = tmp_path_factory.mktemp("spark")
-    java = find_java()
-    import pyspark
-
-    jars = Path(pyspark.__file__).parent / "jars"
-    env = {
-        **os.environ,
-        "JAVA_HOME": str(spark_home(java)),
-        "SPARK_HOME": str(jars.parent),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SCALA_VERSION": "2.13",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    port = free_port()
-    processes: list[subprocess.Popen[bytes]] = []
-
-    def start(name: str, *words: str) -> None:
-        command = [
-            str(Path(env["JAVA_HOME"]) / "bin" / "java"), "-cp", f"{jars}/*", "-Xmx256m", "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
-            "--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
-            "--add-opens=java.base/java.net=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED",
-            f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", *words,
-        ]  # fmt: skip
-        with (room / f"{len(processes)}.log").open("wb") as log:
-            processes.append(subprocess.Popen(command, env=env, cwd=room, stdout=log, stderr=log))
-
-    try:
-        start("master.Master", "--port", str(port), "--webui-port", str(free_port()))
-        for number in range(2):
-            start(
-                "worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(room / f"work-{number}"),
-                "--webui-port", str(free_port()), f"spark://127.0.0.1:{port}",
-            )  # fmt: skip
-        wait_for(lambda: (room / "0.log").read_text().count("Registering worker") == 2, 120)
-        yield Cluster(f"spark://127.0.0.1:{port}", processes)
-    finally:
-        family = [child for process in processes for child in psutil.Process(process.pid).children(recursive=True)]
-        for process in reversed(processes):
-            process.terminate()
-        for process in processes:
-            process.wait(30)
-        psutil.wait_procs(family, timeout=30)
-        assert not [child for child in family if child.is_running()], "an executor has outlived its worker"
+    with spark_cluster(tmp_path_factory.mktemp("spark"), objects.env()) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +53,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> FleetStore:
         module._FILE_ROWS = whole
 
 
-def started(master: str | None, *words: str | Path) -> subprocess.Popen[str]:
-    """A command in a process of its own, on that master or in local mode."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
+def started(master: str | None, *words: str | Path, more: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """A command in a process of its own, on that master or in local mode; `more`: of its environment."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", **(more or {})}
     env.pop("WORKBENCH_SPARK_MASTER", None)
     if master is not None:
         env["WORKBENCH_SPARK_MASTER"] = master
@@ -161,6 +107,21 @@ def test_a_cluster_finds_what_local_mode_finds(cluster: Cluster, store: FleetSto
     killed_at = len(list(folder.rglob("[!.]*.parquet")))
     found = ended(running)
     assert killed_at < found["reading"]["files"], "it was killed before all was condensed"
+    assert in_bytes(found) == in_bytes(local)
+
+
+def test_a_cluster_finds_the_same_in_object_storage(
+    cluster: Cluster, store: FleetStore, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte for byte; its workers read and write there with Python alone."""
+    place = f"s3://{BUCKET}/cluster"
+    for name, value in objects.env().items():
+        monkeypatch.setenv(name, value)
+    land_fleet(place, subscriptions=SUBSCRIPTIONS)
+    forget(store)
+    local = ended(started(None, *swept(store)))
+    found = ended(started(cluster.url, "triage", "--all", "--store", place, more=objects.env()))
+    assert found["reading"]["files_read"] == 5
     assert in_bytes(found) == in_bytes(local)
 
 

@@ -145,9 +145,10 @@ def _keep_libraries_from_cleaning_up() -> None:
     """Leave the process as soon as Python has ended, with the same exit code.
 
     librdkafka's threads live until the process ends. If one of them is within OpenSSL when `exit` of the C library cleans OpenSSL up,
-    the process dies of a signal, with all of its output written, and its exit code lost.
+    the process dies of a signal, with all of its output written, and its exit code lost. Arrow waits at its end for object storage that
+    does not end an answer.
     """
-    if "confluent_kafka" not in sys.modules:
+    if not {"confluent_kafka", "workbench.sweep.object_file"} & set(sys.modules):
         return
     import ctypes
 

@@ -36,6 +36,17 @@ def renamed(*names: str, old: Sequence[str], **options: Any) -> Callable[[F], F]
     return click.option(*names, cls=Renamed, old=old, **options)
 
 
+class StorePlace(click.Path):
+    """A folder, or the address of a store in object storage, which is kept as it is."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See the base class."""
+        from workbench.sweep.store_files import as_place
+
+        place = as_place(str(value))
+        return place if isinstance(place, str) else super().convert(value, param, ctx)
+
+
 def output_folder(words: str) -> Callable[[F], F]:
     """`--output` of a command that writes a folder."""
     folder = click.Path(path_type=Path, file_okay=False)

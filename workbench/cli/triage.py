@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.options import (
+    StorePlace,
     cluster_option,
     config_option,
     default_cluster,
@@ -77,8 +78,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--store",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="With --all: folder of the stored samples. Default with --cluster: one per cluster, which keeps one window.",
+    type=StorePlace(path_type=Path, file_okay=False),
+    help="With --all: folder of the stored samples, or s3://BUCKET/PREFIX. Default with --cluster: a folder per cluster, which"
+    " keeps one window.",
 )
 @renamed(
     "--limit",

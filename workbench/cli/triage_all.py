@@ -37,7 +37,7 @@ class SweepRequest:
     """All subscriptions of a cluster, of a store, or of a cluster kept in a store; and where the result goes."""
 
     cluster: str | None
-    store: Path | None
+    store: Path | str | None
     until: str | None
     top: int
     html: Path | None
@@ -103,7 +103,7 @@ def _instant(until: str | None) -> datetime | None:
 
 
 def _landed(
-    name: str, folder: Path | None, until: datetime | None, config: Path | None, steps: Steps
+    name: str, folder: Path | str | None, until: datetime | None, config: Path | None, steps: Steps
 ) -> tuple[FleetStore, Window]:
     """Open the cluster's store, and land the window's missing slots from Prometheus."""
     from workbench.collect import live

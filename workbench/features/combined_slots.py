@@ -6,29 +6,20 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from workbench.features.condense import SUMMARY_SCHEMA
 from workbench.features.period_summary import CUMULATIVE, LABELS, MEMBERLESS, sql_list
 from workbench.spark.sql_columns import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 _LABELS = ", ".join(f"`{name}`" for name in LABELS)
-
-
-def slot_schema() -> StructType:
-    """Spark's version of `condense.SUMMARY_SCHEMA`."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(SUMMARY_SCHEMA)
 
 
 def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = True) -> DataFrame:
     """Combine slots to a summary.
 
     Args:
-        slots: of `slot_schema`.
+        slots: of `condense.SUMMARY_SCHEMA`.
         ends: of the slots, oldest first: the quarters of the baseline and the window. A slot that has not landed has no rows.
         counters: whether there may be counters; a lag exporter has none, which saves two shuffles.
 
@@ -44,7 +35,7 @@ def of_periods(timed: DataFrame, end: float, *, counters: bool = True) -> DataFr
     """Do the same for slots with their `period`.
 
     Args:
-        timed: of `slot_schema`, and `period`.
+        timed: of `condense.SUMMARY_SCHEMA`, and `period`.
         end: of the window, seconds since the epoch.
         counters: as in `of_slots`.
 

@@ -41,6 +41,7 @@ ENVIRONMENT = (
         "WORKBENCH_SPARK_MASTER",
         "Where Spark runs: `local[N]`, `spark://…`, `sc://…`. Default: all cores of this machine.",
     ),
+    ("AWS_*", "Credentials, region and endpoint of a store in object storage, as AWS's own tools read them."),
     ("WORKBENCH_CAPTURE_GIB", "Most memory that reading one capture may take, in GiB."),
     ("WORKBENCH_SERVE_TOKEN", "Token of `workbench serve`. Default: one of its own, in the state folder."),
     ("WORKBENCH_MCP_TOKEN", "Token of `workbench mcp --http`."),

@@ -10,17 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.errors import DamagedCaptureError, OutputError, SlotReplacedError
-from workbench.files import atomic_write, writing
-from workbench.sweep.fleet_store import SUMMARIES, FleetStore, LandedFile
+from workbench.errors import DamagedCaptureError, OutputError, SlotReplacedError, SourceUnreachableError
+from workbench.files import writing
+from workbench.sweep.fleet_store import FleetStore, LandedFile
 from workbench.sweep.read_store import LAND_AGAIN, columns_of, is_empty
 from workbench.sweep.reads_while_replaced import tries
+from workbench.sweep.store_files import SUMMARIES
+from workbench.sweep.store_places import OF_WORKERS, address_of, file_at, write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 VERSION = "5"
 # So often a file is gone where it was to be read and back here, as one that was landed anew with the same samples can be.
 _MOST_HIDDEN = 3
-_DONE = "number bigint, bytes_read bigint, samples bigint, error string, is_gone boolean, is_unwritten boolean"
+_DONE = "number bigint, bytes_read bigint, samples bigint, error string, is_gone boolean, is_unwritten boolean, is_unreachable boolean"
 _DONE_SCHEMA = pa.schema(
     [
         ("number", pa.int64()),
@@ -38,13 +39,14 @@ _DONE_SCHEMA = pa.schema(
         ("error", pa.string()),
         ("is_gone", pa.bool_()),
         ("is_unwritten", pa.bool_()),
+        ("is_unreachable", pa.bool_()),
     ]
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One file to condense: source, slot and target."""
+    """One file to condense: address of the source, slot, and address of the target (`store_places.address_of`)."""
 
     source: str
     digest: str
@@ -61,7 +63,7 @@ class StoreReading:
         files: of the window, with its baseline.
         condensed: number of files that were condensed now; the others already had a summary.
         bytes_read, samples_read: of the condensed files.
-        summaries: the paths of all summaries, in a fixed order.
+        summaries: addresses of all summaries, in a fixed order.
         counters: whether they contain counters.
     """
 
@@ -79,12 +81,14 @@ def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[date
     Raises:
         DamagedCaptureError: if a file has changed since it was landed, is replaced again and again, or is not where Spark works.
         OutputError: if a summary cannot be written.
+        SourceUnreachableError: if object storage refuses, or does not answer, here or where Spark works.
     """
     condensed, all_done, hidden = 0, [_DONE_SCHEMA.empty_table()], Counter[str]()
     for _ in tries():
         files = store.files(ends)
-        targets = [summary_path(store, file) for file in files]
-        jobs = [_job(store, file, target) for file, target in zip(files, targets, strict=True) if not _is_whole(target)]
+        names = [_summary(file) for file in files]
+        there = store.place.whole(names)
+        jobs = [_job(store, file, name) for file, name in zip(files, names, strict=True) if name not in there]
         done = _run(spark, jobs)
         gone = done.filter(done["is_gone"])
         condensed += len(jobs) - gone.num_rows
@@ -92,7 +96,7 @@ def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[date
         if not gone.num_rows:
             break
         sources = [jobs[number].source for number in gone["number"].to_pylist()]
-        hidden.update(it for it in sources if Path(it).exists())
+        hidden.update(it for it in sources if file_at(it).exists())
         if (unseen := next((it for it in sources if hidden[it] >= _MOST_HIDDEN), None)) is not None:
             raise DamagedCaptureError(
                 f"{unseen} is here, and Spark's workers do not find it.",
@@ -106,46 +110,34 @@ def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[date
         condensed=condensed,
         bytes_read=sum(read["bytes_read"].to_pylist()),
         samples_read=sum(read["samples"].to_pylist()),
-        summaries=tuple(str(target.absolute()) for target in targets),
-        counters=any(_has_counters(target) for target in targets),
+        summaries=tuple(address_of(store.place.path(name)) for name in names),
+        counters=any(_has_counters(footer) for footer in store.place.footers(names)),
     )
 
 
-def _job(store: FleetStore, file: LandedFile, target: Path) -> Job:
-    with writing(f"The summary {target}"):
-        target.parent.mkdir(parents=True, exist_ok=True)
+def _job(store: FleetStore, file: LandedFile, name: str) -> Job:
     end_us = round(file.end.timestamp() * 1e6)
     return Job(
-        source=str(file.path.absolute()),
+        source=address_of(file.path),
         digest=file.digest,
         begin_us=end_us - round(store.slot.total_seconds() * 1e6),
         end_us=end_us,
-        target=str(target.absolute()),
+        target=address_of(store.place.path(name)),
     )
 
 
-def summary_path(store: FleetStore, file: LandedFile) -> Path:
+def summary_path(store: FleetStore, file: LandedFile) -> Any:
     """Path of a file's summary, whether it exists or not."""
-    return store.root / SUMMARIES / f"v{VERSION}" / f"{file.end:%Y-%m-%d}" / f"{file.digest}-{file.end:%H%M%S}.parquet"
+    return store.place.path(_summary(file))
 
 
-def _is_whole(summary: Path) -> bool:
-    """Whether a summary is there; the end of the machine may have left an empty file of it."""
-    import pyarrow.parquet as pq
-
-    try:
-        pq.read_metadata(summary)
-    except (OSError, pa.ArrowException):
-        return False
-    return True
+def _summary(file: LandedFile) -> str:
+    return f"{SUMMARIES}/v{VERSION}/{file.end:%Y-%m-%d}/{file.digest}-{file.end:%H%M%S}.parquet"
 
 
-def _has_counters(summary: Path) -> bool:
-    """Whether a summary has counters, by its footer: only their rows have a source."""
-    import pyarrow.parquet as pq
-
-    metadata = pq.read_metadata(summary)
-    return not is_empty(metadata, metadata.schema.to_arrow_schema().get_field_index("source"))
+def _has_counters(footer: Any) -> bool:
+    """Whether a summary has counters: only their rows have a source."""
+    return not is_empty(footer, footer.schema.to_arrow_schema().get_field_index("source"))
 
 
 def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:
@@ -158,6 +150,11 @@ def _run(spark: SparkSession, jobs: Sequence[Job]) -> pa.Table:
     for it in failed.slice(0, 1).to_pylist():
         if it["is_unwritten"]:
             raise OutputError(it["error"], hint="Check the free space and the permissions.")
+        if it["is_unreachable"]:
+            raise SourceUnreachableError(
+                it["error"],
+                hint=OF_WORKERS,
+            )
         raise DamagedCaptureError(it["error"], hint=LAND_AGAIN)
     return done
 
@@ -177,13 +174,19 @@ def condense_file(job: Job) -> dict[str, object]:
 
     from workbench.features.condense import COLUMNS, NAMES, condense
 
-    target = Path(job.target)
+    target = file_at(job.target)
     try:
-        samples, size = columns_of(Path(job.source), job.digest, COLUMNS, [*NAMES, "flag"])
+        samples, size = columns_of(file_at(job.source), job.digest, COLUMNS, [*NAMES, "flag"])
         summary = condense(samples, (job.begin_us, job.end_us))
-        with writing(f"The summary {target}"), atomic_write(target) as temporary:
-            pq.write_table(summary, temporary, compression="zstd", compression_level=1)
-    except (DamagedCaptureError, OutputError) as error:
-        is_gone, is_unwritten = isinstance(error, SlotReplacedError), isinstance(error, OutputError)
-        return {"bytes_read": 0, "samples": 0, "error": error.message, "is_gone": is_gone, "is_unwritten": is_unwritten}
+        with writing(f"The summary {target}"):
+            out = pa.BufferOutputStream()
+            pq.write_table(summary, out, compression="zstd", compression_level=1)
+            write_whole(target, out.getvalue())
+    except (DamagedCaptureError, OutputError, SourceUnreachableError) as error:
+        failed = {
+            "is_gone": isinstance(error, SlotReplacedError),
+            "is_unwritten": isinstance(error, OutputError),
+            "is_unreachable": isinstance(error, SourceUnreachableError),
+        }
+        return {"bytes_read": 0, "samples": 0, "error": error.message, **failed}
     return {"bytes_read": size, "samples": samples.num_rows, "error": None, "is_gone": False, "is_unwritten": False}

@@ -7,6 +7,7 @@
 
 A slot appears atomically. All rows of a group are in one file of a slot, and so are all rows of a topic that belong to no group:
 so each file can be condensed separately. Spark reads a store like any partitioned folder: `spark.read.parquet(…/samples)`.
+In object storage, a slot has a manifest (`workbench.sweep.object_store`).
 """
 
 from __future__ import annotations
@@ -14,15 +15,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,17 +29,17 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, SlotReplacedError, UsageError
-from workbench.files import atomic_folder, leftovers, remove_folder, restored, write_text, writing
+from workbench.files import writing
 from workbench.group_expectations import Expectations, GroupSettings, Recorded
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.sweep.read_store import rows_of, rows_of_nobody
-from workbench.sweep.reads_while_replaced import listed, steadily, tries
+from workbench.sweep.reads_while_replaced import tries
+from workbench.sweep.store_files import INCOMPLETE, INFO, SAMPLES, SUMMARIES, StoreFiles
+from workbench.sweep.store_places import files_of
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
-INFO, SAMPLES, SUMMARIES = "store.json", "samples", "summaries"
-INCOMPLETE = "_incomplete.json"  # Spark ignores names that begin like this
 BASELINE_SLOTS = 4  # quarters of the baseline, as in `features.period_summary`
 # The rows of a series are together, and so are those of its group: this compresses best, and condensing needs it.
 ORDER = (*SERIES_ORDER, "le")
@@ -74,12 +72,13 @@ class LandedFile:
     """One file of a slot.
 
     Attributes:
+        path: a `pathlib.Path`, or an `ObjectFile`.
         end: of its slot.
         size: in bytes.
         digest: of its content, from its name.
     """
 
-    path: Path
+    path: Any
     end: datetime
     size: int
     digest: str
@@ -87,17 +86,22 @@ class LandedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStore:
-    """A folder of landed samples.
+    """A folder of landed samples, or a prefix in object storage.
 
     Attributes:
         own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
         begun: replays of the reader's machine, as in a capture.
     """
 
-    root: Path
+    place: StoreFiles
     info: StoreInfo
     own: Mapping[str, GroupSettings] = field(default_factory=dict)
     begun: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Any:
+        """Where it is: a `pathlib.Path`, or an `ObjectFile`."""
+        return self.place.path()
 
     @property
     def expectations(self) -> Expectations:
@@ -121,18 +125,14 @@ class FleetStore:
         """Ends of a window's slots, oldest first."""
         return [window.end - number * self.slot for number in range(BASELINE_SLOTS, -1, -1)]
 
-    def folder(self, end: datetime) -> Path:
-        """Folder of the slot with this end, whether it exists or not."""
-        return self.root / SAMPLES / f"day={end:%Y-%m-%d}" / f"slot={end:%H%M%S}"
+    def folder(self, end: datetime) -> Any:
+        """Where the files of the slot with this end are, whether it has landed or not."""
+        return self.place.path(f"{SAMPLES}/{_slot(end)}")
 
     def landed(self) -> list[datetime]:
         """Ends of the landed slots, oldest first."""
-        found = []
-        for path in listed(self.root / SAMPLES):
-            end = _instant(path.parent.name.removeprefix("day=") + path.name.removeprefix("slot="))
-            if end is not None and self.folder(end) == path:  # else a foreign folder
-                found.append(end)
-        return sorted(found)
+        found = (_end(slot) for slot in self.place.slots())
+        return sorted(end for end in found if end is not None)  # others are foreign folders
 
     def window(self, until: datetime | None = None) -> Window:
         """Newest landed window, or the newest one up to a time.
@@ -151,36 +151,22 @@ class FleetStore:
 
     def files(self, ends: Iterable[datetime]) -> list[LandedFile]:
         """Files of some slots, in a fixed order; slots that have not landed have none."""
-        found: list[LandedFile] = []
-        for end in ends:
-            found += steadily(self.folder(end), partial(self._files, end), absent=[])
-        return found
-
-    def _files(self, end: datetime) -> list[LandedFile]:
-        found = []
-        for path in sorted(self.folder(end).glob("part-*.parquet")):
-            digest = path.stem.removeprefix("part-")
-            found.append(LandedFile(path=path, end=end, size=path.stat().st_size, digest=digest))
-        return found
+        return [
+            LandedFile(path=path, end=end, size=size, digest=path.name.removesuffix(".parquet").rpartition("-")[2])
+            for end in ends
+            for path, size in self.place.parts(_slot(end))
+        ]
 
     def missing_of(self, end: datetime) -> tuple[str, ...]:
         """What the source reported as missing from a landed slot."""
-        return steadily(self.folder(end), lambda: self._missing(self.folder(end) / INCOMPLETE), absent=())
-
-    def _missing(self, path: Path) -> tuple[str, ...]:
-        try:
-            return tuple(str(text) for text in json.loads(path.read_bytes()))
-        except FileNotFoundError:
-            return ()
-        except (OSError, ValueError, TypeError, RecursionError) as error:
-            return (f"{path} cannot be read ({type(error).__name__})",)  # the file exists only for incomplete slots
+        return self.place.missing(_slot(end))
 
     def rows_of(self, end: datetime) -> int:
         """Number of samples in a landed slot."""
-        return steadily(self.folder(end), lambda: sum(map(_rows, self._files(end))), absent=0)
+        return self.place.rows(_slot(end))
 
     def read(self, ends: Iterable[datetime], read: Callable[[Path, str], T]) -> list[tuple[LandedFile, T]]:
-        """Read the files of some slots by path and digest, and once more if a slot is replaced meanwhile.
+        """Read the files of some slots by path (of this machine) and digest, and once more if a slot is replaced meanwhile.
 
         Raises:
             DamagedCaptureError: if a file cannot be read, or needs more memory than a file of others may.
@@ -190,7 +176,8 @@ class FleetStore:
             files = self.files(ends)
             try:
                 with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow reads without Python's GIL
-                    return list(zip(files, pool.map(lambda it: read(it.path, it.digest), files), strict=True))
+                    found = pool.map(lambda it: read(self.place.local(it.path), it.digest), files)
+                    return list(zip(files, found, strict=True))
             except SlotReplacedError as error:
                 replaced = error
         raise replaced
@@ -205,13 +192,13 @@ class FleetStore:
 
         Raises:
             UsageError: if the time is not the end of a slot.
-            OutputError: if it cannot be written.
+            OutputError: if it cannot be written. SourceUnreachableError: if object storage does not take it.
         """
         if self.slot_end(end) != end:
             raise UsageError(f"{end.isoformat()} is not the end of a slot of {self.info.slot_seconds} s.")
         end_us = round(end.timestamp() * 1e6)
         series = series.between(end_us - self.info.slot_seconds * 1_000_000, end_us)
-        with writing(f"The slot {self.folder(end)}"), atomic_folder(self.folder(end), replace=True) as folder:
+        with writing(f"The slot {self.folder(end)}"), self.place.filling(_slot(end)) as folder:
             for piece in _pieces(series):
                 written = folder / "part.tmp"
                 _write(written, piece.to_samples())
@@ -225,21 +212,18 @@ class FleetStore:
 
         A sweep beside this one may be reading those of its baseline, and Spark takes none that is gone.
         """
-        gone = [end for end in self.landed() if end <= before]
-        for end in gone:
-            remove_folder(self.folder(end))
-            for folder in leftovers(self.folder(end)):
-                shutil.rmtree(folder, ignore_errors=True)
-            with suppress(OSError):  # the day has other slots, or another sweep prunes as well
-                self.folder(end).parent.rmdir()
+
+        def is_old(slot: str) -> bool:
+            end = _end(slot)
+            return end is not None and end <= before
+
+        count = self.place.remove_slots(is_old)
         oldest = before - (BASELINE_SLOTS + 1) * self.slot
-        for summary in (self.root / SUMMARIES).glob("v*/*/*-*.parquet"):  # of earlier versions, too
-            at = _instant(summary.parent.name + summary.stem.rpartition("-")[2])
+        for name in self.place.names(SUMMARIES):  # of earlier versions, too
+            at = _end_of_summary(name)
             if at is not None and at <= oldest:
-                summary.unlink(missing_ok=True)
-                with suppress(OSError):
-                    summary.parent.rmdir()
-        return len(gone)
+                self.place.remove(name)
+        return count
 
     def samples_of(self, window: Window, subscriptions: Sequence[tuple[str, str]]) -> pa.Table:
         """Read all samples of some (group, topic) in a window, with those of their topics and of their groups' members.
@@ -267,48 +251,87 @@ class FleetStore:
         return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *(table for _, table in found)])
 
 
-def open_store(root: Path) -> FleetStore:
+def open_store(root: Path | str) -> FleetStore:
     """Open an existing store; a slot that a killed landing moved aside is restored.
 
+    Args:
+        root: a folder, or `s3://bucket/prefix` (`workbench.sweep.object_store`).
+
     Raises:
-        UsageError: if the folder is not a store.
+        UsageError: if there is no store.
         DamagedCaptureError: if its `store.json` cannot be read.
+        SourceUnreachableError: if object storage refuses, or does not answer.
     """
-    path = root / INFO
-    if not path.is_file():
+    place = files_of(root)
+    info = _info(place)
+    if info is None:
+        place.is_unused()  # tells that there is no such bucket
         raise UsageError(
-            f"{root} is not a store: it has no {INFO}.",
+            f"{place.path()} is not a store: it has no {INFO}.",
             hint="workbench triage --all --cluster NAME --store FOLDER makes one.",
         )
-    for day in (root / SAMPLES).glob("day=*"):
-        restored(day)
+    place.recover()
+    return FleetStore(place=place, info=info)
+
+
+def make_store(root: Path | str, info: StoreInfo, *, own: Mapping[str, GroupSettings] | None = None) -> FleetStore:
+    """Make a new store, or open an existing one of the same cluster and slot length.
+
+    Args:
+        root: as of `open_store`.
+
+    Raises:
+        UsageError: if the folder contains something else, or there is no such bucket.
+        OutputError: if it cannot be written.
+        SourceUnreachableError: if object storage refuses, or does not answer.
+    """
+    place = files_of(root)
+    there = _info(place)
+    if there is not None:
+        place.recover()
+        for name in ("cluster", "slot_seconds", "match"):
+            if getattr(there, name) != getattr(info, name):
+                raise UsageError(
+                    f"{place.path()} is a store with {name} {getattr(there, name)!r}, not {getattr(info, name)!r}.",
+                    hint="Name another folder.",
+                )
+    elif not place.is_unused():
+        raise UsageError(f"{place.path()} exists, is not empty, and is not a store.", hint="Name another folder.")
+    if there != info:
+        with writing(f"The store {place.path()}"):
+            place.write(INFO, (info.model_dump_json(indent=1, by_alias=True) + "\n").encode())
+    return FleetStore(place=place, info=info, own=own or {})
+
+
+def _info(place: StoreFiles) -> StoreInfo | None:
+    """What its `store.json` says; None if there is none."""
+    path = place.path(INFO)
     try:
-        return FleetStore(root=root, info=StoreInfo.model_validate_json(path.read_bytes()))
+        return StoreInfo.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise DamagedCaptureError(f"{path} cannot be read: {error.strerror or error}.") from None
     except ValidationError as error:
         raise DamagedCaptureError(f"{path} cannot be read: {first_problem(error, whole='the file')}.") from None
 
 
-def make_store(root: Path, info: StoreInfo, *, own: Mapping[str, GroupSettings] | None = None) -> FleetStore:
-    """Make a new store, or open an existing one of the same cluster and slot length.
+def _slot(end: datetime) -> str:
+    return f"day={end:%Y-%m-%d}/slot={end:%H%M%S}"
 
-    Raises:
-        UsageError: if the folder contains something else.
-        OutputError: if it cannot be written.
-    """
-    if (root / INFO).is_file():
-        there = open_store(root)
-        for name in ("cluster", "slot_seconds", "match"):
-            if getattr(there.info, name) != getattr(info, name):
-                raise UsageError(
-                    f"{root} is a store with {name} {getattr(there.info, name)!r}, not {getattr(info, name)!r}.",
-                    hint="Name another folder.",
-                )
-    elif root.exists() and any(root.iterdir()):
-        raise UsageError(f"{root} exists, is not empty, and is not a store.", hint="Name another folder.")
-    with writing(f"The store {root}"):
-        root.mkdir(parents=True, exist_ok=True)
-        write_text(root / INFO, info.model_dump_json(indent=1, by_alias=True) + "\n")
-    return FleetStore(root=root, info=info, own=own or {})
+
+def _end(slot: str) -> datetime | None:
+    """End of the slot of this name; None for a foreign folder."""
+    day, _, time = slot.partition("/")
+    end = _instant(day.removeprefix("day=") + time.removeprefix("slot="))
+    return end if end is not None and _slot(end) == slot else None
+
+
+def _end_of_summary(name: str) -> datetime | None:
+    parts = name.split("/")
+    if len(parts) != 4 or not parts[1].startswith("v") or not name.endswith(".parquet"):
+        return None
+    return _instant(parts[2] + parts[3].removesuffix(".parquet").rpartition("-")[2])
 
 
 def _instant(text: str) -> datetime | None:
@@ -349,10 +372,6 @@ def _write(path: Path, samples: pa.Table) -> None:
         column_encoding={"ts": "DELTA_BINARY_PACKED"},
         write_page_index=True,
     )
-
-
-def _rows(file: LandedFile) -> int:
-    return int(pq.read_metadata(file.path).num_rows)
 
 
 def _digest(path: Path) -> str:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,12 +18,15 @@ from workbench.errors import DamagedCaptureError, SlotReplacedError
 from workbench.humanize import first_line
 from workbench.samples import SAMPLES_SCHEMA
 
+if TYPE_CHECKING:
+    from workbench.sweep.object_file import ObjectFile
+
 LAND_AGAIN = "Remove its slot's folder and land the slot again."
 _TEXTS = [field.name for field in SAMPLES_SCHEMA if field.type == pa.string()]
 T = TypeVar("T")
 
 
-def content(path: Path, digest: str) -> bytes:
+def content(path: Path | ObjectFile, digest: str) -> bytes:
     """The bytes of a landed file.
 
     Raises:
@@ -50,7 +53,9 @@ def whole_file(path: Path, digest: str) -> pa.Table:
     return _read(path, read)
 
 
-def columns_of(path: Path, digest: str, names: Sequence[str], texts: Sequence[str]) -> tuple[pa.Table, int]:
+def columns_of(
+    path: Path | ObjectFile, digest: str, names: Sequence[str], texts: Sequence[str]
+) -> tuple[pa.Table, int]:
     """Some columns, text as dictionaries, in one chunk, and the size of the file; empty columns are not decoded.
 
     Raises:
@@ -141,7 +146,7 @@ def _as_samples(table: pa.Table, room: Room) -> pa.Table:
     return table.select(SAMPLES_SCHEMA.names).cast(SAMPLES_SCHEMA)
 
 
-def _read(path: Path, read: Callable[[], T]) -> T:
+def _read(path: Path | ObjectFile, read: Callable[[], T]) -> T:
     try:
         return read()
     except TooLargeError:

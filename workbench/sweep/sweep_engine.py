@@ -30,6 +30,7 @@ from workbench.spark.sql_columns import columns
 from workbench.sweep.condense_store import StoreReading, condense_missing
 from workbench.sweep.fleet_store import FleetStore
 from workbench.sweep.read_store import whole_file
+from workbench.sweep.store_places import told_by_workers
 from workbench.sweep.table_order import with_mutes, worst_first
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
@@ -244,7 +245,8 @@ def _screened_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreRea
     reading = condense_missing(store, spark, ends)
     summary = _summary(spark, reading, looked.window, store)
     wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items() if name != "verdict"]
-    seen_all = screened(summary, limits, expected).select(*columns(*wanted, SCREEN)).toArrow()
+    with told_by_workers(store.root):
+        seen_all = screened(summary, limits, expected).select(*columns(*wanted, SCREEN)).toArrow()
     if not seen_all.num_rows:
         raise _no_lag(store)
     seen_all = seen_all.filter(pc.invert(pc.starts_with(seen_all["group"], REDRIVE_PREFIX)))  # their lag is nobody's
@@ -375,9 +377,10 @@ def _without_samples(screen: pa.Table, names: Set[tuple[str, str]]) -> pa.Table:
 
 
 def _summary(spark: SparkSession, reading: StoreReading, window: Window, store: FleetStore) -> DataFrame:
-    from workbench.features.combined_slots import of_slots, slot_schema
+    from workbench.features.combined_slots import of_slots
+    from workbench.features.condense import SUMMARY_SCHEMA
 
-    slots = spark.read.schema(slot_schema()).parquet(*reading.summaries)
+    slots = store.place.frame(spark, reading.summaries, SUMMARY_SCHEMA)
     return of_slots(slots, store.slots_of(window), counters=reading.counters)
 
 

@@ -1,0 +1,139 @@
+"""A store in a folder: a slot is a folder that is renamed into its place; readers wait while another process replaces it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored
+from workbench.sweep.reads_while_replaced import listed, steadily
+from workbench.sweep.store_files import INCOMPLETE, SAMPLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """`store_files.StoreFiles` of a folder."""
+
+    root: Path
+
+    def path(self, name: str = "") -> Path:
+        """Below the folder."""
+        return self.root / name
+
+    def recover(self) -> None:
+        """Of all days."""
+        for day in (self.root / SAMPLES).glob("day=*"):
+            restored(day)
+
+    def is_unused(self) -> bool:
+        """Whether the folder is new or empty."""
+        return not self.root.exists() or not any(self.root.iterdir())
+
+    def write(self, name: str, data: bytes) -> None:
+        """With the folder, if it is new."""
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(data)
+
+    def names(self, under: str) -> list[str]:
+        """All files, those that are being written included."""
+        return [path.relative_to(self.root).as_posix() for path in self.path(under).rglob("*") if path.is_file()]
+
+    def remove(self, name: str) -> None:
+        """With its folder, if it was the last one."""
+        self.path(name).unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path(name).parent.rmdir()
+
+    def slots(self) -> list[str]:
+        """Those that are just replaced included."""
+        samples = self.root / SAMPLES
+        return [path.relative_to(samples).as_posix() for path in listed(samples)]
+
+    def parts(self, slot: str) -> list[tuple[Any, int]]:
+        """Of one landing, by the folder's identity.
+
+        Raises:
+            SlotReplacedError: if it never stays.
+        """
+        folder = self._folder(slot)
+        return steadily(folder, lambda: [(path, path.stat().st_size) for path in _parts(folder)], absent=[])
+
+    def missing(self, slot: str) -> tuple[str, ...]:
+        """From the file that incomplete slots have."""
+        folder = self._folder(slot)
+        return steadily(folder, lambda: _missing(folder / INCOMPLETE), absent=())
+
+    def rows(self, slot: str) -> int:
+        """By the files' footers."""
+        folder = self._folder(slot)
+        return steadily(folder, lambda: sum(pq.read_metadata(path).num_rows for path in _parts(folder)), absent=0)
+
+    def filling(self, slot: str) -> AbstractContextManager[Path]:
+        """A folder beside it, which is renamed."""
+        return atomic_folder(self._folder(slot), replace=True)
+
+    def remove_slots(self, is_old: Callable[[str], bool]) -> int:
+        """One after the other, each at once."""
+        gone = [self._folder(slot) for slot in self.slots() if is_old(slot)]
+        for folder in gone:
+            remove_folder(folder)
+            for left in leftovers(folder):
+                shutil.rmtree(left, ignore_errors=True)
+            with suppress(OSError):  # the day has other slots, or another sweep prunes as well
+                folder.parent.rmdir()
+        return len(gone)
+
+    def local(self, path: Any) -> Path:
+        """The file itself."""
+        return Path(path)
+
+    def whole(self, names: Sequence[str]) -> set[str]:
+        """By their footers: the end of the machine may have left an empty file."""
+        return {name for name in names if _is_whole(self.path(name))}
+
+    def footers(self, names: Sequence[str]) -> Iterator[Any]:
+        """One after the other."""
+        return (pq.read_metadata(self.path(name)) for name in names)
+
+    def frame(self, spark: SparkSession, addresses: Sequence[str], schema: pa.Schema) -> DataFrame:
+        """By Spark's own reader."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return spark.read.schema(from_arrow_schema(schema)).parquet(*addresses)
+
+    def _folder(self, slot: str) -> Path:
+        return self.root / SAMPLES / slot
+
+
+def _parts(folder: Path) -> list[Path]:
+    return sorted(folder.glob("part-*.parquet"))
+
+
+def _missing(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(str(text) for text in json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        return (f"{path} cannot be read ({type(error).__name__})",)  # the file exists only for incomplete slots
+
+
+def _is_whole(summary: Path) -> bool:
+    try:
+        pq.read_metadata(summary)
+    except (OSError, pa.ArrowException):
+        return False
+    return True

@@ -1,0 +1,74 @@
+"""From the place of a store to its files, here and where Spark works."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from workbench.errors import SourceUnreachableError
+from workbench.sweep.object_file import ObjectFile
+from workbench.sweep.object_store import ObjectFiles
+from workbench.sweep.store_files import OBJECTS, StoreFiles
+from workbench.sweep.store_folder import FolderFiles
+
+
+def files_of(place: Path | str) -> StoreFiles:
+    """The files of a store.
+
+    Args:
+        place: a folder, or `s3://bucket/prefix`.
+
+    Raises:
+        UsageError: for an address of another kind.
+    """
+    if isinstance(place, str) and place.startswith(OBJECTS):
+        return ObjectFiles(ObjectFile.at(place))
+    return FolderFiles(Path(place))
+
+
+def address_of(path: Path | ObjectFile) -> str:
+    """A path for a task on another machine: `file_at` there has the same file. It holds no secret."""
+    return str(path.absolute()) if isinstance(path, Path) else path.address
+
+
+def file_at(address: str) -> Path | ObjectFile:
+    """The path of `address_of`."""
+    if not address.startswith(OBJECTS):
+        return Path(address)
+    return ObjectFile.at(address)
+
+
+def write_whole(path: Path | ObjectFile, data: bytes) -> None:
+    """Write a file of a store; readers see the old content or the new one.
+
+    Raises:
+        OSError: if it cannot be written. SourceUnreachableError: if object storage does not take it.
+    """
+    if isinstance(path, Path):
+        FolderFiles(path.parent).write(path.name, data)
+    else:
+        path.write(data)
+
+
+# As the last line of a worker's traceback tells it.
+_UNREAD = re.compile(r"^(?:workbench\.errors\.SourceUnreachableError|FileNotFoundError): (.*)$", re.MULTILINE)
+OF_WORKERS = "Spark's workers reach it by the same address, with credentials from their own environment."
+
+
+@contextmanager
+def told_by_workers(where: object) -> Iterator[None]:
+    """Turn what a worker could not read of a store into an error of ours.
+
+    Raises:
+        SourceUnreachableError: for it.
+    """
+    from pyspark.errors import PythonException
+
+    try:
+        yield
+    except PythonException as error:
+        if (found := _UNREAD.search(str(error))) is None:
+            raise
+        raise SourceUnreachableError(f"A worker of Spark cannot read {where}: {found[1]}", hint=OF_WORKERS) from None
