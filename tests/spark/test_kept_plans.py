@@ -57,6 +57,17 @@ def test_another_name_or_another_column_is_another_plan(spark: Any) -> None:
     assert (one.made, two.made) == (2, 1)
 
 
+def test_a_limit_that_the_first_rows_did_not_reach_is_one_for_later_rows(spark: Any) -> None:
+    """The optimizer takes a limit out where it sees fewer rows, which is true of those rows alone."""
+
+    def first_three(frame: Any) -> Any:
+        return frame.orderBy("value").limit(3).select("value")
+
+    for values, kept in (([2, 1], [1, 2]), ([5, 4, 3, 2, 1], [1, 2, 3]), ([], [])):
+        rows = spark.createDataFrame(pa.table({"value": pa.array(values, pa.int64())}))
+        assert [it["value"] for it in filled(rows, "three", first_three).collect()] == kept
+
+
 def test_a_plan_that_reads_something_else_is_made_anew(spark: Any) -> None:
     """Rows of another frame would be taken for those of the day."""
     other = spark.createDataFrame(pa.table({"name": ["n1"], "more": [10]}))

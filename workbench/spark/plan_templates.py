@@ -26,8 +26,17 @@ _ROWS = "LocalRelation"  # a leaf with its rows, as few of them become
 _MOST = 8  # of a process, and in a folder
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _RULES = "org.apache.spark.sql.catalyst.optimizer."
-# They look at the rows, and so would make a plan of these rows alone.
-_OF_ROWS = f"{_RULES}ConvertToLocalRelation,{_RULES}PropagateEmptyRelation"
+# They look at the rows, or count them, and so would make a plan of these rows alone.
+_OF_ROWS = ",".join(
+    f"{_RULES}{rule}"
+    for rule in (
+        "ConvertToLocalRelation",
+        "PropagateEmptyRelation",
+        "EliminateLimits",
+        "EliminateOffsets",
+        "LimitPushDown",
+    )
+)
 _one_at_a_time = Lock()  # what is set for one query is set for the session
 
 
