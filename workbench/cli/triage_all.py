@@ -60,7 +60,10 @@ def triage_all(request: SweepRequest) -> int:
             raise UsageError(f"There is no folder {path.parent} for {path.name}.", hint="Create it first.")
     with Steps(quiet=request.as_json) as steps:
         if request.cluster is None:
-            store = open_store(request.store or Path())
+            with steps.waiting(
+                "Opening the store"
+            ):  # object storage may take a while; its address may hold what is refused
+                store = open_store(request.store or Path())
             own = own_cluster(store.info.cluster, request.config, tell=steps.say)
             store = replace(store, own=own.groups if own is not None else {})
             window = store.window(_instant(request.until))
@@ -119,19 +122,21 @@ def _landed(
     thresholds = settings.thresholds_of(cluster)
     own = folder is None
     slot_seconds = round(settings.windows_of(cluster).length.total_seconds())
-    store = make_store(
-        folder or state_dir() / "stores" / _store_name(cluster, slot_seconds),
-        StoreInfo(
-            cluster=cluster.name,
-            slot_seconds=slot_seconds,
-            bootstrap=cluster.bootstrap,
-            profiles=[name_of(name) for name in cluster.profiles],
-            match=cluster.match,
-            thresholds=thresholds,
-            expected=cluster.groups,
-        ),
-        own=cluster.groups,
-    )
+    place = folder or state_dir() / "stores" / _store_name(cluster, slot_seconds)
+    with steps.waiting("Opening the store"):
+        store = make_store(
+            place,
+            StoreInfo(
+                cluster=cluster.name,
+                slot_seconds=slot_seconds,
+                bootstrap=cluster.bootstrap,
+                profiles=[name_of(name) for name in cluster.profiles],
+                match=cluster.match,
+                thresholds=thresholds,
+                expected=cluster.groups,
+            ),
+            own=cluster.groups,
+        )
     # A landed slot is not queried again, so wait until its last samples have certainly arrived.
     settled = datetime.now(UTC) - min(_SETTLING, store.slot / 4)
     window = store.window_ending(store.slot_end(until or settled))
