@@ -71,7 +71,8 @@ def ask(text: str) -> str:
 
 def write_json(document: Any, *, indent: int | None = 1) -> None:
     """Write JSON to stdout: never NaN, only ASCII, so it cannot control a terminal; one line without `indent`."""
-    write_told(json_of(document, indent=indent))
+    sys.stdout.write(json_of(document, indent=indent))
+    sys.stdout.flush()
 
 
 def json_of(document: Any, *, indent: int | None = 1) -> str:
@@ -111,7 +112,8 @@ def write_rows(rows: Iterable[Mapping[str, Any]], *, separator: str) -> None:
     Names are escaped as on a screen, and a text that a spreadsheet would take for a formula begins with an apostrophe: JSON has all
     names as they are.
     """
-    write_told(rows_of(rows, separator=separator))
+    sys.stdout.write(rows_of(rows, separator=separator))
+    sys.stdout.flush()
 
 
 def rows_of(rows: Iterable[Mapping[str, Any]], *, separator: str) -> str:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.replay.fakes import FakeGateway
-from workbench.api import audit_compare as audit_records
+from workbench.api import audit_compare
 from workbench.api.audit_compare import _behind_late_records, compare, trace, whole_topic
 from workbench.errors import UsageError
 from workbench.queues.gateway import TopicSettings
@@ -95,7 +95,7 @@ def test_a_key_of_many_records_is_not_traced_in_part(
         "current_timestamp() AS timestamp",
     )
     frames = [spark.range(number).selectExpr(*columns) for number in (3, 1_001)]
-    monkeypatch.setattr(audit_records, "_records_of_times", lambda *_: frames.pop(0))
+    monkeypatch.setattr(audit_compare, "_records_of_times", lambda *_: frames.pop(0))
     how: Any = {"cluster": "prod", "topics": ["orders"], "config": settings}
     assert [it.offset for it in trace("k", **how)] == [0, 1, 2]
     with pytest.raises(UsageError, match=r"More than 1,000 records .* 'k'"):

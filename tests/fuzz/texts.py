@@ -119,8 +119,7 @@ def _settings() -> list[Target]:
 
 
 def _reports() -> list[Target]:
-    from workbench.report import health_report
-    from workbench.report import send_report as deliver_result
+    from workbench.report import health_report, send_report
     from workbench.report.health_result import SCHEMA, read_previous
     from workbench.report.runs.parameters import health_parameters
     from workbench.report.runs.run_record import RunRecord, runs_in
@@ -155,7 +154,7 @@ def _reports() -> list[Target]:
         if before is None:
             return None
         lines = {(it["group"], it["topic"]): it for it in before["lines"]}
-        said = deliver_result.chat_text(before), deliver_result.alerts_of(before), deliver_result.annotation_of(before)
+        said = send_report.chat_text(before), send_report.alerts_of(before), send_report.annotation_of(before)
         return said, health_report._trend(now, lines.get(("pay", "orders")))
 
     def make_parameters(random: Random) -> Case:

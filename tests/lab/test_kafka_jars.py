@@ -18,8 +18,7 @@ import pytest
 from tests.lab.test_process import gone
 from tests.waiting import wait_for
 from workbench.errors import SetupError
-from workbench.lab import kafka_jars as jars
-from workbench.lab import process
+from workbench.lab import kafka_jars, process
 from workbench.lab.kafka_jars import JarSet, ensure
 from workbench.spark.java import Java
 
@@ -48,8 +47,8 @@ def ivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program = tmp_path / "java"
     program.write_text("#!/bin/sh\n" + DELIVER)
     program.chmod(0o755)
-    monkeypatch.setattr(jars, "find_java", lambda: Java(program=program, version=17, found_in="test"))
-    monkeypatch.setattr(jars, "trust_options", list)
+    monkeypatch.setattr(kafka_jars, "find_java", lambda: Java(program=program, version=17, found_in="test"))
+    monkeypatch.setattr(kafka_jars, "trust_options", list)
     return program
 
 
@@ -99,7 +98,7 @@ def test_a_download_that_stalls_is_ended_in_time_with_all_that_it_started(
 ) -> None:
     """Whoever holds the output open, and whether or not anybody does; the next one has the lock at once."""
     ivy.write_text(f"#!/bin/sh\necho $$ >{shlex.quote(str(tmp_path))}/leader\necho downloading a.jar\n{stall}\n")
-    monkeypatch.setattr(jars, "_TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(kafka_jars, "_TIMEOUT_SECONDS", 1.0)
     began = time.monotonic()
     with pytest.raises(SetupError, match="within 1 s: downloading" if "exit" not in stall else "."):
         ensure(ONE)
@@ -142,11 +141,11 @@ def test_who_waits_for_a_fetch_waits_so_long_and_is_told_for_whom(
     try:
         assert holder.stdout is not None
         holder.stdout.readline()
-        monkeypatch.setattr(jars, "_WAIT_SECONDS", 0.3)
+        monkeypatch.setattr(kafka_jars, "_WAIT_SECONDS", 0.3)
         with pytest.raises(SetupError, match="has been downloading") as caught:
             ensure(ONE)
         assert f"Process {holder.pid}" in (caught.value.hint or "")
-        monkeypatch.setattr(jars, "_WAIT_SECONDS", 60)
+        monkeypatch.setattr(kafka_jars, "_WAIT_SECONDS", 60)
         threading.Timer(0.3, holder.kill).start()
         assert ensure(ONE).is_dir()
     finally:

@@ -19,7 +19,7 @@ from tests.cli.running import run_here
 from tests.pulsar.test_live_runtime import Members, Orders
 from tests.reference.valid import valid
 from tests.waiting import wait_for
-from workbench.api import audit_compare as audit_records
+from workbench.api import audit_compare
 from workbench.api.audit_silence import rows_before
 from workbench.api.audits import audit
 from workbench.lab.pulsar import PulsarStandalone
@@ -165,9 +165,9 @@ def test_the_ledger_is_the_truth_of_killed_members(
     assert len(handled) > COUNT  # kills: some were handled again
     assert len({it[1] for it in handled}) == 4
     cluster = load_settings(settings).cluster("events")
-    whole = audit_records.whole_topic(cluster, orders.name)
-    spark = audit_records.session_for_audits(1)
-    records = audit_records.records_of(spark, cluster, {part: [span] for part, span in whole.items()})
+    whole = audit_compare.whole_topic(cluster, orders.name)
+    spark = audit_compare.session_for_audits(1)
+    records = audit_compare.records_of(spark, cluster, {part: [span] for part, span in whole.items()})
     by_hash = {hash_of(b"order-%d" % it): it for it in range(COUNT)}
     lost = {7, 1_204, 2_999}  # the last one is the last of its partition
     lost_at = set()

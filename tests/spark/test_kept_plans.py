@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from workbench.spark import plan_templates as query_plans
+from workbench.spark import plan_templates
 from workbench.spark.plan_templates import begin_anew, filled, share
 
 pytestmark = pytest.mark.jvm
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.jvm
 @pytest.fixture(autouse=True)
 def _alone(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of other tests' plans, nor they ours."""
-    monkeypatch.setattr(query_plans, "_kept", None)
+    monkeypatch.setattr(plan_templates, "_kept", None)
 
 
 class Query:
@@ -105,7 +105,7 @@ def test_plans_of_other_code_are_removed(spark: Any, tmp_path: Path, monkeypatch
     share(tmp_path)
     Query().of(spark, [1])
     former = set(tmp_path.iterdir())
-    monkeypatch.setattr(query_plans, "_code", lambda: "other")
+    monkeypatch.setattr(plan_templates, "_code", lambda: "other")
     begin_anew()
     query = Query()
     assert query.of(spark, [1]) == {"n1": 1} and query.made == 1

@@ -21,7 +21,7 @@ from tests.killed import killed_at_each_change
 from workbench.errors import DamagedCaptureError, NoSeriesError, OutputError, UsageError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
 from workbench.sweep import fleet_store as module
-from workbench.sweep import reads_while_replaced as steady_slot_reads
+from workbench.sweep import reads_while_replaced
 from workbench.sweep.condense_store import summary_path
 from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store, open_store
 from workbench.sweep.read_store import whole_file
@@ -123,14 +123,14 @@ def test_a_slot_that_comes_between_two_looks_at_it_is_read(store: FleetStore, mo
     store.land(STORY_END, SeriesTable.of_samples(lagging().samples()))
     slot = store.folder(STORY_END)
     old = slot.rename(slot.with_name(f".{slot.name}.0123456789abcdef.old"))
-    look = steady_slot_reads.moved_aside
+    look = reads_while_replaced.moved_aside
 
     def meanwhile(path: Path) -> bool:
         if old.exists():
             old.rename(slot)
         return look(path)
 
-    monkeypatch.setattr(steady_slot_reads, "moved_aside", meanwhile)
+    monkeypatch.setattr(reads_while_replaced, "moved_aside", meanwhile)
     assert len(store.files([STORY_END])) == 1
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from workbench.cli import commands_page
 from workbench.files import write_text
-from workbench.reference import broker_profile_table as flavours
-from workbench.reference import http_reference, metrics_reference, schemas, troubleshooting
+from workbench.reference import broker_profile_table, http_reference, metrics_reference, schemas, troubleshooting
 from workbench.reference import settings_page as settings
 from workbench.triage import tree_reference as tree
 
@@ -23,7 +22,9 @@ PAGES: dict[str, Callable[[], str]] = {
     "tree.md": tree.as_markdown,
 }
 # Tables inside a page that a person writes, between a pair of comments with this name.
-TABLES: dict[str, tuple[str, Callable[[], str]]] = {"impact.md": ("profiles of brokers", flavours.as_markdown)}
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "impact.md": ("profiles of brokers", broker_profile_table.as_markdown)
+}
 
 
 def printed_in(page: str, text: str) -> str:

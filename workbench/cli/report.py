@@ -143,7 +143,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
 
     from workbench.cli.progress import Steps
     from workbench.errors import UsageError, WorkbenchError
-    from workbench.report import send_report as deliver_result
+    from workbench.report import send_report
     from workbench.report.health_result import read_previous
     from workbench.report.runs.run_record import RESULT, run_named
 
@@ -151,17 +151,17 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
     if document is None:
         raise UsageError(f"{folder} has no result of a run.", hint="See: workbench report list")
     if as_text:
-        tell_page(deliver_result.chat_text(document))
+        tell_page(send_report.chat_text(document))
     former = run_named(folder.absolute().parent, str(document.get("previous_run") or ""))
     before = read_previous(str(former[0] / RESULT)) if former is not None else None
     sends = [
-        (alertmanager, "Alertmanager", "/api/v2/alerts", deliver_result.alerts_of(document, before=before), None),
+        (alertmanager, "Alertmanager", "/api/v2/alerts", send_report.alerts_of(document, before=before), None),
         (webhook, "webhook", "", document, os.environ.get("WORKBENCH_WEBHOOK_TOKEN")),
         (
             grafana,
             "Grafana",
             "/api/annotations",
-            deliver_result.annotation_of(document),
+            send_report.annotation_of(document),
             os.environ.get("WORKBENCH_GRAFANA_TOKEN"),
         ),
     ]
@@ -171,7 +171,7 @@ def send(folder: Path, alertmanager: str | None, webhook: str | None, grafana: s
             continue
         try:
             with Steps().waiting(f"Sending to {what}"):
-                deliver_result.send(url.rstrip("/") + path, body, what=what, token=token)
+                send_report.send(url.rstrip("/") + path, body, what=what, token=token)
             say(f"{what}: taken.")
         except WorkbenchError as error:  # the others are tried all the same
             say(error.message)

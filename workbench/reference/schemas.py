@@ -18,14 +18,13 @@ from workbench.plans.journal import Entry
 from workbench.plans.missing_records_file import MissingRecords
 from workbench.queues.systems import own_parts
 from workbench.redrive.planfile import RedrivePlan
-from workbench.reference import audit_shapes, impact_shapes, reports
-from workbench.reference import composed_documents as documents
+from workbench.reference import audit_shapes, composed_documents, impact_shapes, reports
 from workbench.reference.markdown_tables import code, page, table
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, Rollback
 from workbench.report.audit_state import AuditState
 from workbench.report.upstream_state import UpstreamState
-from workbench.serve import json_shapes as shapes
+from workbench.serve import json_shapes
 from workbench.triage.finding import Finding
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -55,31 +54,31 @@ class Document:
 
 
 DOCUMENTS = (
-    Document(name="triage", by="triage", kind=documents.TriageDocument),
-    Document(name="triage-compare", by="triage --compare", kind=documents.ComparedDocument),
-    Document(name="sweep", by="triage --all", kind=documents.SweepDocument),
-    Document(name="snapshot", by="snapshot", kind=documents.SnapshotDocument),
-    Document(name="snapshot-ranked", by="snapshot --limit, --sort", kind=documents.RankedSnapshot),
+    Document(name="triage", by="triage", kind=composed_documents.TriageDocument),
+    Document(name="triage-compare", by="triage --compare", kind=composed_documents.ComparedDocument),
+    Document(name="sweep", by="triage --all", kind=composed_documents.SweepDocument),
+    Document(name="snapshot", by="snapshot", kind=composed_documents.SnapshotDocument),
+    Document(name="snapshot-ranked", by="snapshot --limit, --sort", kind=composed_documents.RankedSnapshot),
     Document(name="impact", by="impact", kind=impact_shapes.ImpactDocument),
-    Document(name="tree", by="tree", kind=documents.Tree),
-    Document(name="settings", by="settings", kind=documents.SettingsKeys),
-    Document(name="doctor", by="doctor", kind=documents.DoctorCheck, many=True),
-    Document(name="events", by="events list", kind=documents.RecordedEvent, many=True),
-    Document(name="profiles", by="profiles list", kind=documents.ListedProfile, many=True),
+    Document(name="tree", by="tree", kind=composed_documents.Tree),
+    Document(name="settings", by="settings", kind=composed_documents.SettingsKeys),
+    Document(name="doctor", by="doctor", kind=composed_documents.DoctorCheck, many=True),
+    Document(name="events", by="events list", kind=composed_documents.RecordedEvent, many=True),
+    Document(name="profiles", by="profiles list", kind=composed_documents.ListedProfile, many=True),
     Document(name="plan", by="replay plan; the file plan.json", kind=Plan),
     Document(name="receipt", by="replay apply; the file plan.receipt.json", kind=Receipt),
     Document(name="rollback", by="the file plan.rollback.json", kind=Rollback),
-    Document(name="replay-progress", by="replay follow, a line each", kind=documents.ReplayProgressDocument),
-    Document(name="replay-verify", by="replay verify", kind=documents.ReplayVerified),
+    Document(name="replay-progress", by="replay follow, a line each", kind=composed_documents.ReplayProgressDocument),
+    Document(name="replay-verify", by="replay verify", kind=composed_documents.ReplayVerified),
     *(
         Document(name=name, by=by, kind=kind)
         for own in own_parts("workbench.reference.{}_shapes").values()
         for name, by, kind in own.DOCUMENTS
     ),
     Document(name="journal", by="replay log", kind=Entry, many=True),
-    Document(name="dlq-list", by="dlq list", kind=documents.LetterTopicsDocument),
+    Document(name="dlq-list", by="dlq list", kind=composed_documents.LetterTopicsDocument),
     Document(name="redrive-plan", by="dlq plan; the file redrive.json", kind=RedrivePlan),
-    Document(name="redrive-receipt", by="dlq apply", kind=documents.RedriveReceiptDocument),
+    Document(name="redrive-receipt", by="dlq apply", kind=composed_documents.RedriveReceiptDocument),
     Document(name="audit-run", by="audit run", kind=audit_shapes.AuditRunDocument),
     Document(name="audit-windows", by="audit show", kind=audit_shapes.AuditWindowsDocument),
     Document(name="audit-gate", by="audit gate", kind=audit_shapes.AuditGateDocument),
@@ -96,11 +95,11 @@ DOCUMENTS = (
     ),
     Document(name="run", by="report run, list; the file run.json", kind=reports.PrintedRun),
     Document(name="health", by="the file result.json of a report", kind=reports.HealthDocument),
-    Document(name="incidents", by="GET /api/incidents", kind=shapes.ServedIncidents),
-    Document(name="incident-state", by="GET /api/incidents/ID", kind=shapes.IncidentState),
-    Document(name="fleet", by="GET /api/fleet", kind=shapes.ServedFleet),
-    Document(name="asked-triage", by="POST /api/triage", kind=shapes.AnsweredTriage),
-    Document(name="incident", by="what a webhook gets from workbench serve", kind=shapes.IncidentPosted),
+    Document(name="incidents", by="GET /api/incidents", kind=json_shapes.ServedIncidents),
+    Document(name="incident-state", by="GET /api/incidents/ID", kind=json_shapes.IncidentState),
+    Document(name="fleet", by="GET /api/fleet", kind=json_shapes.ServedFleet),
+    Document(name="asked-triage", by="POST /api/triage", kind=json_shapes.AnsweredTriage),
+    Document(name="incident", by="what a webhook gets from workbench serve", kind=json_shapes.IncidentPosted),
 )
 _BY_NAME = {it.name: it for it in DOCUMENTS}
 

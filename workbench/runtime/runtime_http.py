@@ -19,7 +19,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from workbench.humanize import message
 from workbench.limited_reads import first_problem
-from workbench.runtime import admin_answers as status
+from workbench.runtime import admin_answers
 from workbench.runtime.offset_ranges import RangeTable, checked_ranges
 
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._metrics()
             return
         views: dict[str, Callable[[Running], Any]] = {
-            "/status": status.status,
-            "/assignment": status.assignment,
-            "/queues": status.queues,
+            "/status": admin_answers.status,
+            "/assignment": admin_answers.assignment,
+            "/queues": admin_answers.queues,
         }
         self._answer(lambda: (HTTPStatus.OK, views[path](self.runtime)) if path in views else _unknown(path))
 

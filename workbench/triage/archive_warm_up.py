@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from workbench.features.period_summary import CUMULATIVE
 from workbench.samples import SampleBatch
 from workbench.signals import SIGNALS
-from workbench.spark import plan_templates as query_plans
+from workbench.spark import plan_templates
 from workbench.spark.class_archive import BUILD_SECONDS
 from workbench.spark.session import end, session
 from workbench.thresholds import Thresholds
@@ -33,7 +33,7 @@ def _warm_up() -> None:
     spark = session()
     for of_a_group in (gauges, samples):
         answered(spark, of_a_group, window, Thresholds())
-    query_plans.begin_anew()
+    plan_templates.begin_anew()
     answered(spark, samples, window, Thresholds())
     end(spark, seconds=BUILD_SECONDS)
 
