@@ -131,7 +131,7 @@ def test_the_audit_that_ships_shows_what_an_audit_finds(monkeypatch: pytest.Monk
 
 def test_the_recording_of_brokers_that_ships_shows_who_slows_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     """The backfill on broker 1, the three shops that wait there, and its cap; another recording has no brokers, and says so."""
-    from workbench.widgets.impact import impact
+    from workbench.widgets.who_slows_whom import impact
 
     monkeypatch.chdir(FOLDER)
     for name in ("CLUSTER", "CAPTURE", "SINCE", "UNTIL", "ALERT"):

@@ -38,7 +38,7 @@ MODULES = {
     "collect.agreement": "collect.source_agreement",
     "collect.columnar": "collect.matrix_parser",
     "collect.copies": "collect.duplicate_series",
-    "collect.events": "collect.cluster_events",
+    "collect.events": "collect.deploys_and_alerts",
     "collect.join": "collect.source_join",
     "collect.kafka": "kafka.cluster_snapshot",
     "collect.kafka_ages": "kafka.unread_ages",
@@ -235,7 +235,7 @@ MODULES = {
 }
 # Names that are elsewhere, or called otherwise: (module of today, name of then) to the name of today.
 NAMES = {
-    ("collect.cluster_events", "Event"): "collect.cluster_events.ClusterEvent",
+    ("collect.deploys_and_alerts", "Event"): "collect.deploys_and_alerts.ClusterEvent",
     ("history.partition_series", "Limits"): "history.partition_series.Bounds",
     ("history.partition_series", "Line"): "history.partition_series.Track",
     ("history.partition_series", "Story"): "history.partition_series.PartitionHistory",

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.running import run_here
 from tests.servers import Script, scripted
-from workbench.collect.cluster_events import (
+from workbench.collect.deploys_and_alerts import (
     ClusterEvent,
     EventStore,
     of_alertmanager,
@@ -121,7 +121,7 @@ def test_changes_of_deployments_are_events() -> None:
 
 def test_the_commands_add_import_and_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the last step of a deploy would."""
-    monkeypatch.setattr("workbench.collect.cluster_events.state_dir", lambda: tmp_path)
+    monkeypatch.setattr("workbench.collect.deploys_and_alerts.state_dir", lambda: tmp_path)
     (tmp_path / "workbench.toml").write_text('[clusters.prod]\nbootstrap = "b:9092"\n')
 
     def call(*words: str) -> tuple[int, str, str]:

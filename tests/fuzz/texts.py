@@ -250,26 +250,26 @@ _EVENTS = b"""{"ts": "2026-11-21T02:58:00Z", "kind": "deploy", "text": "payments
 
 def _events() -> list[Target]:
     """Events from a file, from the list on the disk, and from the answers of Grafana and Alertmanager."""
-    from workbench.collect import cluster_events
+    from workbench.collect import deploys_and_alerts
     from workbench.schedule import schedule_of
 
     grafana = [{"time": 1795345504776, "text": "<b>deploy</b> 142", "tags": ["deploy", "payments"]}]
     alerts = [{"startsAt": "2026-11-21T02:58:00.123Z", "labels": {"alertname": "ConsumerLag", "group": "pay"}}]
 
     def from_store(path: Path) -> object:
-        store = cluster_events.EventStore("c", path.parent)
+        store = deploys_and_alerts.EventStore("c", path.parent)
         found = store.read(WINDOW.start, WINDOW.end)
-        return store.add([*found, *cluster_events.EventStore("other", path.parent).read()])
+        return store.add([*found, *deploys_and_alerts.EventStore("other", path.parent).read()])
 
     def answered(data: bytes, _folder: Path) -> object:
         web = SimpleNamespace(status_code=200, json=lambda: json.loads(data.decode(errors="replace")))
         session = MagicMock()
         session.__enter__.return_value.get.return_value = web
-        with patch.object(cluster_events, "WebSession", lambda **_: session):
+        with patch.object(deploys_and_alerts, "WebSession", lambda **_: session):
             try:
-                return cluster_events.of_grafana("http://g:3000", WINDOW.start, WINDOW.end)
-            except cluster_events.SourceUnreachableError:
-                return cluster_events.of_alertmanager("http://a:9093")
+                return deploys_and_alerts.of_grafana("http://g:3000", WINDOW.start, WINDOW.end)
+            except deploys_and_alerts.SourceUnreachableError:
+                return deploys_and_alerts.of_alertmanager("http://a:9093")
 
     def schedule(data: bytes, _folder: Path) -> object:
         try:
@@ -279,7 +279,7 @@ def _events() -> list[Target]:
         return found.longest_gap, None if found.every is not None else next(found.due_before(WINDOW.end))
 
     return [
-        Target(name="events_file", make=changed(of_lines, _EVENTS), call=from_file(cluster_events.of_file, "e.jsonl"), share=2),
+        Target(name="events_file", make=changed(of_lines, _EVENTS), call=from_file(deploys_and_alerts.of_file, "e.jsonl"), share=2),
         Target(name="events_store", make=changed(of_lines, _EVENTS), call=from_file(from_store, "c.jsonl")),
         Target(name="events_answer", make=changed(of_json, json_text(grafana), json_text(alerts)), call=answered, share=2),
         Target(name="schedule", make=changed(of_bytes, b"every 6h", b"CRON_TZ=Europe/Berlin */5 2-4 1,15 * 1-5"), call=schedule),

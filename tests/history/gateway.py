@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from workbench.breaker_settings import BreakerSettings
 from workbench.history.gateway_breakers import Breaker, breakers
-from workbench.history.gateway_processes import processes
+from workbench.history.gateway_counts import processes
 from workbench.samples import SampleBatch
 from workbench.window import Window
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.history.gateway import END, Gateway, during, never, replayed, window_of
 from workbench.breaker_settings import BreakerSettings
 from workbench.history.gateway_breakers import Breaker, BreakerFault, BreakerState
-from workbench.history.gateway_processes import processes
+from workbench.history.gateway_counts import processes
 from workbench.samples import SampleBatch
 
 SCRAPES = (5, 15, 30)

@@ -10,10 +10,10 @@ from tests.redrive.six_kinds import KINDS, headers_of
 from workbench.cli.dlq_show import show_letters
 from workbench.payloads.decode import Decoder
 from workbench.record_settings import RecordSettings
+from workbench.redrive.dead_letter_topics import names_of_letters, source_by_name
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, ROUND_HEADER, Letter, Origin, Reader
 from workbench.redrive.selection import header_test, offset_range
 from workbench.redrive.show_letters import _shown
-from workbench.redrive.topics import names_of_letters, source_by_name
 
 OWN = [("event_type", b"order"), ("trace", b"7"), ("event_type", b"order2"), ("empty", None)]
 

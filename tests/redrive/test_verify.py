@@ -15,13 +15,13 @@ from tests.replay.fakes import FakeGateway
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.queues.gateway import TopicSettings
 from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
+from workbench.redrive.dead_letter_topics import list_topics
 from workbench.redrive.follow import RedriveFollower
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Letter
 from workbench.redrive.redrive_ledger import Ledger, ended_of
 from workbench.redrive.redrive_ports import LettersGoneError, Positions
 from workbench.redrive.selection import Selection
 from workbench.redrive.show_letters import count_letters, newest_letters
-from workbench.redrive.topics import list_topics
 from workbench.redrive.verify import RedriveCheck, RedriveVerdict, verify_redrive
 from workbench.settings import Cluster
 

@@ -26,8 +26,8 @@ from workbench.cli import root
 from workbench.cli.replay_follow import look_document
 from workbench.queues.snapshot_views import GroupView, Member, Snapshot
 from workbench.queues.tool_words import tools_of
+from workbench.redrive.dead_letter_topics import LetterTopic
 from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt
-from workbench.redrive.topics import LetterTopic
 from workbench.reference.schemas import DOCUMENTS, schema
 from workbench.replay.verify_evidence import CheckRequest, check
 from workbench.settings import Cluster
@@ -129,7 +129,7 @@ def test_who_slows_whom() -> None:
     """With a culprit, and without; with what is not measured, and what is wrong with a broker."""
     from tests.triage.brokers import Made, after
     from tests.triage.test_neighbours import cluster, hog, judged
-    from workbench.api.impacts import ImpactResult
+    from workbench.api.who_slows_whom import ImpactResult
     from workbench.thresholds import Thresholds
     from workbench.triage.brokers import judge_brokers
 

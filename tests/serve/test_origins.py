@@ -13,8 +13,8 @@ from tests.serve.test_incidents import post
 from tests.serve.test_opened_pages import Person, told
 from tests.triage.brokers import WINDOW, Made, after
 from tests.triage.test_neighbours import cluster, hog
-from workbench.api.impacts import ImpactResult, impact_of
 from workbench.api.load_measurements import Measured
+from workbench.api.who_slows_whom import ImpactResult, impact_of
 from workbench.collect.capture import Capture, new_info
 from workbench.serve import fleet_verdicts
 from workbench.serve.broker_causes import SharedCause, is_over, origin_of, origins_of

@@ -15,7 +15,7 @@ from tests.profiles.pages import PAGES
 from tests.triage.brokers import EVERY, RECORD, WINDOW, Made, after, at
 from tests.triage.test_brokers import quiet
 from tests.triage.test_neighbours import BEGAN, SLOW, neighbours, strained
-from workbench.api.impacts import impact_of
+from workbench.api.who_slows_whom import impact_of
 from workbench.collect.capture import Capture, new_info
 from workbench.collect.scrape import Page, page_series
 from workbench.features.broker_features import OF_SERVERS, Neighbourhood, neighbourhood

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from workbench.api.before_kafka import UpstreamResult, upstream
     from workbench.api.captures import CaptureResult, capture, capture_statistics
     from workbench.api.checkpoint_restarts import RestartsResult, job_restarts
-    from workbench.api.impacts import ImpactResult, impact
     from workbench.api.letters import (
         LetterTopics,
         PlannedRedrive,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from workbench.api.run_progress import Progress
     from workbench.api.snapshots import SnapshotResult, snapshot
     from workbench.api.triages import TriageResult, triage
+    from workbench.api.who_slows_whom import ImpactResult, impact
 
 # Where each name is, imported on first use: a replay needs neither the audit's tables nor the reports. No module has such a name.
 _ROOMS = {
@@ -56,7 +56,7 @@ _ROOMS = {
     "before_kafka": ("UpstreamResult", "upstream"),
     "captures": ("CaptureResult", "capture", "capture_statistics"),
     "partition_exclusions": ("exclude_partitions",),
-    "impacts": ("ImpactResult", "impact"),
+    "who_slows_whom": ("ImpactResult", "impact"),
     "letters": ("LetterTopics", "PlannedRedrive", "apply_redrive", "dead_letters", "plan_redrive", "verify_redrive"),
     "triages": ("TriageResult", "triage"),
     "checkpoint_restarts": ("RestartsResult", "job_restarts"),

@@ -152,7 +152,7 @@ def _told_by(
     """Breakers, what is held back, and names of destinations."""
     from workbench.breaker_settings import BreakerSettings
     from workbench.history.gateway_breakers import breakers
-    from workbench.history.gateway_processes import processes
+    from workbench.history.gateway_counts import processes
     from workbench.history.lag_before_kafka import lag_before_kafka
     from workbench.settings import own_cluster
 

@@ -12,10 +12,10 @@ from workbench.humanize import plural
 
 if TYPE_CHECKING:
     from workbench.redrive.apply import RedriveReceipt
+    from workbench.redrive.dead_letter_topics import LetterTopic
     from workbench.redrive.plan import RedriveRequest
     from workbench.redrive.planfile import RedrivePlan
     from workbench.redrive.redrive_cluster import RedriveCluster
-    from workbench.redrive.topics import LetterTopic
     from workbench.redrive.verify import RedriveCheck
     from workbench.settings import Cluster
 
@@ -106,7 +106,7 @@ def dead_letters(*, cluster: str, config: Path | None = None) -> LetterTopics:
     Raises:
         ConfigError, UsageError: if the settings are wrong. SourceUnreachableError: if Kafka does not answer.
     """
-    from workbench.redrive.topics import list_topics
+    from workbench.redrive.dead_letter_topics import list_topics
 
     settings, kafka = letters_setup(cluster, config)
     found = list_topics(kafka.gateway, kafka.letters, settings.dead_letters.topics, mapping_of(settings))
@@ -198,9 +198,9 @@ def plan_on_kafka(request: RedriveRequest, kafka: RedriveCluster) -> RedrivePlan
     """Make a plan on a connected cluster: letters of earlier plans stay, and a source topic is found by the topic's name."""
     from dataclasses import replace
 
+    from workbench.redrive.dead_letter_topics import source_by_name
     from workbench.redrive.plan import make_redrive_plan
     from workbench.redrive.redrive_ledger import Ledger
-    from workbench.redrive.topics import source_by_name
 
     view = kafka.gateway.cluster([request.topic])
     topic_id = view.topics[request.topic].topic_id if request.topic in view.topics else None

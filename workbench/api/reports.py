@@ -128,7 +128,7 @@ def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> tuple[list
 
     Nothing at all if nothing measures a broker.
     """
-    from workbench.api.impacts import impact_of
+    from workbench.api.who_slows_whom import impact_of
     from workbench.features.broker_features import neighbourhood
     from workbench.report.broker_lines import lines_of_brokers
     from workbench.triage.verdict import Answer

@@ -16,9 +16,9 @@ from workbench.masking import masked
 
 if TYPE_CHECKING:
     from workbench.redrive.apply import RedriveReceipt
+    from workbench.redrive.dead_letter_topics import LetterTopic
     from workbench.redrive.planfile import RedrivePlan
     from workbench.redrive.show_letters import ShownLetter
-    from workbench.redrive.topics import LetterTopic
 
 _MOST_TARGETS = 20
 _BAR_SECONDS = 0.2

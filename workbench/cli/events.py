@@ -15,7 +15,7 @@ from workbench.humanize import did_you_mean, plural
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
-    from workbench.collect.cluster_events import ClusterEvent
+    from workbench.collect.deploys_and_alerts import ClusterEvent
     from workbench.settings import Cluster
 
 
@@ -46,7 +46,7 @@ def add(
     config: Path | None,
 ) -> int:
     """Record one event, for instance as the last step of a deploy."""
-    from workbench.collect.cluster_events import KINDS, ClusterEvent, EventStore
+    from workbench.collect.deploys_and_alerts import KINDS, ClusterEvent, EventStore
 
     if kind not in KINDS:
         raise UsageError(
@@ -85,7 +85,7 @@ def import_(
     config: Path | None,
 ) -> int:
     """Take over events from elsewhere; what is there already is not added again."""
-    from workbench.collect.cluster_events import EventStore, of_alertmanager, of_file, of_grafana
+    from workbench.collect.deploys_and_alerts import EventStore, of_alertmanager, of_file, of_grafana
 
     chosen = _known(cluster, config)
     if not (path or grafana or alertmanager or kubernetes):
@@ -116,7 +116,7 @@ def import_(
 @config_option
 def list_(cluster: str, since: str, as_json: bool, config: Path | None) -> int:
     """Show the recorded events, oldest first."""
-    from workbench.collect.cluster_events import EventStore
+    from workbench.collect.deploys_and_alerts import EventStore
 
     events = EventStore(_known(cluster, config).name).read(start=_instant(since))
     if as_json:
@@ -167,7 +167,7 @@ def _token(variable: str | None) -> dict[str, str]:
 
 
 def _of_kubernetes(cluster: Cluster, start: datetime, end: datetime) -> list[ClusterEvent]:
-    from workbench.collect.cluster_events import KUBE_METRICS, of_changes
+    from workbench.collect.deploys_and_alerts import KUBE_METRICS, of_changes
     from workbench.collect.prometheus import PrometheusSource
     from workbench.window import Window
 

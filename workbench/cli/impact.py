@@ -13,7 +13,7 @@ from workbench.screen import say, write_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from workbench.api.impacts import ImpactResult
+    from workbench.api.who_slows_whom import ImpactResult
     from workbench.console import SafeConsole
     from workbench.triage.blamed import BlamedCause
     from workbench.triage.finding import Action
@@ -172,8 +172,8 @@ def _show_timeline(console: SafeConsole, found: ImpactResult, cause: BlamedCause
     import numpy as np
 
     from workbench.humanize import clock, duration, printable
-    from workbench.report.impact_charts import moves_of, waits_of
     from workbench.report.terminal import sparkline
+    from workbench.report.who_slows_whom_charts import moves_of, waits_of
     from workbench.triage.blamed import rate_of
 
     moves = list(moves_of(found.seen, cause.offender).values())

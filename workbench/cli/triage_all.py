@@ -49,7 +49,7 @@ class SweepRequest:
 def triage_all(request: SweepRequest) -> int:
     """Land missing slots (of a live cluster), sweep, and show; the exit code is that of `workbench triage`."""
     from workbench.cli.progress import Steps
-    from workbench.collect.cluster_events import of_window
+    from workbench.collect.deploys_and_alerts import of_window
     from workbench.plans.journal import replays_begun_here
     from workbench.settings import own_cluster
     from workbench.spark.session import start_in_background

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
-from workbench.collect.cluster_events import of_window
+from workbench.collect.deploys_and_alerts import of_window
 from workbench.collect.prometheus import Collected, PrometheusSource
 from workbench.collect.recorder import Recorder
 from workbench.collect.source_join import groups_of_clients

@@ -28,8 +28,8 @@ from workbench.collect.matrix_parser import EMPTY, Matrix, parse_answer, partial
 from workbench.collect.names_in_metrics import Spelling, in_full_first
 from workbench.collect.prometheus_errors import redirected, refusal
 from workbench.collect.selectors import LabelMatcher, matchers_of, named, one_of, to_promql
-from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import with_derived_lag, with_groups
+from workbench.collect.sum_parts_and_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.http_client import AnswerTooLargeError, RedirectRefusedError, WebSession, cause
 from workbench.profiles import LeftOut, MappingRule, Profile

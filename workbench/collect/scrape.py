@@ -19,8 +19,8 @@ from prometheus_client.parser import text_fd_to_metric_families
 from workbench.collect.names_in_metrics import Spelling, in_full_first
 from workbench.collect.process_names import ProcessNames
 from workbench.collect.scraped_timestamps import OwnTimes
-from workbench.collect.signal_parts import Wholes
 from workbench.collect.source_join import with_groups
+from workbench.collect.sum_parts_and_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.http_client import WebSession, cause
 from workbench.profiles import LeftOut, Profile

@@ -16,7 +16,7 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from workbench.breaker_settings import BreakerSettings
-from workbench.history.gateway_processes import Process
+from workbench.history.gateway_counts import Process
 from workbench.history.partition_series import stretches
 from workbench.humanize import clock, listed, plural
 from workbench.judgement_numbers import LESS, MISSED, NOISE, SEVERAL
@@ -132,7 +132,7 @@ def breakers(
     """The breaker of each process that sends to the normal destination or tells its breaker's state; others have none.
 
     Args:
-        found: of `gateway_processes.processes`.
+        found: of `gateway_counts.processes`.
         stale_seconds: of a process that has told nothing for longer, the state is unknown.
     """
     has_failover = not settings.failover or any(_sends(it, settings.failover) for it in found.values())

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.breaker_settings import BreakerSettings
-from workbench.history.gateway_processes import Destination, Process, processes
+from workbench.history.gateway_counts import Destination, Process, processes
 from workbench.history.partition_series import Track
 from workbench.humanize import clock, duration, plural, printable, size
 from workbench.judgement_numbers import FAR, FEW_SAMPLES, NOISE
@@ -101,7 +101,7 @@ def lag_before_kafka(
     """Find processes that hold records back, for longer than what counts as late, at the end of a window.
 
     Args:
-        found: of `gateway_processes.processes`.
+        found: of `gateway_counts.processes`.
         late_seconds: what is older is late.
         stale_seconds: a process that has told nothing for longer is gone; what it held then is not known.
         breaker: answers are judged over its window and its least number.

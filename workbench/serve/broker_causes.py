@@ -15,7 +15,7 @@ from workbench.humanize import listed, numbered
 from workbench.triage.verdict import Answer
 
 if TYPE_CHECKING:
-    from workbench.api.impacts import ImpactResult
+    from workbench.api.who_slows_whom import ImpactResult
     from workbench.triage.blamed import BlamedCause
     from workbench.triage.broker_findings import BrokerFinding, BrokerLook
     from workbench.triage.finding import Action

@@ -64,7 +64,7 @@ def _groups_in(measured: Measured) -> set[str]:
 
 def with_origins(judged: list[Judged], measured: Measured, question: Question) -> list[Judged]:
     """The verdicts, and causes on brokers with those that they hit."""
-    from workbench.api.impacts import impact_of
+    from workbench.api.who_slows_whom import impact_of
     from workbench.features.broker_features import neighbourhood
 
     kept = measured.capture

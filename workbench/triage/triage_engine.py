@@ -11,7 +11,7 @@ import pyarrow as pa
 from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.group_expectations import NOTHING_EXPECTED, Expectations
-from workbench.history.gateway_processes import processes
+from workbench.history.gateway_counts import processes
 from workbench.history.lag_before_kafka import words_of_lag_before
 from workbench.humanize import shell_word
 from workbench.profiles import Profile, is_path, load_profile

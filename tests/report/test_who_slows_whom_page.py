@@ -14,8 +14,8 @@ from tests.cli.test_impact import kept, run
 from tests.triage.brokers import Made, after, at
 from tests.triage.test_neighbours import BEGAN, HOSTILE_GROUP, cluster, hog
 from workbench.api import impact
-from workbench.report.impact_charts import charts_of_cause
-from workbench.widgets.impact import charts
+from workbench.report.who_slows_whom_charts import charts_of_cause
+from workbench.widgets.who_slows_whom import charts
 
 
 def incident() -> Made:

@@ -82,7 +82,7 @@ class ImpactResult:
         """For a notebook: of each cause what the offender moves, who waits since then, and who is on which broker."""
         from workbench.api.explore import Drawn
         from workbench.report.charts import PLOTLY_CONFIG, escape_plotly
-        from workbench.report.impact_charts import charts_of_cause
+        from workbench.report.who_slows_whom_charts import charts_of_cause
 
         made = [chart for cause in self.found.causes for chart in charts_of_cause(self.seen, cause)]
         return [
@@ -104,7 +104,7 @@ class ImpactResult:
             UsageError: if it cannot be written there.
         """
         from workbench.report.html_report import write_page
-        from workbench.report.impact_page import render_impact
+        from workbench.report.who_slows_whom_page import render_impact
 
         text = render_impact(
             self.cluster, self.found, self.actions, self.brokers, self.seen, incomplete=self.incomplete
@@ -114,12 +114,12 @@ class ImpactResult:
     @property
     def others(self) -> Shown:
         """For a notebook: brokers in trouble by themselves, who is not accused and why, and what is not measured."""
-        from workbench.report.impact_page import others_fragment
+        from workbench.report.who_slows_whom_page import others_fragment
 
         return Shown(html=others_fragment(self.found, self.brokers))
 
     def _repr_html_(self) -> str:
-        from workbench.report.impact_page import answer_fragment
+        from workbench.report.who_slows_whom_page import answer_fragment
 
         return answer_fragment(self.found, self.actions, incomplete=self.incomplete)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.widgets.prefill import prefill
 
 if TYPE_CHECKING:
-    from workbench.api.impacts import ImpactResult
+    from workbench.api.who_slows_whom import ImpactResult
 
 
 def impact(**given: str) -> ImpactResult:
@@ -48,7 +48,7 @@ class ShownPart:
 
 def charts(found: ImpactResult) -> Sequence[ShownPart]:
     """Of each cause: what the offender moves, who waits since then, who is on which broker; or a sentence that there are none."""
-    from workbench.report.impact_charts import charts_of_cause
+    from workbench.report.who_slows_whom_charts import charts_of_cause
     from workbench.widgets.controls import outputs
 
     drawn = [chart for cause in found.found.causes for chart in charts_of_cause(found.seen, cause)]
