@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.bench import audit, impact, lag, prometheus, redrive, replay, runtime, small_fleet, sweep, triage
+from tests.bench import audit, impact, lag, prometheus, redrive, replay, runtime, served, small_fleet, sweep, triage
 from tests.bench.harness import Result, keep
 from tests.bench.record import fallen, record, recorded, surely
 
@@ -18,6 +18,7 @@ BENCHES: dict[str, Callable[[], Result]] = {
     "triage_cold": triage.triage_cold,
     "triage_warm": triage.triage_warm,
     "triage_cold_prometheus": triage.triage_cold_prometheus,
+    "triage_via": served.triage_via,
     "prometheus_json_to_spark": prometheus.prometheus_json_to_spark,
     "prometheus_remote_read_to_spark": prometheus.prometheus_remote_read_to_spark,
     "lag_snapshot": lag.lag_snapshot,
@@ -25,6 +26,8 @@ BENCHES: dict[str, Callable[[], Result]] = {
     "small_fleet": small_fleet.small_fleet,
     "sweep_25k": sweep.sweep_25k,
     "sweep_live": sweep.sweep_live,
+    "fleet_page_25k": served.fleet_page_25k,
+    "health_5k": served.health_5k,
     "impact_1k": impact.impact_1k,
     "impact_1k_prometheus": impact.impact_1k_prometheus,
     "kafka_records": replay.kafka_records,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ def triage_cold() -> Result:
     _learn()
 
     def run() -> None:
-        _shell([program, "triage", "--capture", CAPTURE])
+        shell([program, "triage", "--capture", CAPTURE])
 
     run()  # the page cache is warm after it, as on a machine that is in use
     return result("triage_cold", "shell to verdict, one recorded subscription", median_seconds(run, runs=COLD_RUNS))
@@ -43,13 +43,13 @@ def _learn() -> None:
     assert build_archive()
 
 
-def _shell(command: Sequence[str | Path]) -> tuple[int, str]:
+def shell(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> tuple[int, str]:
     """Run it as a shell does, until the prompt is back: (exit code, what it printed).
 
     Into a file: a pipe would stay open until the JVM, which has it from its parent, has cleaned up, half a second after the prompt.
     """
     with tempfile.TemporaryFile("w+") as shown:
-        code = subprocess.run(command, stdout=shown, stderr=shown, check=False).returncode
+        code = subprocess.run(command, stdout=shown, stderr=shown, env=env, check=False).returncode
         shown.seek(0)
         return code, shown.read()
 
@@ -68,7 +68,7 @@ def triage_warm() -> Result:
 
 def triage_cold_prometheus() -> Result:
     """Shell to verdict out of a real Prometheus: a new process asks for 75 minutes of one lagging group, and judges."""
-    with _prometheus() as (url, end), tempfile.TemporaryDirectory() as room:
+    with two_hours() as (url, end), tempfile.TemporaryDirectory() as room:
         settings = Path(room) / "w.toml"
         settings.write_text(f'[clusters.c]\nprometheus = "{url}"\nprofiles = ["kafka_exporter"]\n')
         program = Path(sys.executable).with_name("workbench")
@@ -79,21 +79,21 @@ def triage_cold_prometheus() -> Result:
         words += ["--config", settings]
 
         def run() -> None:
-            code, shown = _shell([program, "triage", *words])
+            code, shown = shell([program, "triage", *words])
             assert code in (3, 4), shown
             assert "payments" in shown
 
         run()
         seconds = median_seconds(run, runs=COLD_RUNS)
-    work = f"shell to verdict, one group of {_PARTITIONS} partitions in Prometheus"
+    work = f"shell to verdict, one group of {PARTITIONS} partitions in Prometheus"
     return result("triage_cold_prometheus", work, seconds)
 
 
-_PARTITIONS, _STEP = 12, 30
+PARTITIONS, _STEP = 12, 30
 
 
 @contextmanager
-def _prometheus() -> Iterator[tuple[str, int]]:
+def two_hours() -> Iterator[tuple[str, int]]:
     """(URL, last instant) of a Prometheus with two hours of a group whose lag grows for the last twenty minutes."""
     program = ensure_prometheus()
     if program is None:
@@ -111,7 +111,7 @@ def _prometheus() -> Iterator[tuple[str, int]]:
         def lag(stamp: int) -> int:
             return 5 + max(0, stamp - end + 1200) * 30
 
-        parts = [f'topic="orders",partition="{number}"' for number in range(_PARTITIONS)]
+        parts = [f'topic="orders",partition="{number}"' for number in range(PARTITIONS)]
         group = 'consumergroup="payments"'
         for metric, value, owner in (
             ("kafka_consumergroup_current_offset", lambda stamp: 50 * (stamp - end + 90_000) - lag(stamp), f"{group},"),

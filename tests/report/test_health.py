@@ -43,7 +43,7 @@ def assessed(spark: Any, capture: Capture, previous: dict[str, Any] | None = Non
     """The health of all of the capture."""
     start, end = WINDOW.baseline_start, WINDOW.end
     objective = THRESHOLDS.time_lag_objective_seconds
-    spent = budgets(capture.samples, spark, start=start, end=end, objective_seconds=objective)
+    spent = budgets(capture.samples, start=start, end=end, objective_seconds=objective)
     return health_report.assess(
         capture, triage(capture, spark), spent, start=start, end=end, previous=previous, run_id="now"
     )
@@ -133,7 +133,6 @@ def test_the_budget_of_a_lag_exporter_is_judged_by_group(spark: Any) -> None:
     )
     found = budgets(
         capture_of(*stories).samples,
-        spark,
         start=WINDOW.baseline_start,
         end=WINDOW.end,
         objective_seconds=10.0,
@@ -162,7 +161,7 @@ def test_a_time_without_consumers_counts_by_their_offsets(spark: Any, told: str)
         whole = {"partition": None} if told == "of the whole group" else {}
         batch.add("time_lag", labels | whole | {"member": f"m-{partition}"}, times[~down], np.zeros((~down).sum()))
     samples = batch.to_arrow().sort_by([(name, "ascending") for name in (*SERIES_ORDER, "ts")])
-    found = budgets(samples, spark, start=END - timedelta(days=1), end=END, objective_seconds=120.0)["g", "t"]
+    found = budgets(samples, start=END - timedelta(days=1), end=END, objective_seconds=120.0)["g", "t"]
     assert found.holds is False
     assert found.late_seconds == pytest.approx(70 * 60, abs=120)
     assert found.known_share == pytest.approx(1.0, abs=0.01)

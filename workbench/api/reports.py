@@ -83,7 +83,6 @@ def health(
     result = triage(recorded, spark, window=window)
     spent = budgets(
         recorded.samples,
-        spark,
         start=start,
         end=end,
         objective_seconds=recorded.info.thresholds.time_lag_objective_seconds,
@@ -129,16 +128,16 @@ def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> tuple[list
     Nothing at all if nothing measures a broker.
     """
     from workbench.api.who_slows_whom import impact_of
-    from workbench.features.broker_features import neighbourhood
+    from workbench.features.broker_features import neighbourhood, tells_of_brokers
     from workbench.report.broker_lines import lines_of_brokers
     from workbench.triage.verdict import Answer
     from workbench.window import Window
 
+    if not tells_of_brokers(recorded.samples):
+        return [], None
     now = max(start + (end - start) / 3, end - _NOW)
     window = Window(baseline_start=max(start, now - _BEFORE), start=now, end=end)
     all_of = neighbourhood(recorded.samples, recorded.groups, window)
-    if not all_of.brokers:
-        return [], None
     found = impact_of(recorded, all_of)
     unsure = found.found.sentence if all_of.servers and found.found.answer is Answer.CANNOT_TELL else None
     return lines_of_brokers(found.found, found.actions, found.brokers.findings), unsure

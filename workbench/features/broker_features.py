@@ -98,6 +98,11 @@ class Neighbourhood:
         return tuple(sorted(self.servers.keys() | led))
 
 
+def tells_of_brokers(samples: pa.Table) -> bool:
+    """Whether a `neighbourhood` would have any broker: from pages of their own, or as leaders of partitions."""
+    return not {"leader", "server_start_time"}.isdisjoint(samples["signal"].unique().to_pylist())
+
+
 def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighbourhood:
     """Put a cluster's measurements on one grid.
 

@@ -6,19 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import reduce
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.features.chart_series import spacing
 from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.history.time_lag_by_offsets import DERIVED, derived_time_lag
-from workbench.spark.session import frame_of
+from workbench.thresholds import Thresholds
 from workbench.window import Window
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # 99.99 % is what the published consumer platforms promise: 4.32 minutes in 30 days, 8.6 s in one.
 OBJECTIVE = 0.9999
@@ -89,16 +87,8 @@ def resolution(samples: pa.Table, period_seconds: float) -> float:
     return max(_MINUTE, float(apart)) if period_seconds >= _HOUR else max(1.0, float(apart))
 
 
-def _objective(expectations: Expectations, seconds: float) -> str:
-    """SQL for what is late in each group; braces are Spark's parameters."""
-    objective = expectations.sql("time_lag_objective", seconds)
-    commit_every = expectations.sql("commit_every", 0.0)
-    return f"({objective} + {commit_every})".replace("{", "{{").replace("}", "}}")
-
-
 def budgets(
     samples: pa.Table,
-    spark: SparkSession,
     *,
     start: datetime,
     end: datetime,
@@ -115,33 +105,38 @@ def budgets(
     """
     length = (end - start).total_seconds()
     slot = resolution(samples, length)
-    # One signal of many: handing over all of them took as long as the triage's own hand-over.
-    late = samples.filter(pc.and_(pc.equal(samples["signal"], "time_lag"), pc.equal(samples["stat"], "value")))
-    late = late.select(["ts", "group", "topic", "value"]).append_column("sure", pa.repeat(True, late.num_rows))
+    told = samples.filter(pc.and_(pc.equal(samples["signal"], "time_lag"), pc.equal(samples["stat"], "value")))
+    told = told.select(["ts", "group", "topic", "value"]).append_column("sure", pa.repeat(True, told.num_rows))
     derived = derived_time_lag(samples, Window(baseline_start=start, start=start, end=end))
-    frame = frame_of(spark, pa.concat_tables([late.cast(DERIVED), derived]))
-    frame.createOrReplaceTempView("budget_samples")
-    # The patterns of the settings are escaped (`Expectations.sql`); everything else here is our own.
-    query = f"""
-        SELECT `group`, topic, count_if(sure OR late) AS known, count_if(late) AS late FROM (
-          SELECT `group`, topic, floor((unix_micros(ts) / 1e6 - {{start}}) / {{slot}}) AS slot,
-            max(value) > {_objective(expectations, objective_seconds)} AS late, bool_and(sure) AS sure
-          FROM budget_samples
-          WHERE value IS NOT NULL AND `group` IS NOT NULL AND topic IS NOT NULL
-            AND unix_micros(ts) / 1e6 >= {{start}} AND unix_micros(ts) / 1e6 < {{end}}
-          GROUP BY 1, 2, 3
-        ) GROUP BY 1, 2 HAVING known > 0
-        """  # noqa: S608
-    rows = spark.sql(query, start=start.timestamp(), end=end.timestamp(), slot=slot)
-    found = rows.toArrow().to_pylist()
-    spark.catalog.dropTempView("budget_samples")
+    rows = pa.concat_tables([told.cast(DERIVED), derived])
+    known = [pc.is_valid(rows[name]) for name in ("group", "topic")] + [pc.is_finite(rows["value"])]
+    rows = rows.filter(reduce(pc.and_, known))
+    at = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6
+    inside = (at >= start.timestamp()) & (at < end.timestamp())
+    slots = np.floor((at[inside] - start.timestamp()) / slot).astype(np.int64)
+    rows = rows.filter(pa.array(inside)).append_column("slot", pa.array(slots))
+    each = rows.group_by(["group", "topic", "slot"]).aggregate([("value", "max"), ("sure", "all")])
+    limits = Thresholds(time_lag_objective_seconds=objective_seconds, commit_every_seconds=0)
+    groups = each["group"].combine_chunks().dictionary_encode()
+    most = np.array([_latest(expectations.limits(limits, it)) for it in groups.dictionary.to_pylist()])
+    late = each["value_max"].to_numpy() > most[groups.indices.to_numpy()]
+    sure = each["sure_all"].to_numpy()
+    each = each.select(["group", "topic"]).append_column("late", pa.array(late.astype(np.int64)))
+    each = each.append_column("known", pa.array((sure | late).astype(np.int64)))
+    found = each.group_by(["group", "topic"]).aggregate([("known", "sum"), ("late", "sum")]).to_pylist()
     return {
         (row["group"], row["topic"]): Budget(
             period_seconds=length,
-            known_seconds=min(length, row["known"] * slot),
-            late_seconds=min(length, row["late"] * slot),
+            known_seconds=min(length, row["known_sum"] * slot),
+            late_seconds=min(length, row["late_sum"] * slot),
             allowed_seconds=length * (1 - OBJECTIVE),
             resolution_seconds=slot,
         )
         for row in found
+        if row["known_sum"]
     }
+
+
+def _latest(limits: Thresholds) -> float:
+    """Seconds after which a message is late: a group that commits rarely may be late by as much more."""
+    return limits.time_lag_objective_seconds + limits.commit_every_seconds

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +101,9 @@ class HealthLine:
         return f"within budget: {duration(it.late_seconds)} late of {duration(it.allowed_seconds)} allowed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Health:
-    """Result of one run."""
+    """Result of one run. What a page asks for at each of thousands of lines is computed once."""
 
     run_id: str
     capture: Capture
@@ -128,7 +129,7 @@ class Health:
         earlier = duration((self.end - self.previous_end).total_seconds())
         return f"{self.previous_end.astimezone(UTC):%Y-%m-%d %H:%M} UTC, {earlier} earlier"
 
-    @property
+    @cached_property
     def states(self) -> dict[str, int]:
         """Number of subscriptions by state, including states without any."""
         found = Counter(line.finding.state for line in self.lines)
@@ -177,13 +178,13 @@ class Health:
         found = {kind: tuple(line for line in self.lines if line.news == kind) for kind in NEWS}
         return {kind: lines for kind, lines in found.items() if lines}
 
-    @property
+    @cached_property
     def kinds_differ(self) -> bool:
         """Whether a column of kinds would tell anything."""
         kinds = {line.finding.kind for line in self.lines} | {it.kind for it in self.triage.not_judged}
         return len(kinds) > 1
 
-    @property
+    @cached_property
     def budgets_differ(self) -> bool:
         """Whether a column of error budgets would tell anything."""
         return len({self.budget_cell(line) for line in self.lines}) > 1 or self.budget_unknown < len(self.lines)
@@ -208,12 +209,12 @@ class Health:
         have = "has" if self.over_budget <= 1 else "have"
         return f"{over} of {plural(judged, 'error budget')} {have} been exceeded (99.99 % of the time within the objective).{beside}"
 
-    @property
+    @cached_property
     def over_budget(self) -> int:
         """Number of subscriptions that have exceeded their error budget."""
         return sum(line.budget is not None and line.budget.holds is False for line in self.lines)
 
-    @property
+    @cached_property
     def too_short(self) -> str | None:
         """Why there is no error budget, if the period is too short for one."""
         length = (self.end - self.start).total_seconds()
@@ -221,7 +222,7 @@ class Health:
             return None
         return f"There are no error budgets: {duration(length)} is too short, they need {duration(SHORTEST_SECONDS)} or more."
 
-    @property
+    @cached_property
     def budget_unknown(self) -> int:
         """Number of subscriptions whose error budget is unknown."""
         return sum(line.budget is None or line.budget.holds is None for line in self.lines)
