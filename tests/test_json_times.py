@@ -15,7 +15,7 @@ from tests.cli.running import run_here
 from tests.cli.transcribed import furnish
 from tests.redrive.fakes import FakeCluster
 from tests.redrive.making import TOPIC, gateway_of, letter_of
-from workbench.api.snapshots import SnapshotResult
+from workbench.api.groups_now import SnapshotResult
 from workbench.humanize import iso_instant
 from workbench.queues.snapshot_views import Snapshot
 from workbench.redrive.inspect_records import first_records

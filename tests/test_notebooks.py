@@ -110,7 +110,7 @@ def test_a_notebook_runs_as_it_is(name: str) -> None:
 @pytest.mark.jvm
 def test_the_audit_that_ships_shows_what_an_audit_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """One stream that loses and doubles, one that lags, one that is complete; and a name that is mistyped."""
-    from workbench.api.audit_tables import open_audit
+    from workbench.api.audit_as_tables import open_audit
     from workbench.errors import UsageError
 
     monkeypatch.chdir(FOLDER)

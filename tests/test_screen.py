@@ -16,7 +16,7 @@ from rich.text import Text
 
 from evaluation.stories import WINDOW
 from tests.triage.test_checks import finding
-from workbench.api.snapshots import SnapshotResult
+from workbench.api.groups_now import SnapshotResult
 from workbench.cli.snapshot import _show
 from workbench.cli.triage_again import show_comparison, watch
 from workbench.console import SafeConsole, step_bar

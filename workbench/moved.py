@@ -167,7 +167,7 @@ MODULES = {
     "runtime.dead_letters": "kafka.runtime.dead_letters",
     "runtime.delay": "runtime.delay_queue",
     "runtime.http": "runtime.runtime_http",
-    "runtime.identity": "runtime.log_identity",
+    "runtime.identity": "runtime.recreated_topics",
     "runtime.kafka_source": "kafka.runtime.kafka_source",
     "runtime.kafka_starts": "kafka.runtime.start_positions",
     "runtime.kept_switch": "runtime.group_switch",

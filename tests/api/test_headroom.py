@@ -14,7 +14,7 @@ from tests.servers import Script, scripted
 from tests.triage.brokers import WINDOW, Made, at
 from workbench.api import broker_headroom as asked
 from workbench.api.broker_headroom import Headroom, headroom
-from workbench.api.replay_runs import Replay
+from workbench.api.replay_steps import Replay
 from workbench.collect.capture import Capture, new_info
 from workbench.replay.guard import ReplayLimits
 from workbench.settings import load_settings

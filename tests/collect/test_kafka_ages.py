@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from workbench.api.snapshots import _above_ends
+from workbench.api.groups_now import _above_ends
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.unread_ages import Age, ages
 from workbench.queues.snapshot_views import Partition, Snapshot

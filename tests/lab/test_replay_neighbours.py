@@ -16,8 +16,8 @@ from tests.lab.replaying import kept, plan_for
 from tests.lab.sharing import Sharing
 from tests.three_brokers.tiered import TieredLab, start_tiered
 from tests.waiting import wait_for
-from workbench.api import replay_neighbours
-from workbench.api.replay_runs import open_replay
+from workbench.api import groups_beside_replay
+from workbench.api.replay_steps import open_replay
 from workbench.errors import WorkbenchError
 from workbench.lab.lab_broker import set_quota
 from workbench.lab.process import free_ports
@@ -56,8 +56,8 @@ def worst(lab: TieredLab, seconds: float, step: Callable[[], object]) -> float:
 
 def test_the_guard_keeps_the_neighbours_within_their_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runtime is held before they pass it, and goes on when they are back; every step is in the journal."""
-    monkeypatch.setattr(replay_neighbours, "_LOOK", "4s")
-    monkeypatch.setattr(replay_neighbours, "_PAUSE_SECONDS", 6.0)
+    monkeypatch.setattr(groups_beside_replay, "_LOOK", "4s")
+    monkeypatch.setattr(groups_beside_replay, "_PAUSE_SECONDS", 6.0)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with start_tiered(tmp_path / "lab", narrow={1: CARD}) as lab, Sharing(lab.bootstrap) as sharing:
         for shop in SHOPS:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from tests.pulsar.broker import entry
 from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, field, sealed
 from workbench.pulsar.redrive.letter_entries import PulsarLetters
-from workbench.pulsar.runtime.partition_seat import Seat
+from workbench.pulsar.runtime.partition_consumer import Seat
 from workbench.pulsar.runtime.places_as_offsets import offset_of_packed
 from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topics import TopicName

@@ -21,7 +21,7 @@ from workbench.errors import ConfigError, SourceUnreachableError
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.entry_messages import MessagePlace
 from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, field, sealed
-from workbench.pulsar.runtime.partition_seat import Seat
+from workbench.pulsar.runtime.partition_consumer import Seat
 from workbench.pulsar.runtime.places_as_offsets import offset_behind, offset_of, shown
 from workbench.pulsar.runtime.pulsar_source import PulsarSource
 from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter, _PulsarLetter

@@ -20,8 +20,8 @@ from tests.reference.valid import valid
 from tests.replay.fakes import orders, plan_of
 from tests.replay.test_apply import Place
 from tests.triage.test_checks import finding, look
+from workbench.api.groups_now import SnapshotResult
 from workbench.api.letters import LetterTopics
-from workbench.api.snapshots import SnapshotResult
 from workbench.cli import root
 from workbench.cli.replay_follow import look_document
 from workbench.queues.snapshot_views import GroupView, Member, Snapshot
@@ -117,7 +117,7 @@ def test_a_snapshot() -> None:
     found = SnapshotResult(cluster="prod", groups=taken, ranked=None, incomplete=("a part",))
     told = valid("snapshot", found.to_json())
     assert [it["lag_messages"] for it in told["partitions"]] == [4]
-    from workbench.api.snapshots import _ranked
+    from workbench.api.groups_now import _ranked
 
     ranked = SnapshotResult(cluster="prod", groups=taken, ranked=_ranked(taken, None), incomplete=())
     valid("snapshot-ranked", ranked.to_json())

@@ -10,8 +10,8 @@ import pytest
 
 from tests.replay.fakes import orders, plan_of
 from tests.triage.brokers import WINDOW, Made, after, at
+from workbench.api.groups_beside_replay import NeighbourWatch, beside
 from workbench.api.load_measurements import Measured
-from workbench.api.replay_neighbours import NeighbourWatch, beside
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import SourceUnreachableError
 from workbench.plans.journal import Journal

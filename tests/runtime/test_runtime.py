@@ -27,7 +27,7 @@ from workbench.runtime import (
     RuntimeState,
     Skip,
     decode_by_header,
-    log_identity,
+    recreated_topics,
     running,
 )
 from workbench.runtime.runtime_metrics import MAX_EVENT_TYPES, OTHER, RuntimeMetrics
@@ -747,7 +747,7 @@ def test_nothing_is_handled_while_it_is_in_doubt_whose_commit_it_is(
     topic_id: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A topic that was made anew may reach beyond the commit: its later records would be handled before its first ones."""
-    monkeypatch.setattr(log_identity, "_LONGEST_DOUBT_SECONDS", 0.3 if topic_id is None else 60)
+    monkeypatch.setattr(recreated_topics, "_LONGEST_DOUBT_SECONDS", 0.3 if topic_id is None else 60)
     handled: list[int] = []
     source = MemorySource(1)
     source.produce(record(n) for n in range(20))

@@ -23,7 +23,7 @@ from tests.lab.replaying import kept, plan_for
 from tests.lab.sharing import Sharing
 from tests.three_brokers.tiered import TieredLab, start_tiered
 from tests.waiting import wait_for
-from workbench.api.replay_runs import open_replay
+from workbench.api.replay_steps import open_replay
 from workbench.errors import WorkbenchError
 from workbench.lab.lab_broker import set_quota
 from workbench.lab.process import ending_on_signals, free_ports

@@ -11,7 +11,7 @@ import pytest
 
 from tests.replay.fakes import FakeGateway, now_ms, orders
 from tests.widgets.test_panel import HOSTILE
-from workbench.api.replay_runs import ReplayConnections
+from workbench.api.replay_steps import ReplayConnections
 from workbench.plans.journal import Journal
 from workbench.queues.gateway import TopicSettings
 from workbench.queues.snapshot_views import Partition

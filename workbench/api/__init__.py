@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.api.audit_compare import compare, trace
-    from workbench.api.audit_states import audit_state
+    from workbench.api.audit_of_period import audit_state
     from workbench.api.audits import AuditLedger, audit
-    from workbench.api.before_kafka import UpstreamResult, upstream
+    from workbench.api.breakers_and_held_records import UpstreamResult, upstream
     from workbench.api.captures import CaptureResult, capture, capture_statistics
     from workbench.api.checkpoint_restarts import RestartsResult, job_restarts
+    from workbench.api.groups_now import SnapshotResult, snapshot
     from workbench.api.letters import (
         LetterTopics,
         PlannedRedrive,
@@ -44,16 +45,15 @@ if TYPE_CHECKING:
     )
     from workbench.api.reports import health
     from workbench.api.run_progress import Progress
-    from workbench.api.snapshots import SnapshotResult, snapshot
     from workbench.api.triages import TriageResult, triage
     from workbench.api.who_slows_whom import ImpactResult, impact
 
 # Where each name is, imported on first use: a replay needs neither the audit's tables nor the reports. No module has such a name.
 _ROOMS = {
     "audit_compare": ("compare", "trace"),
-    "audit_states": ("audit_state",),
+    "audit_of_period": ("audit_state",),
     "audits": ("AuditLedger", "audit"),
-    "before_kafka": ("UpstreamResult", "upstream"),
+    "breakers_and_held_records": ("UpstreamResult", "upstream"),
     "captures": ("CaptureResult", "capture", "capture_statistics"),
     "partition_exclusions": ("exclude_partitions",),
     "who_slows_whom": ("ImpactResult", "impact"),
@@ -73,7 +73,7 @@ _ROOMS = {
     ),
     "reports": ("health",),
     "run_progress": ("Progress",),
-    "snapshots": ("SnapshotResult", "snapshot"),
+    "groups_now": ("SnapshotResult", "snapshot"),
 }
 
 __all__ = [

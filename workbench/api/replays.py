@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.api.replay_runs import open_replay, open_rollback
+from workbench.api.replay_steps import open_replay, open_rollback
 
 if TYPE_CHECKING:
     from workbench.queues.gateway import Gateway

@@ -33,7 +33,7 @@ def publish_command(source: dict[str, Any], since: str, until: str, every: str, 
 
     Exit code 3 if a stream breaks its grade, 4 if it cannot be told of one, or a layer is silent.
     """
-    from workbench.api.audit_states import audit_state
+    from workbench.api.audit_of_period import audit_state
     from workbench.files import writing
     from workbench.report.audit_state import write_state
 

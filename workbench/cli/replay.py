@@ -208,7 +208,7 @@ def apply_command(
     Writes a rollback file next to the plan first, and reads the offsets back afterwards. It is safe to repeat after any failure.
     Exit code 6 if a safety check failed, or if an offset was not read back as planned.
     """
-    from workbench.api.replay_runs import open_replay
+    from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_head, show_receipt
     from workbench.console import SafeConsole
@@ -260,7 +260,7 @@ def rollback_command(
 
     ROLLBACK is the file that `apply` wrote next to the plan (plan.rollback.json).
     """
-    from workbench.api.replay_runs import open_rollback
+    from workbench.api.replay_steps import open_rollback
     from workbench.cli.progress import Steps
     from workbench.replay.confirm import of_rollback
 

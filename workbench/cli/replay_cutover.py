@@ -42,7 +42,7 @@ def retire_command(
 
     The commits of the deleted group are written to a file next to the plan first (plan.retired.json).
     """
-    from workbench.api.replay_runs import open_replay
+    from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
 
     replay = open_replay(plan_file, cluster=cluster, config=config)
@@ -134,7 +134,7 @@ def cutover_command(
     Stops at the first batch that is not healthy, and says how to switch back. It is safe to repeat after any failure: it continues
     with the instances that are left.
     """
-    from workbench.api.replay_runs import open_replay
+    from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import preflight_lines
     from workbench.replay.guard import ReplayLimits

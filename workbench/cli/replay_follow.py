@@ -15,7 +15,7 @@ from workbench.humanize import plural
 from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
-    from workbench.api.replay_runs import Replay
+    from workbench.api.replay_steps import Replay
     from workbench.replay.pause_for_neighbours import HoldReport
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import Pace, ReplayProgress
@@ -61,7 +61,7 @@ def follow_command(
     it says how to switch back. Also shows the lag of the old group. --json prints a line per check.
     Exit code 4 if the commits are there, but do not prove that every record was processed: retention has deleted some.
     """
-    from workbench.api.replay_runs import open_replay
+    from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
     from workbench.replay.progress import Pace, next_steps
 
@@ -213,7 +213,7 @@ def verify_command(
     Uses the group's commits, the counts of the instances (--fleet) and a log of processed records (--processed).
     Exit code 0: yes; 3: no, with the partitions; 4: cannot tell.
     """
-    from workbench.api.replay_runs import open_replay
+    from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_verdict
     from workbench.replay.verify import VerifyVerdict
@@ -271,7 +271,7 @@ def inspect_command(
     config: Path | None,
 ) -> int:
     """Read the records of a plan's window, and count them by event type, key, minute or partition. Joins no group."""
-    from workbench.api.replay_runs import open_replay
+    from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
     from workbench.cli.replay_show import show_counts
 

@@ -12,7 +12,7 @@ from workbench.cli.options import cluster_option, config_option, groups_option, 
 from workbench.screen import say, write_json
 
 if TYPE_CHECKING:
-    from workbench.api.snapshots import SnapshotResult
+    from workbench.api.groups_now import SnapshotResult
     from workbench.queues.snapshot_views import GroupView, Snapshot
 
 _SAID = 20  # missing parts that are listed; --json has all of them

@@ -390,7 +390,7 @@ def _colour(lags: Sequence[float]) -> str:
 
 def live(cluster: str, *, groups: Sequence[str], every_seconds: float, config: Path | None) -> int:
     """Run the screen until somebody ends it."""
-    from workbench.api.snapshots import snapshot
+    from workbench.api.groups_now import snapshot
     from workbench.settings import load_settings
 
     config = load_settings(config).file

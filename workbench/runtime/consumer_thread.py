@@ -22,11 +22,11 @@ from workbench.runtime.decoding import Decoding
 from workbench.runtime.delay_queue import DelayQueue
 from workbench.runtime.draining import begin_drain, has_drained, not_drained, with_former
 from workbench.runtime.event import UNDECODABLE, Decoder, Event, Record, TopicPartition, body_bytes, record_bytes, runs
-from workbench.runtime.log_identity import LogIdentity, TopicIds, let_go
 from workbench.runtime.partition_pauses import Flow, HeldBytes
 from workbench.runtime.partition_state import PartitionState, Passed, Reached
 from workbench.runtime.placing_in_queues import Placing
 from workbench.runtime.processors import Processors
+from workbench.runtime.recreated_topics import LogIdentity, TopicIds, let_go
 from workbench.runtime.runtime_metrics import RuntimeMetrics
 from workbench.runtime.runtime_queue import Remade, ranges_of
 from workbench.runtime.source import RecordSource

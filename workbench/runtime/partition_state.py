@@ -101,7 +101,7 @@ class PartitionState:
     # What commits say of offsets that were never read.
     note: CommitNote = field(default_factory=CommitNote)
     # While it is unclear whether the commit belongs to this log (since `doubted_at`), what the source returns is held back here, and
-    # the partition is paused; None: no doubt. See `log_identity`.
+    # the partition is paused; None: no doubt. See `recreated_topics`.
     held_back: list[Record | Reached] | None = None
     doubted_at: float = 0.0
     held_bytes: int = 0  # of records that were read and are not finished, wherever they are

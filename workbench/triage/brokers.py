@@ -36,7 +36,7 @@ from workbench.triage.broker_findings import (
     strain_of,
 )
 from workbench.triage.broker_strains import mean_of, strains_of
-from workbench.triage.groups_held_up import HeldUp, Span
+from workbench.triage.groups_slowed_by_broker import HeldUp, Span
 
 # So many requests a second that they would keep a whole handler busy if each took as long as none does on a broker that is well.
 _MANY_PER_SECOND = 1 / ANSWER_SECONDS

@@ -28,7 +28,7 @@ from workbench.judgement_numbers import (
 from workbench.thresholds import Thresholds
 from workbench.triage.blamed import BlamedCause, Cleared, Impact, Mover, named
 from workbench.triage.broker_strains import is_calm, mean_of, strains_of
-from workbench.triage.groups_held_up import HeldUp, Span
+from workbench.triage.groups_slowed_by_broker import HeldUp, Span
 from workbench.triage.verdict import Answer
 
 _FEW, _TREND = int(FEW_SAMPLES), int(TREND_SAMPLES)

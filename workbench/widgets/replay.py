@@ -8,7 +8,7 @@ from pathlib import Path
 import ipywidgets as w
 
 from workbench.api.plan_view import checked_html, plan_chart, plan_html, receipt_html, rolled_back_html
-from workbench.api.replay_runs import CONNECTIONS, ReplayConnections
+from workbench.api.replay_steps import CONNECTIONS, ReplayConnections
 from workbench.errors import UsageError, WorkbenchError
 from workbench.humanize import plural, printable
 from workbench.replay.confirm import of_plan, of_rollback

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from workbench.api.replay_runs import CONNECTIONS, Replay, ReplayConnections, open_replay, open_rollback
+from workbench.api.replay_steps import CONNECTIONS, Replay, ReplayConnections, open_replay, open_rollback
 from workbench.api.replays import plan_on
 from workbench.errors import UsageError
 from workbench.plans.journal import Journal

@@ -18,7 +18,7 @@ from workbench.errors import SourceUnreachableError
 from workbench.pulsar.connection import PulsarAccess, checked_answer
 from workbench.pulsar.entry_messages import MessagePlace
 from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, PulsarWireError
-from workbench.pulsar.runtime.partition_seat import ENDED, JOINED, Occurrence, Seat
+from workbench.pulsar.runtime.partition_consumer import ENDED, JOINED, Occurrence, Seat
 from workbench.pulsar.runtime.places_as_offsets import behind_entry, offset_behind, offset_of
 from workbench.pulsar.runtime.subscription_keeper import Keeper
 from workbench.pulsar.topic_brokers import PulsarBrokers

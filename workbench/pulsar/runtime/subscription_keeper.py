@@ -13,7 +13,7 @@ from typing import Any
 from workbench.errors import SourceUnreachableError
 from workbench.pulsar.connection import RefusedError
 from workbench.pulsar.pulsar_wire import ServerRefusal
-from workbench.pulsar.runtime.partition_seat import Occurrence, Seat
+from workbench.pulsar.runtime.partition_consumer import Occurrence, Seat
 from workbench.pulsar.topic_brokers import PERMANENT, PulsarBrokers
 from workbench.pulsar.topics import WHOLE, TopicName, part_name
 

@@ -12,7 +12,7 @@ from workbench.errors import UsageError
 
 if TYPE_CHECKING:
     from workbench.api.broker_headroom import Headroom
-    from workbench.api.replay_neighbours import NeighbourWatch
+    from workbench.api.groups_beside_replay import NeighbourWatch
     from workbench.plans.confirm import Confirmation
     from workbench.queues.gateway import Gateway
     from workbench.queues.systems import CountRecords
@@ -138,7 +138,7 @@ class Replay:
         Raises:
             ConfigError: if the file is wrong. UsageError: if the journal cannot be read.
         """
-        from workbench.api.replay_neighbours import NeighbourWatch
+        from workbench.api.groups_beside_replay import NeighbourWatch
         from workbench.plans.journal import Journal
         from workbench.replay.pause_for_neighbours import Holding, Pausable
         from workbench.replay.service_fleet import read_fleet

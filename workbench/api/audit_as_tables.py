@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.api.audit_states import audited
+from workbench.api.audit_of_period import audited
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean, printable
 
