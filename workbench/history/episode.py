@@ -16,6 +16,7 @@ from workbench.history.partition_series import (
     stretches,
 )
 from workbench.judgement_numbers import APART, FAR, FEW_SAMPLES, LESS, MORE, MOST, NOISE, PART, TENTH
+from workbench.quantiles import median, quantile
 
 _HINGE_BEFORE, _HINGE_AFTER = 24, 12
 _TURNS = 48
@@ -28,7 +29,7 @@ def episode(found: PartitionHistory, it: Aged) -> None:
     bound = limits.objective
     noise = 2 * step + NOISE * limits.objective
     cadence = _cadence(age, changed, len(age))
-    low = float(np.quantile(age, PART))
+    low = quantile(age, PART)
     band = min(FAR * low + noise, bound + (limits.commit_every or cadence or 0.0))
     well = np.flatnonzero(age <= band)
     if len(well):
@@ -40,7 +41,7 @@ def episode(found: PartitionHistory, it: Aged) -> None:
             last = min(last, learned)
         cadence = _cadence(age, changed, last)
         before = age[:last]
-        usual = float(np.quantile(before, 1 - NOISE))
+        usual = quantile(before, 1 - NOISE)
         rhythm = limits.commit_every or cadence or 0.0
         band = min(max(MORE * usual, rhythm) + noise, bound + rhythm)
         well = np.flatnonzero(age <= band)
@@ -90,7 +91,7 @@ def episode(found: PartitionHistory, it: Aged) -> None:
 def _is_steady(age: FloatArray, changed: IntArray, cadence: float | None, noise: float) -> bool:
     """Equally late all the time, while commits move."""
     spread = float(np.max(age) - np.min(age))
-    allowed = TENTH * float(np.median(age)) + 2 * (cadence or 0.0) + noise
+    allowed = TENTH * median(age) + 2 * (cadence or 0.0) + noise
     return bool(len(changed) >= FEW_MOVES) and spread <= allowed
 
 
@@ -107,7 +108,7 @@ def _cadence(age: FloatArray, changed: IntArray, until: int) -> float | None:
     # Nothing waited at the other commits: two long pauses among a hundred commits are no rhythm.
     drops = np.sort(np.concatenate([np.zeros(max(0, commits - len(drops))), drops]))
     middle = float(drops[(len(drops) - 1) // 2])
-    high = float(np.quantile(drops, 1 - NOISE))
+    high = quantile(drops, 1 - NOISE)
     # One long pause among many short ones is no rhythm.
     return min(high, FAR * middle) if len(drops) >= FEW_MOVES else middle
 
@@ -120,7 +121,7 @@ def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> f
     gaps = np.sort(gaps[busy])
     if not len(gaps):
         return None
-    return min(float(np.quantile(gaps, 1 - NOISE)), FAR * float(gaps[(len(gaps) - 1) // 2]))
+    return min(quantile(gaps, 1 - NOISE), FAR * float(gaps[(len(gaps) - 1) // 2]))
 
 
 def _latest(found: PartitionHistory, at: FloatArray, age: FloatArray, late: BoolArray, limits: Bounds) -> None:
@@ -148,7 +149,7 @@ def _outages(at: FloatArray, late: BoolArray, changed: IntArray, stops: IntArray
     down = ((begins[None, :] <= last[:, None]) & (ends[None, :] >= first[:, None])).any(axis=1)
     first, last = first[down], last[down]
     # They are over if the next one would have come by now.
-    if len(first) > 1 and at[-1] - last[-1] > MORE * float(np.median(np.diff(first))):
+    if len(first) > 1 and at[-1] - last[-1] > MORE * median(np.diff(first)):
         return 0
     return len(first)
 
@@ -189,7 +190,7 @@ def _regained(waits: FloatArray) -> float:
 def _hinge(at: FloatArray, age: FloatArray, last_well: int) -> float:
     """Where a flat line turns into a rising one, by least squares over the turn; not later than the first sample that is behind."""
     # Back to where it was as low as in good times, and some samples more: a slow rise takes long to be seen.
-    low = np.flatnonzero(age[: last_well + 1] <= float(np.quantile(age[: last_well + 1], PART)) + 1.0)
+    low = np.flatnonzero(age[: last_well + 1] <= quantile(age[: last_well + 1], PART) + 1.0)
     first = max(0, min(last_well, int(low[-1])) - _HINGE_BEFORE)
     to = min(len(at), last_well + 1 + _HINGE_AFTER)
     # Not beyond a peak: after it the age falls again.

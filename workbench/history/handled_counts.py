@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from workbench.history.partition_series import Track, tracks_of
 from workbench.judgement_numbers import FEW_SAMPLES, MISSED
+from workbench.quantiles import median
 from workbench.samples import grown
 from workbench.window import Window
 
@@ -65,7 +66,7 @@ def handled_by(
         earliest[key[:2]] = min(earliest.get(key[:2], 0.0), float(at[0]))
     for key, at, value in parts:
         mine = found.setdefault(key, Handled())
-        every = float(np.median(np.diff(at)))
+        every = median(np.diff(at))
         mine.every = max(mine.every, every)
         growth = grown(value)
         took = np.diff(at)

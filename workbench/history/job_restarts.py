@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.history.partition_series import Track, tracks_of
+from workbench.quantiles import median
 from workbench.window import Window
 
 RESTORED = "restore_time"
@@ -211,4 +212,4 @@ def _between(line: Track, start: float, stop: float) -> Track:
 def _fell_before(before: Track, at: float) -> float:
     """When it surely did not read any more: the next sample is missing. It has read no further than the log's end from then on."""
     steps = np.diff(before.at)
-    return min(at, float(before.at[-1] + np.median(steps))) if len(steps) else at
+    return min(at, float(before.at[-1] + median(steps))) if len(steps) else at

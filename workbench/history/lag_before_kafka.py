@@ -17,6 +17,7 @@ from workbench.history.gateway_counts import Destination, Process, processes
 from workbench.history.partition_series import Track
 from workbench.humanize import clock, duration, plural, printable, size
 from workbench.judgement_numbers import FAR, FEW_SAMPLES, NOISE
+from workbench.quantiles import median
 from workbench.window import Window
 
 REFUSED = "429"
@@ -250,7 +251,7 @@ def _risen(waiting: Track, window: Window, late_seconds: float) -> float | None:
     before = waiting.value[waiting.at <= -window.seconds]
     if len(before) < FEW_SAMPLES:
         return None
-    usual = np.flatnonzero(waiting.value <= FAR * np.median(before))
+    usual = np.flatnonzero(waiting.value <= FAR * median(before))
     first = int(usual[-1]) + 1 if len(usual) else 0
     return (
         float(waiting.at[first]) if first < len(waiting) and waiting.at[-1] - waiting.at[first] > late_seconds else None

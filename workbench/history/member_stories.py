@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from workbench.history.handled_counts import counters_of
 from workbench.history.partition_series import FEW_MOVES, PartitionHistory, Track, stretches, tracks_of
 from workbench.judgement_numbers import FEW_SAMPLES, MOST
+from workbench.quantiles import median
 from workbench.samples import grown
 from workbench.signals import SIGNALS, Grain
 from workbench.window import Window
@@ -160,7 +161,7 @@ def disproved(
         if counted is None or since is None:
             continue
         # Somebody who moves offsets by hand does so once or twice.
-        if len(_moves_after(parts, since, float(np.median(np.diff(counted.at))))) >= FEW_MOVES:
+        if len(_moves_after(parts, since, median(np.diff(counted.at)))) >= FEW_MOVES:
             found.add(key)
     return frozenset(found)
 
@@ -177,7 +178,7 @@ def moved_by_hand(
     """
     if np.mean(counted.value > 0) < MOST and (counted.value[: len(counted.value) // 2] > 0).mean() < MOST:
         return
-    step = float(np.median(np.diff(counted.at)))
+    step = median(np.diff(counted.at))
     begins, ends = stretches(counted.value == 0)
     # The last commits of those that left are seen a sample or two later, and an exporter of commits may be later than one of members.
     alone = [
@@ -212,7 +213,7 @@ def back_by_member(counted: Track, parts: Mapping[int, PartitionHistory]) -> Non
     """
     if all(it.back_ago is not None or it.moved_ago is None for it in parts.values()):
         return
-    step = float(np.median(np.diff(counted.at)))
+    step = median(np.diff(counted.at))
     for story in parts.values():
         if story.back_ago is not None:
             near = np.abs(counted.at + story.back_ago) <= 2 * step + (story.interval or 0.0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from workbench.history.partition_series import FEW_MOVES, Aged, Bounds, FloatArray, PartitionHistory, Track, pace_of
 from workbench.judgement_numbers import NOISE, SLACK
+from workbench.quantiles import median
 
 
 def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits: Bounds) -> None:
@@ -61,7 +62,7 @@ def passed(found: PartitionHistory, it: Aged, low: FloatArray) -> None:
     if len(forward) < FEW_MOVES:
         return
     took = np.diff(at)[forward - 1]
-    usual = float(np.median((offset[forward] - offset[forward - 1]) / took))
+    usual = median((offset[forward] - offset[forward - 1]) / took)
     reached = np.minimum(low[forward], offset[forward]) - np.maximum.accumulate(offset)[forward - 1]
     late = it.age[forward - 1] > it.limits.objective + it.limits.commit_every
     hit = late & (reached > 2 * usual * took)
@@ -83,11 +84,11 @@ def _loss_in(found: PartitionHistory, committed: Track, start: Track) -> None:
     if usable.any():
         behind = committed.value[np.maximum(then, 0)][usable] - start.value[jumps][usable]
         moved = committed.value[-1] - committed.value[0]
-        if moved > 0 and np.median(behind) < NOISE * moved:
+        if moved > 0 and median(behind) < NOISE * moved:
             return
     sizes = np.diff(np.concatenate([[start.value[jumps[0] - 1]], start.value[jumps]]))
-    every = float(np.median(np.diff(start.at[jumps])))
-    size = float(np.median(sizes))
+    every = median(np.diff(start.at[jumps]))
+    size = median(sizes)
     closing = size / every - pace_of(committed) if every > 0 else 0.0
     if closing <= 0:
         return

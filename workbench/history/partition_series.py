@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from workbench.equal_row_runs import runs_of
 from workbench.judgement_numbers import FEW_SAMPLES
+from workbench.quantiles import median
 from workbench.window import Window
 
 FloatArray = npt.NDArray[np.float64]
@@ -219,7 +220,7 @@ def tracks_of(
 
 def step_of(at: FloatArray) -> float:
     """Usual time between two samples; 0 for fewer than two."""
-    return float(np.median(np.diff(at))) if len(at) > 1 else 0.0
+    return median(np.diff(at)) if len(at) > 1 else 0.0
 
 
 def pace_of(end: Track) -> float:

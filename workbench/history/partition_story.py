@@ -12,6 +12,7 @@ from workbench.history.message_ages import ages, from_lag, newest_log, oldest_at
 from workbench.history.offset_jumps import back_and_above, deleted, passed
 from workbench.history.partition_series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.judgement_numbers import MISSED, RECENT
+from workbench.quantiles import median
 
 
 def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
@@ -26,7 +27,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
         found.age_at_most = oldest_at_most(it.lag, -RECENT * limits.window_start)
         return found
     at, offset = committed.at, committed.value
-    found.interval = float(np.median(np.diff(at))) if len(at) > 2 else None
+    found.interval = median(np.diff(at)) if len(at) > 2 else None
     step = found.interval or 0.0
     changed = np.flatnonzero(np.diff(offset) != 0) + 1
     found.moved_ago = float(at[-1] - at[changed[-1]]) if len(changed) else None

@@ -16,6 +16,7 @@ import numpy as np
 
 from workbench.history.partition_series import FloatArray, Track
 from workbench.judgement_numbers import FAR, FEW_SAMPLES, MISSED, PART
+from workbench.quantiles import median
 
 _NONE: FloatArray = np.empty(0)
 
@@ -79,7 +80,7 @@ def _stops(partition: int, own: Mapping[str, Track], begin: FloatArray) -> list[
         return []
     committed = own["committed"]
     end = np.append(begin[1:], committed.at[-1])
-    near = MISSED * float(np.median(np.diff(begin)))
+    near = MISSED * median(np.diff(begin))
     stood = end - begin > near
     stood &= _waited(own, begin + PART * (end - begin), committed.value[np.searchsorted(committed.at, begin)])
     return [

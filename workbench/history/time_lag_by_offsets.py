@@ -11,6 +11,7 @@ from workbench.history.partition_histories import lines_of
 from workbench.history.partition_series import BoolArray, FloatArray, Track, step_of, tracks_of
 from workbench.history.partition_story import is_idle
 from workbench.judgement_numbers import MISSED
+from workbench.quantiles import median
 from workbench.window import Window
 
 DERIVED = pa.schema(
@@ -53,7 +54,7 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
             committed = from_lag(own.get("lag", Track()), end)
         if not len(committed) or not len(end):
             continue
-        step = float(np.median(np.diff(committed.at))) if len(committed) > 2 else 0.0
+        step = median(np.diff(committed.at)) if len(committed) > 2 else 0.0
         told = (own.get("time_lag", Track()), of_all.get((group, topic), Track()))
         untold = ~np.logical_or.reduce([_is_told(it, committed.at, step) for it in told])
         if not untold.any():
