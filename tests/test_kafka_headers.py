@@ -9,7 +9,7 @@ import pytest
 
 import workbench
 from workbench.kafka.redrive.letter_reader import _letter
-from workbench.kafka_headers import UNREADABLE, headers_of
+from workbench.read_kafka_headers import UNREADABLE, headers_of
 
 
 class Message:
@@ -44,4 +44,4 @@ def test_nobody_else_asks_a_message_for_its_headers() -> None:
     """A reader of its own would end at the first name that is not UTF-8."""
     folder = Path(workbench.__file__).parent
     asking = [path.name for path in folder.rglob("*.py") if ".headers()" in path.read_text()]
-    assert asking == ["kafka_headers.py"]
+    assert asking == ["read_kafka_headers.py"]

@@ -22,9 +22,9 @@ from prometheus_client import REGISTRY, CollectorRegistry, Gauge, Histogram, sta
 
 from evaluation.others.spec import LoopConfig
 from workbench.files import write_text
-from workbench.kafka_headers import headers_of
 from workbench.lab.client_spec import POISON_HEADER, Behaviour, Watched
 from workbench.lab.consumer_instance import Handlers
+from workbench.read_kafka_headers import headers_of
 from workbench.runtime.event import EVENT_TYPE_HEADER
 
 _RETRY_SECONDS = 1.0

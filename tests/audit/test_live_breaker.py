@@ -13,7 +13,7 @@ import requests
 from tests.cli.running import run_here
 from tests.reference.valid import valid
 from tests.waiting import wait_for
-from workbench.api.breakers_and_held_records import UpstreamResult, upstream
+from workbench.api.gateway_state import UpstreamResult, upstream
 from workbench.errors import ExitCode, WorkbenchError
 from workbench.lab.lab import Lab
 from workbench.lab.lab_broker import Broker, create_topic

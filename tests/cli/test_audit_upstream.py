@@ -16,7 +16,7 @@ from tests.cli.running import run_here
 from tests.history.gateway import END, Gateway, during, replayed, window_of
 from tests.reference.valid import valid
 from tests.servers import Script, scripted
-from workbench.api.breakers_and_held_records import upstream
+from workbench.api.gateway_state import upstream
 from workbench.collect.capture import Capture, CaptureInfo, WindowModel, write_capture
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import ExitCode

@@ -9,7 +9,7 @@ import pytest
 from tests.replay.fakes import orders
 from tests.replay.test_apply import Place
 from workbench.errors import GuardError, UsageError
-from workbench.replay.plan_place import check_place
+from workbench.replay.plan_save_path import check_place
 from workbench.replay.receipt import receipt_path, rollback_path
 
 

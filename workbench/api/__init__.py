@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from workbench.api.audit_compare import compare, trace
     from workbench.api.audit_of_period import audit_state
     from workbench.api.audits import AuditLedger, audit
-    from workbench.api.breakers_and_held_records import UpstreamResult, upstream
     from workbench.api.captures import CaptureResult, capture, capture_statistics
     from workbench.api.checkpoint_restarts import RestartsResult, job_restarts
+    from workbench.api.gateway_state import UpstreamResult, upstream
     from workbench.api.groups_now import SnapshotResult, snapshot
     from workbench.api.letters import (
         LetterTopics,
@@ -53,7 +53,7 @@ _ROOMS = {
     "audit_compare": ("compare", "trace"),
     "audit_of_period": ("audit_state",),
     "audits": ("AuditLedger", "audit"),
-    "breakers_and_held_records": ("UpstreamResult", "upstream"),
+    "gateway_state": ("UpstreamResult", "upstream"),
     "captures": ("CaptureResult", "capture", "capture_statistics"),
     "partition_exclusions": ("exclude_partitions",),
     "who_slows_whom": ("ImpactResult", "impact"),

@@ -41,7 +41,7 @@ class PlannedReplay:
         """
         from workbench.plans.journal import Journal
         from workbench.plans.strict_document import write_file
-        from workbench.replay.plan_place import check_place
+        from workbench.replay.plan_save_path import check_place
 
         check_place(Path(path), Journal.of_user(), replace=replace)
         write_file(Path(path), self.to_json())

@@ -145,7 +145,7 @@ def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> tuple[list
 
 def _before_kafka(recorded: Capture, window: Window, start: datetime, end: datetime, config: str) -> BeforeKafka | None:
     """Breakers of gateways in the period, and what is held back at its end."""
-    from workbench.api.breakers_and_held_records import before_kafka_in
+    from workbench.api.gateway_state import before_kafka_in
     from workbench.window import Window
 
     period = Window(baseline_start=start, start=start, end=end)

@@ -13,7 +13,7 @@ from workbench.humanize import clock, duration, listed, plural, printable
 from workbench.screen import say, tell, write_json
 
 if TYPE_CHECKING:
-    from workbench.api.breakers_and_held_records import UpstreamResult
+    from workbench.api.gateway_state import UpstreamResult
     from workbench.history.gateway_breakers import Breaker
 
 
@@ -53,7 +53,7 @@ def upstream_command(
     the one before. If nothing is told, or it fails, the old ones stay, and become stale.
     Exit code 3 if a breaker is open or has a fault, or records are held back; 4 if one of the two cannot be told.
     """
-    from workbench.api.breakers_and_held_records import upstream
+    from workbench.api.gateway_state import upstream
     from workbench.cli.progress import Steps
 
     with Steps(quiet=as_json) as steps:

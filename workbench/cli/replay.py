@@ -113,8 +113,8 @@ def plan_command(
     from workbench.plans.strict_document import write_file
     from workbench.replay.parse_replay_request import request_of, windows_of
     from workbench.replay.plan import to_csv
-    from workbench.replay.plan_place import check_csv_place, check_place
     from workbench.replay.plan_ranges import make_range_plan, parse_ranges
+    from workbench.replay.plan_save_path import check_csv_place, check_place
     from workbench.settings import load_settings
 
     collect_no_garbage()

@@ -42,7 +42,7 @@ def plan(
     from workbench.pulsar.replay_plan import read_plan, topic_of
     from workbench.pulsar.replays import plan_pulsar_replay
     from workbench.pulsar.topics import split_group
-    from workbench.replay.plan_place import check_place
+    from workbench.replay.plan_save_path import check_place
     from workbench.settings import load_settings
 
     _, topic = split_group(from_group)

@@ -69,9 +69,9 @@ def check(folder: Path | None, as_json: bool) -> int:
 @_folder_option
 def write(folder: Path | None) -> int:
     """Regenerate the runbooks' diagnosis steps and pictures from the tree, and the alert rules of verdicts and brokers."""
-    from workbench.runbooks.alert_rules import FILE, is_ours, verdict_rules
     from workbench.runbooks.broker_alert_rules import FILE as BROKERS
     from workbench.runbooks.broker_alert_rules import shipped_rules
+    from workbench.runbooks.rules_from_runbooks import FILE, is_ours, verdict_rules
     from workbench.runbooks.runbook_file import read_books
 
     changed, place = 0, _folder(folder)

@@ -25,7 +25,7 @@ from urllib3.util.retry import Retry
 from workbench.collect import remote_read
 from workbench.collect.duplicate_series import count_once
 from workbench.collect.matrix_parser import EMPTY, Matrix, parse_answer, partial_of
-from workbench.collect.names_in_metrics import Spelling, in_full_first
+from workbench.collect.original_names import Spelling, in_full_first
 from workbench.collect.prometheus_errors import redirected, refusal
 from workbench.collect.selectors import LabelMatcher, matchers_of, named, one_of, to_promql
 from workbench.collect.source_join import with_derived_lag, with_groups

@@ -16,7 +16,7 @@ import requests
 import urllib3
 from prometheus_client.parser import text_fd_to_metric_families
 
-from workbench.collect.names_in_metrics import Spelling, in_full_first
+from workbench.collect.original_names import Spelling, in_full_first
 from workbench.collect.process_names import ProcessNames
 from workbench.collect.scraped_timestamps import OwnTimes
 from workbench.collect.source_join import with_groups

@@ -1,7 +1,7 @@
 """`spark.read.format("kafka_records")`: records of Kafka topics as a Spark frame, without a jar.
 
 A Python Data Source with confluent-kafka. The offset ranges are fixed during planning, so a retried task reads the same records.
-Consumers use assign(), join no group and never commit. Of the package it needs `kafka_headers.py` alone: if Spark's executors
+Consumers use assign(), join no group and never commit. Of the package it needs `read_kafka_headers.py` alone: if Spark's executors
 do not have the package, `spark.addArtifacts(path, pyfile=True)` with a zip of these two files at their places is enough.
 
     from workbench.kafka.kafka_records import KafkaRecords
@@ -33,7 +33,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from workbench.kafka_headers import UNREADABLE, Headers, headers_of
+from workbench.read_kafka_headers import UNREADABLE, Headers, headers_of
 
 # Column to Spark type. `timestamp` is null if the record has none; `value_bytes` is the length of the value, 0 for null. `headers` is
 # empty without headers, and null where the client cannot decode them.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from workbench.kafka_headers import UNREADABLE, Headers
 from workbench.queues.position import packed
+from workbench.read_kafka_headers import UNREADABLE, Headers
 
 __all__ = ["UNREADABLE", "Headers"]  # from there, for the readers of letters
 

@@ -10,7 +10,7 @@ import yaml
 
 from workbench.errors import UsageError
 from workbench.humanize import plural
-from workbench.runbooks.alert_rules import FILE, is_ours, verdict_rules
+from workbench.runbooks.rules_from_runbooks import FILE, is_ours, verdict_rules
 from workbench.runbooks.runbook_file import SECTIONS, Book, read_books
 from workbench.triage.trees_of_queues import runbook_of
 from workbench.triage.verdict import AnyVerdict, DispatchVerdict, Verdict

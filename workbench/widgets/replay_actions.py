@@ -12,7 +12,7 @@ from workbench.plans.journal import Journal
 from workbench.plans.strict_document import write_file
 from workbench.replay.confirm import of_plan, of_rollback
 from workbench.replay.parse_replay_request import request_of
-from workbench.replay.plan_place import check_place
+from workbench.replay.plan_save_path import check_place
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import Pace, ReplayProgress
 from workbench.replay.receipt import Receipt, ReplayOutcome

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.kafka_gateway import reading_properties
-from workbench.kafka_headers import headers_of
+from workbench.read_kafka_headers import headers_of
 from workbench.redrive.letter_headers import Headers, Letter
 from workbench.redrive.redrive_ports import LettersGoneError, Positions
 

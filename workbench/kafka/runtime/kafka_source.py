@@ -26,7 +26,7 @@ from workbench.kafka.runtime.start_positions import (
     place,
 )
 from workbench.kafka.stranded_clients import STATISTICS, made_in
-from workbench.kafka_headers import UNREADABLE, headers_of
+from workbench.read_kafka_headers import UNREADABLE, headers_of
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, UnreadableHeaders
 from workbench.runtime.event import TopicPartition as Partition

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 
 from workbench.errors import EvidenceError, SourceUnreachableError
-from workbench.kafka_headers import UNREADABLE
 from workbench.pulsar.chunked_messages import MessageLine
 from workbench.pulsar.entry_messages import ChunkPart, MessagePlace, PulsarMessage, read_entry
 from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, PulsarWireError, field, frame
 from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topics import TopicName, part_name
 from workbench.queues.position import packed, unpacked
+from workbench.read_kafka_headers import UNREADABLE
 from workbench.redrive.letter_headers import Letter
 from workbench.redrive.redrive_ports import Positions
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from workbench.errors import EvidenceError, SourceUnreachableError, UsageError
 from workbench.humanize import size
-from workbench.kafka_headers import UNREADABLE
 from workbench.pulsar.redrive.letter_entries import PulsarLetters
 from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
 from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.queues.gateway import Ranges, spans_of
 from workbench.queues.snapshot_views import Partition
+from workbench.read_kafka_headers import UNREADABLE
 from workbench.redrive.letter_headers import Letter
 
 if TYPE_CHECKING:
