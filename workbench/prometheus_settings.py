@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -71,6 +72,11 @@ class PrometheusAddress(Strict):
     def host(self) -> str:
         """Host and port, never the password."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
+
+    def where_of(self, match: Mapping[str, str]) -> str:
+        """Host and path, with its matchers if these are others than the usual ones."""
+        own = "" if not self.match or self.match == match else f" {json.dumps(self.match, sort_keys=True)}"
+        return f"{self.host}{urlsplit(self.url).path}{own}"
 
     def secrets(self) -> list[str]:
         """Credentials in its URL and its headers."""

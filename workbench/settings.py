@@ -193,6 +193,17 @@ class Cluster(Strict):
         )
 
     @property
+    def parts(self) -> list[str]:
+        """Which Prometheus have a part of the series, without credentials; empty if one has them all, by the cluster's `match`.
+
+        What was read before another one was added lacks its part.
+        """
+        servers = self.prometheus_servers
+        if len(servers) == 1 and servers[0].match == self.match:
+            return []
+        return sorted(it.where_of(self.match) for it in servers)
+
+    @property
     def is_asked(self) -> bool:
         """Whether it is judged by asking the queue itself, as it is now, and its metrics are not read."""
         return self.system == "pulsar"

@@ -63,6 +63,7 @@ class StoreInfo(BaseModel):
     source: str = "prometheus"
     profiles: list[str] = []
     match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
+    parts: list[str] = []  # which Prometheus have parts of them, if there are several
     thresholds: Thresholds = Thresholds()
     expected: Recorded = {}  # by group pattern: what changes a verdict
 
@@ -289,7 +290,7 @@ def make_store(root: Path | str, info: StoreInfo, *, own: Mapping[str, GroupSett
     there = _info(place)
     if there is not None:
         place.recover()
-        for name in ("cluster", "slot_seconds", "match"):
+        for name in ("cluster", "slot_seconds", "match", "parts"):
             if getattr(there, name) != getattr(info, name):
                 raise UsageError(
                     f"{place.path()} is a store with {name} {getattr(there, name)!r}, not {getattr(info, name)!r}.",
@@ -298,8 +299,9 @@ def make_store(root: Path | str, info: StoreInfo, *, own: Mapping[str, GroupSett
     elif not place.is_unused():
         raise UsageError(f"{place.path()} exists, is not empty, and is not a store.", hint="Name another folder.")
     if there != info:
+        unused = {"parts"} if not info.parts else None  # earlier versions refuse what they do not know
         with writing(f"The store {place.path()}"):
-            place.write(INFO, (info.model_dump_json(indent=1, by_alias=True) + "\n").encode())
+            place.write(INFO, (info.model_dump_json(indent=1, by_alias=True, exclude=unused) + "\n").encode())
     return FleetStore(place=place, info=info, own=own or {})
 
 
