@@ -31,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbench.errors import DamagedCaptureError, NoSeriesError, SlotReplacedError, UsageError
 from workbench.files import writing
 from workbench.group_expectations import Expectations, GroupSettings, Recorded
+from workbench.humanize import listed
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.sweep.read_store import rows_of, rows_of_nobody
@@ -290,7 +291,10 @@ def make_store(root: Path | str, info: StoreInfo, *, own: Mapping[str, GroupSett
     there = _info(place)
     if there is not None:
         place.recover()
-        for name in ("cluster", "slot_seconds", "match", "parts"):
+        if there.parts != info.parts:  # what has landed lacks what another Prometheus has
+            was, now = (listed(it.parts) or "one Prometheus" for it in (there, info))
+            raise UsageError(f"{place.path()} is a store of {was}, not of {now}.", hint="Name another folder.")
+        for name in ("cluster", "slot_seconds", "match"):
             if getattr(there, name) != getattr(info, name):
                 raise UsageError(
                     f"{place.path()} is a store with {name} {getattr(there, name)!r}, not {getattr(info, name)!r}.",
