@@ -15,11 +15,13 @@ from tests.fleet import END
 from tests.sweep.test_engine import told
 from workbench.cli.triage_all import exit_code
 from workbench.collect import live
-from workbench.errors import ExitCode, SourceUnreachableError, UsageError
+from workbench.errors import ExitCode, NoSeriesError, SourceUnreachableError, UsageError
 from workbench.settings import Cluster
 from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store
 from workbench.sweep.land_samples import land_missing, wanting
 from workbench.sweep.sweep_engine import Sweep, sweep
+from workbench.thresholds import Thresholds
+from workbench.triage.triage_engine import triage
 
 pytestmark = pytest.mark.jvm
 SUBSCRIPTIONS, SLOT_SECONDS = 60, 600  # the eighth is sick, and the 58th
@@ -105,7 +107,17 @@ def test_two_shards_are_judged_like_one_prometheus_and_a_silent_one_is_asked_aga
         assert len(half.partial) == 5
         assert all(f"Prometheus at {name}" in text for text in half.partial)
         assert exit_code(half) != ExitCode.OK
-        odd.is_silent = False
+        window = store.window_ending(END)
+        asked = live.collect(
+            cluster, window, thresholds=Thresholds(), groups=["group-000001"]
+        )  # these answer with others, too
+        with pytest.raises(NoSeriesError, match=f"'group-000001'.*Incomplete: Prometheus at {name}"):
+            triage(asked, spark, groups=["group-000001"])
+        even.number = 2  # none: all that answers has no group
+        nothing = empty(tmp_path / "nothing", cluster)
+        with pytest.raises(SourceUnreachableError, match=f"{name}.*have no series of any consumer group"):
+            land(nothing, cluster)
+        even.number, odd.is_silent = 0, False
         both = landed(store, cluster, spark)
         assert (both.partial, wanting(store, store.window_ending(END))) == ((), [])
         assert rows(both) == rows(whole)
