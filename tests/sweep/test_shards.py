@@ -13,7 +13,7 @@ import pytest
 from tests.bench.fleet_server import _Fleet, serve
 from tests.fleet import END
 from tests.sweep.test_engine import told
-from workbench.cli.triage_all import exit_code
+from workbench.cli.triage_all import _store_name, exit_code
 from workbench.collect import live
 from workbench.errors import ExitCode, NoSeriesError, SourceUnreachableError, UsageError
 from workbench.settings import Cluster
@@ -152,3 +152,7 @@ def test_a_store_of_one_is_none_of_two(tmp_path: Path) -> None:
     assert narrow.parts == ['a:9090 {"k": "v"}']
     same = Cluster.model_validate({"name": "c", "prometheus": ["http://a:9090"], "match": {"k": "v"}})
     assert same.parts == []
+    # Stores that have no name of their own: that of one Prometheus stays where it was.
+    assert _store_name(one, 900) == "fleet"
+    assert len({_store_name(it, 900) for it in (one, both, narrow)}) == 3
+    assert _store_name(both, 900) == _store_name(turned, 900)

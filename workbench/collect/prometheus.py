@@ -6,14 +6,15 @@ Whether a source is trusted, a copy, late or silent is decided over the joined s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
 
+from workbench.background import in_background
 from workbench.collect.asked_prometheus import AskedPrometheus
 from workbench.collect.duplicate_series import OFFSETS, count_once
 from workbench.collect.joined_answers import joined
@@ -33,7 +34,6 @@ from workbench.signals import SIGNALS, Kind
 from workbench.window import Window
 
 _MAX_TOPICS_IN_QUERY = 200  # a longer list would make the URL too long for some proxies; then all topics are queried
-_MOST_AT_ONCE = 8  # servers that are asked at the same time
 T = TypeVar("T")
 
 
@@ -275,23 +275,18 @@ class PrometheusSource:
         """Answers by the server's place in the settings; one that fails is not asked again until the next `collect`."""
         if len(self.servers) == 1:
             return {0: ask(self.servers[0])}
-
-        def guarded(at: int) -> T | SourceUnreachableError:
-            try:
-                return ask(self.servers[at])
-            except SourceUnreachableError as error:
-                return error
-
         asked = [at for at in range(len(self.servers)) if at not in self._silent]
-        with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
-            answers = dict(zip(asked, pool.map(guarded, asked), strict=True))
-        for at, answer in answers.items():
-            if isinstance(answer, SourceUnreachableError):
-                self._silent[at] = answer
+        running = {at: in_background(partial(ask, self.servers[at]), name="prometheus") for at in asked}
+        answers: dict[int, T] = {}
+        for at, answer in running.items():
+            try:
+                answers[at] = answer.result()
+            except SourceUnreachableError as error:
+                self._silent[at] = error
         if len(self._silent) == len(self.servers):
             errors = [self._silent[at] for at in sorted(self._silent)]
             raise SourceUnreachableError(" ".join(it.message for it in errors), hint=errors[0].hint)
-        return {at: it for at, it in answers.items() if not isinstance(it, SourceUnreachableError)}
+        return answers
 
     def _rises(self, labels: Mapping[str, str]) -> bool:
         """Whether the values of such a series only grow, until they begin anew: counters and offsets."""
