@@ -52,6 +52,23 @@ def test_a_cluster_is_read_with_its_own_thresholds(tmp_path: Path) -> None:
     [
         ("[clusters.prod]\nbootstrp = 'k'", "clusters.prod.bootstrp"),
         ("[clusters.prod]\nprometheus = 'prom:9090'", "clusters.prod.prometheus"),
+        ("[clusters.prod]\nprometheus = []", "clusters.prod.prometheus: the list is empty"),
+        ("[clusters.prod]\nprometheus = 5", "clusters.prod.prometheus: it must be a URL, or a list"),
+        (
+            "[clusters.prod]\nprometheus = ['http://a', 'b:9090']",
+            "clusters.prod.prometheus: address 2: url: this is not",
+        ),
+        ("[clusters.prod]\nprometheus = ['http://a', 5]", "clusters.prod.prometheus: address 2: it must be a URL"),
+        ("[clusters.prod]\nprometheus = [{headers = {}}]", "clusters.prod.prometheus: address 1: url: it is missing"),
+        (
+            "[clusters.prod]\nprometheus = [{url = 'http://a', heders = {}}]",
+            "address 1: heders: there is no such field",
+        ),
+        (
+            "[clusters.prod]\nprometheus = [{url = 'http://a', match = {'1' = 'x'}}]",
+            "address 1: match: '1' is not a label",
+        ),
+        ("[clusters.prod]\nprometheus = ['http://a', 'http://A:80/']", "address 2 is the same as address 1"),
         ("[thresholds]\nslow_ratio = 0.5", "thresholds.slow_ratio"),
         ("[windows]\nlength = '15 parsecs'", "parsecs"),
         ("[windows]\nlength = 'P9999999D'", "windows.length"),
@@ -80,6 +97,43 @@ def test_secrets_come_from_the_environment_and_do_not_show(tmp_path: Path, monke
     cluster = load_settings(path).cluster("prod")
     assert cluster.kafka["sasl.password"] == "hunter2"
     assert "hunter2" not in repr(cluster)
+
+
+def test_a_list_of_prometheus_is_read_and_its_secrets_do_not_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """URLs and tables, also as `[[clusters.prod.prometheus]]`; two tenants of one address are two; nothing is lost in a copy."""
+    monkeypatch.setenv("THANOS_TOKEN", "t0ken-4711")
+    text = """
+        [clusters.prod]
+        match = {cluster = "eu"}
+        prometheus_headers = {Authorization = "Bearer first-4711"}
+        prometheus = [
+          "http://user:hunter2@prom:9090/",
+          {url = "https://thanos/", headers = {Authorization = "Bearer ${THANOS_TOKEN}"}, match = {}},
+          {url = "https://thanos/", headers = {X-Scope-OrgID = "b"}},
+        ]
+    """
+    cluster = load_settings(write(tmp_path, text)).cluster("prod")
+    one, two, three = cluster.prometheus_servers
+    assert (one.url, one.headers, one.match) == (
+        "http://user:hunter2@prom:9090",
+        {"Authorization": "Bearer first-4711"},
+        {"cluster": "eu"},
+    )
+    assert (two.url, two.headers, two.match) == ("https://thanos", {"Authorization": "Bearer t0ken-4711"}, {})
+    assert (three.headers, three.match) == ({"X-Scope-OrgID": "b"}, {"cluster": "eu"})
+    assert cluster.secrets() >= {"hunter2", "first-4711", "t0ken-4711"}
+    shown = f"{cluster!r} {one!r} {two!r} {cluster.parts}"
+    assert not any(it in shown for it in ("hunter2", "first-4711", "t0ken-4711"))
+    assert cluster.with_pages(["http://page"]).prometheus_servers == cluster.prometheus_servers
+    tables = "[[clusters.a.prometheus]]\nurl = 'http://one'\n[[clusters.a.prometheus]]\nurl = 'http://two'\n"
+    assert [it.url for it in load_settings(write(tmp_path, tables)).cluster("a").prometheus_servers] == [
+        "http://one",
+        "http://two",
+    ]
+    alone = load_settings(write(tmp_path, "[clusters.a]\nbootstrap = 'k'")).cluster("a")
+    assert (alone.prometheus_servers, alone.parts) == ((), [])
 
 
 def test_an_unknown_cluster_is_refused_with_the_known_ones(tmp_path: Path) -> None:

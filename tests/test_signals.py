@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from workbench.features.broker_features import OF_SERVERS
 from workbench.gateway_signals import OF_GATEWAYS
 from workbench.job_signals import OF_JOBS
 from workbench.profiles import Profile, Quality, load_profile, parse_profile, profile_names
+from workbench.prometheus_settings import PrometheusAddress
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind
 from workbench.window import Window
@@ -131,9 +131,9 @@ def test_a_metric_name_with_several_meanings_is_asked_for_once(monkeypatch: pyte
         yield from ()
 
     monkeypatch.setattr(PrometheusSource, "_fetch", fetch)
-    source = PrometheusSource(url="http://p", cluster="c", profiles=[parse_profile(SHARED, name="test")])
-    monkeypatch.setattr(source.__class__, "_connect", lambda _self: None)
-    source._session = SimpleNamespace(warnings=[])
+    source = PrometheusSource(
+        addresses=[PrometheusAddress(url="http://p")], cluster="c", profiles=[parse_profile(SHARED, name="test")]
+    )
     now = datetime.now(UTC)
     source.collect(Window.ending(now, length=timedelta(minutes=5), baseline=timedelta(minutes=5)), topics=["orders"])
     assert len(asked) == 1 and "topic" not in asked[0]

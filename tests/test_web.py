@@ -35,6 +35,7 @@ from workbench.collect.scrape import fetch
 from workbench.errors import SourceUnreachableError
 from workbench.http_client import AnswerTooLargeError, RedirectRefusedError, WebSession, cause, read_body
 from workbench.profiles import load_profile
+from workbench.prometheus_settings import PrometheusAddress
 from workbench.replay.service_fleet import FleetFile
 from workbench.replay.service_fleet_kinds import make_fleet
 from workbench.report.send_report import send
@@ -72,7 +73,11 @@ def test_no_redirect_leaves_the_origin(status: int, method: str) -> None:
 def test_no_request_follows_a_redirect_to_another_origin(tmp_path: Path) -> None:
     """Prometheus (by both ways), a metrics page, the chat's webhook, a fleet: each stays with the server it was given."""
     with scripted(Script()) as other, scripted(Script(status=307, headers={"Location": other.url})) as server:
-        source = PrometheusSource(url=server.url, cluster="c", profiles=[load_profile("runtime")], headers=HEADERS)
+        source = PrometheusSource(
+            addresses=[PrometheusAddress(url=server.url, headers=HEADERS)],
+            cluster="c",
+            profiles=[load_profile("runtime")],
+        )
         with pytest.raises(SourceUnreachableError):
             source.collect(WINDOW)
         assert fetch(server.url, timeout_seconds=5).error is not None
@@ -149,7 +154,9 @@ def test_a_small_answer_that_grows_is_refused_while_it_streams(encoding: str) ->
             with pytest.raises(AnswerTooLargeError):
                 session().get(server.url)
             assert fetch(server.url, timeout_seconds=20).error is not None
-            source = PrometheusSource(url=server.url, cluster="c", profiles=[load_profile("runtime")])
+            source = PrometheusSource(
+                addresses=[PrometheusAddress(url=server.url)], cluster="c", profiles=[load_profile("runtime")]
+            )
             with pytest.raises(SourceUnreachableError):
                 source.collect(WINDOW)
             assert tracemalloc.get_traced_memory()[1] < 100 << 20

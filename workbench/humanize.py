@@ -166,6 +166,12 @@ def listed(items: Sequence[object], *, most: int = 6) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
+def with_missing(said: str, missing: Sequence[str]) -> str:
+    """A sentence on what is not there, with what is known to be missing; "the answer is incomplete" may be why."""
+    told = listed(list(dict.fromkeys(missing)), most=3).rstrip(".")
+    return f"{said} Incomplete: {told}." if told else said
+
+
 def numbered(noun: str, items: Sequence[object]) -> str:
     """ "partition 3"; "partitions 3 and 4"."""
     return f"{noun if len(items) == 1 else noun + 's'} {listed(items)}"

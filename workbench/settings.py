@@ -16,8 +16,9 @@ from workbench.breaker_settings import BreakerSettings
 from workbench.errors import ConfigError, UnknownClusterError, UsageError
 from workbench.group_expectations import GroupSettings, Patterns
 from workbench.humanize import did_you_mean
-from workbench.limited_reads import first_problem, is_web_address, read_toml
+from workbench.limited_reads import first_problem, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
+from workbench.prometheus_settings import PrometheusAddress, PrometheusAddresses, valid_match, valid_url
 from workbench.pulsar_settings import PulsarSettings
 from workbench.record_settings import DeadLetterSettings, RecordSettings
 from workbench.serve_settings import ServeSettings, Target
@@ -35,7 +36,6 @@ _OWN_PROFILES = {
     "pulsar": ["pulsar_broker", "pulsar_bookie"],
     "rocketmq": ["rocketmq_exporter", "rocketmq_broker"],
 }
-_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class Windows(Strict):
@@ -67,8 +67,11 @@ class Cluster(Strict):
     name: str
     system: QueueName = Field(default="kafka", description="Which message queue it is.")
     bootstrap: str | None = Field(default=None, description="host:port of one or more brokers, separated by commas.")
-    prometheus: str | None = Field(
-        default=None, repr=False, description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics."
+    prometheus: PrometheusAddresses = Field(
+        default=None,
+        repr=False,
+        description="URL of a Prometheus, Thanos, Mimir or VictoriaMetrics; or a list of URLs, or of tables with `url`, `headers` and "
+        "`match`: all are asked, and their series joined.",
     )
     match: dict[str, str] = Field(
         default={},
@@ -96,7 +99,9 @@ class Cluster(Strict):
     )
     pulsar: PulsarSettings = PulsarSettings()
     prometheus_headers: dict[str, str] = Field(
-        default={}, repr=False, description="HTTP headers for Prometheus; ${NAME} takes a value from the environment."
+        default={},
+        repr=False,
+        description="HTTP headers for Prometheus, and for each address without its own; ${NAME} takes a value from the environment.",
     )
     timeout_seconds: float = Field(default=30.0, gt=0, description="Timeout of one request or one snapshot.")
     thresholds: Thresholds | None = Field(
@@ -134,26 +139,17 @@ class Cluster(Strict):
                 raise ValueError(f"{text.strip()!r} is not host:port, such as kafka-1:9092")
         return value
 
-    @field_validator("prometheus", "metrics")
+    @field_validator("metrics")
     @classmethod
-    def _urls(cls, value: Any) -> Any:
-        for url in [value] if isinstance(value, str) else value or []:
-            if not is_web_address(url):
-                raise ValueError("this is not an http or https URL, such as http://host:9090")  # it may hold a password
-        return value.rstrip("/") if isinstance(value, str) else value
+    def _pages(cls, value: list[str]) -> list[str]:
+        for url in value:
+            valid_url(url)
+        return value
 
     @field_validator("match")
     @classmethod
     def _matchers(cls, value: dict[str, str]) -> dict[str, str]:
-        for name, text in value.items():
-            if not _LABEL.fullmatch(name) or name == "__name__":
-                raise ValueError(f"{name!r} is not a label")
-            if text.startswith(("=~", "!~")):
-                try:
-                    re.compile(text[2:])
-                except (re.error, RecursionError) as error:
-                    raise ValueError(f"{name}: {text[2:]!r} is not a valid pattern: {error}") from None
-        return value
+        return valid_match(value)
 
     def model_post_init(self, _context: Any) -> None:
         """Register the cluster's secrets for masking in everything that this process writes."""
@@ -164,9 +160,11 @@ class Cluster(Strict):
         found = [*secret_values(self.kafka), *self.pulsar.secrets()]
         for value in self.prometheus_headers.values():
             found += secrets_in_header(value)
+        for address in self.prometheus_servers:
+            found += address.secrets()
         for value in self.records.registry_headers.values():
             found += secrets_in_header(value)
-        for url in filter(None, [self.prometheus, self.records.schema_registry, *self.metrics]):
+        for url in filter(None, [self.records.schema_registry, *self.metrics]):
             found += secrets_in_url(url)
         return frozenset(text for text in found if text)
 
@@ -179,6 +177,31 @@ class Cluster(Strict):
     def web_addresses(self) -> list[str]:
         """Of the queue's own servers, each once; empty if they have none."""
         return list(dict.fromkeys(filter(None, [self.pulsar.admin_url, *self.pulsar.broker_urls])))
+
+    @property
+    def prometheus_servers(self) -> tuple[PrometheusAddress, ...]:
+        """Every Prometheus of the cluster, each with the headers and matchers that it is asked with; empty without one."""
+        given = self.prometheus
+        listed = [PrometheusAddress(url=given)] if isinstance(given, str) else given or []
+        return tuple(
+            PrometheusAddress(
+                url=it.url,
+                headers=self.prometheus_headers if it.headers is None else it.headers,
+                match=self.match if it.match is None else it.match,
+            )
+            for it in listed
+        )
+
+    @property
+    def parts(self) -> list[str]:
+        """Which Prometheus have a part of the series, without credentials; empty if one has them all, by the cluster's `match`.
+
+        What was read before another one was added lacks its part.
+        """
+        servers = self.prometheus_servers
+        if len(servers) == 1 and servers[0].match == self.match:
+            return []
+        return sorted(it.where_of(self.match) for it in servers)
 
     @property
     def is_asked(self) -> bool:
@@ -388,6 +411,7 @@ def _fields() -> list[str]:
     models = (
         Settings,
         Cluster,
+        PrometheusAddress,
         PulsarSettings,
         BreakerSettings,
         Thresholds,

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import workbench.spark.session
+from workbench import api
 from workbench.api.load_measurements import measure
 from workbench.api.measurement_requests import Measurements
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, UsageError
 from workbench.triage.triage_engine import profiles_named
 
 INCIDENT = Path(__file__).parents[2] / "notebooks" / "captures" / "incident-1"
@@ -59,3 +60,12 @@ def test_a_recording_names_profiles_and_never_files(tmp_path: Path) -> None:
     assert [it.name for it in profiles_named([str(tmp_path / "own.yaml"), "./x.yaml", "runtime", "no such"])] == [
         "runtime"
     ]
+
+
+def test_a_selector_is_not_asked_of_several_prometheus(tmp_path: Path) -> None:
+    """Copies would count twice; nothing is asked, and the error says what to do instead."""
+    settings = tmp_path / "workbench.toml"
+    settings.write_text('[clusters.prod]\nprometheus = ["http://127.0.0.1:8", "http://user:hunter2@127.0.0.1:9"]\n')
+    with pytest.raises(UsageError, match="has 2 Prometheus") as caught:
+        api.samples("kafka_consumergroup_lag", cluster="prod", config=settings)
+    assert "hunter2" not in f"{caught.value.message} {caught.value.hint}"

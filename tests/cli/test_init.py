@@ -11,6 +11,7 @@ import pexpect
 import pytest
 
 from tests.cli.running import check, run_here
+from tests.collect.test_prometheus import LAG, body
 from tests.servers import Script, scripted
 from workbench.cli.init_file import settings_text
 from workbench.settings import load_settings
@@ -146,6 +147,27 @@ def test_a_prometheus_that_knows_no_group_does_not_pass_the_doctor(tmp_path: Pat
     assert "no sample of a group in the last 10 min" in shown.stdout
     assert "workbench profiles check --cluster shop" in shown.stdout
     assert shown.returncode == 5
+
+
+def test_doctor_looks_at_each_prometheus_of_a_cluster(tmp_path: Path) -> None:
+    """Which one is silent, by its host; and what all of them tell together."""
+
+    def answer(path: str, query: dict[str, list[str]]) -> bytes:
+        if path.endswith("/values"):
+            return b'{"status":"success","data":["up","kafka_consumergroup_lag"]}'
+        return body((LAG, [[float(query["time"][0]), "1"]]) if "time" in query else (LAG, []))
+
+    with scripted(Script(answer=answer)) as server:
+        (tmp_path / "workbench.toml").write_text(
+            f'[clusters.shop]\nprometheus = ["{server.url}", {{url = "http://user:hunter2@127.0.0.1:9"}}]\n'
+        )
+        shown = run_here("doctor", cwd=tmp_path)
+    host = server.url.removeprefix("http://")
+    assert f"✓ shop: prometheus {host} answers; 2 metrics" in shown.stdout
+    assert "✗ shop: prometheus 127.0.0.1:9 Prometheus at 127.0.0.1:9 cannot be reached" in shown.stdout
+    assert "of 1 group in the last 10 min; incomplete: Prometheus at 127.0.0.1:9" in shown.stdout
+    assert shown.returncode == 5
+    assert "hunter2" not in shown.stdout + shown.stderr
 
 
 def test_waiting_for_a_source_is_visible_within_a_second(tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_what_is_called_whole_at_once_has_no_gap_one_by_one(many: list[list[tupl
         labels = {"topic": "t", "partition": number}
         batch.add("log_end_offset", labels, times.tolist(), [value for _, value in steps])
     series = batch.to_series()
-    for at, whole in enumerate(surely_whole(series)):
+    for at, whole in enumerate(surely_whole(series.ts_us, series.values, series.lengths)):
         span = slice(series.starts[at], series.starts[at] + series.lengths[at])
         known = series.ts_us[span][~np.isnan(series.values[span])]
         assert not (whole and has_gap(known))

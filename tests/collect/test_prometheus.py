@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from tests.profiles.pages import PAGES
 from tests.servers import Script, scripted
+from workbench.collect.asked_prometheus import MAX_POINTS, chunks, fitting_step
 from workbench.collect.live import collect
-from workbench.collect.prometheus import MAX_POINTS, PrometheusSource, chunks, fitting_step
+from workbench.collect.prometheus import PrometheusSource
 from workbench.errors import NoSeriesError, SourceUnreachableError
 from workbench.lab.prometheus import start_prometheus
 from workbench.profiles import load_profile
+from workbench.prometheus_settings import PrometheusAddress
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.window import Window
@@ -32,7 +34,7 @@ WINDOW = Window.ending(END, length=timedelta(minutes=5), baseline=timedelta(minu
 def source(url: str, *, timeout_seconds: float = 5.0, step_seconds: int | None = None) -> PrometheusSource:
     """A source with kafka_exporter's names."""
     return PrometheusSource(
-        url=url,
+        addresses=[PrometheusAddress(url=url)],
         cluster="c",
         profiles=[load_profile("kafka_exporter")],
         timeout_seconds=timeout_seconds,
@@ -276,11 +278,11 @@ def test_the_match_of_the_settings_is_in_every_query() -> None:
     """Values, patterns and their opposites; with stored chunks as well, and when profiles are looked for."""
     with scripted(Script(body=body((LAG, [[END.timestamp(), "1"]])))) as server:
         asked = source(server.url)
-        asked.match = {"cluster": "prod-eu", "env": "=~prod|live", "team": "!=test"}
+        asked.servers[0].match = {"cluster": "prod-eu", "env": "=~prod|live", "team": "!=test"}
         asked.collect(WINDOW, groups=["g"])
         asked.collect(WINDOW)
         asked.examples()
-    assert len(asked.queries) > 5
-    for query in asked.queries:
+    assert len(asked.servers[0].queries) > 5
+    for query in asked.servers[0].queries:
         if query != "label values":
             assert 'cluster="prod-eu",env=~"prod|live",team!="test"' in query

@@ -20,6 +20,7 @@ from workbench.lab import process
 from workbench.lab.prometheus import ensure_prometheus, ensure_victoria_metrics, start_prometheus
 from workbench.profiles import load_profile
 from workbench.profiles.profile_fit import fitting
+from workbench.prometheus_settings import PrometheusAddress
 from workbench.window import Window
 
 REBALANCE = "kafka_consumer_consumer_coordinator_metrics_rebalance"
@@ -36,7 +37,11 @@ def source(url: str) -> PrometheusSource:
     """Of one server."""
     profiles = [load_profile(name) for name in PROFILES]
     return PrometheusSource(
-        url=url, cluster="c", profiles=profiles, members={"pay-0": "pay", "pay-1": "pay"}, timeout_seconds=10
+        addresses=[PrometheusAddress(url=url)],
+        cluster="c",
+        profiles=profiles,
+        members={"pay-0": "pay", "pay-1": "pay"},
+        timeout_seconds=10,
     )
 
 

@@ -29,6 +29,7 @@ from tests.profiles.pages import PAGES
 from workbench.collect import capture, remote_read
 from workbench.collect.prometheus import PrometheusSource
 from workbench.profiles import load_profile
+from workbench.prometheus_settings import PrometheusAddress
 from workbench.samples import GROUPS_SCHEMA
 
 _ROOM_GIB = 0.1  # of a capture: in Arrow's memory it takes up to three times of it for a moment
@@ -64,7 +65,9 @@ _MATRICES = (
 
 def _source() -> PrometheusSource:
     return PrometheusSource(
-        url=f"http://user:{SECRET}@prometheus:9090", cluster="c", profiles=[load_profile("kafka_exporter")]
+        addresses=[PrometheusAddress(url=f"http://user:{SECRET}@prometheus:9090")],
+        cluster="c",
+        profiles=[load_profile("kafka_exporter")],
     )
 
 

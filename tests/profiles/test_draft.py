@@ -285,7 +285,7 @@ def test_a_draft_of_one_job_asks_for_nothing_else(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(PrometheusSource, "names", lambda _self, *, at=None: frozenset(seen(OTHERS["OTLP"][0])))
 
     def recent(self: PrometheusSource, _names: object, *, most: int, each: str, at: object) -> Seen:
-        asked.append((dict(self.match), each))
+        asked.append((dict(self.addresses[0].match or {}), each))
         return seen(OTHERS["OTLP"][0])
 
     monkeypatch.setattr(PrometheusSource, "recent", recent)

@@ -48,6 +48,7 @@ def test_a_file_with_every_default_is_read_and_changes_nothing(tmp_path: Path) -
     """A default of the page can be pasted: of each table with what it requires."""
     required = {
         "[audits.NAME]": 'layers = ["a", "b"]\ntopic = "audit"',
+        "[[clusters.NAME.prometheus]]": 'url = "http://prometheus:9090"',
         "[[serve.targets]]": 'name = "a"\nkind = "webhook"\nurl = "https://hook.example"',
         '[clusters.NAME.groups."PATTERN".mute]': 'until = 2030-01-01T00:00:00Z\nreason = "a move"',
     }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from workbench.collect.capture import Capture
-    from workbench.settings import Cluster
+    from workbench.prometheus_settings import PrometheusAddress
     from workbench.window import Window
 
 
@@ -200,22 +200,28 @@ def _series(selector: str, name: str, times: Times, labels: Sequence[str], confi
     cluster = settings.cluster(name)
     if cluster.prometheus is None:
         raise UsageError(f"The cluster {name!r} has no Prometheus in the settings.", hint="Add it to workbench.toml.")
+    address, *others = cluster.prometheus_servers
+    if others:
+        raise UsageError(
+            f"The cluster {name!r} has {len(others) + 1} Prometheus, and a selector is asked of one: their copies would count twice.",
+            hint="Without a selector, their samples are joined; or read one: workbench.collect.prometheus_frames.read_samples.",
+        )
     window = times.window(settings.windows_of(cluster))
     first = window.start if times.since else window.baseline_start
     spark = session_for_much_data()
     from workbench.collect.prometheus_frames import read_samples
     from workbench.collect.selectors import matchers_of, parse_selector, to_promql
 
-    ours = [*parse_selector(selector), *matchers_of(cluster.match)]
+    ours = [*parse_selector(selector), *matchers_of(address.match or {})]
     return read_samples(
         spark,
-        url=cluster.prometheus,
-        selector=to_promql(ours) if cluster.match else selector,
+        url=address.url,
+        selector=to_promql(ours) if address.match else selector,
         start=_seconds(first),
         end=_seconds(window.end),
         labels=",".join(labels),
         timeout_seconds=str(cluster.timeout_seconds),
-        **_headers(cluster),
+        **_headers(address),
     )
 
 
@@ -232,11 +238,11 @@ def session_for_much_data() -> SparkSession:
     return beside
 
 
-def _headers(cluster: Cluster) -> dict[str, str]:
-    """Option with the path of a private file with the cluster's HTTP headers, so no token is part of a Spark plan."""
-    if not cluster.prometheus_headers:
+def _headers(address: PrometheusAddress) -> dict[str, str]:
+    """Option with the path of a private file with the address's HTTP headers, so no token is part of a Spark plan."""
+    if not address.headers:
         return {}
-    return {"headers_file": _private_file(json.dumps(dict(cluster.prometheus_headers)))}
+    return {"headers_file": _private_file(json.dumps(dict(address.headers)))}
 
 
 @cache  # one file per content: a worker keeps one HTTP session per file

@@ -16,7 +16,10 @@ from workbench.humanize import duration, plural, shell_word
 from workbench.screen import tell, write_json
 
 if TYPE_CHECKING:
+    from workbench.prometheus_settings import PrometheusAddress
     from workbench.settings import Cluster
+
+_TRY_SECONDS = 10.0
 
 
 @click.command(name="doctor")
@@ -36,6 +39,7 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
     Exit code 5 if a required part is missing or does not answer.
     """
     from workbench.cli.progress import Steps
+    from workbench.prometheus_settings import names_of
     from workbench.settings import load_settings
 
     if group is not None:
@@ -69,6 +73,9 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
         for name, look, needed in _of_queue(it):
             check(f"{it.name}: {name}", look, needed=needed)
         if it.prometheus is not None and not it.is_asked:
+            servers = it.prometheus_servers
+            for address, name in zip(servers, names_of(servers), strict=True) if len(servers) > 1 else ():
+                check(f"{it.name}: prometheus {name}", partial(_answers, it, address), needed=True)
             check(f"{it.name}: prometheus", lambda it=it: _ask(it), needed=True)  # type: ignore[misc]
         for url in it.metrics if it.prometheus is None else ():
             check(f"{it.name}: metrics page", partial(_page, url), needed=True)
@@ -197,10 +204,24 @@ def _cluster_id(cluster: Cluster) -> str:
 def _page(url: str) -> str:
     from workbench.collect.scrape import fetch
 
-    page = fetch(url, timeout_seconds=10.0)
+    page = fetch(url, timeout_seconds=_TRY_SECONDS)
     if page.error is not None:
         raise SourceUnreachableError(f"The metrics page does not answer: {page.error}.")
     return plural(len(page.text.splitlines()), "line")
+
+
+def _answers(cluster: Cluster, address: PrometheusAddress) -> str:
+    """What one of several addresses has; that all of them together have enough is another check."""
+    from datetime import UTC, datetime
+
+    from workbench.collect.prometheus import PrometheusSource
+
+    source = PrometheusSource.of(
+        cluster, [], addresses=[address], timeout_seconds=min(_TRY_SECONDS, cluster.timeout_seconds)
+    )
+    names = source.names(at=datetime.now(UTC))
+    partial = f"; incomplete: {source.partial[0]}" if source.partial else ""
+    return f"answers; {plural(len(names), 'metric')}{partial}"
 
 
 def _ask(cluster: object) -> str:
@@ -214,7 +235,7 @@ def _ask(cluster: object) -> str:
 
     assert isinstance(cluster, Cluster) and cluster.prometheus is not None  # noqa: S101 - for the type checker
     profiles = [load_profile(name) for name in cluster.profiles]
-    source = PrometheusSource.of(cluster, profiles, timeout_seconds=min(10.0, cluster.timeout_seconds))
+    source = PrometheusSource.of(cluster, profiles, timeout_seconds=min(_TRY_SECONDS, cluster.timeout_seconds))
     window = Window.ending(datetime.now(UTC), length=timedelta(seconds=RECENT_SECONDS), baseline=timedelta(seconds=1))
     found = source.collect(window)
     groups = found.series.names["group"].drop_null().unique()

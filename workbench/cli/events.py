@@ -173,6 +173,11 @@ def _of_kubernetes(cluster: Cluster, start: datetime, end: datetime) -> list[Clu
 
     if cluster.prometheus is None:
         raise UsageError(f"The cluster {cluster.name!r} has no Prometheus in the settings.")
-    source = PrometheusSource.of(cluster, [], match={})  # Kubernetes' own metrics need not have the labels of Kafka's
+    # Kubernetes' own metrics need not have the labels of Kafka's.
+    addresses = [it.model_copy(update={"match": {}}) for it in cluster.prometheus_servers]
+    source = PrometheusSource.of(cluster, [], addresses=addresses)
     window = Window(baseline_start=start, start=start, end=end)
-    return [event for name in KUBE_METRICS for event in of_changes(name, source.read(name, window))]
+    found = [event for name in KUBE_METRICS for event in of_changes(name, source.read(name, window))]
+    for text in source.silent:
+        say(f"Incomplete: {text}")
+    return found

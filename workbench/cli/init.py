@@ -135,7 +135,7 @@ def _of_lab(given: Answers) -> Answers:
     return replace(
         given,
         bootstrap=given.bootstrap or lab.bootstrap,
-        prometheus=given.prometheus or lab.prometheus,
+        prometheus=given.prometheus or next((it.url for it in lab.prometheus_servers), None),
         metrics=given.metrics or tuple(lab.metrics if lab.prometheus is None else ()),
     )
 
@@ -212,7 +212,8 @@ def _fitting(cluster: Cluster, profiles: list[str]) -> str:
     found = [it.profile.name for it in recommended(fitting(every, source.examples(among=there), names=there))]
     profiles.extend(found)
     if not found:
-        return f"answers; no profile fits its metrics. Draft one: workbench profiles new --url {shell_word(cluster.prometheus or '')}"
+        url = shell_word(cluster.prometheus_servers[0].url)
+        return f"answers; no profile fits its metrics. Draft one: workbench profiles new --url {url}"
     return f"answers; {plural(len(found), 'profile')} fit{'s' if len(found) == 1 else ''}: {', '.join(found)}"
 
 

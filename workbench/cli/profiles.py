@@ -11,7 +11,7 @@ import click
 from workbench.cli.help import Group
 from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
-from workbench.humanize import plural, shell_word
+from workbench.humanize import listed, plural, shell_word
 from workbench.screen import say, tell, tell_page, write_json
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def check(
     from workbench.collect.prometheus import PrometheusSource
     from workbench.profiles import known_profiles, load_profile, name_of
     from workbench.profiles.profile_fit import RuleState, coverage, fit, fitting, recommended
+    from workbench.prometheus_settings import names_of
     from workbench.window import parse_instant
 
     if sum(it is not None for it in (url, cluster, folder)) != 1:
@@ -126,7 +127,7 @@ def check(
     if as_json:
         write_json(
             {
-                "url": target.prometheus,
+                "url": ", ".join(it.url for it in target.prometheus_servers),
                 "fits": [{"profile": it.profile.name, "found": it.found, "absent": it.absent} for it in fits],
                 "recommended": [own.get(it.profile.name, it.profile.name) for it in chosen],
                 "rules": [
@@ -152,7 +153,15 @@ def check(
         if target.match and any(rule.state is RuleState.STALE for it in checked for rule in it.checks):
             only = ", ".join(f"{name} {pattern}" for name, pattern in target.match.items())
             say(f"Only series with these labels count (match in the settings): {only}. Are they your exporter's?")
-        _print_check(target.prometheus or "", fits, chosen, covered, profiles, own=own, source=_source(url, cluster))
+        _print_check(
+            listed(names_of(target.prometheus_servers)),
+            fits,
+            chosen,
+            covered,
+            profiles,
+            own=own,
+            source=_source(url, cluster),
+        )
         for text in source.partial:
             say(f"Incomplete: {text}")
     return ExitCode.OK if fits and not source.partial else ExitCode.EVIDENCE
@@ -191,9 +200,10 @@ def new(
     if (url is None) == (cluster is None):
         raise UsageError("Give either --url or --cluster.", hint="For example: --url http://prometheus:9090")
     target = _target(url, cluster, config)
+    addresses = target.prometheus_servers
     if job is not None:
-        target = target.model_copy(update={"match": {**target.match, "job": job}})
-    source = PrometheusSource.of(target, [])
+        addresses = tuple(it.model_copy(update={"match": {**(it.match or {}), "job": job}}) for it in addresses)
+    source = PrometheusSource.of(target, [], addresses=addresses)
     instant = parse_instant(at) if at is not None else None
     with Steps().waiting("Reading the names of the metrics from Prometheus"):
         candidates = some_of_each(interesting(source.names(at=instant)), _EXAMPLES)
@@ -203,6 +213,8 @@ def new(
         )
     with Steps().waiting("Reading examples of the metrics"):
         found = draft(name, source.recent(candidates[:_MOST_CANDIDATES], most=_EXAMPLES, each="job", at=instant))
+    for words in source.silent:
+        say(f"Incomplete: {words}")
     if not found.signals:
         tell("No metric could be mapped to a signal, so there is no draft.")
         for metric, reason in found.left.items():
@@ -303,7 +315,6 @@ def _of_these_sources(found: Collection[str]) -> list[str]:
 
 def _tell_of_brokers(found: Collection[str], profiles: Sequence[Profile]) -> None:
     """What `_of_these_sources` leaves out of a Kafka's brokers, and what would tell it."""
-    from workbench.humanize import listed
     from workbench.signals import OF_BROKERS, SIGNALS
 
     if any(SIGNALS[name].grain in OF_BROKERS for name in found):
@@ -338,7 +349,7 @@ def _print_rules(it: Fit) -> None:
 
 
 def _print_check(
-    url: str,
+    where: str,
     fits: list[Fit],
     chosen: list[Fit],
     covered: dict[str, tuple[Quality, str | None]],
@@ -347,18 +358,15 @@ def _print_check(
     own: dict[str, str],
     source: str,
 ) -> None:
-    from urllib.parse import urlsplit
-
     from workbench.console import SafeConsole
     from workbench.profiles.profile_fit import what_to_add
 
-    host = urlsplit(url).netloc.rpartition("@")[2]
     if not fits:
         tell(
-            f"No profile fits the metrics at {host}. Draft one from what is there with: workbench profiles new {source}"
+            f"No profile fits the metrics at {where}. Draft one from what is there with: workbench profiles new {source}"
         )
         return
-    tell(f"Profiles that match metrics at {host}:")
+    tell(f"Profiles that match metrics at {where}:")
     for it in fits:
         absent = f", missing: {', '.join(it.absent)}" if it.absent and it.profile.name not in own else ""
         tell(f"  {it.profile.name:20} {len(it.found)} of {plural(len(it.found) + len(it.absent), 'signal')}{absent}")

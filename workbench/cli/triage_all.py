@@ -132,6 +132,7 @@ def _landed(
                 bootstrap=cluster.bootstrap,
                 profiles=[name_of(name) for name in cluster.profiles],
                 match=cluster.match,
+                parts=cluster.parts,
                 thresholds=thresholds,
                 expected=cluster.groups,
             ),
@@ -183,9 +184,10 @@ def _store_name(cluster: Cluster, slot_seconds: int) -> str:
     name = file_stem(cluster.name)
     if slot_seconds != Windows().length.total_seconds():
         name += f"-{slot_seconds}s"
-    if not cluster.match:
+    if not cluster.match and not cluster.parts:
         return name
-    digest = hashlib.sha256(json.dumps(cluster.match, sort_keys=True).encode()).hexdigest()
+    told = [cluster.match, cluster.parts] if cluster.parts else cluster.match
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
     return f"{name}-{digest[:8]}"
 
 

@@ -55,7 +55,7 @@ PLACE_LABELS = frozenset({
     "kubernetes_namespace", "node", "node_name", "host", "hostname", "ip", "uid", "pod_uid", "container_id", "app",
     "release", "pod_template_hash", "scrape_job", "exported_instance", "exported_job", "exporter",
 })  # fmt: skip
-_OFFSETS = ("log_end_offset", "committed_offset", "log_start_offset")
+OFFSETS = ("log_end_offset", "committed_offset", "log_start_offset")
 # Of each pair of sources at first, besides one of each topic and group: the offsets of one log already decide.
 _COMPARED_KEYS = 200
 _TOGETHER_US = 60_000_000  # a restarted process and its former self are both there for a moment
@@ -157,7 +157,7 @@ class _Clashes:
         self.units: list[Unit] = list(
             zip(series.names["group"].to_pylist(), series.names["topic"].to_pylist(), strict=True)
         )
-        self.whole = surely_whole(series)
+        self.whole = surely_whole(series.ts_us, series.values, series.lengths)
         # As lists: numpy's numbers are slow one by one, and a fleet has a million series.
         self.firsts: list[int] = series.ts_us[self.starts].tolist()
         self.lasts: list[int] = series.ts_us[self.starts + series.lengths - 1].tolist()
@@ -253,7 +253,7 @@ class _Clashes:
     ) -> set[_Source]:
         """Sources that lie behind another one of the same cluster."""
         pairs: dict[tuple[_Source, _Source], list[int]] = defaultdict(list)
-        for wanted in _OFFSETS:
+        for wanted in OFFSETS:
             for code, found in copied.items():
                 if self.signals[self._first(code)] != wanted:
                     continue

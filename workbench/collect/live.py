@@ -41,11 +41,12 @@ def collect(
     groups: list[str] | None = None,
     topics: list[str] | None = None,
 ) -> Capture:
-    """Query Prometheus for the window, and Kafka (if configured) for groups and members.
+    """Query every Prometheus for the window, and Kafka (if configured) for groups and members.
 
     Raises:
         UsageError: if the cluster has no Prometheus.
-        SourceUnreachableError: if Prometheus does not answer. If only Kafka does not answer, the capture is incomplete.
+        SourceUnreachableError: if no Prometheus answers, or one does not and the others have no series for the request. If others
+            have some, or only Kafka does not answer, the capture is incomplete.
         NoSeriesError: if Prometheus has no series for the request.
         UnknownGroupError: if Kafka has no such group, and Prometheus has no series of it in the window.
     """
@@ -131,6 +132,11 @@ def _series(
         what = " and ".join(
             [*(f"group {name!r}" for name in groups or ()), *(f"topic {name!r}" for name in topics or ())]
         )
+        if source.silent:  # nobody knows that there is no such group
+            raise SourceUnreachableError(
+                f"{' '.join(source.silent)} The others have no series of {what or 'any consumer group'} in the window.",
+                hint=f"Which of them answer: workbench doctor --cluster {shell_word(cluster.name)}",
+            )
         warned = f" It warns: {listed(found.incomplete, most=3)}." if found.incomplete else ""
         near, there = _near_names(source, window, views, groups or [], topics or [])
         raise NoSeriesError(

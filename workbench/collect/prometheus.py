@@ -1,78 +1,40 @@
-"""Samples from Prometheus, with prometheus-api-client and our own HTTP session.
+"""Samples of a cluster from its Prometheus, or from several: each is asked for everything, their series are joined, and then judged.
 
-The session parses by column, sends `Accept-Encoding: identity` (compression cost the server 6 s, sending 0.8 s), keeps warnings that
-the client drops, and aborts slow answers. It queries raw samples (`m[range]`), not `query_range`: without a staleness marker, that
-repeats the last sample for five minutes. Long windows are queried by step.
+Whether a source is trusted, a copy, late or silent is decided over the joined series, so it does not depend on which server has them.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any
-from urllib.parse import urlsplit
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
-import requests
-import urllib3
-from urllib3.util.retry import Retry
 
-from workbench.collect import remote_read
-from workbench.collect.duplicate_series import count_once
-from workbench.collect.matrix_parser import EMPTY, Matrix, parse_answer, partial_of
+from workbench.background import in_background
+from workbench.collect.asked_prometheus import AskedPrometheus
+from workbench.collect.duplicate_series import OFFSETS, count_once
+from workbench.collect.joined_answers import joined
+from workbench.collect.matrix_parser import Matrix
 from workbench.collect.original_names import Spelling, in_full_first
-from workbench.collect.prometheus_errors import redirected, refusal
-from workbench.collect.selectors import LabelMatcher, matchers_of, named, one_of, to_promql
+from workbench.collect.selectors import LabelMatcher, named, one_of
 from workbench.collect.source_join import with_derived_lag, with_groups
 from workbench.collect.sum_parts_and_rates import Wholes
 from workbench.errors import SourceUnreachableError
-from workbench.http_client import AnswerTooLargeError, RedirectRefusedError, WebSession, cause
+from workbench.humanize import listed
 from workbench.profiles import LeftOut, MappingRule, Profile
-from workbench.profiles.profile_fit import RECENT_SECONDS, asked_for
-from workbench.samples import OF_A_MEMBER, STALE_NAN_BITS, SampleBatch, SeriesTable, concat_series, most_trusted
+from workbench.profiles.profile_fit import asked_for
+from workbench.prometheus_settings import PrometheusAddress, names_of
+from workbench.samples import OF_A_MEMBER, SampleBatch, SeriesTable, concat_series, most_trusted
 from workbench.settings import Cluster
+from workbench.signals import SIGNALS, Kind
 from workbench.window import Window
 
-# Prometheus refuses more than 11,000 points per series in one range query.
-MAX_POINTS = 10_000
-# Longest window that is queried as raw samples: 6 h at 15 s are 1,440 samples per series.
-RAW_LIMIT = timedelta(hours=6)
-_TARGET_POINTS = 1_440
-_ROUND_STEPS_SECONDS = (15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 _MAX_TOPICS_IN_QUERY = 200  # a longer list would make the URL too long for some proxies; then all topics are queried
-_RETRIES = 2
-
-
-class _ColumnarSession(WebSession):
-    """Session that parses matrix answers as columns, and stores warnings."""
-
-    def __init__(self, deadline_seconds: float) -> None:
-        super().__init__(deadline_seconds=deadline_seconds)
-        self.headers["Accept-Encoding"] = "identity"
-        self.warnings: list[str] = []
-
-    def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
-        if str(url).endswith(remote_read.PATH):  # reads the answer itself
-            return super().request(method, url, *args, **kwargs)
-        response = super().request(method, url, *args, **kwargs)
-        if (error := refusal(response, _host(str(url)))) is not None:
-            raise error
-        if response.status_code == 200 and "/api/v1/query" in str(url):
-            parsed = self._parse(response.content)
-            response.json = lambda **_kwargs: parsed  # type: ignore[method-assign]
-        elif response.status_code == 200:
-            self.warnings += partial_of(json.loads(response.content))
-        return response
-
-    def _parse(self, body: bytes) -> dict[str, Any]:
-        answer = parse_answer(body)
-        self.warnings += answer.partial
-        return {"data": {"result": answer.matrix}}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,45 +48,54 @@ class Collected:
 
 @dataclass(slots=True, kw_only=True)
 class PrometheusSource:
-    """One Prometheus, or a server with its API.
+    """All Prometheus of a cluster.
 
     Args:
-        url: its base URL.
+        addresses: one or more.
         cluster: name for the samples' `cluster` column.
         profiles: in order of trust.
-        headers: for authentication.
         timeout_seconds: for one query.
         members: client id or application to group, for profiles without a group.
-        match: label to value or pattern: only these series are the cluster's.
         copies: labels that tell copies of one measurement apart.
         step_seconds: forces a resolution; None: raw samples, or a suitable step for long windows.
     """
 
-    url: str
+    addresses: Sequence[PrometheusAddress]
     cluster: str
     profiles: Sequence[Profile]
-    headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = 30.0
     step_seconds: int | None = None
     members: Mapping[str, str] = field(default_factory=dict)
-    match: Mapping[str, str] = field(default_factory=dict)
     copies: Sequence[str] = ()
-    queries: list[str] = field(default_factory=list)
-    _client: Any = None
-    _session: Any = None
-    _chunks_offered: bool = True
+    servers: list[AskedPrometheus] = field(init=False)
+    _silent: dict[int, SourceUnreachableError] = field(default_factory=dict)
+    _shared: set[int] = field(default_factory=set)
     _left_out: LeftOut = field(default_factory=LeftOut)
+
+    def __post_init__(self) -> None:
+        """Name the servers; none is asked yet."""
+        self.servers = [
+            AskedPrometheus(
+                url=it.url,
+                name=name,
+                headers=it.headers or {},
+                match=it.match or {},
+                timeout_seconds=self.timeout_seconds,
+                step_seconds=self.step_seconds,
+                is_one_of_several=len(self.addresses) > 1,
+            )
+            for it, name in zip(self.addresses, names_of(self.addresses), strict=True)
+        ]
 
     @classmethod
     def of(cls, cluster: Cluster, profiles: Sequence[Profile], **more: Any) -> PrometheusSource:
-        """The Prometheus of a cluster's settings; `more` are further arguments, or others than the settings'."""
+        """Every Prometheus of a cluster's settings; `more` are further arguments, or others than the settings'."""
         settings: dict[str, Any] = {
-            "headers": cluster.prometheus_headers,
+            "addresses": cluster.prometheus_servers,
             "timeout_seconds": cluster.timeout_seconds,
-            "match": cluster.match,
             "copies": cluster.copies,
         }
-        return cls(url=cluster.prometheus or "", cluster=cluster.name, profiles=profiles, **(settings | more))
+        return cls(cluster=cluster.name, profiles=profiles, **(settings | more))
 
     def collect(
         self, window: Window, *, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None
@@ -132,12 +103,10 @@ class PrometheusSource:
         """Query all signals of the profiles, over baseline and window.
 
         Raises:
-            SourceUnreachableError: if Prometheus does not answer, or answers with an error.
+            SourceUnreachableError: if no Prometheus answers, or each with an error. What some do not answer is `incomplete`.
             MixedSourcesError: if two clusters answer.
         """
-        self._connect()
-        self._session.warnings.clear()
-        self._left_out = LeftOut()
+        self._begin()
         tables: dict[int, SeriesTable] = {}
         sources: list[str] = []
         spelling = Spelling.of_groups([*self.members.values(), *(groups or ())])
@@ -149,7 +118,7 @@ class PrometheusSource:
         return Collected(
             series=with_derived_lag(most_trusted([tables[at] for at in sorted(tables)])),
             incomplete=(*self.partial, *self._left_out.words(), *dict.fromkeys(spelling.notes)),
-            sources=tuple(dict.fromkeys([*sources, *self._left_out.notes()])),
+            sources=tuple(dict.fromkeys([*self._shared_words(), *sources, *self._left_out.notes()])),
         )
 
     def _of_generation(
@@ -180,22 +149,30 @@ class PrometheusSource:
 
     @property
     def partial(self) -> tuple[str, ...]:
-        """What the server reported as missing from its last answers."""
-        return tuple(dict.fromkeys(self._session.warnings)) if self._session is not None else ()
+        """What is missing from the last answers: as the servers report it, and the servers that are silent."""
+        if len(self.servers) == 1:
+            return self.servers[0].partial
+        told = [f"{it.name}: {text}" for it in self.servers for text in it.partial]
+        return tuple(dict.fromkeys([*told, *self.silent]))
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """A sentence for each server that did not answer while others did."""
+        return tuple(
+            f"{error.message} What only this Prometheus measures is missing."
+            for _, error in sorted(self._silent.items())
+        )
 
     def names(self, *, at: datetime | None = None) -> frozenset[str]:
         """All metric names, also of series without recent samples.
 
         Args:
-            at: in the hour before this instant; default: whatever the server has.
+            at: in the hour before this instant; default: whatever the servers have.
 
         Raises:
-            SourceUnreachableError: if Prometheus does not answer.
+            SourceUnreachableError: if no Prometheus answers.
         """
-        self._connect()
-        params = {} if at is None else {"start": str(at.timestamp() - 3600), "end": str(at.timestamp())}
-        found = self._guarded("label values", lambda: self._client.get_label_values("__name__", params=params))
-        return frozenset(found)
+        return frozenset().union(*self._each(lambda it: it.names(at=at)).values())
 
     def recent(
         self, names: Iterable[str], *, most: int = 1, each: str | None = None, at: datetime | None = None
@@ -208,21 +185,17 @@ class PrometheusSource:
             at: the end of these minutes; default: now.
 
         Raises:
-            SourceUnreachableError: if Prometheus does not answer.
+            SourceUnreachableError: if no Prometheus answers.
         """
-        self._connect()
-        params = {} if at is None else {"time": str(at.timestamp())}
+        wanted = list(names)
         found: dict[str, list[dict[str, str]]] = {}
-        for name in sorted(names):
-            selector = to_promql((one_of("__name__", [name]), *matchers_of(self.match)))
-            by = f"by ({each}) " if each is not None else ""
-            # A subquery, so that its answer is a matrix like those of all other queries; of one instant, because a longer one is
-            # evaluated at whole minutes only, and a Prometheus may be younger than the last of them.
-            query = f"topk {by}({most}, last_over_time({selector}[{RECENT_SECONDS:g}s]))[1s:1s]"
-            matrix = self._ask(query, lambda query=query: self._client.custom_query(query, params=params))
-            if len(matrix):
-                found[name] = [labels for labels, _, _ in matrix.series()][: most if each is None else None]
-        return found
+        for answer in self._each(lambda it: it.recent(wanted, most=most, each=each, at=at)).values():
+            for name, series in answer.items():
+                known = found.setdefault(name, [])
+                known += [labels for labels in series if labels not in known][
+                    : most - len(known) if each is None else None
+                ]
+        return dict(sorted(found.items()))
 
     def examples(self, *, at: datetime | None = None, among: frozenset[str] | None = None) -> dict[str, dict[str, str]]:
         """Every exported metric name of the profiles, with the labels of one recent series (and those that its name carries).
@@ -232,7 +205,7 @@ class PrometheusSource:
             among: of `names`, if they are known already.
 
         Raises:
-            SourceUnreachableError: if Prometheus does not answer.
+            SourceUnreachableError: if no Prometheus answers.
         """
         wanted = asked_for(self.profiles, self.names(at=at) if among is None else among)
         found = self.recent(wanted, at=at)
@@ -242,33 +215,17 @@ class PrometheusSource:
         """Labels, µs since the epoch and values of every series of a metric, whatever its labels are.
 
         Raises:
-            SourceUnreachableError: if Prometheus does not answer.
+            SourceUnreachableError: if no Prometheus answers.
         """
-        self._connect()
         for matrix in self._fetch([one_of("__name__", [metric])], window, by_chunks=False):
             yield from matrix.series()
 
-    def _connect(self) -> None:
-        if self._client is not None:
-            return
-        from prometheus_api_client import PrometheusConnect
-
-        self._session = _ColumnarSession(self.timeout_seconds)
-        self._client = PrometheusConnect(
-            self.url,
-            headers=dict(self.headers),
-            session=self._session,
-            timeout=self.timeout_seconds,  # type: ignore[arg-type,unused-ignore]
-            # Do not repeat a query that timed out on the server (503), and keep the last answer for the error.
-            retry=Retry(
-                total=_RETRIES,
-                connect=_RETRIES,
-                read=0,
-                backoff_factor=0.2,
-                status_forcelist=[429, 502, 504],
-                raise_on_status=False,
-            ),
-        )
+    def _begin(self) -> None:
+        self._silent.clear()
+        self._shared.clear()
+        self._left_out = LeftOut()
+        for it in self.servers:
+            it.begin()
 
     def _collect(
         self,
@@ -294,103 +251,55 @@ class PrometheusSource:
             if topics and topic_label and len(topics) <= _MAX_TOPICS_IN_QUERY:
                 matchers.append(one_of(topic_label, topics))
             narrow = len(matchers) > 1
-            matchers += matchers_of(self.match)
             for matrix in self._fetch(matchers, window, by_chunks=not narrow):
                 tables.append(_to_series(matrix, profile, self.cluster, window, self._left_out))
         return _joined(tables)
 
     def _fetch(self, matchers: Sequence[LabelMatcher], window: Window, *, by_chunks: bool) -> Iterator[Matrix]:
-        total = window.end - window.baseline_start
-        step = self.step_seconds or (None if total <= RAW_LIMIT else fitting_step(total.total_seconds()))
-        selector = to_promql(matchers)
-        if step is None:
-            found = self._stored_chunks(matchers, window) if by_chunks else None
-            yield found if found is not None else self._raw(selector, window)
+        """Yield the samples of all servers, in parts of the window."""
+        if len(self.servers) == 1:
+            yield from self.servers[0].fetch(matchers, window, by_chunks=by_chunks)
             return
-        for start, end in chunks(window.baseline_start, window.end, step):
-            yield self._ask(
-                selector,
-                lambda start=start, end=end: self._client.custom_query_range(selector, start, end, str(step)),
-            )
+        parts = [it.fetch(matchers, window, by_chunks=by_chunks) for it in self.servers]
+        of_server = {id(it): part for it, part in zip(self.servers, parts, strict=True)}
+        while True:
+            found = self._each(lambda it: next(of_server[id(it)], None))
+            answers = {at: matrix for at, matrix in found.items() if matrix is not None}
+            if not answers:
+                return
+            whole = joined(list(answers.values()), rises=self._rises)
+            self._shared.update(list(answers)[at] for at in whole.shared)
+            yield whole.matrix
 
-    def _raw(self, selector: str, window: Window) -> Matrix:
-        milliseconds = math.ceil((window.end - window.baseline_start).total_seconds() * 1000)
-        query = f"{selector}[{milliseconds}ms]"
-        return self._ask(query, lambda: self._client.custom_query(query, params={"time": window.end.timestamp()}))
-
-    def _stored_chunks(self, matchers: Sequence[LabelMatcher], window: Window) -> Matrix | None:
-        """Read the same samples as stored chunks, with a twelfth of the bytes; None if the server does not offer that."""
-        if not self._chunks_offered:
-            return None
-        start_ms, end_ms = (round(at.timestamp() * 1000) for at in (window.baseline_start, window.end))
-
-        def call() -> Matrix | None:
+    def _each(self, ask: Callable[[AskedPrometheus], T]) -> dict[int, T]:
+        """Answers by the server's place in the settings; one that fails is not asked again until the next `collect`."""
+        if len(self.servers) == 1:
+            return {0: ask(self.servers[0])}
+        asked = [at for at in range(len(self.servers)) if at not in self._silent]
+        running = {at: in_background(partial(ask, self.servers[at]), name="prometheus") for at in asked}
+        answers: dict[int, T] = {}
+        for at, answer in running.items():
             try:
-                return remote_read.fetch(
-                    self._session,
-                    self.url,
-                    matchers,
-                    start_ms=start_ms,
-                    end_ms=end_ms,
-                    timeout_seconds=self.timeout_seconds,
-                    headers=self.headers,
-                )
-            except remote_read.NotOffered:
-                return None
+                answers[at] = answer.result()
+            except SourceUnreachableError as error:
+                self._silent[at] = error
+        if len(self._silent) == len(self.servers):
+            errors = [self._silent[at] for at in sorted(self._silent)]
+            raise SourceUnreachableError(" ".join(it.message for it in errors), hint=errors[0].hint)
+        return answers
 
-        found: Matrix | None = self._guarded(f"read {to_promql(matchers)}", call)
-        if found is None:
-            self._chunks_offered = False
-            return None
-        return found.where(found.values.view(np.uint64) != STALE_NAN_BITS)  # like `m[range]`
+    def _rises(self, labels: Mapping[str, str]) -> bool:
+        """Whether the values of such a series only grow, until they begin anew: counters and offsets."""
+        found = [it.meaning(labels.get("__name__", ""), labels) for it in self.profiles]
+        signals = {it.signal for it in found if it is not None}
+        return any(it in OFFSETS or SIGNALS[it].kind is not Kind.GAUGE for it in signals)
 
-    def _ask(self, query: str, call: Any) -> Matrix:
-        result = self._guarded(query, call)
-        return result if isinstance(result, Matrix) else EMPTY
-
-    def _guarded(self, query: str, call: Any) -> Any:
-        self.queries.append(query)
-        host = _host(self.url)
-        try:
-            return call()
-        except RedirectRefusedError as error:
-            raise redirected(error.response, host) from None
-        except AnswerTooLargeError as error:
-            raise SourceUnreachableError(
-                f"Prometheus at {host} sends too much: {error}.",
-                hint="A shorter window (--since) or a single group (--group) needs fewer samples.",
-            ) from None
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            if isinstance(error, requests.Timeout) or "timed out" in str(error):  # the retry adapter wraps the error
-                raise SourceUnreachableError(
-                    f"Prometheus at {host} did not answer within {self.timeout_seconds:g} s.",
-                    hint="Is it overloaded? A shorter window (--since) needs fewer samples.",
-                ) from None
-            raise SourceUnreachableError(
-                f"Prometheus at {host} cannot be reached: {cause(error)}.",
-                hint="Is its URL correct?",
-            ) from None
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise SourceUnreachableError(
-                f"The server at {host} is not a Prometheus: {_message(str(error)) or type(error).__name__}.",
-                hint="The URL must be the base of its API, without /api/v1.",
-            ) from None
-
-
-def fitting_step(seconds: float) -> int:
-    """Round step with about 1,440 points."""
-    wanted = seconds / _TARGET_POINTS
-    return next((step for step in _ROUND_STEPS_SECONDS if step >= wanted), math.ceil(wanted / 3600) * 3600)
-
-
-def chunks(start: datetime, end: datetime, step: int) -> Iterator[tuple[datetime, datetime]]:
-    """Divide a range into parts of at most `MAX_POINTS` steps, at multiples of the step (for caches), without overlap."""
-    at = math.floor(start.timestamp() / step) * step
-    last = math.ceil(end.timestamp() / step) * step
-    while at <= last:
-        upto = min(last, at + (MAX_POINTS - 1) * step)
-        yield datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(upto, UTC)
-        at = upto + step
+    def _shared_words(self) -> list[str]:
+        """A note on the servers that measure the same."""
+        if not self._shared:
+            return []
+        names = listed([self.servers[at].name for at in sorted(self._shared)])
+        return [f"{names} have the same series: each counts once, and one fills the gaps of another"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,14 +344,3 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
     batch.fill(lengths, found.ts_us, values)
     here = np.flatnonzero(known)[lengths > 0]  # a series without samples is left out
     return _Found(batch.to_series(), [matrix.labels[at] for at in here])
-
-
-def _host(url: str) -> str:
-    """Host and port of a URL, never its password."""
-    return urlsplit(url).netloc.rpartition("@")[2]
-
-
-def _message(text: str) -> str:
-    """Text of an error, cut to one line, without control characters."""
-    words = text[:1000]
-    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", words).strip()[:200]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from workbench.samples import FloatArray, IntArray, SeriesTable
+from workbench.samples import FloatArray, IntArray
 
 _SLACK_US = 30_000_000  # exporters ask Kafka at their own times
 _ALIKE_RATIO = 0.95  # of the samples of a partition
@@ -117,15 +117,15 @@ def in_gaps(have: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
     return (before > near) & (until > near) & ((before > gap - until) | (until > gap))
 
 
-def surely_whole(series: SeriesTable) -> list[bool]:
-    """Series that surely have no gap (`has_gap`), all at once; of the others it is not known yet."""
-    if not len(series):
+def surely_whole(ts_us: IntArray, values: FloatArray, lengths: IntArray) -> list[bool]:
+    """Series, none without samples, that surely have no gap (`has_gap`), all at once; of the others it is not known yet."""
+    if not len(lengths):
         return []
-    starts = series.starts
-    step = np.diff(series.ts_us, append=series.ts_us[-1])
-    last = starts + series.lengths - 1
+    last = np.cumsum(lengths) - 1
+    starts = last - lengths + 1
+    step = np.diff(ts_us, append=ts_us[-1])
     longest, shortest = step.copy(), step.copy()
     longest[last], shortest[last] = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     even = np.maximum.reduceat(longest, starts) <= GAP_INTERVALS * np.minimum.reduceat(shortest, starts).astype(float)
-    whole: list[bool] = (even & ~np.logical_or.reduceat(np.isnan(series.values), starts)).tolist()
+    whole: list[bool] = (even & ~np.logical_or.reduceat(np.isnan(values), starts)).tolist()
     return whole

@@ -182,6 +182,8 @@ def _keys(model: type[BaseModel], where: str, *, seen: tuple[type[BaseModel], ..
         if found is None:
             yield _key(where, name, field)
             continue
+        if str in _parts(field.annotation):  # a text alone, too
+            yield _key(where, name, field)
         below = f"{where.strip('[]')}.{name}".lstrip(".")
         label = {"dict": f"[{below}.{_any_name(name)}]", "list": f"[[{below}]]"}.get(shape, f"[{below}]")
         if found in (*seen, model) or (found is Thresholds and where) or (name == "windows" and where):
@@ -299,6 +301,8 @@ def _word(part: Any) -> str:
     origin, arguments = typing.get_origin(part), typing.get_args(part)
     if origin is typing.Literal:
         return " or ".join(json.dumps(it) for it in arguments)
+    if origin is list and _model_in(part)[0] is not None:
+        return "list of tables"
     if origin is list:
         return f"list of {_kind(arguments[0])}"
     if origin is tuple:

@@ -31,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbench.errors import DamagedCaptureError, NoSeriesError, SlotReplacedError, UsageError
 from workbench.files import writing
 from workbench.group_expectations import Expectations, GroupSettings, Recorded
+from workbench.humanize import listed
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
 from workbench.sweep.read_store import rows_of, rows_of_nobody
@@ -63,6 +64,7 @@ class StoreInfo(BaseModel):
     source: str = "prometheus"
     profiles: list[str] = []
     match: dict[str, str] = {}  # which series of the Prometheus are the cluster's
+    parts: list[str] = []  # which Prometheus have parts of them, if there are several
     thresholds: Thresholds = Thresholds()
     expected: Recorded = {}  # by group pattern: what changes a verdict
 
@@ -289,6 +291,9 @@ def make_store(root: Path | str, info: StoreInfo, *, own: Mapping[str, GroupSett
     there = _info(place)
     if there is not None:
         place.recover()
+        if there.parts != info.parts:  # what has landed lacks what another Prometheus has
+            was, now = (listed(it.parts) or "one Prometheus" for it in (there, info))
+            raise UsageError(f"{place.path()} is a store of {was}, not of {now}.", hint="Name another folder.")
         for name in ("cluster", "slot_seconds", "match"):
             if getattr(there, name) != getattr(info, name):
                 raise UsageError(
@@ -298,8 +303,9 @@ def make_store(root: Path | str, info: StoreInfo, *, own: Mapping[str, GroupSett
     elif not place.is_unused():
         raise UsageError(f"{place.path()} exists, is not empty, and is not a store.", hint="Name another folder.")
     if there != info:
+        unused = {"parts"} if not info.parts else None  # earlier versions refuse what they do not know
         with writing(f"The store {place.path()}"):
-            place.write(INFO, (info.model_dump_json(indent=1, by_alias=True) + "\n").encode())
+            place.write(INFO, (info.model_dump_json(indent=1, by_alias=True, exclude=unused) + "\n").encode())
     return FleetStore(place=place, info=info, own=own or {})
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from workbench.errors import NoSeriesError
 from workbench.group_expectations import Expectations
 from workbench.history.lag_before_kafka import words_of_lag_before
-from workbench.humanize import shell_word
+from workbench.humanize import shell_word, with_missing
 from workbench.queues.group_kinds import REDRIVE_PREFIX, Unjudged
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.spark.session import for_little_data, is_local
@@ -248,7 +248,7 @@ def _screened_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreRea
     with told_by_workers(store.root):
         seen_all = screened(summary, limits, expected).select(*columns(*wanted, SCREEN)).toArrow()
     if not seen_all.num_rows:
-        raise _no_lag(store)
+        raise _no_lag(store, ends)
     seen_all = seen_all.filter(pc.invert(pc.starts_with(seen_all["group"], REDRIVE_PREFIX)))  # their lag is nobody's
     unclear = [
         (it["group"], it["topic"]) for it in seen_all.filter(seen_all[SCREEN]).select(["group", "topic"]).to_pylist()
@@ -283,7 +283,7 @@ def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreReadin
     looked.kept = samples
     rows = _looked_at(looked, names)
     if not rows:
-        raise _no_lag(looked.store)
+        raise _no_lag(looked.store, ends)
     size = sum(file.size for file in files)
     reading = StoreReading(
         files=len(files),
@@ -296,8 +296,9 @@ def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreReadin
     return reading, _as_table(rows)
 
 
-def _no_lag(store: FleetStore) -> NoSeriesError:
-    return NoSeriesError(f"No lag of any group in the window's slots of {store.root}.")
+def _no_lag(store: FleetStore, ends: Sequence[datetime]) -> NoSeriesError:
+    missing = [text for end in ends for text in store.missing_of(end)]
+    return NoSeriesError(with_missing(f"No lag of any group in the window's slots of {store.root}.", missing))
 
 
 # Compiling the plan of a closer look takes 40 s; without that, each subscription takes 25 ms instead of 5.

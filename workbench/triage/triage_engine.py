@@ -13,7 +13,7 @@ from workbench.errors import ConfigError, NoSeriesError
 from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.history.gateway_counts import processes
 from workbench.history.lag_before_kafka import words_of_lag_before
-from workbench.humanize import shell_word
+from workbench.humanize import shell_word, with_missing
 from workbench.profiles import Profile, is_path, load_profile
 from workbench.queues.group_kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.thresholds import Thresholds
@@ -217,7 +217,9 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
             capture.samples, seen
         )
         raise NoSeriesError(
-            f"No lag of {_asked_for(groups, topics)} in the window or its baseline.",
+            with_missing(
+                f"No lag of {_asked_for(groups, topics)} in the window or its baseline.", capture.info.incomplete
+            ),
             hint=f"What is measured stands before Kafka: workbench audit upstream {source}"
             if before
             else "Check the names, and that a profile fits the exporter: workbench profiles list",
