@@ -22,7 +22,7 @@ from workbench.history.lag_before_kafka import words_of_lag_before
 from workbench.humanize import shell_word
 from workbench.queues.group_kinds import REDRIVE_PREFIX, Unjudged
 from workbench.samples import SAMPLES_SCHEMA
-from workbench.spark.session import is_local
+from workbench.spark.session import in_tasks_of, is_local
 from workbench.spark.sql_columns import columns
 from workbench.sweep.closer_triage import CloserTriage
 from workbench.sweep.condense_store import StoreReading, condense_missing
@@ -235,6 +235,9 @@ def sweep(
     )
 
 
+_ROWS_OF_TASK = 350_000  # of summaries: those of 3,000 subscriptions with eight partitions
+
+
 def _screened_fleet(looked: CloserTriage, ends: Sequence[datetime]) -> tuple[StoreReading, pa.Table]:
     """The columns of `_TABLE` for a large fleet: from its summaries, and what these leave open from its samples."""
     from workbench.sweep.closer_look import SCREEN, screened
@@ -243,7 +246,7 @@ def _screened_fleet(looked: CloserTriage, ends: Sequence[datetime]) -> tuple[Sto
     reading = condense_missing(store, spark, ends)
     summary = _summary(spark, reading, looked.window, store)
     wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items() if name != "verdict"]
-    with told_by_workers(store.root):
+    with told_by_workers(store.root), in_tasks_of(spark, reading.rows, each=_ROWS_OF_TASK):
         seen_all = screened(summary, limits, expected).select(*columns(*wanted, SCREEN)).toArrow()
     if not seen_all.num_rows:
         raise _no_lag(store)
