@@ -107,9 +107,9 @@ def test_tasks_give_what_one_gives(store: FleetStore) -> None:
 def test_a_task_is_as_large_as_its_subscriptions() -> None:
     """So many of them, or of their partitions; a larger one is alone."""
     parts = in_tasks(
-        [*((f"g{at:03}", "t", 8) for at in range(120)), ("h", "t", 3_000), ("i", "t", 400), ("j", "t", 90)]
+        [*((f"g{at:03}", "t", 8) for at in range(120)), ("h", "t", 3_000), ("i", "t", 160), ("j", "t", 90)]
     )
-    assert [len(part) for part in parts] == [50, 50, 20, 1, 2]
+    assert [len(part) for part in parts] == [25, 25, 25, 25, 20, 1, 2]
     assert [name for part in parts for name in part] == sorted(name for part in parts for name in part)
     assert in_tasks([]) == []
 

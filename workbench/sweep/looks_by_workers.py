@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Names = tuple[tuple[str, str], ...]  # (group, topic) of some subscriptions
 # Of a task: each partition of five slots of 24 min has a thousand samples, lag, commits and log together.
-_SUBSCRIPTIONS, _PARTITIONS = 50, 500
+_SUBSCRIPTIONS, _PARTITIONS = 25, 250
 _ORDER = (
     "cluster",
     "group",
