@@ -125,6 +125,24 @@ def test_a_cluster_finds_the_same_in_object_storage(
     assert in_bytes(found) == in_bytes(local)
 
 
+def test_a_closer_look_is_the_same_when_an_executor_is_lost(
+    cluster: Cluster, store: FleetStore, tmp_path: Path
+) -> None:
+    """Every row of the table and every finding, byte for byte; it dies in the first of twelve tasks or more."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", "WORKBENCH_SPARK_MASTER": cluster.url}
+    words = [sys.executable, "-m", "tests.lab.looks_killed", str(store.root)]
+    (tmp_path / "done").touch()
+    shown = []
+    for mark in ("done", "killed"):
+        done = subprocess.run([*words, str(tmp_path / mark)], env=env, cwd=ROOT, capture_output=True, timeout=400)
+        assert done.returncode == 0, done.stderr[-4000:]
+        shown.append(done.stdout)
+    assert (tmp_path / "killed").exists()
+    assert shown[0] == shown[1]
+    table, findings = json.loads(shown[0])
+    assert len(table) == SUBSCRIPTIONS and len(findings) == 3
+
+
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A quarter of a million rows of 2,400 streams with crashes, losses and doubles, in 24 files."""

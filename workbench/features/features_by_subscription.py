@@ -6,7 +6,7 @@ group, those of members and queues under the topic that they serve; so nothing h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PERIOD = pa.field("period", pa.int32())
+CONDENSED_SCHEMA = SUMMARY_SCHEMA.append(_PERIOD)  # of `condense_each`
 # Up to so many rows all of it is one task: what is in one place needs no shuffle, and each costs more than it saves (an incident of
 # one group: a third off the time that the job takes).
 _ONE_TASK_ROWS = 10_000
@@ -50,10 +51,9 @@ def features_of(spark: SparkSession, rows: pa.Table, *, stale_after_seconds: flo
     """
     few = rows.num_rows <= _ONE_TASK_ROWS
     present = set(rows["signal"].unique().to_pylist())
-    counters = not present.isdisjoint(CUMULATIVE)
     if not few:  # a plan of their own without what is not there is worth more than one that is made already
-        summary = summary_of(spread(spark, rows), few=False, counters=counters)
-        return of_summary(summary, stale_after_seconds=stale_after_seconds, present=present)
+        return features_among(spread(spark, rows), present, stale_after_seconds=stale_after_seconds)
+    counters = not set(CUMULATIVE).isdisjoint(present)
     return filled(
         frame_of(spark, rows),
         f"features few={few} counters={counters} stale_after_seconds={stale_after_seconds!r}",
@@ -61,6 +61,12 @@ def features_of(spark: SparkSession, rows: pa.Table, *, stale_after_seconds: flo
             summary_of(frame, few=few, counters=counters), stale_after_seconds=stale_after_seconds
         ),
     )
+
+
+def features_among(frame: DataFrame, present: Collection[str], *, stale_after_seconds: float) -> DataFrame:
+    """The same of a frame of such rows, which have these signals."""
+    summary = summary_of(frame, few=False, counters=not set(CUMULATIVE).isdisjoint(present))
+    return of_summary(summary, stale_after_seconds=stale_after_seconds, present=present)
 
 
 def summary_of(frame: DataFrame, *, few: bool, counters: bool) -> DataFrame:

@@ -48,12 +48,12 @@ _STEPS = ", ".join(str(_SEARCHED >> step) for step in range(1, _SEARCHED.bit_len
 def with_search(logs: DataFrame) -> DataFrame:
     """Prepare logs for `bracketed_by_search`: `history` in order of time, `oldest`, `newest`, `log_ends` (values), `rising`."""
     ordered = extend(
-        logs.select(*columns("* EXCEPT (history)", "array_sort(history) AS history")), {"log_ends": "history.value"}
+        logs.select(*columns("* EXCEPT (history)", "sort_array(history) AS history")), {"log_ends": "history.value"}
     )
     return extend(
         ordered,
         {
-            "rising": f"size(log_ends) < {_SEARCHED} AND log_ends = array_sort(log_ends)",
+            "rising": f"size(log_ends) < {_SEARCHED} AND log_ends = sort_array(log_ends)",
             "oldest": "get(history, 0)",
             "newest": "get(history, size(history) - 1)",
         },

@@ -249,6 +249,18 @@ def for_little_data(session: SparkSession) -> Iterator[None]:
             session.conf.set(name, value)
 
 
+@contextmanager
+def in_tasks_of(session: SparkSession, rows: int, *, each: int) -> Iterator[None]:
+    """Configure the session to shuffle so many rows in tasks of bounded size, but no fewer than usual."""
+    name = "spark.sql.shuffle.partitions"
+    before = session.conf.get(name) or "1"
+    session.conf.set(name, str(max(int(before), -(-rows // each))))
+    try:
+        yield
+    finally:
+        session.conf.set(name, before)
+
+
 _starting: Future[SparkSession] | None = None
 
 

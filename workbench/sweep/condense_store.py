@@ -7,8 +7,8 @@ and a task that runs twice, because its executor was lost, writes the same file 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from workbench.errors import DamagedCaptureError, OutputError, SlotReplacedError, SourceUnreachableError
 from workbench.files import writing
 from workbench.sweep.fleet_store import FleetStore, LandedFile
-from workbench.sweep.read_store import LAND_AGAIN, columns_of, is_empty
+from workbench.sweep.read_store import LAND_AGAIN, HeldNames, columns_of, held_names, is_empty
 from workbench.sweep.reads_while_replaced import tries
 from workbench.sweep.store_files import SUMMARIES
 from workbench.sweep.store_places import OF_WORKERS, address_of, file_at, write_whole
@@ -65,6 +65,8 @@ class StoreReading:
         bytes_read, samples_read: of the condensed files.
         summaries: addresses of all summaries, in a fixed order.
         counters: whether they contain counters.
+        rows: of all summaries.
+        held: by the digest and the slot of a file, whose rows it may hold; of a file that is not there, it is not known.
     """
 
     files: int
@@ -73,6 +75,28 @@ class StoreReading:
     samples_read: int
     summaries: tuple[str, ...]
     counters: bool
+    rows: int = 0
+    held: Mapping[tuple[str, datetime], tuple[HeldNames, ...]] = field(default_factory=dict)
+
+    def among(self, subscriptions: Iterable[tuple[str, str]]) -> Callable[[LandedFile], bool]:
+        """Whether a file may hold rows of one of these (group, topic), for `FleetStore.read`."""
+        pairs = list(subscriptions)
+        groups, topics = (sorted({pair[at] for pair in pairs}) for at in range(2))
+        return self._files(lambda it: it.may_be_of(groups, topics))
+
+    def among_nobodys(self) -> Callable[[LandedFile], bool]:
+        """Whether a file may hold rows of no group and no topic."""
+        return self._files(HeldNames.may_be_of_nobody)
+
+    def _files(self, may_be: Callable[[HeldNames], bool]) -> Callable[[LandedFile], bool]:
+        def among(file: LandedFile) -> bool:
+            held = self.held.get((file.digest, file.end))
+            return held is None or any(map(may_be, held))
+
+        return among
+
+
+NOTHING_READ = StoreReading(files=0, condensed=0, bytes_read=0, samples_read=0, summaries=(), counters=False)
 
 
 def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[datetime]) -> StoreReading:
@@ -105,13 +129,16 @@ def condense_missing(store: FleetStore, spark: SparkSession, ends: Sequence[date
     else:
         raise SlotReplacedError(jobs[gone["number"][0].as_py()].source)
     read = pa.concat_tables(all_done)
+    footers = list(store.place.footers(names))
     return StoreReading(
         files=len(files),
         condensed=condensed,
         bytes_read=sum(read["bytes_read"].to_pylist()),
         samples_read=sum(read["samples"].to_pylist()),
         summaries=tuple(address_of(store.place.path(name)) for name in names),
-        counters=any(_has_counters(footer) for footer in store.place.footers(names)),
+        counters=any(map(_has_counters, footers)),
+        rows=sum(footer.num_rows for footer in footers),
+        held={(file.digest, file.end): held_names(footer) for file, footer in zip(files, footers, strict=True)},
     )
 
 

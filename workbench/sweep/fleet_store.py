@@ -167,15 +167,20 @@ class FleetStore:
         """Number of samples in a landed slot."""
         return self.place.rows(_slot(end))
 
-    def read(self, ends: Iterable[datetime], read: Callable[[Path, str], T]) -> list[tuple[LandedFile, T]]:
-        """Read the files of some slots by path (of this machine) and digest, and once more if a slot is replaced meanwhile.
+    def read(
+        self,
+        ends: Iterable[datetime],
+        read: Callable[[Path, str], T],
+        among: Callable[[LandedFile], bool] = lambda _: True,
+    ) -> list[tuple[LandedFile, T]]:
+        """Read files of some slots by path (of this machine) and digest, and once more if a slot is replaced meanwhile.
 
         Raises:
             DamagedCaptureError: if a file cannot be read, or needs more memory than a file of others may.
         """
         ends, replaced = list(ends), SlotReplacedError(self.root)
         for _ in tries():
-            files = self.files(ends)
+            files = [file for file in self.files(ends) if among(file)]
             try:
                 with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow reads without Python's GIL
                     found = pool.map(lambda it: read(self.place.local(it.path), it.digest), files)
@@ -227,10 +232,15 @@ class FleetStore:
                 self.place.remove(name)
         return count
 
-    def samples_of(self, window: Window, subscriptions: Sequence[tuple[str, str]]) -> pa.Table:
+    def samples_of(
+        self,
+        window: Window,
+        subscriptions: Sequence[tuple[str, str]],
+        among: Callable[[LandedFile], bool] = lambda _: True,
+    ) -> pa.Table:
         """Read all samples of some (group, topic) in a window, with those of their topics and of their groups' members.
 
-        Only row groups that can contain them are read.
+        Only row groups that can contain them are read, of the files that `among` is true for.
 
         Raises:
             DamagedCaptureError: if a file cannot be read, or needs more memory than a file of others may.
@@ -238,18 +248,20 @@ class FleetStore:
         groups, topics = {group for group, _ in subscriptions}, {topic for _, topic in subscriptions}
         if not groups:
             return SAMPLES_SCHEMA.empty_table()
-        return self._of_files(window, lambda path, _digest: rows_of(path, groups, topics))
+        return self._of_files(window, lambda path, _digest: rows_of(path, groups, topics), among)
 
-    def samples_of_nobody(self, window: Window) -> pa.Table:
+    def samples_of_nobody(self, window: Window, among: Callable[[LandedFile], bool] = lambda _: True) -> pa.Table:
         """Read all samples of no group and no topic in a window, such as those of gateways.
 
         Raises:
             DamagedCaptureError: as `samples_of`.
         """
-        return self._of_files(window, lambda path, _digest: rows_of_nobody(path))
+        return self._of_files(window, lambda path, _digest: rows_of_nobody(path), among)
 
-    def _of_files(self, window: Window, read: Callable[[Path, str], pa.Table]) -> pa.Table:
-        found = self.read(self.slots_of(window), read)
+    def _of_files(
+        self, window: Window, read: Callable[[Path, str], pa.Table], among: Callable[[LandedFile], bool]
+    ) -> pa.Table:
+        found = self.read(self.slots_of(window), read, among)
         return pa.concat_tables([SAMPLES_SCHEMA.empty_table(), *(table for _, table in found)])
 
 

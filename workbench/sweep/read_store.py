@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -78,35 +80,105 @@ def columns_of(
     return _read(path, read)
 
 
-def rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
-    """The rows of some groups, and of some topics that belong to no group; only row groups that can hold them are read.
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names that a column of a row group may have: all between two; `least` is None where that is not known."""
+
+    least: str | None
+    greatest: str | None
+    any: bool
+    nulls: bool
+
+    @classmethod
+    def of(cls, statistics: Any) -> _Names:
+        if statistics is None:
+            return cls(None, None, any=True, nulls=True)
+        known = statistics.has_min_max
+        return cls(
+            statistics.min if known else None,
+            statistics.max if known else None,
+            any=known or statistics.num_values > 0,  # else only nulls
+            nulls=not statistics.has_null_count or statistics.null_count > 0,
+        )
+
+    def may_be(self, names: Sequence[str]) -> bool:
+        """Whether it may have one of these, which are sorted."""
+        if self.least is None or self.greatest is None:
+            return self.any
+        at = bisect_left(names, self.least)
+        return at < len(names) and names[at] <= self.greatest
+
+
+@dataclass(frozen=True, slots=True)
+class HeldNames:
+    """Whose rows a row group may hold, by its statistics."""
+
+    group: _Names
+    topic: _Names
+
+    def may_be_of(self, groups: Sequence[str], topics: Sequence[str]) -> bool:
+        """Whether it may hold rows of one of these groups, or of one of these topics and no group; both are sorted."""
+        return self.group.may_be(groups) or (self.group.nulls and self.topic.may_be(topics))
+
+    def may_be_of_nobody(self) -> bool:
+        """Whether it may hold rows of no group and no topic."""
+        return self.group.nulls and self.topic.nulls
+
+
+def held_names(metadata: Any) -> tuple[HeldNames, ...]:
+    """Of each row group, by the footer of a landed file or of a summary."""
+    schema = metadata.schema.to_arrow_schema()
+    at = [schema.get_field_index(name) for name in ("group", "topic")]
+    parts = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    return tuple(HeldNames(*(_Names.of(part.column(it).statistics) for it in at)) for part in parts)
+
+
+def rows_of(path: Path | ObjectFile, groups: set[str], topics: set[str], *, digest: str = "") -> pa.Table:
+    """The rows of some groups, and of some topics that belong to no group; only row groups that can hold them are decoded.
+
+    Args:
+        path: of a folder, or an object, which is read whole.
+        groups, topics: names.
+        digest: of an object's content.
 
     Raises:
         DamagedCaptureError: if the file cannot be read. SlotReplacedError: if it is gone.
     """
-    return _read(path, lambda: _rows_of(path, groups, topics))
+    return _read(path, lambda: _rows_of(path, sorted(groups), sorted(topics), digest))
 
 
-def _rows_of(path: Path, groups: set[str], topics: set[str]) -> pa.Table:
-    state = path.stat()
-    file, room = _opened(path, known=_taken(str(path), state.st_size, state.st_mtime_ns))
-    names = file.schema_arrow.names
+def _rows_of(path: Path | ObjectFile, groups: Sequence[str], topics: Sequence[str], digest: str) -> pa.Table:
+    if isinstance(path, Path):
+        state = path.stat()
+        file, room = _opened(path, known=_taken(str(path), state.st_size, state.st_mtime_ns))
+    else:
+        file, room = _opened(content(path, digest))
+    there = file.schema_arrow
     for name in ("group", "topic"):
-        if not pa.types.is_dictionary(file.schema_arrow.field(name).type):
+        if not pa.types.is_dictionary(there.field(name).type):
             raise TypeError(f"{name} is no text")
-    columns = {name: names.index(name) for name in ("group", "topic")}
-    wanted = []
-    for at in range(file.metadata.num_row_groups):
-        part = file.metadata.row_group(at)
-        group, topic = (part.column(columns[name]).statistics for name in ("group", "topic"))
-        if _may_hold(group, groups) or (_may_be_null(group) and _may_hold(topic, topics)):
-            wanted.append(at)
+    wanted = [at for at, held in enumerate(held_names(file.metadata)) if held.may_be_of(groups, topics)]
     if not wanted:
         return SAMPLES_SCHEMA.empty_table()
-    table = file.read_row_groups(wanted, columns=SAMPLES_SCHEMA.names, use_threads=False)
-    mine = _is_one_of(table["group"], groups)
-    shared = pc.and_(pc.is_null(table["group"]), _is_one_of(table["topic"], topics))
-    return _as_samples(table.filter(pc.or_(mine, shared)), room)
+    empty = [it for it in SAMPLES_SCHEMA if is_empty(file.metadata, there.get_field_index(it.name))]
+    full = [name for name in SAMPLES_SCHEMA.names if name not in {it.name for it in empty}]
+    names = tuple(pa.array(it, pa.string()) for it in (groups, topics))
+    # One row group after the other: of a hundred thousand rows, a few are kept.
+    parts = [_chosen(file.read_row_group(at, columns=full, use_threads=False), *names) for at in wanted]
+    table = pa.concat_tables(parts)
+    for it in empty:
+        table = table.append_column(it.name, pa.nulls(table.num_rows, it.type))
+    return _as_samples(table, room)
+
+
+def _chosen(table: pa.Table, groups: pa.Array, topics: pa.Array) -> pa.Table:
+    nobody = pa.nulls(table.num_rows, pa.dictionary(pa.int32(), pa.string()))
+    group, topic = (
+        table[name] if name in table.column_names else pa.chunked_array([nobody]) for name in ("group", "topic")
+    )
+    mine = _is_one_of(group, groups)
+    shared = pc.and_(pc.is_null(group), _is_one_of(topic, topics))
+    return table.filter(pc.or_(mine, shared))
 
 
 def rows_of_nobody(path: Path) -> pa.Table:
@@ -118,9 +190,7 @@ def rows_of_nobody(path: Path) -> pa.Table:
 
     def read() -> pa.Table:
         file, room = _opened(path)
-        places = [file.schema_arrow.names.index(name) for name in ("group", "topic")]
-        parts = (file.metadata.row_group(at) for at in range(file.metadata.num_row_groups))
-        wanted = [at for at, part in enumerate(parts) if all(_may_be_null(part.column(it).statistics) for it in places)]
+        wanted = [at for at, held in enumerate(held_names(file.metadata)) if held.may_be_of_nobody()]
         table = file.read_row_groups(wanted, columns=SAMPLES_SCHEMA.names, use_threads=False)
         return _as_samples(table.filter(pc.and_(pc.is_null(table["group"]), pc.is_null(table["topic"]))), room)
 
@@ -172,18 +242,7 @@ def is_empty(metadata: Any, column: int) -> bool:
     return True
 
 
-def _is_one_of(column: pa.ChunkedArray, names: set[str]) -> pa.ChunkedArray:
+def _is_one_of(column: pa.ChunkedArray, names: pa.Array) -> pa.ChunkedArray:
     """Membership by row, by dictionary code; false for null."""
-    wanted = pa.array(sorted(names), pa.string())
-    found = (pc.is_in(chunk.dictionary, wanted).take(chunk.indices) for chunk in column.chunks)
+    found = (pc.is_in(chunk.dictionary, names).take(chunk.indices) for chunk in column.chunks)
     return pa.chunked_array([pc.fill_null(chunk, False) for chunk in found], pa.bool_())
-
-
-def _may_hold(statistics: Any, names: set[str]) -> bool:
-    if statistics is None or not statistics.has_min_max:
-        return statistics is None or statistics.num_values > 0  # without statistics, or only nulls
-    return any(statistics.min <= name <= statistics.max for name in names)
-
-
-def _may_be_null(statistics: Any) -> bool:
-    return statistics is None or not statistics.has_null_count or statistics.null_count > 0

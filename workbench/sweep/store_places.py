@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workbench.errors import SourceUnreachableError
+from workbench.errors import DamagedCaptureError, SlotReplacedError, SourceUnreachableError
 from workbench.sweep.object_file import ObjectFile
 from workbench.sweep.object_store import ObjectFiles
+from workbench.sweep.read_store import LAND_AGAIN
 from workbench.sweep.store_files import OBJECTS, StoreFiles
 from workbench.sweep.store_folder import FolderFiles
 
@@ -53,7 +54,10 @@ def write_whole(path: Path | ObjectFile, data: bytes) -> None:
 
 
 # As the last line of a worker's traceback tells it.
-_UNREAD = re.compile(r"^(?:workbench\.errors\.SourceUnreachableError|FileNotFoundError): (.*)$", re.MULTILINE)
+_ERROR = re.compile(
+    r"^(?:workbench\.errors\.)?(SourceUnreachableError|FileNotFoundError|DamagedCaptureError|SlotReplacedError): (.*)$",
+    re.MULTILINE,
+)
 OF_WORKERS = "Spark's workers reach it by the same address, with credentials from their own environment."
 
 
@@ -62,13 +66,18 @@ def told_by_workers(where: object) -> Iterator[None]:
     """Turn what a worker could not read of a store into an error of ours.
 
     Raises:
-        SourceUnreachableError: for it.
+        SourceUnreachableError: if it cannot be read there. DamagedCaptureError: if a file is damaged.
+        SlotReplacedError: if a landed file is gone.
     """
     from pyspark.errors import PythonException
 
     try:
         yield
     except PythonException as error:
-        if (found := _UNREAD.search(str(error))) is None:
+        if (found := _ERROR.search(str(error))) is None:
             raise
-        raise SourceUnreachableError(f"A worker of Spark cannot read {where}: {found[1]}", hint=OF_WORKERS) from None
+        if found[1] == SlotReplacedError.__name__:
+            raise SlotReplacedError(where) from None
+        if found[1] == DamagedCaptureError.__name__:
+            raise DamagedCaptureError(found[2], hint=LAND_AGAIN) from None
+        raise SourceUnreachableError(f"A worker of Spark cannot read {where}: {found[2]}", hint=OF_WORKERS) from None

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.errors import NoSeriesError
-from workbench.group_expectations import Expectations
 from workbench.history.lag_before_kafka import words_of_lag_before
 from workbench.humanize import shell_word, with_missing
 from workbench.queues.group_kinds import REDRIVE_PREFIX, Unjudged
 from workbench.samples import SAMPLES_SCHEMA
-from workbench.spark.session import for_little_data, is_local
+from workbench.spark.session import in_tasks_of, is_local
 from workbench.spark.sql_columns import columns
+from workbench.sweep.closer_triage import CloserTriage
 from workbench.sweep.condense_store import StoreReading, condense_missing
 from workbench.sweep.fleet_store import FleetStore
 from workbench.sweep.read_store import whole_file
@@ -36,7 +34,7 @@ from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
 from workbench.triage.finding_settings import WAITING, waits
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.triage_engine import ORDER, Triage, answered, finding_of, profiles_named
+from workbench.triage.triage_engine import ORDER, Triage, finding_of, profiles_named
 from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdict_leaves import leaf_of
 from workbench.window import Window
@@ -199,7 +197,7 @@ def sweep(
             hint="Without a time, the newest slot is used.",
         )
     expected = store.expectations
-    looked = _Looked(store, spark, seen, limits, expected)
+    looked = CloserTriage(store, spark, seen, limits, expected)
     small = _whole_fleet(looked, ends)
     reading, table = small if small is not None else _screened_fleet(looked, ends)
     waiting = {key for key, row in looked.answered.items() if waits(row, store.begun)}
@@ -222,7 +220,7 @@ def sweep(
         )
         + tuple(missing)
         + words_of_lag_before(
-            looked.kept if looked.kept is not None else store.samples_of_nobody(seen),
+            looked.samples_of_nobody(),
             seen,
             late_seconds=limits.time_lag_objective_seconds,
             stale_seconds=limits.stale_after_seconds,
@@ -237,7 +235,10 @@ def sweep(
     )
 
 
-def _screened_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreReading, pa.Table]:
+_ROWS_OF_TASK = 350_000  # of summaries: those of 3,000 subscriptions with eight partitions
+
+
+def _screened_fleet(looked: CloserTriage, ends: Sequence[datetime]) -> tuple[StoreReading, pa.Table]:
     """The columns of `_TABLE` for a large fleet: from its summaries, and what these leave open from its samples."""
     from workbench.sweep.closer_look import SCREEN, screened
 
@@ -245,25 +246,25 @@ def _screened_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreRea
     reading = condense_missing(store, spark, ends)
     summary = _summary(spark, reading, looked.window, store)
     wanted = [f"{sql} AS `{name}`" for name, sql in _TABLE.items() if name != "verdict"]
-    with told_by_workers(store.root):
+    with told_by_workers(store.root), in_tasks_of(spark, reading.rows, each=_ROWS_OF_TASK):
         seen_all = screened(summary, limits, expected).select(*columns(*wanted, SCREEN)).toArrow()
     if not seen_all.num_rows:
         raise _no_lag(store, ends)
     seen_all = seen_all.filter(pc.invert(pc.starts_with(seen_all["group"], REDRIVE_PREFIX)))  # their lag is nobody's
-    unclear = [
-        (it["group"], it["topic"]) for it in seen_all.filter(seen_all[SCREEN]).select(["group", "topic"]).to_pylist()
-    ]
+    unwell = seen_all.filter(seen_all[SCREEN])
+    unclear = list(zip(*(unwell[name].to_pylist() for name in ("group", "topic", "partitions")), strict=True))
     parts = [_cleared(seen_all.filter(pc.invert(seen_all[SCREEN])))]
-    parts.append(_as_table(_looked_at(looked, unclear)))
-    parts.append(_without_samples(seen_all, set(unclear) - looked.answered.keys()))
+    parts.append(_as_table(looked.by_workers(reading, unclear)))
+    parts.append(_without_samples(seen_all, {it[:2] for it in unclear} - looked.answered.keys()))
     return reading, pa.concat_tables([part.cast(_ROWS) for part in parts])
 
 
 # So many are summarised in about a second; of more, summaries that are kept, and the screen of what is certainly healthy, pay.
 SMALL_SAMPLES = 1_000_000
+_SMALL = 250  # subscriptions, likewise
 
 
-def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreReading, pa.Table] | None:
+def _whole_fleet(looked: CloserTriage, ends: Sequence[datetime]) -> tuple[StoreReading, pa.Table] | None:
     """The same for a small fleet, from all of its samples in one plan, as a triage does it; None if the fleet is not small."""
     if not is_local(looked.spark):  # somebody with a cluster wants the work done there
         return None
@@ -277,11 +278,11 @@ def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreReadin
     both = pc.and_(pc.is_valid(samples["group"]), pc.is_valid(samples["topic"]))
     pairs = samples.filter(both).group_by(["group", "topic"]).aggregate([])
     pairs = pairs.filter(pc.invert(pc.starts_with(pairs["group"], REDRIVE_PREFIX)))
-    if pairs.num_rows > _BATCH:
+    if pairs.num_rows > _SMALL:
         return None
     names = list(zip(pairs["group"].to_pylist(), pairs["topic"].to_pylist(), strict=True))
     looked.kept = samples
-    rows = _looked_at(looked, names)
+    rows = looked.here(names)
     if not rows:
         raise _no_lag(looked.store, ends)
     size = sum(file.size for file in files)
@@ -299,57 +300,6 @@ def _whole_fleet(looked: _Looked, ends: Sequence[datetime]) -> tuple[StoreReadin
 def _no_lag(store: FleetStore, ends: Sequence[datetime]) -> NoSeriesError:
     missing = [text for end in ends for text in store.missing_of(end)]
     return NoSeriesError(with_missing(f"No lag of any group in the window's slots of {store.root}.", missing))
-
-
-# Compiling the plan of a closer look takes 40 s; without that, each subscription takes 25 ms instead of 5.
-_COMPILED = 2_500  # from so many subscriptions on
-_BATCH, _BIG_BATCH = 250, 2_000  # subscriptions that are judged in one plan
-_AT_ONCE = 2  # one batch's samples are read and condensed in Python while Spark judges the other
-
-
-def _looked_at(looked: _Looked, unclear: Sequence[tuple[str, str]]) -> list[SubscriptionFeatures]:
-    names = sorted(unclear)
-    few = len(names) <= _COMPILED
-    size = _BATCH if few else _BIG_BATCH
-    batches = [names[at : at + size] for at in range(0, len(names), size)]
-    with (
-        for_little_data(looked.spark) if few else nullcontext(),
-        ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="closer-look") as pool,
-    ):
-        return [row for rows in pool.map(looked.at, batches) for row in rows]
-
-
-@dataclass(slots=True)
-class _Looked:
-    """The closer look: triage of some subscriptions from their samples, each by its own onset; its rows are kept for the findings.
-
-    Attributes:
-        kept: all samples, of a fleet that is small; else those of a closer look are read for it.
-    """
-
-    store: FleetStore
-    spark: SparkSession
-    window: Window
-    limits: Thresholds
-    expected: Expectations
-    answered: dict[tuple[str, str], SubscriptionFeatures] = field(default_factory=dict)
-    kept: pa.Table | None = None
-
-    def at(self, names: Sequence[tuple[str, str]]) -> list[SubscriptionFeatures]:
-        """The judged rows of these (group, topic), of those that have a sample."""
-        chosen = set(names)
-        rows = answered(self.spark, self.samples(names), self.window, self.limits, self.expected)
-        mine = [row for row in rows if (row.group, row.topic) in chosen]
-        self.answered.update({(row.group, row.topic): row for row in mine})
-        return mine
-
-    def samples(self, names: Sequence[tuple[str, str]]) -> pa.Table:
-        """Samples of these subscriptions, their logs and their groups, and of no other topic of theirs."""
-        found = self.kept if self.kept is not None else self.store.samples_of(self.window, names)
-        pairs = pa.array(sorted({f"{group}\0{topic}" for group, topic in names}), pa.string())
-        both = pc.binary_join_element_wise(found["group"], found["topic"], "\0")
-        keep = pc.or_kleene(pc.is_in(both, pairs), pc.or_(pc.is_null(found["group"]), pc.is_null(found["topic"])))
-        return found.filter(keep)
 
 
 def _as_table(rows: Iterable[SubscriptionFeatures]) -> pa.Table:
@@ -413,7 +363,7 @@ def with_kinds(table: pa.Table, kinds: Mapping[str, str], others: Sequence[Unjud
 
 
 def _findings(
-    looked: _Looked, worst: pa.Table, events: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]
+    looked: CloserTriage, worst: pa.Table, events: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]
 ) -> tuple[Finding, ...]:
     keys = zip(worst["group"].to_pylist(), worst["topic"].to_pylist(), strict=True)
     # What kept the answer of the first pass has no features to tell from.

@@ -76,7 +76,7 @@ def answered(
 ) -> list[SubscriptionFeatures]:
     """Samples to one judged row per subscription."""
     rows = condensed(samples, window, thresholds, expectations)
-    return _judged(measured(spark, rows, thresholds).toArrow(), window, thresholds, expectations)
+    return judged_rows(measured(spark, rows, thresholds).toArrow(), window, thresholds, expectations)
 
 
 def condensed(samples: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations) -> pa.Table:
@@ -98,12 +98,13 @@ def facts(
 ) -> DataFrame:
     """Rows of `condensed` to one row per subscription: measured features, and the facts that the questions test."""
     table = measured(spark, rows, thresholds).toArrow()
-    return spark.createDataFrame(with_facts(table, _judged(table, window, thresholds, expectations)))
+    return spark.createDataFrame(with_facts(table, judged_rows(table, window, thresholds, expectations)))
 
 
-def _judged(
+def judged_rows(
     table: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations
 ) -> list[SubscriptionFeatures]:
+    """Rows of `measured`, with the answers of the tree."""
     return [judged(row, thresholds, expectations, at=window.end) for row in measured_of(table)]
 
 
@@ -207,7 +208,7 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
     source = f"--capture {shell_word(str(capture.folder))}" if capture.folder is not None else of_cluster
     rows: Sequence[SubscriptionFeatures] = ()
     if asked.rows is not None:
-        rows = _judged(measured(spark, asked.rows, limits).toArrow(), seen, limits, expected)
+        rows = judged_rows(measured(spark, asked.rows, limits).toArrow(), seen, limits, expected)
     others = tuple(
         replace(it, muted=expected.of(it.group).muted(seen.end))
         for it in unjudged_in(capture.groups, without={row.group for row in rows}, only=groups, topics=topics)
