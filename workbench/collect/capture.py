@@ -69,6 +69,7 @@ class Capture:
         own: settings of who reads it, by group pattern: owner, links and commands. They are not part of the files.
         folder: that it was read from; None: measured just now.
         begun: replays of the reader's machine: group to the offset of each (topic, partition) at which it was set to begin.
+        unanswered: what a source did not answer when it was asked just now: a group may have more than is here.
         answers: see `queues.dispatching_queues.DispatchReading`.
         is_known: whether the reader's settings have its cluster; `own_bootstrap` is that of these settings.
     """
@@ -83,6 +84,7 @@ class Capture:
     own_bootstrap: str | None = None
     begun: Mapping[str, Mapping[tuple[str, int], int]] = field(default_factory=dict)
     answers: bytes | None = None
+    unanswered: tuple[str, ...] = ()
 
     @property
     def bootstrap(self) -> str | None:

@@ -54,7 +54,7 @@ def collect(
     # However long the sources take: a window that ended when it was asked for is one of now.
     late = (datetime.now(UTC) - window.end).total_seconds()
     views, shares, incomplete, all_known = _kafka_views(cluster, groups)
-    samples, missing, sources = shares, tuple[str, ...](), tuple[str, ...]()
+    samples, found = shares, None
     try:
         found = _series(cluster, window, views, groups=groups, topics=topics)
         is_now = views.num_rows and late <= thresholds.stale_after_seconds
@@ -64,7 +64,6 @@ def collect(
             else []
         )
         samples = pa.concat_tables([found.series.to_samples(), shares, *asked])
-        missing, sources = found.incomplete, tuple(found.sources)
     except NoSeriesError:
         if not all_known:  # unknown to both sources: the name is wrong
             system_of(cluster).observer(cluster).members(groups=groups)
@@ -80,16 +79,17 @@ def collect(
             window=window,
             groups=groups,
             topics=topics,
-            incomplete=[*incomplete, *missing],
+            incomplete=[*incomplete, *(found.incomplete if found is not None else ())],
             thresholds=thresholds,
             match=cluster.match,
-            sources=sources,
+            sources=found.sources if found is not None else (),
             expected=cluster.groups,
         ),
         samples=samples,
         groups=views,
         events=of_window(cluster.name, window.baseline_start, window.end),
         own=cluster.groups,
+        unanswered=found.unanswered if found is not None else (),
     )
 
 

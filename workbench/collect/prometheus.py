@@ -39,10 +39,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Samples by series, what is known to be missing, and how many sources measured the same."""
+    """Samples by series, what is known to be missing, of it what a server did not answer, and how many sources measured the same."""
 
     series: SeriesTable
     incomplete: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
 
 
@@ -118,6 +119,7 @@ class PrometheusSource:
         return Collected(
             series=with_derived_lag(most_trusted([tables[at] for at in sorted(tables)])),
             incomplete=(*self.partial, *self._left_out.words(), *dict.fromkeys(spelling.notes)),
+            unanswered=self.partial,
             sources=tuple(dict.fromkeys([*self._shared_words(), *sources, *self._left_out.notes()])),
         )
 

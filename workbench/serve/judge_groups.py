@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.errors import NoSeriesError, WorkbenchError
-from workbench.humanize import duration, plural
+from workbench.humanize import duration, listed, plural
 from workbench.serve.broker_causes import is_over, origins_of
 from workbench.serve.group_detail import packed
 from workbench.serve.kept_verdict import Judged, attributed, no_longer_found, unknown, worse
@@ -168,7 +168,8 @@ class SparkJudge:
             drawn = pictures and number < _PICTURES and finding.state is not State.HEALTHY
             picture, trend = (_picture(finding, found), _trend(finding, found)) if drawn else (None, None)
             detail = packed(finding, found.capture)
-            result.append(replace(reduced(finding), picture=picture, trend=trend, detail=detail))
+            kept = replace(reduced(finding), picture=picture, trend=trend, detail=detail)
+            result.append(_as_far_as_seen(kept, found.capture.unanswered))
         result += [
             unknown(it.group, listed, it.headline.removeprefix("Cannot tell: "), cause=f"kind:{it.kind}")
             for it in found.triage.not_judged
@@ -215,6 +216,16 @@ class SparkJudge:
             return {LAB_CLUSTER: settings.cluster(LAB_CLUSTER)}
         except WorkbenchError:
             return {}
+
+
+def _as_far_as_seen(judged: Judged, unanswered: Sequence[str]) -> Judged:
+    """No all-clear by a part of the measurements: what a source did not answer may lag."""
+    if not unanswered or judged.state != State.HEALTHY:
+        return judged
+    reason = f"what was measured is well, but a part is missing: {listed(unanswered, most=1)}."
+    return replace(
+        unknown(judged.group, judged.topic, reason, cause="unanswered"), detail=judged.detail, muted=judged.muted
+    )
 
 
 def reduced(finding: Finding) -> Judged:
