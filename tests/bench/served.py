@@ -42,7 +42,7 @@ def fleet_page_25k() -> Result:
         )
         for number in range(_GROUPS)
     ]
-    asked = ("/", "/?page=120", "/?text=service-12", "/?state=healthy&sort=time_lag")
+    asked = ("/", "/?skip=12000", "/?text=service-12", "/?state=healthy&sort=time_lag")
     with tempfile.TemporaryDirectory() as room:
         office = Office(Path(room))
         fleet_verdicts.record(office.store, "prod", verdicts, every_seconds=300)
