@@ -139,7 +139,7 @@ def test_spark_matches_as_python_does(tmp_path: Path) -> None:
     ]
     groups += ["a'\\-\n(é", "a'\\-\n(éx", ".b$", "a"]
     frame = session().createDataFrame([(it,) for it in groups], "`group` string")
-    rows = frame.select("group", F.expr(found.sql("time_lag_objective", 120.0)).alias("seconds")).collect()
+    rows = frame.select("group", F.expr(found.objective_sql(120.0)).alias("seconds")).collect()
     thresholds = Thresholds()
     for row in rows:
         assert row["seconds"] == found.limits(thresholds, row["group"]).time_lag_objective_seconds

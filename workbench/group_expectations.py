@@ -233,19 +233,15 @@ class Expectations:
             )
         return thresholds.model_copy(update=changed) if changed else thresholds
 
-    def sql(self, field: str, otherwise: float, *, group: str = "`group`") -> str:
-        """SQL for a duration of each row's group, in seconds.
-
-        Args:
-            field: `time_lag_objective` or `commit_every`.
-            otherwise: seconds where no pattern has it.
-            group: SQL for the group's name.
-        """
-        own = self._cases(field, lambda value: f"{value.total_seconds()!r}D", f"{float(otherwise)!r}D", group)
-        if field != "commit_every" or not self.has_batches:
-            return own
-        gaps = self._cases("batch", lambda text: f"{schedule_of(text).longest_gap.total_seconds()!r}D", "0D", group)
-        return f"greatest({own}, {gaps})"
+    def objective_sql(self, otherwise: float) -> str:
+        """SQL for the objective of each row's `group`, in seconds; `otherwise`: seconds where no pattern has one."""
+        whens = [
+            f"WHEN `group` RLIKE r'^(?s:{_sql_regex(pattern, _first)})\\z' THEN {objective.total_seconds()!r}D"
+            for _, pattern, settings in self._ordered
+            if (objective := settings.time_lag_objective) is not None
+        ]
+        rest = f"{float(otherwise)!r}D"
+        return f"CASE {' '.join(whens)} ELSE {rest} END" if whens else rest
 
     @property
     def has_batches(self) -> bool:
@@ -256,14 +252,6 @@ class Expectations:
         """RE2 of each pattern as Prometheus matches a label, the most specific pattern first."""
         for _, pattern, settings in self._ordered:
             yield f"(?s:{_sql_regex(pattern, _any)})", settings
-
-    def _cases(self, field: str, sql_of: Callable[[Any], str], otherwise: str, group: str = "`group`") -> str:
-        whens = [
-            f"WHEN {group} RLIKE r'^(?s:{_sql_regex(pattern, _first)})\\z' THEN {sql_of(value)}"
-            for _, pattern, settings in self._ordered
-            if (value := getattr(settings, field)) is not None and field in settings.model_fields_set
-        ]
-        return f"CASE {' '.join(whens)} ELSE {otherwise} END" if whens else otherwise
 
 
 NOTHING_EXPECTED = Expectations({})

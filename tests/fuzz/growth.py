@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -82,8 +83,8 @@ def _match(case: Mapping[str, bytes], _folder: Path) -> object:
     from workbench.group_expectations import Expectations, GroupExpectation, matches
 
     pattern, name = case["pattern"].decode(), case["name"].decode()
-    found = Expectations({pattern: GroupExpectation(batch="every 6h")})
-    return matches(pattern, name), found.of(name).lines, found.sql("commit_every", 0.0), list(found.regexes())
+    found = Expectations({pattern: GroupExpectation(batch="every 6h", time_lag_objective=timedelta(minutes=5))})
+    return matches(pattern, name), found.of(name).lines, found.objective_sql(0.0), list(found.regexes())
 
 
 _ALERT = {

@@ -60,9 +60,8 @@ def triage_all(request: SweepRequest) -> int:
             raise UsageError(f"There is no folder {path.parent} for {path.name}.", hint="Create it first.")
     with Steps(quiet=request.as_json) as steps:
         if request.cluster is None:
-            with steps.waiting(
-                "Opening the store"
-            ):  # object storage may take a while; its address may hold what is refused
+            # Object storage may take a while; its address may hold what is refused.
+            with steps.waiting("Opening the store"):
                 store = open_store(request.store or Path())
             own = own_cluster(store.info.cluster, request.config, tell=steps.say)
             store = replace(store, own=own.groups if own is not None else {})

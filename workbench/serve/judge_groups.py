@@ -65,9 +65,11 @@ def _groups_in(measured: Measured) -> set[str]:
 def with_origins(judged: list[Judged], measured: Measured, question: Question) -> list[Judged]:
     """The verdicts, and causes on brokers with those that they hit."""
     from workbench.api.who_slows_whom import impact_of
-    from workbench.features.broker_features import neighbourhood
+    from workbench.features.broker_features import neighbourhood, tells_of_brokers
 
     kept = measured.capture
+    if not tells_of_brokers(kept.samples):
+        return judged
     try:
         all_of = neighbourhood(kept.samples, kept.groups, measured.window)
         if not all_of.servers and not any(it is None for it in all_of.leaders.values()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
@@ -239,26 +239,29 @@ def for_much_data(session: SparkSession) -> None:
 @contextmanager
 def for_little_data(session: SparkSession) -> Iterator[None]:
     """Configure the session for some thousand rows, as it starts; what was set before comes back afterwards."""
-    before = {name: session.conf.get(name) or "" for name in _MUCH_DATA_CONF}
-    for name in _MUCH_DATA_CONF:
-        session.conf.set(name, _CONF[name])
-    try:
+    with _set(session, {name: _CONF[name] for name in _MUCH_DATA_CONF}):
         yield
-    finally:
-        for name, value in before.items():
-            session.conf.set(name, value)
 
 
 @contextmanager
 def in_tasks_of(session: SparkSession, rows: int, *, each: int) -> Iterator[None]:
     """Configure the session to shuffle so many rows in tasks of bounded size, but no fewer than usual."""
     name = "spark.sql.shuffle.partitions"
-    before = session.conf.get(name) or "1"
-    session.conf.set(name, str(max(int(before), -(-rows // each))))
+    usual = int(session.conf.get(name) or "1")
+    with _set(session, {name: str(max(usual, -(-rows // each)))}):
+        yield
+
+
+@contextmanager
+def _set(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    before = {name: session.conf.get(name) or "" for name in conf}
+    for name, value in conf.items():
+        session.conf.set(name, value)
     try:
         yield
     finally:
-        session.conf.set(name, before)
+        for name, value in before.items():
+            session.conf.set(name, value)
 
 
 _starting: Future[SparkSession] | None = None

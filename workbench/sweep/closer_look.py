@@ -59,7 +59,7 @@ def screened(summary: DataFrame, thresholds: Thresholds, expectations: Expectati
     things = extend(
         extend(
             fleet_entities(summary, stale_after_seconds=thresholds.stale_after_seconds),
-            {"objective_seconds": expectations.sql("time_lag_objective", thresholds.time_lag_objective_seconds)},
+            {"objective_seconds": expectations.objective_sql(thresholds.time_lag_objective_seconds)},
         ),
         {
             "unclear": _unclear(thresholds),
