@@ -203,6 +203,24 @@ def test_parts_of_a_counter_are_added_up() -> None:
     assert len(found.series) == 1
 
 
+@pytest.mark.parametrize("label", ["prometheus_replica", "instance"])
+def test_of_copies_with_parts_each_part_counts_once(label: str) -> None:
+    """On a pair of servers, or on a pod that has moved: all parts of a copy, and of the copies one."""
+    name = {"__name__": "kafka_consumer_coordinator_rebalance_total", "client_id": "x"}
+    later = HOUR >= 1800
+    halves = {"a": ~later if label == "instance" else np.ones(len(HOUR), bool), "b": later | (label != "instance")}
+    exported: list[Exported] = [
+        ({**name, "reason": reason, label: source}, HOUR[here] + shift, (HOUR[here] + shift) * rate)
+        for (source, here), shift in zip(halves.items(), (0, 7), strict=True)
+        for reason, rate in (("join", 1.0), ("leave", 10.0), ("evict", 2.0))
+    ]
+    found = counted(exported, profile=CLIENT)
+    assert len(found.series) == 1
+    told = samples_of(found.series, "rebalances")
+    assert len(told) in range(len(HOUR) - 2, len(HOUR) + 2)
+    assert all(value == pytest.approx(13.0 * at) for at, value in told)
+
+
 def test_a_part_that_a_new_process_makes_late_makes_no_counter_begin_anew() -> None:
     """The process began anew after half an hour, and counts the rare reason again only half an hour later: one fall, not two."""
     name = {"__name__": "kafka_consumer_coordinator_rebalance_total", "client_id": "x", "instance": "a:1"}

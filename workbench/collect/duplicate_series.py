@@ -4,7 +4,7 @@ Two series of a profile have the same canonical labels if they differ only in la
 
 - replica labels (a pair of Prometheus servers behind Thanos or Mimir), or two exporters of one cluster, or a pod that has moved:
   *copies*. The measurement counts once. One source is used as long as it has samples; another one fills its gaps.
-- a label of the metric itself on a counter (an error type): *parts*. They are added up.
+- a label of the metric itself on a counter (an error type): *parts*. They are added up, those of each copy by themselves.
 - the same client id on two pods: two *members*.
 - labels of the partition's owner (a client id): *owners*, one after the other; a former one's series stands (`collect.series_owners`).
 - labels that change with what is described (`passing` in a profile): *one series*, of which the part that began last counts.
@@ -19,11 +19,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from workbench.collect.counter_parts import CounterParts, measured
 from workbench.collect.disputed_groups import Unit, contradicted, dispute_notes, without_disputed
 from workbench.collect.process_names import NAMING
 from workbench.collect.series_owners import OWNER_LABELS, latest_begun, owner_at
@@ -33,37 +33,20 @@ from workbench.collect.source_agreement import (
     compared_offsets,
     has_gap,
     in_gaps,
-    summed,
     surely_whole,
 )
+from workbench.collect.source_labels import CLUSTER_LABELS, PLACE_LABELS, REPLICA_LABELS, Found, Source, varying
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed
 from workbench.profiles import Profile
 from workbench.samples import NAMES_SCHEMA, SeriesTable, codes_of, concat_series
-from workbench.signals import SIGNALS, Kind
 
-# Labels that servers add to tell their own copies apart.
-REPLICA_LABELS = frozenset({"replica", "prometheus_replica", "__replica__", "prometheus", "receive_replica", "monitor"})
-# Labels by which installations name a Kafka cluster.
-CLUSTER_LABELS = frozenset({
-    "cluster", "cluster_name", "cluster_id", "clusterid", "kafka_cluster", "kafka_cluster_id", "kafka_id", "kafka",
-    "strimzi_io_cluster", "msk_cluster", "resource_id", "env", "environment", "stage", "datacenter", "dc", "region",
-})  # fmt: skip
-# Labels of a scrape's target.
-PLACE_LABELS = frozenset({
-    "instance", "job", "pod", "pod_name", "kubernetes_pod_name", "container", "endpoint", "service", "namespace",
-    "kubernetes_namespace", "node", "node_name", "host", "hostname", "ip", "uid", "pod_uid", "container_id", "app",
-    "release", "pod_template_hash", "scrape_job", "exported_instance", "exported_job", "exporter",
-})  # fmt: skip
 OFFSETS = ("log_end_offset", "committed_offset", "log_start_offset")
 # Of each pair of sources at first, besides one of each topic and group: the offsets of one log already decide.
 _COMPARED_KEYS = 200
 _TOGETHER_US = 60_000_000  # a restarted process and its former self are both there for a moment
 _COVERED_RATIO = 0.9
-_ONE_SCRAPE_RATIO = 0.9  # of an interval: a sample that is older is of the scrape before
 _SHOWN = 3
-
-_Source = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +86,14 @@ def count_once(
         return Counted(series=series, notes=notes)
     mapped: dict[str, frozenset[str]] = {}
     extras = [_unmapped(labels[at], profile, mapped) for at in repeated.tolist()]
-    by_code: dict[int, dict[_Source, list[int]]] = defaultdict(lambda: defaultdict(list))
+    by_code: dict[int, dict[Source, list[int]]] = defaultdict(lambda: defaultdict(list))
     for at, code, extra in zip(repeated.tolist(), codes[repeated].tolist(), extras, strict=True):
         by_code[code][extra].append(at)
-    clashes = {code: found for code, found in by_code.items() if len(found) > 1}
+    passing = frozenset(name for _, rule in profile.rules() for name in rule.passing)
+    several = {code: found for code, found in by_code.items() if len(found) > 1}
+    series, clashes = CounterParts(series, frozenset(copies), passing).added_up(several)
     if not clashes:
         return Counted(series=series, notes=notes)  # one series in several parts of the window
-    passing = frozenset(name for _, rule in profile.rules() for name in rule.passing)
     return _Clashes(series, clashes, frozenset(copies), passing).settled()
 
 
@@ -124,7 +108,7 @@ def _clusters_named(labels: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _unmapped(labels: Mapping[str, str], profile: Profile, mapped: dict[str, frozenset[str]]) -> _Source:
+def _unmapped(labels: Mapping[str, str], profile: Profile, mapped: dict[str, frozenset[str]]) -> Source:
     """Labels without a meaning; `mapped` keeps the others by metric."""
     metric = labels.get("__name__", "")
     used = mapped.get(metric)
@@ -138,12 +122,12 @@ def _unmapped(labels: Mapping[str, str], profile: Profile, mapped: dict[str, fro
 
 
 class _Clashes:
-    """Keys with several series: which of them are copies, parts or members, and the sources behind them."""
+    """Keys with several series: which of them are copies or members, and the sources behind them."""
 
     def __init__(
         self,
         series: SeriesTable,
-        clashes: Mapping[int, Mapping[_Source, list[int]]],
+        clashes: Found,
         declared: frozenset[str],
         passing: frozenset[str],
     ) -> None:
@@ -162,26 +146,19 @@ class _Clashes:
         self.firsts: list[int] = series.ts_us[self.starts].tolist()
         self.lasts: list[int] = series.ts_us[self.starts + series.lengths - 1].tolist()
         self.lengths: list[int] = series.lengths.tolist()
-        known: dict[tuple[_Source, ...], frozenset[str]] = {}
-        self.varying = {code: _varying(found, known) for code, found in clashes.items()}
-        self.parts = {code for code in clashes if self._are_parts(code)}
-        telling = set().union(*(names for code, names in self.varying.items() if code not in self.parts))
-        self.telling = tuple(sorted(telling))  # the labels that tell sources apart
-        self.source_of: dict[_Source, _Source] = {}
+        known: dict[tuple[Source, ...], frozenset[str]] = {}
+        self.varying = {code: varying(found, known) for code, found in clashes.items()}
+        self.telling = tuple(sorted(set().union(*self.varying.values())))  # the labels that tell sources apart
+        self.source_of: dict[Source, Source] = {}
         self.disputed: dict[Unit, str] = {}  # with the label that tells the sources apart
-
-    def _are_parts(self, code: int) -> bool:
-        signal = SIGNALS[self.signals[self._first(code)]]
-        known = REPLICA_LABELS | CLUSTER_LABELS | PLACE_LABELS | self.declared
-        return signal.kind is not Kind.GAUGE and not self.varying[code] & (known | self.passing)
 
     def _first(self, code: int) -> int:
         return next(iter(self.clashes[code].values()))[0]
 
     def settled(self) -> Counted:
         passed = {code for code in self.clashes if self.varying[code] <= self.passing}
-        owned = {code for code in self.clashes if self.varying[code] <= OWNER_LABELS} - self.parts - passed
-        copied = {code: found for code, found in self.clashes.items() if code not in self.parts | owned | passed}
+        owned = {code for code in self.clashes if self.varying[code] <= OWNER_LABELS} - passed
+        copied = {code: found for code, found in self.clashes.items() if code not in owned | passed}
         clusters = {name for code in copied for name in self.varying[code] & CLUSTER_LABELS} - self.declared
         if clusters:
             self._refuse(copied, sorted(clusters)[0], "Two clusters answer")
@@ -207,9 +184,6 @@ class _Clashes:
             ats = [at for found in self.clashes[code].values() for at in found]
             made.append(latest_begun(self.series.take(np.array(ats, np.int64))))
             dropped += ats
-        for code in self.parts:
-            made.append(self._added(list(self.clashes[code].values())))
-            dropped += [at for ats in self.clashes[code].values() for at in ats]
         series, aliases = self._with_members(members, sources)
         kept = np.ones(len(series), bool)
         kept[dropped] = False
@@ -220,7 +194,7 @@ class _Clashes:
             aliases=aliases,
         )
 
-    def _source(self, extra: _Source) -> _Source:
+    def _source(self, extra: Source) -> Source:
         found = self.source_of.get(extra)
         if found is None:
             found = self.source_of[extra] = tuple(pair for pair in extra if pair[0] in self.telling)
@@ -229,10 +203,10 @@ class _Clashes:
     # Copies
 
     def _ranked(
-        self, copied: Mapping[int, Mapping[_Source, list[int]]], sources: Mapping[int, Mapping[_Source, _Source]]
-    ) -> tuple[dict[_Source, int], tuple[str, ...]]:
+        self, copied: Mapping[int, Mapping[Source, list[int]]], sources: Mapping[int, Mapping[Source, Source]]
+    ) -> tuple[dict[Source, int], tuple[str, ...]]:
         """Order of the sources, best first; sources that contradict each other are refused."""
-        samples: dict[_Source, int] = defaultdict(int)
+        samples: dict[Source, int] = defaultdict(int)
         for code, found in copied.items():
             for extra, ats in found.items():
                 samples[sources[code][extra]] += sum([self.lengths[at] for at in ats])
@@ -249,10 +223,10 @@ class _Clashes:
         return {source: place for place, source in enumerate(order)}, tuple(notes)
 
     def _behind(
-        self, copied: Mapping[int, Mapping[_Source, list[int]]], sources: Mapping[int, Mapping[_Source, _Source]]
-    ) -> set[_Source]:
+        self, copied: Mapping[int, Mapping[Source, list[int]]], sources: Mapping[int, Mapping[Source, Source]]
+    ) -> set[Source]:
         """Sources that lie behind another one of the same cluster."""
-        pairs: dict[tuple[_Source, _Source], list[int]] = defaultdict(list)
+        pairs: dict[tuple[Source, Source], list[int]] = defaultdict(list)
         for wanted in OFFSETS:
             for code, found in copied.items():
                 if self.signals[self._first(code)] != wanted:
@@ -264,11 +238,11 @@ class _Clashes:
         compare = compared_offsets
         if not pairs:
             pairs, compare = self._by_lag(copied, sources), compared_lag
-        behind: set[_Source] = set()
+        behind: set[Source] = set()
         for (one, other), codes in pairs.items():
 
             @cache
-            def answer(code: int, one: _Source = one, other: _Source = other) -> str | None:
+            def answer(code: int, one: Source = one, other: Source = other) -> str | None:
                 by_source = {sources[code][extra]: ats for extra, ats in copied[code].items()}
                 return compare(self._samples(by_source[one]), self._samples(by_source[other]))
 
@@ -279,7 +253,7 @@ class _Clashes:
             counts = Counter(answer(code) for code in some)
             late = "first" if counts["first"] >= counts["second"] else "second"
             # A person who says that they are copies knows better; but one of those may stand still, too.
-            if not _varying({one: None, other: None}) <= REPLICA_LABELS | self.declared:
+            if not varying({one: None, other: None}) <= REPLICA_LABELS | self.declared:
                 wrong, is_most = contradicted(units, some, answer, besides=late)
                 if is_most:
                     self._refuse(copied, _most_telling(one, other), "Sources contradict each other")
@@ -288,10 +262,10 @@ class _Clashes:
         return behind
 
     def _by_lag(
-        self, copied: Mapping[int, Mapping[_Source, list[int]]], sources: Mapping[int, Mapping[_Source, _Source]]
-    ) -> dict[tuple[_Source, _Source], list[int]]:
+        self, copied: Mapping[int, Mapping[Source, list[int]]], sources: Mapping[int, Mapping[Source, Source]]
+    ) -> dict[tuple[Source, Source], list[int]]:
         """Exporters with lag alone."""
-        pairs: dict[tuple[_Source, _Source], list[int]] = defaultdict(list)
+        pairs: dict[tuple[Source, Source], list[int]] = defaultdict(list)
         for code, found in copied.items():
             if self.signals[self._first(code)] == "consumer_lag":
                 named = sorted(sources[code][extra] for extra in found)
@@ -299,14 +273,7 @@ class _Clashes:
         return pairs
 
     def _samples(self, ats: Sequence[int]) -> Measured:
-        if not ats:
-            return np.empty(0, np.int64), np.empty(0)
-        spans = [slice(self.starts[at], self.starts[at] + self.series.lengths[at]) for at in ats]
-        times = np.concatenate([self.series.ts_us[span] for span in spans])
-        values = np.concatenate([self.series.values[span] for span in spans])
-        known = ~np.isnan(values)
-        order = np.argsort(times[known], kind="stable")
-        return times[known][order], values[known][order]
+        return measured(self.series, self.starts, ats)
 
     def _filled(self, units: Sequence[Sequence[int]]) -> SeriesTable | None:
         """The first unit with its gaps filled from the others; None if it has none."""
@@ -359,18 +326,6 @@ class _Clashes:
         first = whole.names.slice(0, 1)
         return SeriesTable(first, np.array([len(kept)]), whole.ts_us[kept], whole.values[kept], whole.flags[kept])
 
-    # Parts
-
-    def _added(self, units: Sequence[Sequence[int]]) -> SeriesTable:
-        """The sum of counters of one process, told apart by a label of the metric; of each scrape, those that are in it.
-
-        A process that has begun anew makes a part at its first event. With the part's old value until then, the sum would fall when it
-        comes back, as if the others had begun anew, too.
-        """
-        times, total = summed([self._samples(unit) for unit in units], intervals=_ONE_SCRAPE_RATIO)
-        first = self.series.names.slice(units[0][0], 1)
-        return SeriesTable(first, np.array([len(times)]), times, total, np.full(len(times), -1, np.int8))
-
     # Members
 
     def _are_members(self, code: int) -> bool:
@@ -391,7 +346,7 @@ class _Clashes:
         )
 
     def _with_members(
-        self, members: set[int], sources: Mapping[int, Mapping[_Source, _Source]]
+        self, members: set[int], sources: Mapping[int, Mapping[Source, Source]]
     ) -> tuple[SeriesTable, dict[str, str]]:
         if not members:
             return self.series, {}
@@ -411,7 +366,7 @@ class _Clashes:
             table, self.series.lengths, self.series.ts_us, self.series.values, self.series.flags
         ), aliases
 
-    def _refuse(self, copied: Mapping[int, Mapping[_Source, list[int]]], label: str, what: str) -> None:
+    def _refuse(self, copied: Mapping[int, Mapping[Source, list[int]]], label: str, what: str) -> None:
         values = sorted({dict(extra).get(label, "") for found in copied.values() for extra in found})
         code = next(iter(copied))
         at = self._first(code)
@@ -428,22 +383,8 @@ class _Clashes:
         )
 
 
-def _varying(
-    found: Mapping[_Source, Any], known: dict[tuple[_Source, ...], frozenset[str]] | None = None
-) -> frozenset[str]:
-    """Labels in which these sources differ; `known` keeps what was found before."""
-    key = tuple(found)
-    if known is not None and key in known:
-        return known[key]
-    sets = [frozenset(extra) for extra in found]
-    names = frozenset(name for name, _ in frozenset.union(*sets) - frozenset.intersection(*sets))
-    if known is not None:
-        known[key] = names
-    return names
-
-
-def _most_telling(one: _Source, other: _Source) -> str:
+def _most_telling(one: Source, other: Source) -> str:
     """The label to ask for: a target's own name changes with each deploy, so another one is better."""
-    names = sorted(_varying({one: None, other: None}))
+    names = sorted(varying({one: None, other: None}))
     poor = ("instance", "pod", "pod_name", "kubernetes_pod_name", "ip", "uid", "pod_uid", "container_id")
     return next((name for name in names if name not in poor), names[0])
