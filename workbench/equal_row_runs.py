@@ -47,10 +47,21 @@ def runs_of(table: pa.Table, names: Sequence[str]) -> tuple[IntArray, IntArray]:
     rows = table.num_rows
     changed = np.zeros(rows, dtype=bool)
     changed[:1] = True
-    for name in names:
-        column = table[name].combine_chunks() if pa.types.is_integer(table[name].type) else encoded(table[name])
-        if rows and not is_one(column):
-            code = codes_in(column)
-            changed[1:] |= code[1:] != code[:-1]
+    for name in names if rows else ():
+        changed[1:] |= _changes(table[name])
     starts = np.flatnonzero(changed)
     return starts, np.append(starts, rows)[1:]
+
+
+def _changes(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Whether each row but the first differs from the one before it."""
+    if pa.types.is_dictionary(column.type):
+        whole = encoded(column)
+        codes = codes_in(whole)
+        return np.zeros(len(column) - 1, bool) if is_one(whole) else codes[1:] != codes[:-1]
+    # Text is compared with its neighbour, which takes a tenth of the time of a number for each name.
+    here, before = column.slice(1), column.slice(0, len(column) - 1)
+    differs = pc.fill_null(pc.not_equal(here, before), False)
+    if column.null_count:
+        differs = pc.or_(differs, pc.xor(pc.is_null(here), pc.is_null(before)))
+    return differs.to_numpy()  # type: ignore[no-any-return]

@@ -93,7 +93,11 @@ def condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], 
         limits_of: as in `history.partition_histories`.
     """
     order = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
-    ordered = throttles_in_force(samples.select(list(COLUMNS)).sort_by(order))
+    inside = pc.and_(
+        pc.greater_equal(samples["ts"], pa.scalar(window.baseline_start)),
+        pc.less_equal(samples["ts"], pa.scalar(window.end)),
+    )
+    ordered = throttles_in_force(samples.select(list(COLUMNS)).filter(inside).sort_by(order))
     chronicle = read_chronicle(ordered, window, limits_of)
     places = _Places(ordered)
     parts = [_facts(chronicle)]

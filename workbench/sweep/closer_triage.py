@@ -15,6 +15,7 @@ from workbench.spark.session import for_little_data
 from workbench.sweep.condense_store import NOTHING_READ, StoreReading
 from workbench.sweep.fleet_store import FleetStore
 from workbench.sweep.looks_by_workers import Names, chosen, in_tasks, looked_at, together
+from workbench.sweep.reads_while_replaced import tries
 from workbench.sweep.store_places import told_by_workers
 from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 # Compiling the plan of a closer look takes 40 s; without that, each subscription takes 25 ms instead of 5.
 _COMPILED = 2_500  # from so many subscriptions on
 _ROUND = 2_000  # subscriptions that are judged in one plan, out of many
-_TIMES_REPLACED = 3
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class CloserTriage:
         from workbench.features.features_by_subscription import features_among
 
         replaced = SlotReplacedError(self.store.root)
-        for _ in range(_TIMES_REPLACED):
+        for _ in tries():
             rows = looked_at(
                 self.spark,
                 self.store,

@@ -16,6 +16,7 @@ from workbench.history.lag_before_kafka import words_of_lag_before
 from workbench.humanize import shell_word, with_missing
 from workbench.profiles import Profile, is_path, load_profile
 from workbench.queues.group_kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
+from workbench.samples_by_subscription import SamplesBySubscription
 from workbench.thresholds import Thresholds
 from workbench.triage.action_subject import Recording
 from workbench.triage.build_finding import build_finding, of_kind
@@ -228,10 +229,11 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
     profiles = profiles_named(capture.info.profiles)
     kinds = kinds_in(capture.groups)
     recording = Recording(capture.folder, seen.end, capture.is_known) if capture.folder is not None else None
+    places = SamplesBySubscription(samples) if len(rows) > 1 else None
     findings = [
         finding_of(
             row,
-            samples,
+            samples if places is None else places.about(row.group, row.topic),
             seen,
             expected,
             profiles=profiles,
