@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pyarrow as pa
 
 from workbench.equal_row_runs import runs_of
+
+_Place = tuple[str | None, str | None]  # group, none of logs and brokers; topic, none of what is a group's as a whole
 
 
 class SamplesBySubscription:
@@ -16,15 +20,37 @@ class SamplesBySubscription:
 
     def __init__(self, samples: pa.Table) -> None:
         self._samples = samples
-        self._runs: dict[tuple[str | None, str | None], list[tuple[int, int]]] = {}
+        self._runs: dict[_Place, list[tuple[int, int]]] = {}
         starts, ends = runs_of(samples, ("group", "topic"))
         names = (samples[name].take(pa.array(starts)).to_pylist() for name in ("group", "topic"))
         for place, begin, end in zip(zip(*names, strict=True), starts.tolist(), ends.tolist(), strict=True):
             self._runs.setdefault(place, []).append((begin, end))
 
+    def by_groups(self, *, rows: int) -> Iterator[pa.Table]:
+        """All samples of some groups with those of the logs that they read, part by part: so many rows, or those of one group."""
+        topics: dict[str, list[str | None]] = {}
+        for group, topic in self._runs:
+            if group is not None:
+                topics.setdefault(group, []).append(topic)
+        held: dict[_Place, int] = {}
+        for group, its in sorted(topics.items()):
+            places = {(of, topic) for of in (group, None) for topic in its if (of, topic) != (None, None)}
+            more = {place: self._rows_of(place) for place in places - held.keys()}
+            if held and sum(held.values()) + sum(more.values()) > rows:
+                yield self._at(held)
+                held, more = {}, {place: self._rows_of(place) for place in places}
+            held |= more
+        if held:
+            yield self._at(held)
+
     def about(self, group: str, topic: str) -> pa.Table:
         """The rows of a subscription in their order: its own, its group's, its log's, and those of neither a group nor a topic."""
-        places = ((group, topic), (group, None), (None, topic), (None, None))
+        return self._at([(group, topic), (group, None), (None, topic), (None, None)])
+
+    def _rows_of(self, place: _Place) -> int:
+        return sum(end - begin for begin, end in self._runs.get(place, ()))
+
+    def _at(self, places: Iterable[_Place]) -> pa.Table:
         runs = sorted(run for place in places for run in self._runs.get(place, ()))
         parts = (self._samples.slice(begin, end - begin) for begin, end in runs)
         return pa.concat_tables([self._samples.slice(0, 0), *parts])
