@@ -28,9 +28,9 @@ from evaluation.tiers import faults
 from evaluation.tiers.cases import TIERS, of_book
 from workbench.collect.capture import Capture, read_capture
 from workbench.features.measured import MeasuredSubscription
-from workbench.group_expectations import Expectations
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import concat
+from workbench.settings_of_groups import Expectations
 from workbench.thresholds import Thresholds
 from workbench.triage import triage_engine
 from workbench.triage.measured_rows import measured_of

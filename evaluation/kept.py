@@ -22,7 +22,7 @@ from typing import Any
 from evaluation.corpus import Case, load
 from evaluation.stories.score import Mark
 from evaluation.stories.truth import Truth
-from workbench.group_expectations import Expectations, GroupSettings
+from workbench.settings_of_groups import Expectations, GroupSettings
 from workbench.thresholds import Thresholds
 from workbench.triage.measured_rows import measured_from
 from workbench.triage.subscription import SubscriptionFeatures

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.alerts import NO_NAMES, Alert, Names, left_out, parse_alerts, parse_message, read_message, told
-from workbench.cli.triage_alert import asked_by
+from workbench.cli.triage_alert_option import asked_by
 from workbench.errors import ConfigError, UsageError
 from workbench.settings import Settings
 

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.cli.running import run_here
 from workbench.errors import ConfigError
-from workbench.group_expectations import Expectations, GroupSettings, Mute, Recorded, matches
 from workbench.settings import load_settings
+from workbench.settings_of_groups import Expectations, GroupSettings, Mute, Recorded, matches
 from workbench.thresholds import Thresholds
 
 SETTINGS = """

@@ -120,7 +120,7 @@ def test_data_flows_one_way() -> None:
         "kafka": {"spark", "layers", *base},
         "kafka.redrive": {"kafka", "plans", "redrive", *base},
         "kafka.runtime": {"kafka", "runtime", *base},
-        "kafka.kafka_system": {
+        "kafka.kafka_adapter": {
             "kafka",
             "kafka.redrive",
             "kafka.runtime",
@@ -130,7 +130,7 @@ def test_data_flows_one_way() -> None:
         "pulsar": {"plans", *base},
         "pulsar.redrive": {"pulsar", "redrive", *base},
         "pulsar.runtime": {"pulsar", "runtime", "layers", *base},
-        "pulsar.pulsar_system": {"pulsar", "pulsar.redrive", *base},
+        "pulsar.pulsar_adapter": {"pulsar", "pulsar.redrive", *base},
         "rocketmq": base,
         "plans": base,
         "layers": {"plans", *base},
@@ -266,7 +266,7 @@ _NAME_PULSAR = {
     "runtime/config.py": "settings of a task that reads it",
     "runtime/runtime_queue.py": "its part of the runtime",
     "settings.py": "settings of a cluster, and its profiles",
-    "triage/trees_of_queues.py": "its questions",
+    "triage/question_trees_by_queue.py": "its questions",
 }
 
 

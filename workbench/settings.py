@@ -14,7 +14,6 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from workbench.audit_settings import AuditSettings
 from workbench.breaker_settings import BreakerSettings
 from workbench.errors import ConfigError, UnknownClusterError, UsageError
-from workbench.group_expectations import GroupSettings, Patterns
 from workbench.humanize import did_you_mean
 from workbench.limited_reads import first_problem, read_toml
 from workbench.masking import remember, secret_values, secrets_in_header, secrets_in_url
@@ -25,6 +24,7 @@ from workbench.serve_settings import ServeSettings, Target
 from workbench.settings_base import LONGEST, Duration, Strict
 from workbench.settings_file import HERE, beside, chosen_file, is_own, say_it_is_here
 from workbench.settings_interpolation import from_environment, takes_values
+from workbench.settings_of_groups import GroupSettings, Patterns
 from workbench.thresholds import Thresholds
 from workbench.user_folders import state_dir
 

@@ -29,8 +29,8 @@ from evaluation.stories import END
 from evaluation.stories.exporters import CLUSTER
 from evaluation.stories.life import DAY, HOUR, MINUTE, Life, Span
 from evaluation.stories.truth import Cast, Plan
-from workbench.group_expectations import GroupSettings
 from workbench.samples import SeriesTable, concat
+from workbench.settings_of_groups import GroupSettings
 from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store, open_store
 from workbench.sweep.sweep_engine import sweep
 

@@ -23,8 +23,8 @@ from evaluation.stories.book import draw
 from evaluation.stories.life import LOADED
 from evaluation.stories.truth import HARMFUL, WINDOW, Story, Truth
 from workbench.collect.capture import Capture, new_info
-from workbench.group_expectations import Expectations
 from workbench.samples import concat
+from workbench.settings_of_groups import Expectations
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import answered, finding_of, profiles_named

@@ -13,8 +13,8 @@ import pyarrow as pa
 from evaluation.stories import END
 from evaluation.stories.exporters import View
 from evaluation.stories.life import Life, Scraping
-from workbench.group_expectations import GroupSettings
 from workbench.samples import concat
+from workbench.settings_of_groups import GroupSettings
 from workbench.window import Window
 
 WINDOW = Window.ending(END, length=timedelta(minutes=15), baseline=timedelta(hours=1))

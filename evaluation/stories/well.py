@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluation.stories.life import HOUR, LOADED, MINUTE, Life, Span
 from evaluation.stories.truth import Cast, Plan
-from workbench.group_expectations import GroupSettings
+from workbench.settings_of_groups import GroupSettings
 
 
 def _every(seconds: float, objective: float | None = None) -> GroupSettings:

@@ -32,8 +32,8 @@ from evaluation.tiers.cases import (
 from evaluation.tiers.score import HEAD, Outcome, Row, alarms, curve, of_finding, row, rows, share, state_right
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.files import write_text
-from workbench.group_expectations import Expectations
 from workbench.samples import concat
+from workbench.settings_of_groups import Expectations
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import answered, finding_of, profiles_named

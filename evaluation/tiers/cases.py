@@ -17,8 +17,8 @@ from evaluation.stories import END
 from evaluation.stories.book import draw
 from evaluation.stories.life import Life
 from evaluation.stories.truth import WINDOW, Plan, Story, Truth
-from workbench.group_expectations import GroupSettings
 from workbench.samples import concat
+from workbench.settings_of_groups import GroupSettings
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 

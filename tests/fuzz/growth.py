@@ -80,7 +80,7 @@ def _patterns(random: Random) -> Case:
 
 
 def _match(case: Mapping[str, bytes], _folder: Path) -> object:
-    from workbench.group_expectations import Expectations, GroupExpectation, matches
+    from workbench.settings_of_groups import Expectations, GroupExpectation, matches
 
     pattern, name = case["pattern"].decode(), case["name"].decode()
     found = Expectations({pattern: GroupExpectation(batch="every 6h", time_lag_objective=timedelta(minutes=5))})

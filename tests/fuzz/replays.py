@@ -40,7 +40,7 @@ _WEBHOOK = {
 
 
 def _alert() -> Target:
-    from workbench.cli.triage_alert import asked_by
+    from workbench.cli.triage_alert_option import asked_by
 
     def read(path: Path) -> object:
         options: Any = {"cluster": None, "recorded": False, "groups": (), "topics": (), "since": None}

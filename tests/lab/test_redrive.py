@@ -23,7 +23,7 @@ from tests.redrive.six_kinds import headers_of, letters
 from tests.waiting import wait_for
 from workbench.errors import EvidenceError, GuardError
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.kafka.redrive.transactional_sink import KafkaSink
+from workbench.kafka.redrive.transactional_letter_producer import KafkaSink
 from workbench.lab.lab import Lab
 from workbench.lab.lab_broker import create_topic
 from workbench.plans.journal import Journal

@@ -9,7 +9,7 @@ from tests.redrive.fakes import FakeCluster
 from tests.replay.fakes import FakeGateway
 from workbench.redrive.guard import RedriveNow
 from workbench.redrive.letter_headers import ROUND_HEADER, Letter
-from workbench.redrive.offset_sets import Picks
+from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.planfile import Destination, RedrivePlan, To
 from workbench.redrive.redrive_ledger import Ledger

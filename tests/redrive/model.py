@@ -15,7 +15,7 @@ from workbench.redrive.apply import Redrive
 from workbench.redrive.commit_marks import Mark, Place, PlanProgress, PlanState
 from workbench.redrive.guard import RedriveLimits, RedriveNow
 from workbench.redrive.letter_headers import Headers, Letter
-from workbench.redrive.offset_sets import Picks
+from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.rate_cap import SendPace

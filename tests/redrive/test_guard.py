@@ -17,7 +17,7 @@ from workbench.queues.gateway import Quotas, TopicSettings
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.discard import discard
 from workbench.redrive.guard import RedriveLimits, check_redrive
-from workbench.redrive.offset_sets import Picks
+from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.plan import bytes_per_broker_of
 from workbench.redrive.planfile import read_redrive_plan
 from workbench.redrive.redrive_ledger import EndedPlan, Ledger

@@ -14,7 +14,7 @@ from workbench.errors import SourceUnreachableError
 from workbench.kafka.group_listing import Others
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.redrive.letter_queue import KafkaLetterQueue
-from workbench.kafka.redrive.transactional_sink import KafkaSink
+from workbench.kafka.redrive.transactional_letter_producer import KafkaSink
 from workbench.redrive.commit_marks import PlanProgress
 from workbench.redrive.redrive_cluster import RedriveCluster
 from workbench.redrive.redrive_ledger import Ledger

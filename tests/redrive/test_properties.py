@@ -19,7 +19,7 @@ from workbench.plans.journal import Journal
 from workbench.redrive.apply import Redrive, RedriveOutcome
 from workbench.redrive.key_order import Order
 from workbench.redrive.letter_headers import LETTER_HEADER, Letter
-from workbench.redrive.offset_sets import Picks, Walk
+from workbench.redrive.picked_letter_offsets import Picks, Walk
 from workbench.redrive.plan import RedriveRequest
 from workbench.redrive.planfile import Dedup, RedrivePlan
 from workbench.redrive.redrive_ledger import Ledger

@@ -38,7 +38,7 @@ def test_every_row_of_a_table_has_its_columns(name: str) -> None:
 
 def test_every_command_and_option_is_on_its_page() -> None:
     """Also those of groups within groups; what is hidden is not."""
-    from workbench.cli.commands_page import every_command
+    from workbench.cli.cli_commands_page import every_command
     from workbench.errors import ExitCode
 
     text = PAGES["commands.md"]()
@@ -55,7 +55,7 @@ def test_every_command_and_option_is_on_its_page() -> None:
 
 def test_every_open_rule_and_signal_is_in_troubleshooting() -> None:
     """With what decides it; a rule that is added is there, and one that is gone is not."""
-    from workbench.reference.troubleshooting import GATE, open_rules
+    from workbench.reference.troubleshooting_page import GATE, open_rules
     from workbench.signals import SIGNALS
     from workbench.triage.question_order import TREE
     from workbench.triage.verdict import Answer

@@ -20,12 +20,12 @@ from tests.triage.test_neighbours import cluster as hogged
 from tests.triage.test_neighbours import hog
 from workbench.api.reports import _before_kafka, _on_brokers
 from workbench.collect.capture import Capture, new_info
-from workbench.group_expectations import Expectations, GroupSettings
 from workbench.report import health_report
 from workbench.report.audit_lines import StreamLine, stream_lines
 from workbench.report.error_budget import Budget, budgets
 from workbench.report.html_report import render_html
 from workbench.samples import SERIES_ORDER, SampleBatch, concat
+from workbench.settings_of_groups import Expectations, GroupSettings
 from workbench.triage.triage_engine import triage
 
 pytestmark = pytest.mark.jvm

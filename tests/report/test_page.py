@@ -14,11 +14,11 @@ import pytest
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.collect.capture import Capture, new_info, read_capture
-from workbench.group_expectations import GroupSettings
 from workbench.report import health_report
 from workbench.report.finding_fragment import fragment
 from workbench.report.html_report import LARGEST_BYTES, render_html
 from workbench.samples import concat
+from workbench.settings_of_groups import GroupSettings
 from workbench.triage.finding import Scope
 from workbench.triage.triage_engine import Triage, triage
 

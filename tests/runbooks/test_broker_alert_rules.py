@@ -12,7 +12,7 @@ from tests.runbooks.test_objectives import promtool_agrees, run_here
 from workbench.profiles import load_profile
 from workbench.reference.broker_profile_table import of_brokers
 from workbench.runbooks.broker_alert_rules import broker_rules, shipped_rules
-from workbench.runbooks.promql import measured
+from workbench.runbooks.runbook_promql import measured
 
 ROOT = Path(__file__).parent.parent.parent
 SETTINGS = '[clusters.prod]\nprometheus = "http://127.0.0.1:9"\nmatch = {env = "live"}\nprofiles = ["runtime", "%s"]\n'

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from tests.cli.running import run_here
-from workbench.group_expectations import Expectations
 from workbench.lab.prometheus import ensure_prometheus
 from workbench.runbooks.promtool import find_promtool
 from workbench.settings import load_settings
+from workbench.settings_of_groups import Expectations
 
 SETTINGS = """
 [clusters.prod]

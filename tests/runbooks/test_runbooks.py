@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tests.triage.made import subscription
 from workbench.cli.runbooks import command
-from workbench.cli.triage_alert import asked_by
+from workbench.cli.triage_alert_option import asked_by
 from workbench.lab.prometheus import ensure_prometheus
 from workbench.runbooks.check_runbooks import problems
 from workbench.runbooks.filled_runbook import filled

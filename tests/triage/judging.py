@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story
-from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.samples import concat
+from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
 from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.triage_engine import answered

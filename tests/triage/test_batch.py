@@ -17,8 +17,8 @@ import pytest
 
 from tests.triage.judging import rows_of
 from workbench.collect.capture import Capture, new_info
-from workbench.group_expectations import Expectations, GroupSettings
 from workbench.samples import SampleBatch, SeriesTable, concat
+from workbench.settings_of_groups import Expectations, GroupSettings
 from workbench.sweep.fleet_store import StoreInfo, make_store
 from workbench.sweep.sweep_engine import sweep
 from workbench.thresholds import Thresholds

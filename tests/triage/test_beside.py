@@ -8,10 +8,10 @@ import pytest
 
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures
+from workbench.triage.lag_share_by_cause import shortfall_of
 from workbench.triage.question_order import TREE
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.second_faults import also_true
-from workbench.triage.shortfall_by_cause import shortfall_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.triage.verdict_leaves import leaf_of

@@ -12,12 +12,12 @@ from tests.reference.valid import valid
 from workbench.api.triages import TriageResult, exit_code
 from workbench.collect.capture import Capture, new_info
 from workbench.errors import ExitCode, NoSeriesError
-from workbench.group_expectations import GroupSettings
 from workbench.queues.group_kinds import REDRIVE, REDRIVE_PREFIX
 from workbench.queues.snapshot_views import GroupView, Member, views_table
 from workbench.report.health_report import assess, overview
 from workbench.report.html_report import render_html
 from workbench.samples import SAMPLES_SCHEMA, SampleBatch, concat
+from workbench.settings_of_groups import GroupSettings
 from workbench.triage.triage_engine import Triage, triage
 from workbench.triage.verdict import Answer, State, Verdict
 

@@ -20,8 +20,8 @@ from workbench.triage.pulsar.pulsar_reference import as_text, asked_for, documen
 from workbench.triage.pulsar.pulsar_walk import JudgedPart, judged_part
 from workbench.triage.pulsar.what_servers_tell import Servers
 from workbench.triage.question_order import TREE
+from workbench.triage.question_trees_by_queue import short_of
 from workbench.triage.tree_reference import ANSWERED, as_markdown
-from workbench.triage.trees_of_queues import short_of
 from workbench.triage.verdict import Answer, AnyVerdict, DispatchVerdict, State, Verdict
 
 OBJECTIVE = 120.0

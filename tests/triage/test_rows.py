@@ -10,7 +10,7 @@ import pytest
 from evaluation.stories import THRESHOLDS, WINDOW, Story
 from workbench.errors import EvidenceError, WorkbenchError
 from workbench.features.measured import PartitionFeatures
-from workbench.group_expectations import NOTHING_EXPECTED
+from workbench.settings_of_groups import NOTHING_EXPECTED
 from workbench.triage.measured_rows import measured_of
 from workbench.triage.triage_engine import condensed, measured
 

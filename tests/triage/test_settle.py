@@ -10,8 +10,8 @@ import pytest
 
 from tests.triage.findings import finding
 from workbench.errors import ConfigError
-from workbench.group_expectations import ACTION_KINDS, Expectations, GroupSettings
 from workbench.settings import load_settings
+from workbench.settings_of_groups import ACTION_KINDS, Expectations, GroupSettings
 from workbench.triage import finding as finding_module
 from workbench.triage.finding import Action, Change, Finding
 from workbench.triage.finding_settings import with_settings

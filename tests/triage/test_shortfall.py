@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.triage.made import made, subscription
 from workbench.features.measured import PartitionFeatures, ProcessorFeatures
 from workbench.triage.finding import Shortfall
-from workbench.triage.shortfall_by_cause import shortfall_of
+from workbench.triage.lag_share_by_cause import shortfall_of
 from workbench.triage.verdict import Answer, State
 
 YES = Answer.YES

@@ -13,7 +13,7 @@ import pytest
 from evaluation.stories import TIMES, Story, growing, steps
 from tests.triage import test_events
 from tests.triage.judging import rows_of
-from workbench.group_expectations import Expectations, GroupSettings
+from workbench.settings_of_groups import Expectations, GroupSettings
 from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import Answer

@@ -17,7 +17,7 @@ from workbench.queues.snapshot_views import Partition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from workbench.audit.compare_records import Comparison
+    from workbench.audit.audit_record_sets import Comparison
     from workbench.settings import Cluster
 
 _MOST_FOUND = 1_000
@@ -318,7 +318,7 @@ def compare(
     Raises:
         UsageError: if one of them does not exist. SourceUnreachableError: if it cannot be read.
     """
-    from workbench.audit.compare_records import compare_frames
+    from workbench.audit.audit_record_sets import compare_frames
 
     spark = session_for_audits()
     sides = [_side(spark, text, config, (since_ms, until_ms)) for text in (one, other)]

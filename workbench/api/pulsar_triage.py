@@ -13,7 +13,6 @@ from workbench.api.run_progress import SILENT, Progress
 from workbench.collect.capture import Capture, new_info
 from workbench.collect.dispatchers import DispatcherMetrics
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
-from workbench.group_expectations import Expectations
 from workbench.humanize import duration, plural
 from workbench.queues.dispatching_queues import (
     DispatchReading,
@@ -23,6 +22,7 @@ from workbench.queues.dispatching_queues import (
 )
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster
+from workbench.settings_of_groups import Expectations
 from workbench.thresholds import Thresholds
 from workbench.triage.finding_settings import with_settings
 from workbench.triage.pulsar.pulsar_facts import Known

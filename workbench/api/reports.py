@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from workbench.api.triages import TriageResult
     from workbench.collect.capture import Capture
     from workbench.report.audit_lines import StreamLine
-    from workbench.report.broker_lines import BrokerLine
+    from workbench.report.health_broker_lines import BrokerLine
     from workbench.report.health_report import Health
     from workbench.report.upstream_state import BeforeKafka
     from workbench.triage.triage_engine import Triage
@@ -129,7 +129,7 @@ def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> tuple[list
     """
     from workbench.api.who_slows_whom import impact_of
     from workbench.features.broker_features import neighbourhood, tells_of_brokers
-    from workbench.report.broker_lines import lines_of_brokers
+    from workbench.report.health_broker_lines import lines_of_brokers
     from workbench.triage.verdict import Answer
     from workbench.window import Window
 

@@ -90,8 +90,8 @@ def command(group: str | None, cluster: str | None, as_json: bool, config: Path 
 
 def _show_group(group: str, cluster: str | None, config: Path | None, *, as_json: bool) -> int:
     """What is expected of a group, line by line."""
-    from workbench.group_expectations import Expectations, GroupSettings
     from workbench.settings import load_settings
+    from workbench.settings_of_groups import Expectations, GroupSettings
 
     settings = load_settings(config)
     chosen = settings.cluster(cluster or default_cluster(config))

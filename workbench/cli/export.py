@@ -63,13 +63,13 @@ def grafana(
     The dashboard has a panel for each signal of the profiles; the alerts are multi-window burn rates of the time over the objective.
     """
     from workbench.files import write_text, writing
-    from workbench.group_expectations import NOTHING_EXPECTED, Expectations
     from workbench.profiles import load_profile
     from workbench.queues.systems import refuse_without_metrics
     from workbench.runbooks.burn_rates import burn_rules
     from workbench.runbooks.grafana_dashboard import dashboard
-    from workbench.runbooks.promql import measured
+    from workbench.runbooks.runbook_promql import measured
     from workbench.settings import load_settings
+    from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
     from workbench.window import parse_duration
 
     if (cluster is None) == (not names):
@@ -153,13 +153,13 @@ def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None
 
 def _of_cluster(cluster: str, base: str, config: Path | None) -> dict[str, str]:
     """Files of one cluster: how far behind its groups are and may be, and the alerts about its brokers, if it measures them."""
-    from workbench.group_expectations import Expectations
     from workbench.profiles import load_profile
     from workbench.queues.systems import refuse_without_metrics
     from workbench.runbooks.broker_alert_rules import broker_rules
-    from workbench.runbooks.promql import measured
     from workbench.runbooks.recording_rules import recordings, rule_file
+    from workbench.runbooks.runbook_promql import measured
     from workbench.settings import load_settings
+    from workbench.settings_of_groups import Expectations
 
     settings = load_settings(config)
     chosen = settings.cluster(cluster)

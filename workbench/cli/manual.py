@@ -6,19 +6,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from workbench.cli import commands_page
+from workbench.cli import cli_commands_page
 from workbench.files import write_text
-from workbench.reference import broker_profile_table, http_reference, metrics_reference, schemas, troubleshooting
+from workbench.reference import broker_profile_table, http_reference, metrics_reference, schemas, troubleshooting_page
 from workbench.reference import settings_page as settings
 from workbench.triage import tree_reference as tree
 
 PAGES: dict[str, Callable[[], str]] = {
-    "commands.md": commands_page.as_markdown,
+    "commands.md": cli_commands_page.as_markdown,
     "http.md": http_reference.as_markdown,
     "metrics.md": metrics_reference.as_markdown,
     "schemas.md": schemas.as_markdown,
     "settings.md": settings.as_markdown,
-    "troubleshooting.md": troubleshooting.as_markdown,
+    "troubleshooting.md": troubleshooting_page.as_markdown,
     "tree.md": tree.as_markdown,
 }
 # Tables inside a page that a person writes, between a pair of comments with this name.

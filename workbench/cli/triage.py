@@ -222,7 +222,7 @@ def _show(result: TriageResult, *, with_runbooks: bool) -> None:
 
     show_triage(open_console(), result.triage, result.capture)
     if with_runbooks:
-        from workbench.cli.triage_alert import show_runbooks
+        from workbench.cli.triage_alert_option import show_runbooks
 
         show_runbooks(result.triage, bootstrap=result.capture.bootstrap)
 
@@ -230,7 +230,7 @@ def _show(result: TriageResult, *, with_runbooks: bool) -> None:
 def _filled_by_alert(given: Mapping[str, Any]) -> Mapping[str, Any]:
     if given["alert"] is None:
         return given
-    from workbench.cli.triage_alert import asked_by
+    from workbench.cli.triage_alert_option import asked_by
 
     names = ("cluster", "groups", "topics", "since")
     asked = asked_by(

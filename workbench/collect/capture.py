@@ -44,12 +44,12 @@ from workbench.collect.capture_info import (
 from workbench.collect.limited_parquet import Room, TooLargeError, read_bounded
 from workbench.errors import DamagedCaptureError, UsageError, WindowError
 from workbench.files import atomic_folder, atomic_write, require_empty, write_text, writing
-from workbench.group_expectations import Expectations, GroupExpectation, GroupSettings
 from workbench.humanize import first_line
 from workbench.limited_reads import read_within
 from workbench.queues.group_kinds import REDRIVE_PREFIX
 from workbench.samples import GROUPS_SCHEMA, SAMPLES_SCHEMA
 from workbench.settings import Cluster
+from workbench.settings_of_groups import Expectations, GroupExpectation, GroupSettings
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from workbench.errors import DamagedCaptureError, NotACaptureError
 from workbench.files import write_text
-from workbench.group_expectations import Expectations, Recorded
 from workbench.limited_reads import first_problem
+from workbench.settings_of_groups import Expectations, Recorded
 from workbench.thresholds import Thresholds
 
 INFO, SAMPLES, GROUPS, EVENTS = "capture.json", "samples.parquet", "groups.parquet", "events.jsonl"

@@ -23,7 +23,6 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from workbench.collect.counter_parts import CounterParts, measured
 from workbench.collect.disputed_groups import Unit, contradicted, dispute_notes, without_disputed
 from workbench.collect.process_names import NAMING
 from workbench.collect.series_owners import OWNER_LABELS, latest_begun, owner_at
@@ -36,6 +35,7 @@ from workbench.collect.source_agreement import (
     surely_whole,
 )
 from workbench.collect.source_labels import CLUSTER_LABELS, PLACE_LABELS, REPLICA_LABELS, Found, Source, varying
+from workbench.collect.sum_counter_series import CounterParts, measured
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed
 from workbench.profiles import Profile

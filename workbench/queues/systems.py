@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SYSTEMS = {
-    "kafka": "workbench.kafka.kafka_system",
-    "pulsar": "workbench.pulsar.pulsar_system",
-    "rocketmq": "workbench.rocketmq.rocketmq_system",
+    "kafka": "workbench.kafka.kafka_adapter",
+    "pulsar": "workbench.pulsar.pulsar_adapter",
+    "rocketmq": "workbench.rocketmq.rocketmq_adapter",
 }  # each has SYSTEM
 _ADDRESSES = {"kafka": "bootstrap", "pulsar": "pulsar.admin_url"}  # a queue without one refuses by itself
 

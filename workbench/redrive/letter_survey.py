@@ -16,7 +16,7 @@ import numpy as np
 from workbench.queues.gateway import TopicSettings
 from workbench.redrive.key_order import NONE, Columns
 from workbench.redrive.letter_headers import UNREADABLE, Letter, Origin, Reader
-from workbench.redrive.offset_sets import Picks
+from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.planfile import Dedup, Left, To
 from workbench.redrive.redrive_ports import LetterReader, Positions
 from workbench.redrive.selection import Selection

@@ -18,7 +18,7 @@ from workbench.queues.gateway import ClusterView, Gateway, LogView, TopicSetting
 from workbench.redrive.key_order import Columns, duplicates, out_of_order
 from workbench.redrive.letter_headers import Reader
 from workbench.redrive.letter_survey import Route, Rules, Wanted, survey
-from workbench.redrive.offset_sets import Picks
+from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.planfile import (
     MOST_PLAN_BYTES,
     Dedup,

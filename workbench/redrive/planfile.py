@@ -17,7 +17,7 @@ from workbench.limited_reads import is_web_address
 from workbench.masking import remember, secrets_in_url
 from workbench.plans.strict_document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.queues.group_kinds import REDRIVE_PREFIX, is_redrive_plan
-from workbench.redrive.offset_sets import Picks
+from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.selection import Selection
 
 SCHEMA = "workbench.redrive-plan/1"

@@ -11,7 +11,7 @@ from workbench.humanize import listed, plural
 from workbench.redrive.commit_marks import MOST_BYTES, Place, PlanState, marks_of
 from workbench.redrive.letter_headers import Letter, Reader
 from workbench.redrive.letter_survey import Route
-from workbench.redrive.offset_sets import Walk
+from workbench.redrive.picked_letter_offsets import Walk
 from workbench.redrive.plan import route_of
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.rate_cap import SendPace

@@ -20,7 +20,7 @@ from workbench.humanize import listed
 from workbench.plans.strict_document import StrictDocument, write_file
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.commit_marks import Place, PlanProgress, all_letters, handled_letters
-from workbench.redrive.offset_sets import Picks
+from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.planfile import RedrivePlan, group_of_hash, plan_of_group, read_redrive_plan
 from workbench.user_folders import state_dir
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.features.chart_series import spacing
-from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.history.time_lag_by_offsets import DERIVED, derived_time_lag
+from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 

@@ -15,9 +15,9 @@ from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
 from workbench.humanize import duration, groups_on_topics, percent, plural, printable
 from workbench.report.audit_lines import StreamLine
-from workbench.report.broker_lines import BrokerLine
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
 from workbench.report.error_budget import SHORTEST_SECONDS, Budget
+from workbench.report.health_broker_lines import BrokerLine
 from workbench.report.health_result import NEWS, SCHEMA
 from workbench.report.sizing_advice import SizingAdvice, sizing_of
 from workbench.report.upstream_state import BeforeKafka

@@ -22,7 +22,7 @@ from workbench.masking import remember, secrets_in_url
 from workbench.report.health_result import NEWS
 from workbench.report.terminal import to_runbook
 from workbench.triage.finding_settings import WAITING
-from workbench.triage.trees_of_queues import runbook_of
+from workbench.triage.question_trees_by_queue import runbook_of
 from workbench.triage.verdict import DispatchVerdict, Verdict
 
 ATTEMPTS = 3

@@ -19,7 +19,7 @@ from workbench.humanize import clock, counted, duration, groups_on_topics, one_l
 from workbench.queues.group_kinds import SUBSCRIPTIONS
 from workbench.triage.changes import words_of
 from workbench.triage.finding import Finding, PathStep, Shortfall, missing_words
-from workbench.triage.trees_of_queues import short_of
+from workbench.triage.question_trees_by_queue import short_of
 from workbench.triage.triage_engine import Triage
 from workbench.triage.verdict import Answer, State, Verdict
 from workbench.window import Window

@@ -13,7 +13,7 @@ import yaml
 from workbench.features.broker_features import OF_SERVERS
 from workbench.judgement_numbers import ANSWER_SECONDS, FAR, FLUSH_SECONDS, PART, SEVERAL, TENTH
 from workbench.profiles import MappingRule, load_profile
-from workbench.runbooks.promql import RATE_WINDOW, MeasuredQuery, matcher, measured
+from workbench.runbooks.runbook_promql import RATE_WINDOW, MeasuredQuery, matcher, measured
 
 _BUSY = 1 / ANSWER_SECONDS  # as `triage.brokers`: so many requests a second keep a whole handler busy
 _LONG = "10m"

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.humanize import shell_word
-from workbench.runbooks.promql import MeasuredQuery, lag
 from workbench.runbooks.recording_rules import LATE, OBJECTIVE, recordings, rule_file
+from workbench.runbooks.runbook_promql import MeasuredQuery, lag
+from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
 
 # The objective of the alert's group, where Prometheus has it.
 _ITS_OBJECTIVE = (

@@ -12,7 +12,7 @@ from workbench.errors import UsageError
 from workbench.humanize import plural
 from workbench.runbooks.rules_from_runbooks import FILE, is_ours, verdict_rules
 from workbench.runbooks.runbook_file import SECTIONS, Book, read_books
-from workbench.triage.trees_of_queues import runbook_of
+from workbench.triage.question_trees_by_queue import runbook_of
 from workbench.triage.verdict import AnyVerdict, DispatchVerdict, Verdict
 
 SEVERITIES = ("page", "ticket")

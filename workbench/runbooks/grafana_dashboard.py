@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.runbooks.promql import RATE_WINDOW, MeasuredQuery, by, lag, selector, time_lag
+from workbench.runbooks.runbook_promql import RATE_WINDOW, MeasuredQuery, by, lag, selector, time_lag
 from workbench.signals import SIGNALS, Kind
 
 SCHEMA_VERSION = 39  # of Grafana 10 and 11, which newer ones convert

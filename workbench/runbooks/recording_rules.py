@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from workbench.group_expectations import Expectations, GroupExpectation
-from workbench.runbooks.promql import MeasuredQuery, time_lag
+from workbench.runbooks.runbook_promql import MeasuredQuery, time_lag
 from workbench.schedule import schedule_of
+from workbench.settings_of_groups import Expectations, GroupExpectation
 
 BEHIND, OBJECTIVE, LATE = (
     "workbench:time_lag_seconds",

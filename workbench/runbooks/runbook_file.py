@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
 from workbench.runbooks.verdict_path import diagnosis, picture
-from workbench.triage.trees_of_queues import tree_of
+from workbench.triage.question_trees_by_queue import tree_of
 from workbench.triage.verdict import AnyVerdict, Verdict
 
 SECTIONS = ("Meaning", "Impact", "Diagnosis", "Mitigation", "Verify", "Rollback")

@@ -69,7 +69,7 @@ def _of(capture: Capture, group: str) -> Any:
 
 
 def _changes(capture: Capture, finding: Finding) -> Sequence[tuple[float, str, str]]:
-    from workbench.group_expectations import matches
+    from workbench.settings_of_groups import matches
     from workbench.triage.changes import dated
 
     found = [

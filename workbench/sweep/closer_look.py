@@ -13,8 +13,8 @@ from workbench.features.entity_features import fleet_entities
 from workbench.features.lag_features import stale_seconds
 from workbench.features.period_summary import ratio
 from workbench.features.subscription_features import GROUP_COLUMNS, OVERVIEW, SUBSCRIPTION, in_order, over_group
-from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.judgement_numbers import APART, PAUSE_SECONDS
+from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
 from workbench.spark.sql_columns import aggregate, columns, extend
 
 if TYPE_CHECKING:

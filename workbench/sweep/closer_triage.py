@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from workbench.errors import SlotReplacedError
-from workbench.group_expectations import Expectations
+from workbench.settings_of_groups import Expectations
 from workbench.spark.session import for_little_data
 from workbench.sweep.condense_store import NOTHING_READ, StoreReading
 from workbench.sweep.fleet_store import FleetStore

@@ -7,7 +7,7 @@
 
 A slot appears atomically. All rows of a group are in one file of a slot, and so are all rows of a topic that belong to no group:
 so each file can be condensed separately. Spark reads a store like any partitioned folder: `spark.read.parquet(…/samples)`.
-In object storage, a slot has a manifest (`workbench.sweep.object_store`).
+In object storage, a slot has a manifest (`workbench.sweep.fleet_store_on_s3`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbench.errors import DamagedCaptureError, NoSeriesError, SlotReplacedError, UsageError
 from workbench.files import writing
-from workbench.group_expectations import Expectations, GroupSettings, Recorded
 from workbench.humanize import listed
 from workbench.limited_reads import first_problem
 from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_of
+from workbench.settings_of_groups import Expectations, GroupSettings, Recorded
 from workbench.sweep.read_store import rows_of, rows_of_nobody
 from workbench.sweep.reads_while_replaced import tries
 from workbench.sweep.store_files import INCOMPLETE, INFO, SAMPLES, SUMMARIES, StoreFiles
@@ -269,7 +269,7 @@ def open_store(root: Path | str) -> FleetStore:
     """Open an existing store; a slot that a killed landing moved aside is restored.
 
     Args:
-        root: a folder, or `s3://bucket/prefix` (`workbench.sweep.object_store`).
+        root: a folder, or `s3://bucket/prefix` (`workbench.sweep.fleet_store_on_s3`).
 
     Raises:
         UsageError: if there is no store.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.group_expectations import Expectations
 from workbench.samples import SAMPLES_SCHEMA
+from workbench.settings_of_groups import Expectations
 from workbench.sweep.condense_store import StoreReading
 from workbench.sweep.fleet_store import FleetStore
 from workbench.sweep.read_store import rows_of

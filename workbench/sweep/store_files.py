@@ -1,4 +1,4 @@
-"""The port of a store's files: a folder (`store_folder`), or a prefix in object storage (`object_store`).
+"""The port of a store's files: a folder (`store_folder`), or a prefix in object storage (`fleet_store_on_s3`).
 
 A name is relative to the store, with `/`: `samples/day=2026-11-21/slot=031500/part-….parquet`. A slot's name is its folder's below
 `samples`. What differs between the two is how a slot appears at once, and how others see it replaced.

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workbench.errors import DamagedCaptureError, SlotReplacedError, SourceUnreachableError
+from workbench.sweep.fleet_store_on_s3 import ObjectFiles
 from workbench.sweep.object_file import ObjectFile
-from workbench.sweep.object_store import ObjectFiles
 from workbench.sweep.read_store import LAND_AGAIN
 from workbench.sweep.store_files import OBJECTS, StoreFiles
 from workbench.sweep.store_folder import FolderFiles

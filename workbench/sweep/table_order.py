@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.group_expectations import Expectations
+from workbench.settings_of_groups import Expectations
 from workbench.triage.finding_settings import WAITING
 from workbench.triage.triage_engine import rank
 from workbench.triage.verdict import State, Verdict, waits

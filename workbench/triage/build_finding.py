@@ -28,10 +28,10 @@ from workbench.triage.finding import (
     PathStep,
     TimeLag,
 )
+from workbench.triage.lag_share_by_cause import shortfall_of
 from workbench.triage.question_order import TREE
 from workbench.triage.ranking import likeliest_first
 from workbench.triage.second_faults import also_true, said_of
-from workbench.triage.shortfall_by_cause import shortfall_of
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import candidates, open_questions, proven_by, way_of
 from workbench.triage.verdict import Answer, State, Verdict

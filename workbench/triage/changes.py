@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.errors import WindowError
-from workbench.group_expectations import matches
 from workbench.humanize import duration, one_line, plural
 from workbench.judgement_numbers import APPEARING_SECONDS, CHANGE_SECONDS, STOP_SECONDS
+from workbench.settings_of_groups import matches
 from workbench.triage.finding import Change
 from workbench.window import Window, parse_instant
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from urllib.parse import quote
 
-from workbench.group_expectations import Expected, GroupSettings
 from workbench.humanize import shell_word
+from workbench.settings_of_groups import Expected, GroupSettings
 from workbench.triage.finding import Action, Finding
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict import State

@@ -17,10 +17,10 @@ from workbench.triage.cause import Ask, Node, Outcome, Rule
 from workbench.triage.operand import Operand, Reason
 from workbench.triage.question_document import SAID, question_document, said_of
 from workbench.triage.question_order import PARTS, TREE
+from workbench.triage.question_trees_by_queue import OWN_TREES
 from workbench.triage.rule_terms import ORIGINS, TERMS, Term, asked_names, term_of, terms_in
 from workbench.triage.tree_search import OF_GROUPS, named_in, said_most, said_words
 from workbench.triage.tree_walk import ways
-from workbench.triage.trees_of_queues import OWN_TREES
 from workbench.triage.verdict import Answer
 
 SCHEMA = "workbench.tree/1"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 from workbench.features.measured import MeasuredSubscription
-from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.schedule import schedule_of
+from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
 from workbench.thresholds import Thresholds
 from workbench.triage.cause import Ask, Conclude, Node, Outcome, Rule, deciding
 from workbench.triage.question_order import ROOT, TREE

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
-from workbench.group_expectations import NOTHING_EXPECTED, Expectations
 from workbench.history.gateway_counts import processes
 from workbench.history.lag_before_kafka import words_of_lag_before
 from workbench.humanize import shell_word, with_missing
 from workbench.profiles import Profile, is_path, load_profile
 from workbench.queues.group_kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.samples_by_subscription import SamplesBySubscription
+from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
 from workbench.thresholds import Thresholds
 from workbench.triage.action_subject import Recording
 from workbench.triage.build_finding import build_finding, of_kind

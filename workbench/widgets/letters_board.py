@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as w
 
-from workbench.api.letter_view import check_html, redrive_receipt_html
+from workbench.api.redrive_as_html import check_html, redrive_receipt_html
 from workbench.humanize import plural, printable
 from workbench.plans.confirm import Confirmation
 from workbench.redrive.confirmation import of_letters

@@ -11,7 +11,7 @@ from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.kafka.quotas import quotas_of
 from workbench.kafka.redrive.letter_reader import KafkaLetters
-from workbench.kafka.redrive.transactional_sink import KafkaSink
+from workbench.kafka.redrive.transactional_letter_producer import KafkaSink
 from workbench.queues.gateway import Quotas
 from workbench.queues.group_kinds import is_redrive_plan
 from workbench.queues.snapshot_views import Partition

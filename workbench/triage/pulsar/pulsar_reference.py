@@ -1,4 +1,4 @@
-"""The questions about subscriptions of Pulsar for people (`trees_of_queues`): `workbench tree`, docs/tree.md, runbooks, findings."""
+"""Questions about subscriptions of Pulsar for people (`question_trees_by_queue`): `workbench tree`, docs, runbooks, findings."""
 
 from __future__ import annotations
 

@@ -524,7 +524,7 @@ def test_findings_are_the_same_to_the_last_byte(objects: Objects, place: str, tm
 
 
 GONE = (
-    "from workbench.sweep.object_store import ObjectFiles as it; frame = it.frame;"
+    "from workbench.sweep.fleet_store_on_s3 import ObjectFiles as it; frame = it.frame;"
     "gone = lambda some: [it.replace('summaries', 'gone') for it in some];"
     f"it.frame = lambda files, spark, some, schema: frame(files, spark, gone(some), schema); {LARGE}"
 )
