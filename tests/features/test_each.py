@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
 
-from evaluation.stories import END
+from evaluation.stories import END, THRESHOLDS
+from tests.bench.health import fleet
+from workbench.features import features_by_subscription
 from workbench.features.condense import COLUMNS
-from workbench.features.features_by_subscription import throttles_in_force
+from workbench.features.features_by_subscription import condense_each, throttles_in_force
 from workbench.samples import SERIES_ORDER, SampleBatch
 
 
@@ -35,3 +41,19 @@ def test_a_gap_stays_a_gap_and_other_signals_are_left_alone() -> None:
     """Nothing is made up after the throttle has ended."""
     assert _values([1.5, 0, 0, np.nan]) == [1.5, 1.5, 0, None]
     assert _values([3.0, 0, 0], signal="broker_rtt") == [3.0, 0, 0]
+
+
+def test_a_fleet_is_condensed_part_by_part_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part has all that its groups share; samples before the window's baseline count for nothing."""
+    capture = fleet(12)
+    window, order = capture.window, [(name, "ascending") for name in ("cluster", *SERIES_ORDER, "period", "slot_us")]
+    whole = condense_each(capture.samples, window, lambda _group: THRESHOLDS)
+    monkeypatch.setattr(features_by_subscription, "_PART_ROWS", 3_000)
+    assert capture.samples.num_rows > 6_000
+    parts = condense_each(capture.samples, window, lambda _group: THRESHOLDS)
+    assert parts.sort_by(order).equals(whole.sort_by(order))
+    later = replace(window, baseline_start=window.baseline_start + (window.start - window.baseline_start) / 2)
+    cut = capture.samples.filter(pc.greater_equal(capture.samples["ts"], pa.scalar(later.baseline_start)))
+    assert condense_each(capture.samples, later, lambda _group: THRESHOLDS).equals(
+        condense_each(cut, later, lambda _group: THRESHOLDS)
+    )
