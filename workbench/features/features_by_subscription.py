@@ -94,21 +94,19 @@ def condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], 
         window: baseline and window; samples outside are left out.
         limits_of: as in `history.partition_histories`.
     """
-    inside = pc.and_(
-        pc.greater_equal(samples["ts"], pa.scalar(window.baseline_start)),
-        pc.less_equal(samples["ts"], pa.scalar(window.end)),
-    )
-    mine = samples.select(list(COLUMNS)).filter(inside)
+    mine = samples.select(list(COLUMNS))
     if mine.num_rows <= 2 * _PART_ROWS:
         return _condense_each(mine, window, limits_of)
-    # Of a fleet, one part after the other: to sort all of it at once takes twice its memory, and longer.
+    # Of a fleet, one part after the other: to sort all of it at once takes twice its memory.
     parts = SamplesBySubscription(mine).by_groups(rows=_PART_ROWS)
     return pa.concat_tables([CONDENSED_SCHEMA.empty_table(), *(_condense_each(it, window, limits_of) for it in parts)])
 
 
 def _condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]) -> pa.Table:
+    times = [pa.scalar(at, samples["ts"].type) for at in (window.baseline_start, window.end)]
+    inside = pc.and_(pc.greater_equal(samples["ts"], times[0]), pc.less_equal(samples["ts"], times[1]))
     order = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
-    ordered = throttles_in_force(samples.sort_by(order))
+    ordered = throttles_in_force(samples.filter(inside).sort_by(order))
     chronicle = read_chronicle(ordered, window, limits_of)
     places = _Places(ordered)
     parts = [_facts(chronicle)]
