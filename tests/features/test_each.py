@@ -54,6 +54,5 @@ def test_a_fleet_is_condensed_part_by_part_as_at_once(monkeypatch: pytest.Monkey
     assert parts.sort_by(order).equals(whole.sort_by(order))
     later = replace(window, baseline_start=window.baseline_start + (window.start - window.baseline_start) / 2)
     cut = capture.samples.filter(pc.greater_equal(capture.samples["ts"], pa.scalar(later.baseline_start)))
-    assert condense_each(capture.samples, later, lambda _group: THRESHOLDS).equals(
-        condense_each(cut, later, lambda _group: THRESHOLDS)
-    )
+    found, wanted = (condense_each(it, later, lambda _group: THRESHOLDS) for it in (capture.samples, cut))
+    assert found.num_rows and found.sort_by(order).equals(wanted.sort_by(order))
