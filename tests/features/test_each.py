@@ -48,7 +48,7 @@ def test_a_fleet_is_condensed_part_by_part_as_at_once(monkeypatch: pytest.Monkey
     capture = fleet(12)
     window, order = capture.window, [(name, "ascending") for name in ("cluster", *SERIES_ORDER, "period", "slot_us")]
     whole = condense_each(capture.samples, window, lambda _group: THRESHOLDS)
-    monkeypatch.setattr(features_by_subscription, "_PART_ROWS", 3_000)
+    monkeypatch.setattr(features_by_subscription, "_PIECE_ROWS", 3_000)
     assert capture.samples.num_rows > 6_000
     parts = condense_each(capture.samples, window, lambda _group: THRESHOLDS)
     assert parts.sort_by(order).equals(whole.sort_by(order))

@@ -37,7 +37,7 @@ CONDENSED_SCHEMA = SUMMARY_SCHEMA.append(_PERIOD)  # of `condense_each`
 # Up to so many rows all of it is one task: what is in one place needs no shuffle, and each costs more than it saves (an incident of
 # one group: a third off the time that the job takes).
 _ONE_TASK_ROWS = 10_000
-_PART_ROWS = 250_000
+_PIECE_ROWS = 250_000
 
 
 def features_of(spark: SparkSession, rows: pa.Table, *, stale_after_seconds: float) -> DataFrame:
@@ -95,10 +95,10 @@ def condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], 
         limits_of: as in `history.partition_histories`.
     """
     mine = samples.select(list(COLUMNS))
-    if mine.num_rows <= 2 * _PART_ROWS:
+    if mine.num_rows <= 2 * _PIECE_ROWS:
         return _condense_each(mine, window, limits_of)
     # Of a fleet, one part after the other: to sort all of it at once takes twice its memory.
-    parts = SamplesBySubscription(mine).by_groups(rows=_PART_ROWS)
+    parts = SamplesBySubscription(mine).by_groups(rows=_PIECE_ROWS)
     return pa.concat_tables([CONDENSED_SCHEMA.empty_table(), *(_condense_each(it, window, limits_of) for it in parts)])
 
 
