@@ -1,9 +1,9 @@
-"""A process that is killed at any of its changes to the disk: that one and all later ones do not happen, not even to clean up."""
+"""A process that is killed at any of its changes to what lasts: that one and all later ones do not happen, not even to clean up."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,21 +13,23 @@ _CHANGES = ("rename", "replace", "mkdir", "unlink", "rmdir", "remove")
 
 
 class Killed(BaseException):
-    """No change reaches the disk any more."""
+    """No change gets through any more."""
 
 
-def killed_at_each_change(work: Callable[[], object], again: Callable[[], object]) -> Iterator[int]:
+def killed_at_each_change(
+    work: Callable[[], object], again: Callable[[], object], *, of: object = os, changes: Sequence[str] = _CHANGES
+) -> Iterator[int]:
     """Do `work`, killed before its first change, then before its second, until one run ends by itself; `again` precedes each.
 
-    Yields after each run the number of changes that it made.
+    `changes` are functions of the module, or methods of the class, `of`. Yields after each run the number of changes that it made.
     """
     made, ended = 0, False
     while not ended:
         again()
         with pytest.MonkeyPatch.context() as patch:
             left = [made]
-            for name in _CHANGES:
-                patch.setattr(os, name, _until_killed(getattr(os, name), left))
+            for name in changes:
+                patch.setattr(of, name, _until_killed(getattr(of, name), left))
             with suppress(Killed):
                 work()
                 ended = True

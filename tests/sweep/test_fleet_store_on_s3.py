@@ -11,21 +11,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from evaluation.stories import END as STORY_END
 from evaluation.stories import lagging
 from tests.fleet import END, land_fleet, slot_series
-from tests.killed import Killed
+from tests.killed import killed_at_each_change
 from tests.objects import BUCKET, Objects, Weather, object_storage, proxied
+from tests.sweep.one_task import OneTask
 from workbench.collect.prometheus import Collected
 from workbench.errors import (
     DamagedCaptureError,
@@ -119,21 +118,6 @@ def test_a_fleet_is_the_same_as_in_a_folder(place: str, tmp_path: Path, monkeypa
         assert secret not in str(there.root) and (secret == "127.0.0.1" or secret not in there.root.address)
 
 
-class OneTask:
-    """A Spark session, as far as condensing needs one: all in one task, here."""
-
-    def range(self, start: int, end: int, *_: int) -> OneTask:
-        self._ids = pa.RecordBatch.from_pydict({"id": list(range(start, end))})
-        return self
-
-    def mapInArrow(self, work: Callable[..., Iterator[pa.RecordBatch]], _schema: str) -> OneTask:  # noqa: N802 - Spark's name
-        self._done = pa.Table.from_batches(list(work([self._ids])))
-        return self
-
-    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
-        return self._done
-
-
 def test_a_repeated_landing_replaces_a_slot_and_leaves_nothing(store: FleetStore) -> None:
     """The former one's files go; what is missing stays until it is landed whole."""
     first = store.land(STORY_END, HALF, missing=["store 7 is silent", "results \u2028 cut"])
@@ -153,11 +137,11 @@ def test_a_kill_while_a_slot_is_landed_leaves_the_old_one_or_the_new_one(store: 
     both = {digests_of(store, it) for it in (HALF, SAMPLES)}
     address = f"s3://{BUCKET}/{store.root.key}"
     seen = set()
-    for _ in killed_at_each_change(lambda: store.land(STORY_END, SAMPLES), lambda: store.land(STORY_END, HALF)):
+    for _ in killed_at_each_write(lambda: store.land(STORY_END, SAMPLES), lambda: store.land(STORY_END, HALF)):
         seen.add(tuple(digests(open_store(address))))
     assert seen == both
     seen = set()
-    for _ in killed_at_each_change(lambda: store.land(STORY_END, SAMPLES), lambda: store.prune(STORY_END)):
+    for _ in killed_at_each_write(lambda: store.land(STORY_END, SAMPLES), lambda: store.prune(STORY_END)):
         seen.add(tuple(digests(open_store(address))))
     assert seen == {(), digests_of(store, SAMPLES)}
 
@@ -167,36 +151,15 @@ def digests_of(store: FleetStore, samples: SeriesTable) -> tuple[str, ...]:
     return tuple(file.digest for file in store.land(STORY_END, samples))
 
 
-def killed_at_each_change(work: Callable[[], object], again: Callable[[], object]) -> Iterator[int]:
-    """As `tests.killed`, of changes to object storage."""
-    made, ended = 0, False
-    while not ended:
-        again()
-        with pytest.MonkeyPatch.context() as patch:
-            left = [made]
-            for name in ("write", "remove", "remove_all"):
-                patch.setattr(ObjectFile, name, _until_killed(getattr(ObjectFile, name), left))
-            with suppress(Killed):
-                work()
-                ended = True
-        yield made
-        made += 1
-
-
-def _until_killed(change: Callable[..., Any], left: list[int]) -> Callable[..., Any]:
-    def changed(*args: Any) -> Any:
-        left[0] -= 1
-        if left[0] < 0:
-            raise Killed
-        return change(*args)
-
-    return changed
+def killed_at_each_write(work: Callable[[], object], again: Callable[[], object]) -> Iterator[int]:
+    """Changes to object storage."""
+    return killed_at_each_change(work, again, of=ObjectFile, changes=("write", "remove", "remove_all"))
 
 
 def test_a_kill_while_slots_are_removed_leaves_them_whole_or_away(store: FleetStore) -> None:
     """What a kill has left is no slot, and goes the next time."""
     seen = set()
-    for _ in killed_at_each_change(lambda: store.prune(STORY_END), lambda: store.land(STORY_END, SAMPLES)):
+    for _ in killed_at_each_write(lambda: store.prune(STORY_END), lambda: store.land(STORY_END, SAMPLES)):
         seen.add(tuple(digests(store)))
         store.prune(STORY_END)
         assert keys(store) == ["store.json"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evaluation.stories import END, lagging
+from tests.sweep.one_task import OneTask
 from workbench.collect.capture import ROOM_VARIABLE
 from workbench.errors import DamagedCaptureError, OutputError
 from workbench.samples import SAMPLES_SCHEMA, SeriesTable
@@ -147,21 +148,6 @@ def test_a_store_that_spark_does_not_have_is_told_soon(tmp_path: Path, monkeypat
     with pytest.raises(DamagedCaptureError, match="workers do not find it"):
         condense_store.condense_missing(store, spark, [END])
     assert len(tries) <= 3
-
-
-class OneTask:
-    """A Spark session, as far as condensing needs one: all in one task, here."""
-
-    def range(self, start: int, end: int, *_: int) -> OneTask:
-        self._ids = pa.RecordBatch.from_pydict({"id": list(range(start, end))})
-        return self
-
-    def mapInArrow(self, work: Callable[..., Iterator[pa.RecordBatch]], _schema: str) -> OneTask:  # noqa: N802 - Spark's name
-        self._done = pa.Table.from_batches(list(work([self._ids])))
-        return self
-
-    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
-        return self._done
 
 
 def test_a_summary_that_cannot_be_written_is_an_error_of_its_own(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fleet import END, land_fleet, slot_series
 from tests.objects import BUCKET, Objects, object_storage
-from tests.sweep.test_fleet_store_on_s3 import OneTask
+from tests.sweep.one_task import OneTask
 from workbench.errors import DamagedCaptureError, SlotReplacedError
 from workbench.samples import SampleBatch, SeriesTable, concat_series
 from workbench.sweep import fleet_store, looks_by_workers, object_file

@@ -22,7 +22,7 @@ from workbench.features.subscription_features import of_summary
 from workbench.history.partition_histories import Chronicle, JudgedHistory, Subscription, facts
 from workbench.history.partition_histories import read as read_chronicle
 from workbench.samples import SERIES_ORDER
-from workbench.samples_by_subscription import SamplesBySubscription
+from workbench.samples_by_subscription import SamplesBySubscription, places_of
 from workbench.spark.plan_templates import filled
 from workbench.spark.rows_for_tasks import spread
 from workbench.spark.session import frame_of
@@ -178,12 +178,7 @@ class _Places:
     """Where the rows of each group and topic are in a sorted table, and which topic a member or a queue serves."""
 
     def __init__(self, ordered: pa.Table) -> None:
-        self._ordered = ordered
-        starts, ends = runs_of(ordered, ("group", "topic"))
-        names = (ordered[name].take(pa.array(starts)).to_pylist() for name in ("group", "topic"))
-        self._slices = {
-            name: (int(a), int(b)) for name, a, b in zip(zip(*names, strict=True), starts, ends, strict=True)
-        }
+        self._rows = SamplesBySubscription(ordered)
         own = ordered.filter(pc.and_(pc.is_valid(ordered["group"]), pc.is_valid(ordered["partition"])))
         own = own.select(["cluster", "group", "topic", "member"])
         pairs = own.group_by(["cluster", "group", "topic"]).aggregate([]).to_pylist()
@@ -208,15 +203,7 @@ class _Places:
 
     def of(self, wanted: Iterable[Subscription]) -> pa.Table:
         """Rows of some subscriptions, with those of their groups and logs, in order."""
-        groups: dict[str, list[str]] = {}
-        for _, group, topic in wanted:
-            groups.setdefault(group, []).append(topic)
-        keys: list[tuple[str | None, str | None]] = []
-        for group in sorted(groups):
-            keys += [*((group, topic) for topic in sorted(groups[group])), (group, None)]
-        keys += [(None, topic) for topic in sorted({topic for topics in groups.values() for topic in topics})]
-        parts = [self._slices[key] for key in keys if key in self._slices]
-        return pa.concat_tables(self._ordered.slice(a, b - a) for a, b in parts)
+        return self._rows.at({place for _, group, topic in wanted for place in places_of(group, topic)})
 
 
 def _shared(rows: pa.Table, wanted: Sequence[Subscription], places: _Places) -> pa.Table:
