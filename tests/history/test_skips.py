@@ -161,6 +161,17 @@ def test_a_process_that_comes_back_has_counted_after_the_pause() -> None:
     assert found.between(-70.0, -50.0) == pytest.approx(49_900.0, abs=1.0)
 
 
+def test_a_sample_that_came_twice_leaves_what_no_sample_shows_a_number() -> None:
+    """Of a counter that begins anew, what may be lost is at most its highest pace: here its first growth anew. 0 in 0 s is no pace."""
+    labels = {"group": "g", "topic": "t", "member": "m", "processor": "all"}
+    batch = SampleBatch("test", "runtime")
+    stamps = np.round((WINDOW.end.timestamp() + np.repeat(TIMES, 2)) * 1e6).astype(np.int64)
+    count = np.repeat(np.where(TIMES < -60, 1000.0 + TIMES, 100.0 + TIMES), 2)
+    batch.add("process_time", labels, stamps, count, stat="count")
+    found = handled_by(batch.to_arrow().sort_by(ORDER), WINDOW, {("test", "g")})["test", "g", "t"]
+    assert [count for after, _, count in found.unseen if np.isfinite(after)] == [pytest.approx(count[2 * np.argmax(TIMES >= -60)])]
+
+
 def test_a_new_process_may_have_counted_more_than_the_old_one() -> None:
     """Measured again after the pause, a counter is above its old value: by what it grew, or begun anew. Then nobody knows."""
     committed = stood_and_jumped()

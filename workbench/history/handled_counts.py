@@ -89,7 +89,7 @@ def handled_by(
 def counters_of(
     samples: pa.Table, window: Window, groups: Collection[tuple[str, str]], stat: str = "count"
 ) -> Iterator[tuple[Mapping[str, Any], Track]]:
-    """Yield each counter of handled records (`stat` "sum": of the seconds that they took), with its labels.
+    """Yield each counter of handled records (`stat` "sum": of the seconds that they took), one value an instant, with its labels.
 
     Args:
         samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
@@ -103,4 +103,4 @@ def counters_of(
     rows = samples.filter(wanted)
     for label, line in tracks_of(rows, ("cluster", "group", "topic", "member", "processor", "source"), window):
         if (label["cluster"], label["group"]) in groups:
-            yield label, line
+            yield label, line.once()
