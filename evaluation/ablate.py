@@ -15,11 +15,11 @@ from typing import Any
 
 from evaluation.corpus import Case, harm_of, load
 from workbench.judgement_numbers import Number, all_numbers
-from workbench.triage.cause import Rule
 from workbench.triage.question_order import TREE
+from workbench.triage.question_types import Rule
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import proven_by, way_of
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
 
 _CHANGES = (0.8, 1.25)  # times a number: what does not matter between them is no knife's edge
 

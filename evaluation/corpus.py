@@ -27,18 +27,18 @@ from evaluation.tiers import cases as tiers
 from evaluation.tiers import faults
 from evaluation.tiers.cases import TIERS, of_book
 from workbench.collect.capture import Capture, read_capture
-from workbench.features.measured import MeasuredSubscription
+from workbench.features.subscription_measurements import MeasuredSubscription
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.samples import concat
 from workbench.settings_of_groups import Expectations
 from workbench.thresholds import Thresholds
 from workbench.triage import triage_engine
-from workbench.triage.measured_rows import measured_of
-from workbench.triage.ranking import likeliest_first
+from workbench.triage.measured_from_spark_rows import measured_of
+from workbench.triage.rank_candidate_causes import likeliest_first
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import candidates, judged
-from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import State, Verdict
 from workbench.window import Window
 
 ROOM = Path("build/corpus")

@@ -24,7 +24,7 @@ from evaluation.stories.score import Mark
 from evaluation.stories.truth import Truth
 from workbench.settings_of_groups import Expectations, GroupSettings
 from workbench.thresholds import Thresholds
-from workbench.triage.measured_rows import measured_from
+from workbench.triage.measured_from_spark_rows import measured_from
 from workbench.triage.subscription import SubscriptionFeatures
 
 FILE = Path("tests/triage/cases.jsonl.gz")

@@ -21,7 +21,7 @@ from workbench.queues.snapshot_views import Snapshot
 from workbench.redrive.inspect_records import first_records
 from workbench.redrive.parse_redrive_request import selection_of
 from workbench.redrive.show_letters import newest_letters
-from workbench.screen import write_json
+from workbench.safe_output import write_json
 from workbench.settings import Cluster
 
 LIKE_A_DATE = re.compile(r"\d{4}-\d\d-\d\d\D")

@@ -20,7 +20,7 @@ from workbench.errors import UsageError, WorkbenchError
 from workbench.masking import masked, masked_document, masked_ends, masked_start, remember, secrets_in_connection
 from workbench.plans.journal import Journal
 from workbench.replay.service_fleet import FleetFile
-from workbench.screen import _LogFormatter, say, say_crash, tell, write_json
+from workbench.safe_output import _LogFormatter, say, say_crash, tell, write_json
 from workbench.settings import Cluster, checked_cluster
 
 PROGRAM = Path(sys.executable).with_name("workbench")

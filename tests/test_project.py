@@ -366,7 +366,8 @@ def printers_of(source: str) -> list[str]:
 def test_one_place_asks_http_servers() -> None:
     """`http_client` bounds what is read and sends nothing to another host; the REST sink has one server, and a socket of its own.
 
-    `local_http` reaches this computer only, for a command that has no time to load `requests` (tests/cli/test_via.py holds both).
+    `local_server_request` reaches this computer only, for a command that has no time to load `requests`
+    (tests/cli/test_via.py holds both).
     """
     asks = re.compile(
         r"requests\.(?:get|post|put|delete|head|patch|request)\(|(?<![\w.])requests\.Session\(|urlopen|urlretrieve|http\.client|HTTPConnection"
@@ -374,18 +375,18 @@ def test_one_place_asks_http_servers() -> None:
     found = {}
     for path in (ROOT / "workbench").rglob("*.py"):
         found[str(path.relative_to(ROOT / "workbench"))] = asks.findall(path.read_text(encoding="utf-8"))
-    own = {"http_client.py", "local_http.py", "runtime/rest_sink.py"}
+    own = {"http_client.py", "local_server_request.py", "runtime/rest_sink.py"}
     assert {name for name, calls in found.items() if calls} - own == set()
 
 
 def test_one_place_writes_to_people() -> None:
-    """`screen` and its tables in `console` escape and mask; nothing else may print."""
+    """`safe_output` and its tables in `terminal_tables` escape and mask; nothing else may print."""
     for hidden in ("print(1)", "import click\nclick.echo(1)", "from click import echo", "from rich.console import Console",
                    "import sys\nsys.stdout.write('')", "from sys import stderr", "import rich.progress"):  # fmt: skip
         assert printers_of(hidden), hidden
     found = {}
     for path in (ROOT / "workbench").rglob("*.py"):
-        if path.name not in ("screen.py", "console.py") or path.parent.name != "workbench":
+        if path.name not in ("safe_output.py", "terminal_tables.py") or path.parent.name != "workbench":
             found[str(path.relative_to(ROOT))] = printers_of(path.read_text(encoding="utf-8"))
     assert {name: what for name, what in found.items() if what} == {}
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from workbench.broker_and_bookie_signals import OF_DISPATCHERS
 from workbench.collect.matrix_parser import Matrix
-from workbench.collect.prometheus import PrometheusSource
+from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.collect.selectors import to_promql
-from workbench.dispatcher_signals import OF_DISPATCHERS
 from workbench.errors import ConfigError
 from workbench.features.broker_features import OF_SERVERS
-from workbench.gateway_signals import OF_GATEWAYS
 from workbench.job_signals import OF_JOBS
 from workbench.profiles import Profile, Quality, load_profile, parse_profile, profile_names
 from workbench.prometheus_settings import PrometheusAddress
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind
+from workbench.signals_before_kafka import OF_GATEWAYS
 from workbench.window import Window
 
 # What the coordinator, the broker, a job or a gateway knows and a consumer does not, and what librdkafka does not measure.

@@ -30,7 +30,7 @@ from urllib3.response import HTTPResponse
 
 from evaluation.stories import WINDOW
 from tests.servers import Script, scripted
-from workbench.collect.prometheus import PrometheusSource
+from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.collect.scrape import fetch
 from workbench.errors import SourceUnreachableError
 from workbench.http_client import AnswerTooLargeError, RedirectRefusedError, WebSession, cause, read_body

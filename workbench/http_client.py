@@ -25,7 +25,7 @@ from urllib3 import HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from workbench.local_http import is_here
+from workbench.local_server_request import is_here
 
 # Hours of a fleet's samples are hundreds of MB of JSON; no valid answer is larger than this.
 MAX_ANSWER_BYTES = 1 << 30

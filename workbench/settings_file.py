@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from workbench.screen import say
+from workbench.safe_output import say
 from workbench.user_folders import config_file
 
 HERE = Path("workbench.toml")  # in the working folder

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from workbench.dispatcher_signals import OF_DISPATCHERS
-from workbench.gateway_signals import OF_GATEWAYS
+from workbench.broker_and_bookie_signals import OF_DISPATCHERS
 from workbench.job_signals import OF_JOBS
+from workbench.signals_before_kafka import OF_GATEWAYS
 
 
 class Kind(StrEnum):

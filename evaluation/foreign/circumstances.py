@@ -13,7 +13,7 @@ from typing import Any
 
 from evaluation.foreign.spec import SESSION_SECONDS, Behaviour, Client, Deed, Library, Plan
 from workbench.lab.client_spec import Traffic
-from workbench.lab.scenario_draw import TYPES
+from workbench.lab.scenario_circumstances import TYPES
 
 KEYS = 2000
 # How consumers on a library are written; sarama itself runs a goroutine for each claim, kafka-go's Reader is one loop.

@@ -27,7 +27,7 @@ from evaluation.foreign.spec import (
 )
 from evaluation.foreign.traffic import pauses
 from workbench.collect.capture import write_capture
-from workbench.collect.live import collect
+from workbench.collect.capture_in_memory import collect
 from workbench.errors import SetupError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab import process

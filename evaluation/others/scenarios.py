@@ -14,12 +14,12 @@ from typing import Any, Literal
 from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.kafka_jars import JMX_AGENTS
-from workbench.lab.lab_fleet import LabFleet
-from workbench.lab.scenario_draw import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab.producer_and_consumers import LabFleet
+from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario
 from workbench.lab.scenarios import SCENARIOS
 from workbench.lab.scenarios import make_scenario as make
-from workbench.lab.upstream_scenarios import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
-from workbench.triage.verdict import Verdict
+from workbench.lab.scenarios_outside_processors import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
+from workbench.triage.verdict_names import Verdict
 
 Shape = Literal["loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python"]
 Fault = Callable[[LabFleet], None]

@@ -13,7 +13,7 @@ from evaluation.others import java_consumer
 from evaluation.others.java_consumer import PROGRAMS
 from evaluation.others.spec import JavaConfig, LoopConfig, PythonConfig
 from workbench.lab.lab import LAG_PROFILES
-from workbench.lab.lab_fleet import LAB_KAFKA, SHAPES, FleetSpec, LabFleet
+from workbench.lab.producer_and_consumers import LAB_KAFKA, SHAPES, FleetSpec, LabFleet
 
 HANDLER_PROFILES = [*LAG_PROFILES, str(Path(__file__).with_name("handlers.yaml"))]
 CLIENT_PROFILES = [*HANDLER_PROFILES, "librdkafka"]

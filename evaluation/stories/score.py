@@ -28,7 +28,7 @@ from workbench.settings_of_groups import Expectations
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import answered, finding_of, profiles_named
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 _CALM = {State.HEALTHY, State.DRAINING}
 _TITLES = (

@@ -17,7 +17,7 @@ from evaluation.stories import END
 from evaluation.stories.score import Mark, mark_of
 from evaluation.tiers.cases import Case
 from evaluation.tiers.score import Outcome
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 _INTERVALS = 15  # of Burrow's sample configuration
 _HOT_SIGMAS, _HOT_PARTITIONS = 2.0, 3  # klag's defaults

@@ -12,7 +12,7 @@ from evaluation.stories.score import Mark, mark_of
 from evaluation.tiers.cases import Case
 from workbench.triage.finding import Finding
 from workbench.triage.question_order import TREE
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 _Z = 1.959964  # 95 %
 

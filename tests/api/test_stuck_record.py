@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from evaluation.stories import WINDOW
-from tests.test_screen import HOSTILE, STEERS
+from tests.test_safe_output import HOSTILE, STEERS
 from tests.triage.findings import finding
 from workbench.api.stuck_record import with_records
-from workbench.console import SafeConsole
 from workbench.errors import SourceUnreachableError
 from workbench.redrive.letter_headers import Letter
 from workbench.redrive.redrive_ports import LettersGoneError, Positions
@@ -21,8 +20,9 @@ from workbench.report.finding_fragment import fragment
 from workbench.report.terminal import detail
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster
+from workbench.terminal_tables import SafeConsole
 from workbench.triage.finding import Finding, Scope
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 EVIL = "<img src=x onerror=alert(1)>" + HOSTILE
 VALUE = json.dumps({"type": EVIL, "name": EVIL, "card_number": "4111111111111111"}).encode()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from workbench.report.audit_state import AuditState, EdgeState, StreamState, WindowLine
-from workbench.report.upstream_state import UpstreamLine, UpstreamState
+from workbench.report.state_before_kafka import UpstreamLine, UpstreamState
 
 MADE = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 

@@ -192,7 +192,7 @@ def test_a_large_audit_leaves_later_work_its_session(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own is for millions of rows: a triage in it would take many times as long."""
-    monkeypatch.setattr("workbench.api.audit_compare._MUCH_ROWS", 0)
+    monkeypatch.setattr("workbench.api.compare_and_trace_records._MUCH_ROWS", 0)
     from workbench.api.audits import audit
     from workbench.spark.session import for_little_data, session
 

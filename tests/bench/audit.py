@@ -30,7 +30,7 @@ LOSSY, RESTARTED = 40, 7  # every so manieth stream loses a record, or reads an 
 def audit_compare() -> Result:
     """`api.compare`, and in the same session and by the same reader a full join on key and value, in turns."""
     from workbench import api
-    from workbench.api.audit_compare import session_for_audits, whole_topic
+    from workbench.api.compare_and_trace_records import session_for_audits, whole_topic
     from workbench.queues.systems import system_of
     from workbench.settings import load_settings
 
@@ -106,7 +106,7 @@ def _land(folder: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from workbench.api.audit_compare import session_for_audits
+    from workbench.api.compare_and_trace_records import session_for_audits
     from workbench.audit.audit_frames import frame_of_rows
 
     folder.mkdir()

@@ -103,7 +103,7 @@ def _ten_thousand(bootstrap: str) -> None:
 
 def kafka_records() -> Result:
     """A million records counted by partition: through the data source, and as one would do it by hand (poll, pandas, frame)."""
-    from workbench.kafka.kafka_records import KafkaRecords
+    from workbench.kafka.kafka_records_source import KafkaRecords
     from workbench.spark.session import for_much_data, session
 
     with broker() as (bootstrap, _):

@@ -20,7 +20,7 @@ from workbench.collect.capture import write_capture
 from workbench.lab.lab_broker import create_topic
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import triage
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 
 pytestmark = [pytest.mark.jvm, pytest.mark.lab, pytest.mark.slow, pytest.mark.apt]
 

@@ -18,13 +18,13 @@ from tests.redrive.redriving import write_letters
 from tests.redrive.six_kinds import letters
 from workbench import api
 from workbench.collect.capture import read_capture
-from workbench.console import SafeConsole
 from workbench.lab.lab import start_lab
 from workbench.lab.lab_broker import create_topic
 from workbench.report import health_report
 from workbench.report.html_report import write_html
 from workbench.report.terminal import show
 from workbench.spark.session import session
+from workbench.terminal_tables import SafeConsole
 from workbench.triage.triage_engine import triage
 
 _IMAGES = ROOT / "notebooks" / "images"

@@ -20,10 +20,10 @@ from workbench.api.gateway_state import upstream
 from workbench.collect.capture import Capture, CaptureInfo, WindowModel, write_capture
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import ExitCode
+from workbench.history.backlog_before_kafka import LagBeforeKafka
 from workbench.history.gateway_breakers import BreakerState
-from workbench.history.lag_before_kafka import LagBeforeKafka
 from workbench.profiles import parse_profile
-from workbench.report.upstream_state import before_kafka_of
+from workbench.report.state_before_kafka import before_kafka_of
 from workbench.samples import concat_series
 
 PROFILE = parse_profile(

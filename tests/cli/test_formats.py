@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from workbench.cli import root
-from workbench.console import FittingTable, SafeConsole
-from workbench.screen import write_rows
+from workbench.safe_output import write_rows
+from workbench.terminal_tables import FittingTable, SafeConsole
 
 INCIDENT = Path(__file__).parents[2] / "notebooks" / "captures" / "incident-1"
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.triage.brokers import WINDOW, Made, after, at
-from tests.triage.test_neighbours import cluster, hog
+from tests.triage.test_blame_heavy_readers import cluster, hog
 from workbench.cli import root
 from workbench.collect.capture import Capture, new_info, write_capture
 from workbench.spark import session

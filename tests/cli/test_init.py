@@ -11,7 +11,7 @@ import pexpect
 import pytest
 
 from tests.cli.running import check, run_here
-from tests.collect.test_prometheus import LAG, body
+from tests.collect.test_samples_from_prometheus import LAG, body
 from tests.servers import Script, scripted
 from workbench.cli.init_file import settings_text
 from workbench.settings import load_settings

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from tests.cli.running import run_here
 from tests.cli.transcribed import COMMANDS, FOLDER, WRONG, both, furnish, isolate
-from workbench.console import Hanging, SafeConsole
 from workbench.report.terminal import to_runbook
+from workbench.terminal_tables import Hanging, SafeConsole
 
 
 @pytest.fixture

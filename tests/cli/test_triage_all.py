@@ -18,7 +18,7 @@ from workbench.api.triages import exit_code
 from workbench.cli import root
 from workbench.collect.capture import NO_BASELINE
 from workbench.errors import EvidenceError, ExitCode, NoSeriesError, UsageError, WorkbenchError
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 
 
 def refused(*words: str) -> WorkbenchError:

@@ -23,10 +23,10 @@ from tests.reference.valid import valid
 from tests.serve.serving import HOSTILE, TOKEN, Office, running
 from tests.servers import Script, scripted
 from workbench import __version__
-from workbench.console import FittingTable
-from workbench.local_http import post_here
+from workbench.local_server_request import post_here
 from workbench.serve.asked_triages import AskedTriages
 from workbench.serve.judge_groups import SparkJudge
+from workbench.terminal_tables import FittingTable
 
 END = int(time.time()) // 60 * 60 - 600
 SINCE, UNTIL = (datetime.fromtimestamp(at, UTC).isoformat() for at in (END - 900, END))

@@ -27,7 +27,7 @@ from workbench.collect.capture import (
 )
 from workbench.collect.capture_info import INFO, write_info
 from workbench.collect.limited_parquet import Room, read_bounded
-from workbench.collect.parquet_pages import pages_of
+from workbench.collect.parquet_page_sizes import pages_of
 from workbench.errors import DamagedCaptureError, NotACaptureError, OutputError, UsageError
 from workbench.samples import GROUPS_SCHEMA
 from workbench.settings import Cluster

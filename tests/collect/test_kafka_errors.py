@@ -16,11 +16,11 @@ from confluent_kafka import KafkaError
 from tests.collect.wire_broker import WireBroker
 from tests.three_brokers.certificates import Authority, new_authority
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError
-from workbench.kafka.brokers import Brokers, _by_own_request, _kept, look_at_brokers
+from workbench.kafka.brokers_that_answer import Brokers, _by_own_request, _kept, look_at_brokers
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.librdkafka_errors import ClientErrors, certificate_problem, known_properties
-from workbench.kafka.tls_and_login import security_of
 from workbench.kafka.wire import addresses
+from workbench.kafka.wire_tls_and_login import security_of
 from workbench.lab.process import free_port
 
 

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.certificates import certificate
 from tests.collect.wire_broker import WireBroker, classic, listing, share_offsets, shares, streams
-from workbench.kafka.brokers import Brokers
+from workbench.kafka.brokers_that_answer import Brokers
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.group_answers import (
@@ -36,8 +36,8 @@ from workbench.kafka.groups import (
     read_others,
 )
 from workbench.kafka.patient_reads import AgainError, ClusterReading
-from workbench.kafka.tls_and_login import NoCounterpartError, scram_proof, security_of
 from workbench.kafka.wire import Wire, WireAnswer, WireError, addresses, array, text
+from workbench.kafka.wire_tls_and_login import NoCounterpartError, scram_proof, security_of
 from workbench.queues.snapshot_views import NOT_PERMITTED, GroupView, ShareOffset
 
 LISTED = {

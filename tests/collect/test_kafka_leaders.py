@@ -13,13 +13,13 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from workbench.errors import SourceUnreachableError
-from workbench.kafka import offsets as kafka_offsets
-from workbench.kafka.brokers import Brokers
+from workbench.kafka import read_offsets_for_snapshot as kafka_offsets
+from workbench.kafka.brokers_that_answer import Brokers
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.leaders import topics_of
-from workbench.kafka.offsets import offsets_of
 from workbench.kafka.patient_reads import AgainError, ClusterReading
+from workbench.kafka.read_offsets_for_snapshot import offsets_of
 
 DENIED, UNKNOWN = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
 

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.collect.test_kafka_quotas import answer_of, entry
-from tests.collect.test_prometheus import body
+from tests.collect.test_samples_from_prometheus import body
 from tests.collect.wire_broker import WireBroker, int16, int32, int64
 from tests.servers import Script, scripted
-from workbench.collect import live, recorder
+from workbench.collect import capture_in_memory, recorder
 from workbench.kafka import kafka_observer
-from workbench.kafka import quota_rates as kafka_limits
+from workbench.kafka import messages_within_quota as kafka_limits
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.kafka.quota_rates import parse_log_dirs, read_limits, samples_of
+from workbench.kafka.messages_within_quota import parse_log_dirs, read_limits, samples_of
 from workbench.kafka.wire import WireAnswer, WireError, array, text
 from workbench.queues.snapshot_views import GroupView, Member, Partition, Snapshot, views_table
 from workbench.samples import GROUPS_SCHEMA
@@ -179,7 +179,7 @@ def test_a_live_triage_asks_and_one_of_an_hour_ago_does_not(
     answer = body((lag, [[end.timestamp() - back, "5"] for back in (90, 60, 30)]))
     with scripted(Script(body=answer)) as server:
         cluster = Cluster(name="c", bootstrap="b:1", prometheus=server.url, profiles=["kafka_exporter"])
-        found = live.collect(cluster, window, thresholds=Thresholds(), groups=["g"])
+        found = capture_in_memory.collect(cluster, window, thresholds=Thresholds(), groups=["g"])
     rows = found.samples.filter(pc.equal(found.samples["signal"], "read_quota")).to_pylist()
     assert [(row["group"], row["ts"], row["value"]) for row in rows] == ([("g", window.end, 40.0)] if asked else [])
 

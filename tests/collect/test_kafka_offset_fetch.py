@@ -13,13 +13,13 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.collect.wire_broker import WireBroker, commits, coordinators, int32, texts
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.brokers import Brokers
-from workbench.kafka.commits import commits_of
+from workbench.kafka.brokers_that_answer import Brokers
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.groups import NotListedError
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.offset_fetch import Commits, FetchLimits, parse_commits, parse_coordinators, read_commits
 from workbench.kafka.patient_reads import AgainError, ClusterReading
+from workbench.kafka.read_commits_for_snapshot import commits_of
 from workbench.kafka.wire import WireAnswer, WireError, array, text
 
 FIND, FETCH = 10, 9

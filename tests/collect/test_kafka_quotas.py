@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.collect.wire_broker import WireBroker
 from workbench.kafka.quotas import Limit, of_clients, parse_limits, quotas_of, read_bytes_per_second
 from workbench.kafka.wire import WireAnswer, WireError, array, text
-from workbench.queues.gateway import Quotas
+from workbench.queues.replay_port import Quotas
 
 
 def entry(entities: dict[str, str | None], values: dict[str, float]) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workbench.kafka.brokers import Brokers
+from workbench.kafka.brokers_that_answer import Brokers
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.patient_reads import AgainError, ClusterReading, read
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.kafka.kafka_records import (
+from workbench.kafka.kafka_records_source import (
     SCHEMA,
     KafkaRecords,
     KafkaRecordsReader,

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 
 from tests.collect.answers import done
-from tests.collect.test_prometheus import body
+from tests.collect.test_samples_from_prometheus import body
 from tests.servers import Script, scripted
-from workbench.collect import live
+from workbench.collect import capture_in_memory
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.last_stable_offsets import StandingStill, standing, to_samples
 from workbench.queues.snapshot_views import GroupView, Partition, Snapshot
@@ -152,7 +152,7 @@ def test_a_live_triage_asks_and_one_of_an_hour_ago_does_not(
     )
     with scripted(Script(body=answer)) as server:
         cluster = Cluster(name="c", bootstrap="b:1", prometheus=server.url, profiles=["kafka_exporter"])
-        found = live.collect(cluster, window, thresholds=Thresholds(), groups=["g"])
+        found = capture_in_memory.collect(cluster, window, thresholds=Thresholds(), groups=["g"])
     rows = found.samples.filter(pc.equal(found.samples["signal"], "last_stable_offset")).to_pylist()
     assert requested == ([("t", 0)] if asked else [])
     assert [(row["ts"], row["value"]) for row in rows] == ([(window.end, 7.0)] if asked else [])

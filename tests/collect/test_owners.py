@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.collect.test_copies import HOUR, counted, samples_of
-from workbench.collect.series_owners import owner_at
+from workbench.collect.current_partition_owner import owner_at
 from workbench.profiles import load_profile
 
 AT = np.arange(0, 600, 30, dtype=np.int64) * 1_000_000

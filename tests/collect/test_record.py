@@ -15,16 +15,16 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tests.collect.answers import done
-from tests.collect.test_prometheus import LAG, body
+from tests.collect.test_samples_from_prometheus import LAG, body
 from tests.collect.test_scrape import GARBAGE, PAGE
 from tests.fleet import END
 from tests.servers import Script, scripted
-from workbench.collect import live
+from workbench.collect import capture_in_memory
 from workbench.collect import recorder as recording
 from workbench.collect.capture import read_capture, write_parquet
 from workbench.collect.recorder import Recorder
 from workbench.errors import NoSeriesError, OutputError, SourceUnreachableError, UnknownGroupError
-from workbench.kafka import commits as kafka_commits
+from workbench.kafka import read_commits_for_snapshot as kafka_commits
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.offset_fetch import Commits
 from workbench.samples import GROUPS_SCHEMA, concat_series
@@ -167,7 +167,7 @@ def test_a_triage_of_a_group_that_vanished_goes_on_with_what_was_measured(admin:
 
     def collect(url: str, group: str) -> list[str]:
         cluster = Cluster(name="c", bootstrap="127.0.0.1:1", prometheus=url, profiles=["kafka_exporter"])
-        found = live.collect(cluster, window, thresholds=Thresholds(), groups=[group])
+        found = capture_in_memory.collect(cluster, window, thresholds=Thresholds(), groups=[group])
         assert found.samples.num_rows
         return found.info.incomplete
 

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.samples import Sample
 
 from tests.servers import Script, scripted
-from workbench.collect.process_names import ProcessNames
+from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.scrape import Page, page_series, scrape
 from workbench.collect.scraped_timestamps import OwnTimes
 from workbench.errors import SourceUnreachableError

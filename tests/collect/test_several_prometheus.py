@@ -17,10 +17,10 @@ import pytest
 import requests
 
 from tests.chunks import answer, bits_of, encode
-from tests.collect.test_prometheus import END, LAG, WINDOW, body, source
+from tests.collect.test_samples_from_prometheus import END, LAG, WINDOW, body, source
 from tests.servers import Script, scripted
-from workbench.collect import live
-from workbench.collect.prometheus import Collected, PrometheusSource
+from workbench.collect import capture_in_memory
+from workbench.collect.samples_from_prometheus import Collected, PrometheusSource
 from workbench.errors import NoSeriesError, SourceUnreachableError
 from workbench.lab.prometheus import ensure_prometheus, start_prometheus
 from workbench.profiles import load_profile
@@ -60,8 +60,8 @@ def lags(found: Collected) -> list[float]:
 def test_groups_of_two_shards_are_all_there() -> None:
     """Each server has others; nothing is incomplete, and nobody is said to have copies."""
     with scripted(Script(body=body(lag("a", 1)))) as one, scripted(Script(body=body(lag("b", 2)))) as two:
-        found = live.collect_series(cluster(one.url, two.url), WINDOW)
-        asked = live.collect(cluster(one.url, two.url), WINDOW, thresholds=Thresholds(), groups=["b"])
+        found = capture_in_memory.collect_series(cluster(one.url, two.url), WINDOW)
+        asked = capture_in_memory.collect(cluster(one.url, two.url), WINDOW, thresholds=Thresholds(), groups=["b"])
     assert groups_of(found) == {"a", "b"}
     assert (found.incomplete, found.sources) == ((), ())
     assert asked.info.incomplete == []
@@ -73,7 +73,7 @@ def test_a_pair_is_one_source_and_that_is_said() -> None:
     whole = lag("a", *range(40))
     holey = (whole[0], whole[1][:10] + whole[1][20:])
     with scripted(Script(body=body(holey))) as one, scripted(Script(body=body(whole))) as two:
-        found = live.collect_series(cluster(one.url, two.url), WINDOW)
+        found = capture_in_memory.collect_series(cluster(one.url, two.url), WINDOW)
     assert lags(found) == [float(it) for it in range(40)]
     [note] = found.sources
     assert "have the same series: each counts once" in note
@@ -84,38 +84,38 @@ def test_a_silent_one_is_named_and_its_groups_are_not_absent() -> None:
     """A part of the answer says so; and where only the silent one could know, nobody says that there is no such group."""
     with scripted(Script(body=body(lag("a", 1)))) as one:
         settings = cluster(one.url, "http://user:hunter2@127.0.0.1:9")
-        found = live.collect_series(settings, WINDOW)
+        found = capture_in_memory.collect_series(settings, WINDOW)
         assert groups_of(found) == {"a"}
         [text] = found.incomplete
         assert re.search(
             r"Prometheus at 127\.0\.0\.1:9 cannot be reached.*What only this Prometheus measures is missing", text
         )
-        saved = live.collect(settings, WINDOW, thresholds=Thresholds(), groups=["a"])
+        saved = capture_in_memory.collect(settings, WINDOW, thresholds=Thresholds(), groups=["a"])
         assert saved.info.incomplete == [text]
         one.body = body()
         with pytest.raises(
             SourceUnreachableError, match=r"127\.0\.0\.1:9 cannot be reached.*no series of group 'b'"
         ) as caught:
-            live.collect(settings, WINDOW, thresholds=Thresholds(), groups=["b"])
+            capture_in_memory.collect(settings, WINDOW, thresholds=Thresholds(), groups=["b"])
     assert "hunter2" not in f"{text} {caught.value.message} {caught.value.hint}"
     with pytest.raises(SourceUnreachableError, match=r"127\.0\.0\.1:9 cannot .*127\.0\.0\.1:8 cannot"):
-        live.collect_series(cluster(NOBODY, "http://127.0.0.1:8"), WINDOW)
+        capture_in_memory.collect_series(cluster(NOBODY, "http://127.0.0.1:8"), WINDOW)
 
 
 def test_a_group_that_no_server_knows_is_none() -> None:
     """All have answered."""
     with scripted(Script(body=body(lag("a", 1)))) as one, scripted(Script(body=body())) as two:
-        assert groups_of(live.collect_series(cluster(one.url, two.url), WINDOW)) == {"a"}
+        assert groups_of(capture_in_memory.collect_series(cluster(one.url, two.url), WINDOW)) == {"a"}
         one.body = body()
         with pytest.raises(NoSeriesError):
-            live.collect(cluster(one.url, two.url), WINDOW, thresholds=Thresholds(), groups=["b"])
+            capture_in_memory.collect(cluster(one.url, two.url), WINDOW, thresholds=Thresholds(), groups=["b"])
 
 
 def test_half_an_answer_is_told_with_the_name_of_its_server() -> None:
     """Warnings of one are not those of the other."""
     half = body(lag("b", 1), warnings=["store 7 is silent"])
     with scripted(Script(body=body(lag("a", 1)))) as one, scripted(Script(body=half)) as two:
-        found = live.collect_series(cluster(one.url, two.url), WINDOW)
+        found = capture_in_memory.collect_series(cluster(one.url, two.url), WINDOW)
     assert found.incomplete == (f"{two.url.removeprefix('http://')}: store 7 is silent",)
     assert groups_of(found) == {"a", "b"}
 
@@ -133,7 +133,9 @@ def test_one_that_falls_silent_half_way_is_asked_no_more() -> None:
         return of
 
     with scripted(Script(body=body(lag("a", 1)))) as one, scripted(Script(answer=answered())) as two:
-        found = live.collect_series(cluster(one.url, two.url, profiles=["kafka_exporter", "runtime"]), WINDOW)
+        found = capture_in_memory.collect_series(
+            cluster(one.url, two.url, profiles=["kafka_exporter", "runtime"]), WINDOW
+        )
     assert groups_of(found) == {"a", "b"}
     assert "boom" in found.incomplete[0]
     assert len(two.requests) == 3 < len(one.requests)
@@ -146,7 +148,7 @@ def test_each_gets_its_own_headers_and_matchers() -> None:
         settings = cluster(
             one.url, own, prometheus_headers={"Authorization": "Bearer first-token"}, match={"cluster": "=~x.*"}
         )
-        live.collect_series(settings, WINDOW)
+        capture_in_memory.collect_series(settings, WINDOW)
         PrometheusSource.of(settings, [load_profile("kafka_exporter")]).examples()
     for server, token, has, lacks in (
         (one, "Bearer first-token", 'cluster=~"x.*"', "env="),
@@ -164,7 +166,7 @@ def test_two_tenants_of_one_host_are_told_apart() -> None:
     with scripted(Script(status=500, body=b"boom")) as server:
         tenants = [{"url": server.url, "headers": {"X-Scope-OrgID": tenant}} for tenant in ("a", "b")]
         with pytest.raises(SourceUnreachableError, match=r"\(address 1\).*\(address 2\)"):
-            live.collect_series(cluster(*tenants), WINDOW)
+            capture_in_memory.collect_series(cluster(*tenants), WINDOW)
 
 
 def test_names_and_examples_are_those_of_all_servers() -> None:
@@ -204,9 +206,9 @@ def test_external_labels_of_stored_chunks_tell_no_pair_apart() -> None:
     with scripted(Script()) as one, scripted(Script()) as two:
         chunks_of(one, labels, {"whatever": "a", "cluster": "x"}, [(end - 30, 1), (end - 15, 2), (end, 3)])
         chunks_of(two, labels, {"whatever": "b", "cluster": "y"}, [(end - 23, 1), (end - 8, 2)])
-        found = live.collect_series(cluster(one.url, two.url), WINDOW)
+        found = capture_in_memory.collect_series(cluster(one.url, two.url), WINDOW)
         assert lags(found) == [1, 2, 3]
-        alone = live.collect_series(cluster(one.url), WINDOW)
+        alone = capture_in_memory.collect_series(cluster(one.url), WINDOW)
         assert [path for path, _, _ in one.requests].count("/api/v1/labels") == 1
         assert len(alone.series) == len(found.series)
 
@@ -227,7 +229,7 @@ def test_one_that_does_not_tell_its_labels_is_read_by_queries() -> None:
             return nothing if path == "/api/v1/labels" else stream(path, query)
 
         one.answer = of
-        assert groups_of(live.collect_series(cluster(one.url, two.url), WINDOW)) == {"queried", "b"}
+        assert groups_of(capture_in_memory.collect_series(cluster(one.url, two.url), WINDOW)) == {"queried", "b"}
 
 
 def test_one_address_is_asked_as_before() -> None:
@@ -236,7 +238,7 @@ def test_one_address_is_asked_as_before() -> None:
         source(server.url).collect(WINDOW)
         plain = list(server.requests)
         server.requests.clear()
-        live.collect_series(cluster(server.url), WINDOW)
+        capture_in_memory.collect_series(cluster(server.url), WINDOW)
         assert [(path, query) for path, query, _ in server.requests] == [(path, query) for path, query, _ in plain]
 
 
@@ -292,7 +294,7 @@ def test_a_real_pair_with_gaps_and_a_real_shard(tmp_path: Path) -> None:
             servers.append(server)
             with_external_labels(server.url, server.child.pid, tmp_path / name / "prometheus.yml", {"whatever": name})
         urls = [it.url for it in servers]
-        found = live.collect_series(cluster(*urls), window)
+        found = capture_in_memory.collect_series(cluster(*urls), window)
         assert (groups_of(found), found.incomplete) == ({"pay", "ship"}, ())
         for number in range(len(found.series)):
             one = found.series.take([number])
@@ -304,7 +306,7 @@ def test_a_real_pair_with_gaps_and_a_real_shard(tmp_path: Path) -> None:
         by_chunks = asked.collect(window)
         assert all(it._chunks_offered for it in asked.servers)
         servers[2].stop()
-        missing = live.collect_series(cluster(*urls), window)
+        missing = capture_in_memory.collect_series(cluster(*urls), window)
         assert groups_of(missing) == {"pay"}
         assert len(missing.incomplete) == 1
         assert len(by_chunks.series.ts_us) == len(found.series.ts_us) > len(missing.series.ts_us)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.servers import Script, scripted
-from workbench.collect.original_names import Spelling
+from workbench.collect.restore_underscored_names import Spelling
 from workbench.collect.scrape import scrape
 from workbench.collect.source_join import with_groups
 from workbench.profiles import Profile, load_profile, parse_profile

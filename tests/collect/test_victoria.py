@@ -15,7 +15,7 @@ import requests
 
 from tests.profiles.pages import PAGES
 from tests.servers import Script, scripted
-from workbench.collect.prometheus import PrometheusSource
+from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.lab import process
 from workbench.lab.prometheus import ensure_prometheus, ensure_victoria_metrics, start_prometheus
 from workbench.profiles import load_profile

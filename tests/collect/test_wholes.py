@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.collect.test_copies import counted, samples_of
-from workbench.collect.sum_parts_and_rates import Wholes
+from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.profiles import Profile, load_profile, parse_profile
 from workbench.samples import SampleBatch, SeriesTable
 

@@ -16,7 +16,7 @@ from evaluation.foreign.sick import ONLY, SICK
 from evaluation.foreign.spec import HERE, INCIDENT_SECONDS, LIBRARIES, PROFILES, Behaviour, Library, Plan
 from workbench.lab.producer import key_of, partition_of
 from workbench.profiles import load_profile
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 SEEDS = range(40)
 

@@ -1,10 +1,10 @@
-"""A second implementation of the summary, in Spark alone: the oracle that `features.period_summary` is held against."""
+"""A second implementation of the summary, in Spark alone: the oracle that `features.summary_schema` is held against."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.features.period_summary import (
+from workbench.features.summary_schema import (
     BAD_FLAGS,
     BASELINE_PERIODS,
     CUMULATIVE,
@@ -15,7 +15,7 @@ from workbench.features.period_summary import (
     sql_list,
 )
 from workbench.judgement_numbers import RECENT
-from workbench.spark.sql_columns import columns
+from workbench.spark.parsed_sql_cache import columns
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def summarise(samples: DataFrame, window: Window, *, counters: bool = True) -> DataFrame:
-    """The rows of `features.combined_slots`, of samples that are in Spark already."""
+    """The rows of `features.summary_of_slots`, of samples that are in Spark already."""
     end, first = window.end.timestamp(), -window.seconds - window.baseline_seconds
     seconds = f"(unix_micros(ts) / 1e6D - {end!r}D)"
     timed = samples.select(

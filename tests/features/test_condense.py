@@ -118,8 +118,8 @@ NOT_FOR_COUNTERS = (
 def test_it_is_the_summary_that_spark_makes(spark: Any) -> None:
     """Every column of every row, of a story in which something of each kind happens."""
     from tests.features.reference import summarise
-    from workbench.features.combined_slots import of_slots
-    from workbench.features.period_summary import CUMULATIVE
+    from workbench.features.summary_of_slots import of_slots
+    from workbench.features.summary_schema import CUMULATIVE
 
     story = lagging().calm().processor("slow", seconds=steps(0.01, 0.4), fill=0.9)
     story.add("rebalances", lambda times: np.where(times < -30, 5.0, 1.0), group=story.group, member="m-9")

@@ -11,9 +11,9 @@ import pytest
 
 from evaluation.stories import END, THRESHOLDS
 from tests.bench.health import fleet
-from workbench.features import features_by_subscription
+from workbench.features import condense_by_subscription
 from workbench.features.condense import COLUMNS
-from workbench.features.features_by_subscription import condense_each, throttles_in_force
+from workbench.features.condense_by_subscription import condense_each, throttles_in_force
 from workbench.samples import SERIES_ORDER, SampleBatch
 
 
@@ -48,7 +48,7 @@ def test_a_fleet_is_condensed_part_by_part_as_at_once(monkeypatch: pytest.Monkey
     capture = fleet(12)
     window, order = capture.window, [(name, "ascending") for name in ("cluster", *SERIES_ORDER, "period", "slot_us")]
     whole = condense_each(capture.samples, window, lambda _group: THRESHOLDS)
-    monkeypatch.setattr(features_by_subscription, "_PIECE_ROWS", 3_000)
+    monkeypatch.setattr(condense_by_subscription, "_PIECE_ROWS", 3_000)
     assert capture.samples.num_rows > 6_000
     parts = condense_each(capture.samples, window, lambda _group: THRESHOLDS)
     assert parts.sort_by(order).equals(whole.sort_by(order))

@@ -11,7 +11,7 @@ import pytest
 
 from evaluation.stories import END, TIMES, TS_US, WINDOW, Story
 from tests.features.whole import summarise
-from workbench.features.period_summary import NOW
+from workbench.features.summary_schema import NOW
 from workbench.samples import SampleBatch
 from workbench.window import Window
 

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from evaluation.stories import THRESHOLDS
-from workbench.features.combined_slots import of_slots
 from workbench.features.condense import COLUMNS, condense
-from workbench.features.features_by_subscription import condense_each, summary_of
-from workbench.features.period_summary import BASELINE_PERIODS
+from workbench.features.condense_by_subscription import condense_each, summary_of
+from workbench.features.summary_of_slots import of_slots
+from workbench.features.summary_schema import BASELINE_PERIODS
 from workbench.samples import SERIES_ORDER
 from workbench.spark.session import frame_of
 from workbench.window import Window

@@ -27,7 +27,7 @@ from tests.fuzz.mutators import (
 from tests.fuzz.target import CAPTURES, SECRET, Case, Target, Web, changed, folder_of, written
 from tests.profiles.pages import PAGES
 from workbench.collect import capture, remote_read
-from workbench.collect.prometheus import PrometheusSource
+from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.profiles import load_profile
 from workbench.prometheus_settings import PrometheusAddress
 from workbench.samples import GROUPS_SCHEMA

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.history.gateway import END, window_of
+from workbench.history.backlog_before_kafka import LagBeforeKafka, lag_before_kafka
 from workbench.history.gateway_counts import processes
-from workbench.history.lag_before_kafka import LagBeforeKafka, lag_before_kafka
 from workbench.samples import SampleBatch
 
 SECONDS, BASELINE = 900, 900

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.history.message_ages import oldest_at_most
+from workbench.history.next_message_age import oldest_at_most
 from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.history.partition_story import told
 

@@ -169,7 +169,9 @@ def test_a_sample_that_came_twice_leaves_what_no_sample_shows_a_number() -> None
     count = np.repeat(np.where(TIMES < -60, 1000.0 + TIMES, 100.0 + TIMES), 2)
     batch.add("process_time", labels, stamps, count, stat="count")
     found = handled_by(batch.to_arrow().sort_by(ORDER), WINDOW, {("test", "g")})["test", "g", "t"]
-    assert [count for after, _, count in found.unseen if np.isfinite(after)] == [pytest.approx(count[2 * np.argmax(TIMES >= -60)])]
+    assert [count for after, _, count in found.unseen if np.isfinite(after)] == [
+        pytest.approx(count[2 * np.argmax(TIMES >= -60)])
+    ]
 
 
 def test_a_new_process_may_have_counted_more_than_the_old_one() -> None:

@@ -14,7 +14,7 @@ from workbench.lab import try_advice
 from workbench.lab.client_spec import StartWay, write
 from workbench.lab.process import free_ports
 from workbench.lab.proxy import Ways, _Connection, _Messages, client_id
-from workbench.triage import actions, causes, status
+from workbench.triage import causes, shared_actions, status
 from workbench.triage.causes import rebalance_storm
 
 
@@ -124,7 +124,7 @@ def test_only_answers_to_fetches_are_held_and_only_on_connections_of_before(tmp_
 def test_every_kind_of_action_has_somebody_who_does_it() -> None:
     """What triage advises as data, the lab can carry out."""
     folders = [Path(it.__file__).parent for it in (causes, status)]
-    modules = [Path(actions.__file__), *(path for folder in folders for path in folder.glob("*.py"))]
+    modules = [Path(shared_actions.__file__), *(path for folder in folders for path in folder.glob("*.py"))]
     storms = {kind for *_, kind in rebalance_storm._CAUSES.values()}
     kinds = {kind for path in modules for kind in re.findall(r'kind="(\w+)"', path.read_text())} | storms
     assert len(kinds) > 8

@@ -18,7 +18,7 @@ from workbench import api
 from workbench.collect.recorder import Recorder
 from workbench.lab.lab_broker import set_quota
 from workbench.queues.systems import system_of
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 from workbench.window import parse_duration
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm, pytest.mark.slow]

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit, kafka_describe, produce, workbench
 from workbench.collect.capture import Capture
-from workbench.collect.live import collect, observe
+from workbench.collect.capture_in_memory import collect, observe
 from workbench.errors import UnknownGroupError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab.lab import LAB_THRESHOLDS, Lab

@@ -20,7 +20,7 @@ from workbench.errors import SetupError
 from workbench.lab.client_spec import Behaviour, Traffic
 from workbench.lab.kafka_jars import JMX_AGENTS
 from workbench.lab.lab import Lab
-from workbench.lab.lab_fleet import FleetSpec, LabFleet
+from workbench.lab.producer_and_consumers import FleetSpec, LabFleet
 from workbench.profiles import load_profile
 from workbench.samples import SeriesTable
 from workbench.spark.java import Java

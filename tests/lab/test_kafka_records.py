@@ -16,11 +16,11 @@ from tests.cli.running import run_here
 from tests.lab.conftest import commit
 from tests.lab.replaying import fill, footprint, fresh, kept, now_ms, plan_for, topic_with
 from workbench.errors import EvidenceError, SourceUnreachableError
-from workbench.kafka.kafka_records import KafkaRecords
+from workbench.kafka.kafka_records_source import KafkaRecords
 from workbench.lab.lab import Lab
 from workbench.lab.lab_broker import create_topic
 from workbench.logs.record_counts import counts_by, run
-from workbench.queues.gateway import Ranges
+from workbench.queues.replay_port import Ranges
 from workbench.queues.systems import system_of
 from workbench.settings import Cluster
 
@@ -103,7 +103,7 @@ def test_ranges_are_fixed_when_they_are_planned(lab: Lab, spark: Any) -> None:
             fill(lab, topic, {0: [now_ms()] * 500})
 
     reader = frame(spark, lab, topics=topic, columns="offset")
-    from workbench.kafka.kafka_records import KafkaRecordsReader
+    from workbench.kafka.kafka_records_source import KafkaRecordsReader
 
     options = {"bootstrap": lab.bootstrap, "topics": topic, "columns": "offset"}
     source = KafkaRecordsReader(options)

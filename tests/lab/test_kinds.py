@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import consumer_groups, kafka_describe, workbench
 from tests.lab.five_kinds import PARTITIONS, READ, RECORDS, Five, five_kinds
-from workbench.collect.live import collect, observe, other_groups
+from workbench.collect.capture_in_memory import collect, observe, other_groups
 from workbench.errors import GuardError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.kafka_gateway import KafkaGateway
@@ -30,7 +30,7 @@ from workbench.replay.replay_request import PlanRequest
 from workbench.report.health_report import assess
 from workbench.spark.java import find_java
 from workbench.triage.triage_engine import triage
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 from workbench.window import Window
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm, pytest.mark.slow]

@@ -20,7 +20,7 @@ from workbench.lab.lab_broker import new_cluster_id
 from workbench.lab.producer import key_of, partition_of
 from workbench.lab.run_scenario import run_scenario
 from workbench.lab.scenarios import SCENARIOS, demo_scenario
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 
 def test_a_jar_that_is_missing_changed_or_unexpected_is_refused_by_name(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from tests.waiting import wait_for
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.lab import Lab
 from workbench.plans.journal import Journal
-from workbench.queues.gateway import ABSENT
+from workbench.queues.replay_port import ABSENT
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
-from workbench.replay.rollback import roll_back
+from workbench.replay.rollback_of_apply import roll_back
 
 pytestmark = pytest.mark.lab
 

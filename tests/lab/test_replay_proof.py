@@ -15,7 +15,7 @@ from tests.lab.replaying import fill, fresh, now_ms, plan_for, topic_with
 from tests.waiting import wait_for
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.lab import Lab
-from workbench.queues.gateway import ReadLimits
+from workbench.queues.replay_port import ReadLimits
 from workbench.queues.systems import counter_of
 from workbench.replay.planfile import Resolution
 from workbench.replay.verify import VerifyVerdict

@@ -19,7 +19,7 @@ from tests.lab.replaying import fresh
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.lab import Lab
 from workbench.lab.lab_broker import create_topic
-from workbench.runtime.offset_ranges import Ranges
+from workbench.runtime.ranges_to_process import Ranges
 
 pytestmark = pytest.mark.lab
 

@@ -13,7 +13,7 @@ from evaluation.others.scenarios import EVERY, make_scenario
 from workbench.lab import run_scenario as lab_run
 from workbench.lab.lab import Lab
 from workbench.lab.run_scenario import RunResult, run_scenario
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 pytestmark = [pytest.mark.lab, pytest.mark.jvm]
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.lab.conftest import commit, kafka_describe_all, produce, workbench
 from tests.waiting import wait_for
-from workbench.collect.live import collect_series
+from workbench.collect.capture_in_memory import collect_series
 from workbench.errors import MixedSourcesError, WorkbenchError
 from workbench.lab import process
 from workbench.lab.lab_broker import Broker, create_topic, start_broker

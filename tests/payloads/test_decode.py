@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.servers import Script, scripted
-from workbench.payloads.avro_size import values_bound
+from workbench.payloads.avro_value_count import values_bound
 from workbench.payloads.decode import Decoder
 from workbench.payloads.hidden_fields import Hide, is_secret
 from workbench.record_settings import RecordSettings

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.profiles.pages import PAGES
 from workbench.cli import root
-from workbench.collect.prometheus import PrometheusSource
+from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.profiles import Quality, load_profile, parse_profile
 from workbench.profiles.profile_draft import Seen, draft, interesting
 

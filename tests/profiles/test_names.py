@@ -6,8 +6,8 @@ import pytest
 
 from workbench.errors import ConfigError
 from workbench.profiles import parse_profile
-from workbench.profiles.label_words import some_of_each, with_places
-from workbench.profiles.metric_name_templates import read
+from workbench.profiles.draft_labels_from_names import some_of_each, with_places
+from workbench.profiles.labels_in_metric_names import read
 from workbench.profiles.profile_fit import RuleState, asked_for, fit
 
 PROFILE = parse_profile(

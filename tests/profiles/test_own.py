@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.cli.running import run_here
-from tests.collect.test_prometheus import END, body
+from tests.collect.test_samples_from_prometheus import END, body
 from tests.servers import Script, scripted
 from workbench import profiles
-from workbench.collect.live import collect
+from workbench.collect.capture_in_memory import collect
 from workbench.collect.scrape import Page, page_series
 from workbench.errors import ConfigError
 from workbench.profiles import known_profiles, load_profile, name_of, parse_profile
@@ -22,7 +22,7 @@ from workbench.profiles.profile_schema import profile_schema
 from workbench.settings import load_settings
 from workbench.thresholds import Thresholds
 from workbench.triage.triage_engine import triage
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 from workbench.window import Window
 
 OURS = """

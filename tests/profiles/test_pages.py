@@ -14,10 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.cli.running import run_here
 from tests.profiles.pages import EXPECTED, PAGES
 from workbench.collect.librdkafka_statistics import statistics_samples
-from workbench.collect.prometheus import PrometheusSource
+from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.collect.scrape import Page, page_series
 from workbench.collect.source_join import groups_of_clients, with_derived_lag, with_groups
-from workbench.collect.sum_parts_and_rates import Wholes
+from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import ESTIMATE, LeftOut, Profile, Quality, load_profile, profile_names
 from workbench.profiles.profile_fit import coverage, fitting, recommended, what_to_add

@@ -16,12 +16,12 @@ import pytest
 
 from evaluation.stories import WINDOW, Story
 from tests.cli.running import check, run_here
-from tests.collect.test_prometheus import END
+from tests.collect.test_samples_from_prometheus import END
 from tests.servers import Script, scripted
 from tests.triage.judging import rows_of
 from tests.triage.test_verdicts import CASES
 from workbench.collect.capture import Capture
-from workbench.collect.live import collect
+from workbench.collect.capture_in_memory import collect
 from workbench.profiles import load_profile
 from workbench.report.dead_letters import dead_letters_in
 from workbench.settings import load_settings
@@ -30,7 +30,7 @@ from workbench.triage.action_subject import Recording
 from workbench.triage.build_finding import build_finding
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import triage
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 from workbench.window import Window
 
 BASELINE, LENGTH, SCRAPE, ASKS = 3600, 900, 15, 60

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from tests.collect.test_prometheus import END
+from tests.collect.test_samples_from_prometheus import END
 from tests.servers import Script, scripted
-from workbench.collect.live import collect
+from workbench.collect.capture_in_memory import collect
 from workbench.profiles.profile_draft import Draft, draft
 from workbench.settings import load_settings
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import triage
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 from workbench.window import Window
 
 BASELINE, LENGTH, SCRAPE, PERIOD, LATE = 3600, 900, 30, 60, 120

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.running import run_here
 from tests.pulsar.pages import FakeAdmin, subscription, topic
 from tests.servers import Script, scripted
-from workbench.pulsar_metric_settings import METRIC_SETTINGS
+from workbench.pulsar_metrics_by_setting import METRIC_SETTINGS
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from tests.pulsar.broker import entry
 from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, field, sealed
-from workbench.pulsar.redrive.letter_entries import PulsarLetters
+from workbench.pulsar.redrive.letter_reader import PulsarLetters
 from workbench.pulsar.runtime.partition_consumer import Seat
 from workbench.pulsar.runtime.places_as_offsets import offset_of_packed
 from workbench.pulsar.topic_brokers import PulsarBrokers
-from workbench.pulsar.topics import TopicName
+from workbench.pulsar.topic_names import TopicName
 from workbench.queues.position import packed, unpacked
 
 LEDGER = 5

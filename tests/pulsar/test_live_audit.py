@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from workbench.api import audit_compare
+from workbench.api import compare_and_trace_records
 from workbench.api.audits import audit
 from workbench.errors import EvidenceError, UsageError
 from workbench.lab.pulsar import PulsarStandalone
@@ -48,34 +48,39 @@ def config(standalone: PulsarStandalone, client: pulsar.Client, tmp_path_factory
 
 def test_one_record_is_followed(config: Path) -> None:
     """By its id, in whatever batch it is: each place once, with the time of its publication."""
-    lost = audit_compare.trace("order-500", cluster="events", topics=[ONE, OTHER], config=config)
+    lost = compare_and_trace_records.trace("order-500", cluster="events", topics=[ONE, OTHER], config=config)
     assert [it.topic for it in lost] == [ONE]
-    twice = audit_compare.trace("order-501", cluster="events", topics=[ONE, OTHER], config=config)
+    twice = compare_and_trace_records.trace("order-501", cluster="events", topics=[ONE, OTHER], config=config)
     assert sorted(it.topic for it in twice) == [ONE, OTHER, OTHER]
     assert len({(it.topic, it.partition, it.offset) for it in twice}) == 3
     assert all(abs((it.stored_ms or 0) / 1000 - time.time()) < 600 for it in twice)
     later = round(time.time() * 1000) + 60_000
-    assert audit_compare.trace("order-501", cluster="events", topics=[ONE], since_ms=later, config=config) == []
+    assert (
+        compare_and_trace_records.trace("order-501", cluster="events", topics=[ONE], since_ms=later, config=config)
+        == []
+    )
 
 
 def test_two_topics_are_compared(config: Path) -> None:
     """However their batches and partitions lie."""
-    found = audit_compare.compare(f"events:{ONE}", f"events:{OTHER}", config=config)
+    found = compare_and_trace_records.compare(f"events:{ONE}", f"events:{OTHER}", config=config)
     assert (found.records, found.only) == ((600, 600), (1, 1))
-    assert audit_compare.compare(f"events:{ONE}", f"events:{ONE}", config=config).is_same
+    assert compare_and_trace_records.compare(f"events:{ONE}", f"events:{ONE}", config=config).is_same
 
 
 def test_rows_on_a_topic_are_an_audit(config: Path, client: pulsar.Client) -> None:
     """Their positions are packed ones: what a layer took in and did not give out is named by reading just those again."""
     cluster = load_settings(config).cluster("events")
-    whole = audit_compare.whole_topic(cluster, ONE)
+    whole = compare_and_trace_records.whole_topic(cluster, ONE)
     [(start, stop)] = [it for part, it in whole.items() if part == (ONE, 0)]
-    spark = audit_compare.session_for_audits(1)
-    records = audit_compare.records_of(spark, cluster, {(ONE, 0): [(start, stop)]})[ONE, 0]
+    spark = compare_and_trace_records.session_for_audits(1)
+    records = compare_and_trace_records.records_of(spark, cluster, {(ONE, 0): [(start, stop)]})[ONE, 0]
     assert len(records) > 10 and records[0]["offset"] == start and all(it["hash"] is not None for it in records)
     ledger, entry, within = unpacked(records[3]["offset"])
     assert (packed((ledger, entry, within)), within) == (records[3]["offset"], 3)  # within its batch
-    middle = audit_compare.records_of(spark, cluster, {(ONE, 0): [(records[3]["offset"], records[5]["offset"])]})
+    middle = compare_and_trace_records.records_of(
+        spark, cluster, {(ONE, 0): [(records[3]["offset"], records[5]["offset"])]}
+    )
     assert middle[ONE, 0] == records[3:5]
     minute = round(time.time()) // 60 * 60_000
     producer = client.create_producer(f"persistent://{ROWS}")
@@ -98,6 +103,8 @@ def test_what_is_not_there_is_one_sentence(config: Path) -> None:
     """A topic that does not exist; messages that are deleted."""
     cluster = load_settings(config).cluster("events")
     with pytest.raises(UsageError, match="has no topic 'public/default/none'"):
-        audit_compare.whole_topic(cluster, "public/default/none")
+        compare_and_trace_records.whole_topic(cluster, "public/default/none")
     with pytest.raises(EvidenceError, match="can no longer be read: they are deleted"):
-        audit_compare.records_of(audit_compare.session_for_audits(1), cluster, {(ONE, 0): [(0, 5)]})
+        compare_and_trace_records.records_of(
+            compare_and_trace_records.session_for_audits(1), cluster, {(ONE, 0): [(0, 5)]}
+        )

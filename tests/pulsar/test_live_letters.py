@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from tests.waiting import wait_for
-from workbench.api.letters import apply_redrive, plan_redrive
+from workbench.api.letter_redrives import apply_redrive, plan_redrive
 from workbench.lab.pulsar import PulsarStandalone
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.connection import PulsarConnection

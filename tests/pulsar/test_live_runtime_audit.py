@@ -19,7 +19,7 @@ from tests.cli.running import run_here
 from tests.pulsar.test_live_runtime import Members, Orders
 from tests.reference.valid import valid
 from tests.waiting import wait_for
-from workbench.api import audit_compare
+from workbench.api import compare_and_trace_records
 from workbench.api.audit_silence import rows_before
 from workbench.api.audits import audit
 from workbench.lab.pulsar import PulsarStandalone
@@ -113,7 +113,7 @@ def test_an_idle_topic_that_is_moved_has_no_gap(
     """Rows lie end to end over ledgers and tasks, each with a larger number; who waits tells that it lives, also after a move."""
     import pulsar as library
 
-    monkeypatch.setattr("workbench.runtime.task_audit.HEARTBEAT_SECONDS", 1.0)
+    monkeypatch.setattr("workbench.runtime.audit_rows_of_task.HEARTBEAT_SECONDS", 1.0)
     orders, topic = Orders(standalone, client, partitions=0), "public/default/idle-rows"
     orders.produce(0, 25)
     reader = client.subscribe(topic, "look", initial_position=library.InitialPosition.Earliest)
@@ -165,9 +165,9 @@ def test_the_ledger_is_the_truth_of_killed_members(
     assert len(handled) > COUNT  # kills: some were handled again
     assert len({it[1] for it in handled}) == 4
     cluster = load_settings(settings).cluster("events")
-    whole = audit_compare.whole_topic(cluster, orders.name)
-    spark = audit_compare.session_for_audits(1)
-    records = audit_compare.records_of(spark, cluster, {part: [span] for part, span in whole.items()})
+    whole = compare_and_trace_records.whole_topic(cluster, orders.name)
+    spark = compare_and_trace_records.session_for_audits(1)
+    records = compare_and_trace_records.records_of(spark, cluster, {part: [span] for part, span in whole.items()})
     by_hash = {hash_of(b"order-%d" % it): it for it in range(COUNT)}
     lost = {7, 1_204, 2_999}  # the last one is the last of its partition
     lost_at = set()

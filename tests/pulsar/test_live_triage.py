@@ -23,7 +23,7 @@ from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
 from workbench.triage.pulsar.what_servers_tell import servers_of
 from workbench.triage.triage_engine import Triage
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

@@ -18,7 +18,7 @@ from workbench.cli.replay import command
 from workbench.plans.missing_records_file import MissingRecords, write_missing
 from workbench.plans.strict_document import canonical_hash, is_of
 from workbench.pulsar import admin as pulsar_admin
-from workbench.pulsar.topics import split_group
+from workbench.pulsar.topic_names import split_group
 from workbench.queues.position import packed
 
 

@@ -18,9 +18,9 @@ from workbench.pulsar.runtime.places_as_offsets import offset_behind, offset_of,
 from workbench.pulsar.runtime.pulsar_audit_rows import PulsarPlaces
 from workbench.pulsar.runtime.pulsar_queue import QUEUE
 from workbench.queues.position import packed
+from workbench.runtime.audit_rows_of_task import Auditor, PartitionAudit
 from workbench.runtime.config import AuditConfig
 from workbench.runtime.event import Record
-from workbench.runtime.task_audit import Auditor, PartitionAudit
 
 PART = ("public/default/orders", -1)
 PLACE = st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**20 - 2), st.integers(0, 1023))
@@ -126,7 +126,7 @@ def test_what_is_too_large_for_a_row_is_not_told() -> None:
 
 def test_what_waits_too_long_for_a_number_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is committed and cannot be told does not pile up; it is missing in the ledger, and so it is unknown."""
-    monkeypatch.setattr("workbench.runtime.task_audit.MOST_UNTOLD", 2)
+    monkeypatch.setattr("workbench.runtime.audit_rows_of_task.MOST_UNTOLD", 2)
     writer, clock = Writer(), [0.0]
     mine = auditor(writer, clock)
     audit = mine.begin(PART, CommitNote(), offset_behind(5, 0))

@@ -21,11 +21,11 @@ from workbench.errors import ConfigError, SourceUnreachableError
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.entry_messages import MessagePlace
 from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, field, sealed
+from workbench.pulsar.runtime.dead_letter_writer import PulsarLetterWriter, _PulsarLetter
 from workbench.pulsar.runtime.partition_consumer import Seat
 from workbench.pulsar.runtime.places_as_offsets import offset_behind, offset_of, shown
 from workbench.pulsar.runtime.pulsar_source import PulsarSource
-from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter, _PulsarLetter
-from workbench.pulsar.topics import TopicName
+from workbench.pulsar.topic_names import TopicName
 from workbench.redrive.letter_headers import Reader
 from workbench.runtime import Event, Runtime, RuntimeConfig, running
 from workbench.runtime.event import Record, TopicPartition

@@ -10,8 +10,8 @@ import pytest
 from tests.pulsar.pages import FakeAdmin, serving, subscription, topic
 from workbench.alerts import parse_alerts
 from workbench.errors import UsageError
-from workbench.queues.gateway import LogView
 from workbench.queues.position import packed
+from workbench.queues.replay_port import LogView
 from workbench.serve.judge_groups import Question, SparkJudge
 from workbench.serve.mcp_tools import make_server
 

@@ -22,7 +22,7 @@ from workbench.cli.triage import command
 from workbench.errors import ExitCode, UnknownGroupError, UsageError, WorkbenchError
 from workbench.pulsar.subscription_looks import read
 from workbench.pulsar.topic_look import looks_of, position_of
-from workbench.pulsar.topics import TopicName
+from workbench.pulsar.topic_names import TopicName
 from workbench.queues.dispatching_queues import DispatchedPart, DispatchReading
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds

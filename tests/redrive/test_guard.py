@@ -13,7 +13,7 @@ from tests.redrive.test_properties import run_of
 from workbench.errors import GuardError, UsageError
 from workbench.plans.journal import Journal
 from workbench.plans.strict_document import write_file
-from workbench.queues.gateway import Quotas, TopicSettings
+from workbench.queues.replay_port import Quotas, TopicSettings
 from workbench.redrive.apply import RedriveOutcome
 from workbench.redrive.discard import discard
 from workbench.redrive.guard import RedriveLimits, check_redrive

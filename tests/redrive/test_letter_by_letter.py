@@ -8,12 +8,12 @@ from pathlib import Path
 from tests.redrive.fakes import FakeCluster
 from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, letter_of, plan_from
 from tests.redrive.model import Broker, ModelSink
-from workbench.queues.gateway import TopicSettings
+from workbench.queues.replay_port import TopicSettings
 from workbench.redrive.commit_marks import Mark, PlanProgress, PlanState, marks_of
+from workbench.redrive.groups_reading_targets import audience_words
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt, keep_receipt, redrive_receipt_path
 from workbench.redrive.redrive_ledger import Ledger
-from workbench.redrive.target_readers import audience_words
 from workbench.redrive.transaction_size import LetterFlow
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.redrive.six_kinds import KINDS, headers_of
-from workbench.cli.dlq_show import show_letters
+from workbench.cli.dead_letter_output import show_letters
 from workbench.payloads.decode import Decoder
 from workbench.record_settings import RecordSettings
 from workbench.redrive.dead_letter_topics import names_of_letters, source_by_name

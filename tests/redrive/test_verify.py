@@ -13,7 +13,7 @@ from tests.redrive.fakes import FakeCluster
 from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, letter_of, plan_from
 from tests.replay.fakes import FakeGateway
 from workbench.errors import EvidenceError, SourceUnreachableError
-from workbench.queues.gateway import TopicSettings
+from workbench.queues.replay_port import TopicSettings
 from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
 from workbench.redrive.dead_letter_topics import list_topics
 from workbench.redrive.follow import RedriveFollower

@@ -15,8 +15,8 @@ from tests.runtime.test_runtime import Running
 from tests.serve.serving import Office
 from workbench.reference.metrics_reference import Exported, of_audits, of_reports, of_runtime, of_serve, of_upstream
 from workbench.report.audit_state import SilentLayer, SlowStream, numbers
-from workbench.report.runs.run_numbers import export, metrics_name
-from workbench.report.upstream_state import numbers as numbers_of_upstream
+from workbench.report.runs.run_metrics_file import export, metrics_name
+from workbench.report.state_before_kafka import numbers as numbers_of_upstream
 from workbench.runtime import Dead
 
 LATE = {"le", "quantile"}

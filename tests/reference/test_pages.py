@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.cli.manual import PAGES, TABLES, printed_in, write
+from workbench.cli.write_printed_docs import PAGES, TABLES, printed_in, write
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -14,7 +14,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_is_what_the_code_says(name: str) -> None:
     """A stale page misleads."""
-    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "write it anew: python -m workbench.cli.manual"
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), (
+        "write it anew: python -m workbench.cli.write_printed_docs"
+    )
 
 
 def test_writing_again_changes_nothing(tmp_path: Path) -> None:
@@ -55,10 +57,10 @@ def test_every_command_and_option_is_on_its_page() -> None:
 
 def test_every_open_rule_and_signal_is_in_troubleshooting() -> None:
     """With what decides it; a rule that is added is there, and one that is gone is not."""
-    from workbench.reference.troubleshooting_page import GATE, open_rules
+    from workbench.reference.cannot_tell_page import GATE, open_rules
     from workbench.signals import SIGNALS
     from workbench.triage.question_order import TREE
-    from workbench.triage.verdict import Answer
+    from workbench.triage.verdict_names import Answer
 
     assert GATE.keys() == {it.id for it in TREE["data_usable"].rules if it.answer is not Answer.YES}
     rows = [
@@ -78,4 +80,4 @@ def test_every_open_rule_and_signal_is_in_troubleshooting() -> None:
 def test_a_table_within_a_page_is_what_the_code_says(name: str) -> None:
     """The rest of the page is a person's."""
     text = (DOCS / name).read_text(encoding="utf-8")
-    assert printed_in(name, text) == text, "write it anew: python -m workbench.cli.manual"
+    assert printed_in(name, text) == text, "write it anew: python -m workbench.cli.write_printed_docs"

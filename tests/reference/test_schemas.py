@@ -21,7 +21,7 @@ from tests.replay.fakes import orders, plan_of
 from tests.replay.test_apply import Place
 from tests.triage.test_checks import finding, look
 from workbench.api.groups_now import SnapshotResult
-from workbench.api.letters import LetterTopics
+from workbench.api.letter_redrives import LetterTopics
 from workbench.cli import root
 from workbench.cli.replay_follow import look_document
 from workbench.queues.snapshot_views import GroupView, Member, Snapshot
@@ -31,8 +31,8 @@ from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt
 from workbench.reference.schemas import DOCUMENTS, schema
 from workbench.replay.verify_evidence import CheckRequest, check
 from workbench.settings import Cluster
-from workbench.triage.blamed import actions_of
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
+from workbench.triage.who_holds_up_whom import actions_of
 
 TESTS = Path(__file__).parents[1]
 
@@ -128,7 +128,7 @@ def test_a_snapshot() -> None:
 def test_who_slows_whom() -> None:
     """With a culprit, and without; with what is not measured, and what is wrong with a broker."""
     from tests.triage.brokers import Made, after
-    from tests.triage.test_neighbours import cluster, hog, judged
+    from tests.triage.test_blame_heavy_readers import cluster, hog, judged
     from workbench.api.who_slows_whom import ImpactResult
     from workbench.thresholds import Thresholds
     from workbench.triage.brokers import judge_brokers

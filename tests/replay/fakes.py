@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from workbench.errors import SourceUnreachableError
-from workbench.queues.gateway import (
+from workbench.queues.replay_port import (
     ABSENT,
     Audience,
     ClusterView,

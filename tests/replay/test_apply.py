@@ -12,12 +12,12 @@ from tests.replay.fakes import FakeGateway, now_ms, orders, plan_of, request
 from workbench.errors import GuardError, OutputError, SourceUnreachableError, UsageError
 from workbench.plans.journal import Journal, only_one
 from workbench.plans.strict_document import write_file
-from workbench.queues.gateway import TopicSettings
+from workbench.queues.replay_port import TopicSettings
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.guard import HINTS, ReplayLimits
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, ReplayOutcome, Status, read_rollback, receipt_path, rollback_path
-from workbench.replay.rollback import roll_back
+from workbench.replay.rollback_of_apply import roll_back
 
 
 class Place:

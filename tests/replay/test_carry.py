@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.replay.fakes import now_ms, orders, plan_of, request
-from tests.replay.test_cutover import Service
+from tests.replay.test_rolling_cutover import Service
 from workbench.errors import GuardError
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.receipt import Rollback, triples
-from workbench.replay.rollback import roll_back
+from workbench.replay.rollback_of_apply import roll_back
 
 PAYMENTS = ("payments", 0)
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.replay.fakes import FakeGateway, orders, plan_of, request
-from tests.replay.test_cutover import FakeFleet
+from tests.replay.test_rolling_cutover import FakeFleet
 from workbench.errors import GuardError
 from workbench.plans.journal import Journal
 from workbench.queues.group_kinds import CLASSIC, CONNECT, CONSUMER, HIDDEN, SHARE, STREAMS
 from workbench.replay.apply import ApplyOptions, apply_plan
-from workbench.replay.cutover import Cutover
 from workbench.replay.guard import HINTS
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
-from workbench.replay.rollback import roll_back
+from workbench.replay.rollback_of_apply import roll_back
+from workbench.replay.rolling_cutover import Cutover
 from workbench.replay.service_fleet import FleetFile
 
 WRONG = {

@@ -14,17 +14,17 @@ from tests.cli.running import run_here
 from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
 from tests.replay.test_apply import Place
 from workbench.api.plan_view import checked_html, plan_html
-from workbench.cli.replay_show import show_journal, show_plan, show_verdict
+from workbench.cli.replay_output import show_journal, show_plan, show_verdict
 from workbench.errors import GuardError
 from workbench.plans.confirm import Confirmation
 from workbench.plans.journal import Journal, begun_replays
 from workbench.redrive.confirmation import of_letters
 from workbench.replay.confirm import of_plan, of_rollback
-from workbench.replay.plan_cards import cards
+from workbench.replay.plan_head import cards
 from workbench.replay.progress import Pace, ReplayProgress, TopicProgress, in_words
 from workbench.replay.receipt import read_rollback, rollback_path
 from workbench.replay.replay_request import PlanRequest
-from workbench.replay.rollback import roll_back
+from workbench.replay.rollback_of_apply import roll_back
 from workbench.replay.verify_evidence import CheckRequest, check
 from workbench.settings import Cluster
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.replay.fakes import FakeGateway, instant, now_ms, orders, plan_of, request
 from workbench.api.plan_view import plan_html
 from workbench.errors import GuardError, UnknownGroupError, UsageError
-from workbench.queues.gateway import TopicSettings
+from workbench.queues.replay_port import TopicSettings
 from workbench.replay.group_gap import gaps
 from workbench.replay.guard import Now, ReplayLimits, check_logs
 from workbench.replay.plan import bytes_per_broker, chosen_partitions, kafka_command, to_csv
-from workbench.replay.plan_ranges import make_range_plan
+from workbench.replay.plan_of_given_ranges import make_range_plan
 from workbench.replay.planfile import AfterEnd, Resolution
 from workbench.window import instant_ms
 
@@ -359,7 +359,7 @@ def test_bytes_fall_to_the_leaders() -> None:
 
 def test_instances_without_a_partition_are_told_before_a_cutover() -> None:
     """Only then: as many instances as partitions all take part."""
-    from workbench.cli.replay_show import preflight_lines
+    from workbench.cli.replay_output import preflight_lines
 
     plan = plan_of(orders(4))
     assert not any("no partition" in line for line in preflight_lines(plan, None, 4))

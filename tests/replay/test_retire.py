@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.replay.fakes import FakeGateway, instant, now_ms, orders, request
 from tests.replay.fakes import plan_of as plan_of_window
-from tests.replay.test_plan_ranges import gateway, plan_of
+from tests.replay.test_plan_of_given_ranges import gateway, plan_of
 from workbench.errors import GuardError
 from workbench.plans.journal import Journal, only_one
 from workbench.replay.group_gap import left_to_old

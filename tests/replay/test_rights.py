@@ -10,9 +10,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.replay.fakes import now_ms, orders, plan_of
 from tests.replay.test_apply import Place
-from tests.replay.test_cutover import Service
+from tests.replay.test_rolling_cutover import Service
 from workbench.errors import GuardError, SourceUnreachableError
-from workbench.kafka.brokers import Brokers
+from workbench.kafka.brokers_that_answer import Brokers
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.replay.receipt import ReplayOutcome

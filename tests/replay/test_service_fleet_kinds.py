@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from tests.replay import stand_in_kubectl
 from tests.replay.fakes import request
-from tests.replay.test_cutover import Service
+from tests.replay.test_rolling_cutover import Service
 from workbench.errors import ConfigError, GuardError, SourceUnreachableError
 from workbench.replay.guard import ReplayLimits
-from workbench.replay.plan_ranges import make_range_plan
+from workbench.replay.plan_of_given_ranges import make_range_plan
 from workbench.replay.service_fleet import Capabilities, FleetFile
 from workbench.replay.service_fleet_kinds import KubernetesFleet, make_fleet
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay.test_cutover import Service
+from tests.replay.test_rolling_cutover import Service
 from workbench.errors import GuardError
 from workbench.queues.snapshot_views import GroupView, Member
 from workbench.replay.guard import ReplayLimits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay.test_plan_ranges import gateway, plan_of
+from tests.replay.test_plan_of_given_ranges import gateway, plan_of
 from workbench.commit_note import CommitNote
 from workbench.logs.window_done import Through, reading_ends, through
 

@@ -14,10 +14,10 @@ from workbench.commit_note import parse_note
 from workbench.errors import SourceUnreachableError
 from workbench.logs.late_records import Late
 from workbench.logs.window_end import WindowEnd, window_ends
-from workbench.queues.gateway import LogView
+from workbench.queues.replay_port import LogView
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.follow import Follower
-from workbench.replay.plan_ranges import make_range_plan
+from workbench.replay.plan_of_given_ranges import make_range_plan
 from workbench.replay.planfile import AfterEnd, Plan
 from workbench.replay.progress import Pace, ReplayProgress, in_words, progress
 from workbench.replay.service_fleet import HeldPartition, InstanceStatus, MemberStatus

@@ -15,7 +15,7 @@ from workbench.api.measurement_requests import Measurements
 from workbench.api.triages import judge
 from workbench.collect.capture import write_capture
 from workbench.errors import UsageError
-from workbench.report.spark_cells import as_notebook, spark_cells, write_notebook
+from workbench.report.notebook_cells_for_spark import as_notebook, spark_cells, write_notebook
 
 INCIDENT = Path(__file__).parents[2] / "notebooks" / "captures" / "incident-1"
 
@@ -88,7 +88,7 @@ def test_the_page_has_them_and_its_names_stay_text(tmp_path: Path, spark: Any) -
 @pytest.mark.jvm
 def test_a_chart_says_what_it_leaves_out(spark: Any) -> None:
     """The lines with the highest values stay; one column is no chart."""
-    from workbench.api.explore import draw_sql
+    from workbench.api.sql_over_samples import draw_sql
 
     drawn = draw_sql("SELECT id AS ts, id % 30 AS line, id AS value FROM range(90)", title="x")
     assert [it["name"] for it in drawn.figure["data"]][:2] == ["29", "28"]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from tests.test_screen import HOSTILE, STEERS
+from tests.test_safe_output import HOSTILE, STEERS
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
 from workbench.samples import SampleBatch
 

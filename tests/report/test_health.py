@@ -16,13 +16,13 @@ import pytest
 from evaluation.stories import END, THRESHOLDS, TIMES, WINDOW, Story, growing, lagging, values
 from tests.reference.valid import valid
 from tests.triage.brokers import WINDOW as BROKERS_WINDOW
-from tests.triage.test_neighbours import cluster as hogged
-from tests.triage.test_neighbours import hog
+from tests.triage.test_blame_heavy_readers import cluster as hogged
+from tests.triage.test_blame_heavy_readers import hog
 from workbench.api.reports import _before_kafka, _on_brokers
 from workbench.collect.capture import Capture, new_info
 from workbench.report import health_report
-from workbench.report.audit_lines import StreamLine, stream_lines
 from workbench.report.error_budget import Budget, budgets
+from workbench.report.health_audit_lines import StreamLine, stream_lines
 from workbench.report.html_report import render_html
 from workbench.samples import SERIES_ORDER, SampleBatch, concat
 from workbench.settings_of_groups import Expectations, GroupSettings

@@ -15,8 +15,8 @@ from workbench.report.health_report import Health, HealthLine, assess
 from workbench.report.html_report import environment
 from workbench.report.send_report import alerts_of, chat_text
 from workbench.triage.finding import Finding, Scope, TimeLag
-from workbench.triage.finding_settings import WAITING
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.owner_links_commands import WAITING
+from workbench.triage.verdict_names import State, Verdict
 
 END = datetime(2026, 11, 25, 3, tzinfo=UTC)
 DAY = timedelta(days=1)

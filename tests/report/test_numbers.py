@@ -10,7 +10,7 @@ from evaluation.stories import WINDOW, Story, lagging, steps
 from tests.widgets.test_panel import HOSTILE
 from workbench.features.chart_series import SeriesLine, series_of
 from workbench.humanize import printable
-from workbench.report.chart_values import chart_numbers, instants_table, summary_table
+from workbench.report.chart_as_table import chart_numbers, instants_table, summary_table
 from workbench.report.charts import chart_of
 
 STORY = lagging(Story(group="g", topic="t"))

@@ -16,11 +16,11 @@ import pytest
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging, steps
 from workbench.collect.capture import Capture, new_info
-from workbench.console import SafeConsole
 from workbench.errors import UsageError
 from workbench.report.html_report import render_html, write_html
 from workbench.report.terminal import detail, show, sparkline
 from workbench.samples import concat
+from workbench.terminal_tables import SafeConsole
 from workbench.triage.triage_engine import Triage, triage
 
 pytestmark = pytest.mark.jvm

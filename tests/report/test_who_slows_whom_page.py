@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.test_impact import kept, run
 from tests.triage.brokers import Made, after, at
-from tests.triage.test_neighbours import BEGAN, HOSTILE_GROUP, cluster, hog
+from tests.triage.test_blame_heavy_readers import BEGAN, HOSTILE_GROUP, cluster, hog
 from workbench.api import impact
 from workbench.report.who_slows_whom_charts import charts_of_cause
 from workbench.widgets.who_slows_whom import charts

@@ -19,11 +19,11 @@ from workbench.runbooks.filled_runbook import filled
 from workbench.runbooks.promtool import check_rules
 from workbench.runbooks.runbook_file import read_book, read_books
 from workbench.runbooks.verdict_path import way_to
-from workbench.triage.cause import Ask
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
 from workbench.triage.question_order import TREE
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.question_types import Ask
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import State, Verdict
 
 FOLDER = Path(__file__).parent.parent.parent / "runbooks"
 HOSTILE = "'; rm -rf / #\n$(id)\x1b[31m"

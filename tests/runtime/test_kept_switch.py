@@ -11,7 +11,7 @@ from tests.runtime.memory import MemorySource
 from tests.waiting import wait_for
 from workbench.errors import ConfigError
 from workbench.runtime import Runtime, RuntimeConfig
-from workbench.runtime.group_switch import with_kept_switch
+from workbench.runtime.group_switch_file import with_kept_switch
 
 SINCE = datetime(2026, 11, 21, tzinfo=UTC)
 

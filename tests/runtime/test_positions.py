@@ -15,7 +15,7 @@ from tests.runtime.test_runtime import Running, config
 from workbench.commit_note import parse_note
 from workbench.errors import GuardError
 from workbench.runtime import Event, ProcessorConfig, Record, Runtime, decode_by_header
-from workbench.runtime.task import Task
+from workbench.runtime.group_task import Task
 
 PART = ("t", 0)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.runtime.memory import MemorySource
 from workbench.runtime import Record, Runtime, RuntimeConfig, running
 from workbench.runtime.event import RECORD_BYTES, UnreadableHeaders, record_bytes, runs
-from workbench.runtime.offset_ranges import Ranges
+from workbench.runtime.ranges_to_process import Ranges
 from workbench.runtime.thread_counters import Tally
 
 

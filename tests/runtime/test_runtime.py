@@ -30,9 +30,9 @@ from workbench.runtime import (
     recreated_topics,
     running,
 )
+from workbench.runtime.group_task import Seams, Task
 from workbench.runtime.runtime_metrics import MAX_EVENT_TYPES, OTHER, RuntimeMetrics
 from workbench.runtime.runtime_queue import Remade
-from workbench.runtime.task import Seams, Task
 
 
 def config(**changes: Any) -> RuntimeConfig:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.helpers import until
-from workbench.kafka import stranded_clients
+from workbench.kafka import clients_without_brokers
 from workbench.kafka.audit_rows import KafkaRows
 from workbench.kafka.runtime import kafka_source
 from workbench.kafka.runtime.dead_letters import DeadLetters
@@ -58,7 +58,7 @@ class Slow:
 def clients(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Starts one that has such a client, and returns how to poll it and how to stop it."""
     Slow.made, Slow.clock = [], 0.0
-    monkeypatch.setattr(stranded_clients, "monotonic", lambda: Slow.clock)
+    monkeypatch.setattr(clients_without_brokers, "monotonic", lambda: Slow.clock)
     monkeypatch.setattr(kafka_source, "Consumer", Slow)
 
     def start(then: str) -> Any:

@@ -20,7 +20,7 @@ from workbench.commit_note import parse_note
 from workbench.layers.rows import GONE, POINTS, AuditRow, parse_lines
 from workbench.runtime import Dead, Event, Failed, Record, Retry, RuntimeConfig, Skip
 from workbench.runtime.event import TopicPartition
-from workbench.runtime.task import Seams, Task
+from workbench.runtime.group_task import Seams, Task
 
 PARTITIONS, CONSUMERS = 3, 2
 Place = tuple[int, int, int]  # partition, leader epoch, offset

@@ -23,8 +23,8 @@ from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.groups import own_security
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.offset_fetch import FIND, parse_coordinators
-from workbench.kafka.tls_and_login import logged_in
 from workbench.kafka.wire import WireError, addresses, array, text
+from workbench.kafka.wire_tls_and_login import logged_in
 
 
 @pytest.fixture(scope="session")

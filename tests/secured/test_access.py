@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.collect.test_prometheus import LAG, body
+from tests.collect.test_samples_from_prometheus import LAG, body
 from tests.secured.conftest import Filled, commit, document, filled, fresh, run, settings_for, source, took
 from tests.servers import Script, scripted
 from tests.three_brokers.access import PREFIX, READER
 from tests.three_brokers.secured import SecuredLab
-from workbench.collect import live
+from workbench.collect import capture_in_memory
 from workbench.errors import ConfigError, ExitCode, NoSeriesError, SourceUnreachableError, UnknownGroupError
 from workbench.queues.snapshot_views import NOT_PERMITTED
 from workbench.thresholds import Thresholds
@@ -208,13 +208,13 @@ def test_a_group_that_may_not_be_seen_does_not_keep_prometheus_from_being_asked(
     window = Window.ending(datetime.now(UTC), length=timedelta(minutes=1), baseline=timedelta(minutes=1))
     with scripted(Script(body=body(({**LAG, "consumergroup": one}, [[now, "7"]])))) as server:
         cluster = secured.cluster(READER, prometheus=server.url, profiles=["kafka_exporter"])
-        capture = live.collect(cluster, window, thresholds=Thresholds(), groups=[one])
+        capture = capture_in_memory.collect(cluster, window, thresholds=Thresholds(), groups=[one])
         assert capture.samples.num_rows
         assert capture.info.incomplete == [f"group {one!r}: not permitted: 'reader' lacks DESCRIBE on group {one!r}"]
         assert [row["state"] for row in capture.groups.to_pylist()] == [NOT_PERMITTED]
         server.body = body()
         with pytest.raises(NoSeriesError):
-            live.collect(cluster, window, thresholds=Thresholds(), groups=[one])
+            capture_in_memory.collect(cluster, window, thresholds=Thresholds(), groups=[one])
 
 
 def test_a_triage_asks_kafka_for_its_group_only(secured: SecuredLab, sixty: Filled) -> None:

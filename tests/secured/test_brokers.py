@@ -14,7 +14,7 @@ from tests.three_brokers.access import PREFIX
 from tests.three_brokers.node import SecuredBroker
 from tests.three_brokers.secured import SecuredLab
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.brokers import look_at_brokers
+from workbench.kafka.brokers_that_answer import look_at_brokers
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.unread_ages import ages
 from workbench.queues.snapshot_views import Snapshot

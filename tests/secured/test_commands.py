@@ -17,9 +17,9 @@ from tests.three_brokers.access import ONCALL, PREFIX, READER, SERVICE
 from tests.three_brokers.secured import SecuredLab
 from tests.waiting import wait_for
 from workbench.collect.capture import read_capture
-from workbench.collect.live import collect, observe
+from workbench.collect.capture_in_memory import collect, observe
 from workbench.errors import ExitCode, SourceUnreachableError
-from workbench.kafka.kafka_records import KafkaRecords
+from workbench.kafka.kafka_records_source import KafkaRecords
 from workbench.lab.kafka_jars import TOOLS, ensure
 from workbench.lab.lab import LAB_THRESHOLDS
 from workbench.runtime import Event, Runtime, RuntimeConfig

@@ -15,7 +15,7 @@ from tests.secured.conftest import fresh, settings_for
 from tests.three_brokers.access import ADMIN, ONCALL, READER, READER_QUOTA
 from tests.three_brokers.secured import PASSWORD_VARIABLE, SecuredLab
 from workbench.kafka.quotas import quotas_of
-from workbench.queues.gateway import Quotas
+from workbench.queues.replay_port import Quotas
 from workbench.redrive.planfile import read_redrive_plan
 
 pytestmark = pytest.mark.secured

@@ -21,14 +21,14 @@ from workbench.errors import GuardError, SourceUnreachableError, WorkbenchError
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.plans.journal import Journal
 from workbench.plans.strict_document import write_file
-from workbench.queues.gateway import ABSENT
+from workbench.queues.replay_port import ABSENT
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.plan import make_plan, survey
 from workbench.replay.planfile import AfterEnd, Plan
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
 from workbench.replay.replay_request import PlanRequest
-from workbench.replay.rollback import roll_back
+from workbench.replay.rollback_of_apply import roll_back
 from workbench.window import parse_instant
 
 pytestmark = pytest.mark.lab

@@ -16,7 +16,7 @@ from tests.cli.said import Said, problem_of
 from tests.serve.serving import HOSTILE, Office, running
 from tests.serve.test_opened_pages import Person, told
 from workbench.report.audit_state import AuditState, SilentLayer, StreamState, write_state
-from workbench.report.upstream_state import write_upstream
+from workbench.report.state_before_kafka import write_upstream
 from workbench.serve.audits import Shelf, commands, runbooks_of
 
 LOSSY = edge(lost=40, breach="40 records lost of 1,000; S1 allows 0.01%.")

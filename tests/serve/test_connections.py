@@ -16,7 +16,7 @@ import requests
 
 from tests.certificates import certificate
 from tests.serve.serving import TOKEN, Office, Running, alert, running, webhook
-from workbench.serve import connection_limits, quiet_warnings, request_limits
+from workbench.serve import connection_limits, limited_peer_warnings, request_limits
 from workbench.serve.connection_limits import ACCEPTED_AT_ONCE, Connections, Stage, crowd_of, most_connections
 from workbench.serve.pages import STATIC
 from workbench.serve.server import Options
@@ -313,15 +313,15 @@ def test_warnings_about_peers_do_not_fill_the_disk(
 ) -> None:
     """Some for each kind and minute, then their number."""
     now = [1000.0]
-    monkeypatch.setattr(quiet_warnings.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(quiet_warnings, "_said", {})
+    monkeypatch.setattr(limited_peer_warnings.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(limited_peer_warnings, "_said", {})
     log = logging.getLogger("workbench.serve.test")
     for number in range(1000):
-        quiet_warnings.warn(log, "seen %d", number)
-    quiet_warnings.warn(log, "something else")
+        limited_peer_warnings.warn(log, "seen %d", number)
+    limited_peer_warnings.warn(log, "something else")
     assert len(caplog.records) == 31
     now[0] += 61
-    quiet_warnings.warn(log, "seen %d", 1000)
+    limited_peer_warnings.warn(log, "seen %d", 1000)
     assert [it.getMessage() for it in caplog.records[31:]] == [
         "970 more like the next one are not in this log",
         "seen 1000",

@@ -24,8 +24,8 @@ import requests
 from tests.serve.serving import TOKEN
 from tests.servers import with_own_share
 from workbench.lab.lab import PROFILES, Lab
-from workbench.lab.lab_fleet import LabFleet
 from workbench.lab.process import free_port
+from workbench.lab.producer_and_consumers import LabFleet
 from workbench.lab.prometheus import ensure_alertmanager
 from workbench.lab.scenarios import make_scenario
 from workbench.serve.outbox import Message, Parcel

@@ -12,7 +12,7 @@ from tests.serve.serving import HOSTILE, Office, Running, alert, judged, running
 from tests.serve.test_incidents import post
 from tests.serve.test_opened_pages import Person, told
 from tests.triage.brokers import WINDOW, Made, after
-from tests.triage.test_neighbours import cluster, hog
+from tests.triage.test_blame_heavy_readers import cluster, hog
 from workbench.api.load_measurements import Measured
 from workbench.api.who_slows_whom import ImpactResult, impact_of
 from workbench.collect.capture import Capture, new_info

@@ -14,7 +14,7 @@ from workbench.serve import fleet_verdicts
 from workbench.serve.fleet_verdicts import NOT_JUDGED
 from workbench.serve.page_queries import Reading
 from workbench.serve.step_chart import DAY, chosen_range, held, step_chart
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 BEGUN = NOW - DAY
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from workbench.spark import sql_columns as columns_module
-from workbench.spark.sql_columns import aggregate, columns, extend
+from workbench.spark import parsed_sql_cache as columns_module
+from workbench.spark.parsed_sql_cache import aggregate, columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story, lagging
-from workbench.features.features_by_subscription import condense_each, features_of, summary_of
+from workbench.features.condense_by_subscription import condense_each, features_of, summary_of
 from workbench.features.subscription_features import of_summary
 from workbench.samples import concat
-from workbench.spark.rows_for_tasks import spread
 from workbench.spark.session import frame_of
+from workbench.spark.upload_rows import spread
 
 pytestmark = pytest.mark.jvm
 NAMES = ("spark.sql.execution.arrow.localRelationThreshold", "spark.sql.execution.arrow.maxRecordsPerBatch")
@@ -36,7 +36,7 @@ def test_features_of_many_rows_are_those_of_few(spark: Any, monkeypatch: pytest.
     for stories in (lag, [*lag, *runtime]):
         rows = condense_each(concat([it.samples() for it in stories]), WINDOW, lambda _group: THRESHOLDS)
         with monkeypatch.context() as patched:
-            patched.setattr("workbench.features.features_by_subscription._ONE_TASK_ROWS", 0)
+            patched.setattr("workbench.features.condense_by_subscription._ONE_TASK_ROWS", 0)
             many = features_of(spark, rows, stale_after_seconds=10.0)
         summary = summary_of(frame_of(spark, rows), few=True, counters=True)
         few = of_summary(summary, stale_after_seconds=10.0)

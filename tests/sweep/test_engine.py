@@ -231,10 +231,10 @@ def test_a_shorter_baseline_is_said_and_a_missing_window_refused(spark: Any, tmp
 def test_groups_of_other_kinds_are_rows_of_the_table(spark: Any, tmp_path: Path) -> None:
     """A share group with samples is "cannot tell", one without is there too; the others have their kind."""
     from workbench.cli.triage_all import exit_code
-    from workbench.console import SafeConsole
     from workbench.errors import ExitCode
     from workbench.queues.group_kinds import Unjudged
     from workbench.report.sweep import show_sweep
+    from workbench.terminal_tables import SafeConsole
 
     store = land_fleet(tmp_path / "store", subscriptions=2, slot_seconds=600)
     plain, shared = "group-000000", "group-000001"

@@ -25,7 +25,7 @@ from tests.fleet import END, land_fleet, slot_series
 from tests.killed import killed_at_each_change
 from tests.objects import BUCKET, Objects, Weather, object_storage, proxied
 from tests.sweep.one_task import OneTask
-from workbench.collect.prometheus import Collected
+from workbench.collect.samples_from_prometheus import Collected
 from workbench.errors import (
     DamagedCaptureError,
     ExitCode,
@@ -37,12 +37,12 @@ from workbench.errors import (
 )
 from workbench.samples import SeriesTable
 from workbench.sweep import fleet_store as module
-from workbench.sweep import object_file
+from workbench.sweep import s3_objects
 from workbench.sweep.condense_store import condense_file, condense_missing, summary_path
 from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store, open_store
 from workbench.sweep.land_samples import land_missing
-from workbench.sweep.object_file import ObjectFile
 from workbench.sweep.read_store import whole_file
+from workbench.sweep.s3_objects import ObjectFile
 from workbench.window import Window
 
 ROOT = Path(__file__).parent.parent.parent
@@ -63,9 +63,9 @@ def _reached(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     """By this process's environment; what was known of former ones is forgotten."""
     for name, value in objects.env().items():
         monkeypatch.setenv(name, value)
-    object_file._storage.cache_clear()
+    s3_objects._storage.cache_clear()
     yield
-    object_file._storage.cache_clear()
+    s3_objects._storage.cache_clear()
 
 
 @pytest.fixture
@@ -376,7 +376,7 @@ def test_wrong_credentials_are_told_at_once(place: str, monkeypatch: pytest.Monk
     """No repetition would help; what they are is not shown."""
     make_store(place, INFO)
     monkeypatch.setenv(name, "wJalrXUtnFEMIwJalrXUtnFEMI")
-    object_file._storage.cache_clear()
+    s3_objects._storage.cache_clear()
     began = time.monotonic()
     for call in (lambda: open_store(place), lambda: make_store(place, INFO)):
         with pytest.raises(SourceUnreachableError, match="refuses") as caught:
@@ -421,7 +421,7 @@ def test_a_storage_that_stays_away_is_an_error_after_the_deadline(
     """Also within a landing: nothing of it is believed afterwards, and the former slot stays."""
     store = make_store(place, INFO)
     landed = digests_of(store, HALF)
-    monkeypatch.setattr(object_file, "DEADLINE_SECONDS", 1.5)
+    monkeypatch.setattr(s3_objects, "DEADLINE_SECONDS", 1.5)
     if kind == "gone":
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
         store = FleetStore(place=type(store.place)(ObjectFile.at(place)), info=INFO)
@@ -454,7 +454,7 @@ def test_a_worker_tells_what_it_cannot_reach(store: FleetStore, monkeypatch: pyt
 
     def without(*args: Any) -> Any:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMIwJalrXUtnFEMI")
-        object_file._storage.cache_clear()
+        s3_objects._storage.cache_clear()
         return jobs(*args)
 
     monkeypatch.setitem(condense_file.__globals__, "_job", without)

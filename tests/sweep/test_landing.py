@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.collect.test_prometheus import LAG, body
+from tests.collect.test_samples_from_prometheus import LAG, body
 from tests.fleet import END, land_fleet, slot_series
 from tests.servers import Script, scripted
-from workbench.collect import live
+from workbench.collect import capture_in_memory
 from workbench.collect.capture import read_capture, write_capture
-from workbench.collect.prometheus import Collected
+from workbench.collect.samples_from_prometheus import Collected
 from workbench.errors import NoSeriesError, SourceUnreachableError, WorkbenchError
 from workbench.settings import Cluster
 from workbench.sweep.fleet_store import FleetStore
@@ -105,8 +105,8 @@ def test_a_partial_answer_is_known_as_such_in_a_slot_and_in_a_saved_capture(
     with scripted(Script(body=body((LAG, [[END.timestamp(), "1"]]), **extra))) as server:
         cluster = Cluster(name="fleet", prometheus=server.url, profiles=["kafka_exporter"])
         window = store.window_ending(END)
-        land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
-        saved = live.collect(cluster, window, thresholds=Thresholds())
+        land_missing(store, window, lambda slot: capture_in_memory.collect_series(cluster, slot))
+        saved = capture_in_memory.collect(cluster, window, thresholds=Thresholds())
     assert len(store.missing_of(END)) == len(extra.get("warnings", [1]))  # type: ignore[arg-type]
     write_capture(tmp_path / "saved", saved)
     assert tuple(read_capture(tmp_path / "saved").info.incomplete) == store.missing_of(END)
@@ -120,4 +120,4 @@ def test_kafka_is_asked_only_where_samples_need_its_members(tmp_path: Path) -> N
                 name="c", prometheus=server.url, profiles=profiles, bootstrap="127.0.0.1:9", timeout_seconds=1
             )
             window = Window.ending(END, length=END - END.replace(hour=11), baseline=END - END.replace(hour=11))
-            assert len(live.collect_series(cluster, window).incomplete) == silent
+            assert len(capture_in_memory.collect_series(cluster, window).incomplete) == silent

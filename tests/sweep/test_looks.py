@@ -15,7 +15,7 @@ from tests.objects import BUCKET, Objects, object_storage
 from tests.sweep.one_task import OneTask
 from workbench.errors import DamagedCaptureError, SlotReplacedError
 from workbench.samples import SampleBatch, SeriesTable, concat_series
-from workbench.sweep import fleet_store, looks_by_workers, object_file
+from workbench.sweep import fleet_store, looks_by_workers, s3_objects
 from workbench.sweep.condense_store import NOTHING_READ, StoreReading, condense_missing
 from workbench.sweep.fleet_store import FleetStore
 from workbench.sweep.looks_by_workers import Names, in_tasks, looked_at
@@ -183,7 +183,7 @@ def test_tasks_read_from_object_storage(
     """The same rows from the same files, and no file that was changed."""
     for name, value in objects.env().items():
         monkeypatch.setenv(name, value)
-    object_file._storage.cache_clear()
+    s3_objects._storage.cache_clear()
     there = land_fleet(f"s3://{BUCKET}/looks", subscriptions=30, slot_seconds=600)
     reading = read_of(there)
     here = look(store, read_of(store), NAMES)
@@ -199,4 +199,4 @@ def test_tasks_read_from_object_storage(
     file.path.remove()
     with pytest.raises(SlotReplacedError):
         look(there, reading, NAMES)
-    object_file._storage.cache_clear()
+    s3_objects._storage.cache_clear()

@@ -14,7 +14,7 @@ from tests.bench.fleet_server import _Fleet, serve
 from tests.fleet import END
 from tests.sweep.test_engine import told
 from workbench.cli.triage_all import _store_name, exit_code
-from workbench.collect import live
+from workbench.collect import capture_in_memory
 from workbench.errors import ExitCode, NoSeriesError, SourceUnreachableError, UsageError
 from workbench.settings import Cluster
 from workbench.sweep.fleet_store import FleetStore, StoreInfo, make_store
@@ -69,7 +69,7 @@ def empty(folder: Path, cluster: Cluster) -> FleetStore:
 
 def land(store: FleetStore, cluster: Cluster) -> None:
     """Land what is wanting."""
-    land_missing(store, store.window_ending(END), lambda slot: live.collect_series(cluster, slot))
+    land_missing(store, store.window_ending(END), lambda slot: capture_in_memory.collect_series(cluster, slot))
 
 
 def landed(store: FleetStore, cluster: Cluster, spark: Any) -> Sweep:
@@ -108,7 +108,7 @@ def test_two_shards_are_judged_like_one_prometheus_and_a_silent_one_is_asked_aga
         assert all(f"Prometheus at {name}" in text for text in half.partial)
         assert exit_code(half) != ExitCode.OK
         window = store.window_ending(END)
-        asked = live.collect(
+        asked = capture_in_memory.collect(
             cluster, window, thresholds=Thresholds(), groups=["group-000001"]
         )  # these answer with others, too
         with pytest.raises(NoSeriesError, match=f"'group-000001'.*Incomplete: Prometheus at {name}"):

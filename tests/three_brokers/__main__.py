@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.three_brokers.access import ONCALL
 from tests.three_brokers.secured import PASSWORD_VARIABLE, start_secured
 from workbench.lab.process import ending_on_signals
-from workbench.screen import tell, tell_page
+from workbench.safe_output import tell, tell_page
 
 
 def main() -> None:

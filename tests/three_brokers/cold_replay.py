@@ -30,7 +30,7 @@ from workbench.lab.process import ending_on_signals, free_ports
 from workbench.queues.systems import system_of
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.verify import VerifyVerdict
-from workbench.screen import say
+from workbench.safe_output import say
 
 CARD = 20e6  # bytes/s that broker 1 can send
 SHOPS = ("orders", "payments")

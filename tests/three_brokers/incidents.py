@@ -28,8 +28,8 @@ from tests.three_brokers.tiered import BROKERS, TieredLab, start_tiered
 from workbench import api
 from workbench.collect.recorder import Recorder
 from workbench.lab.process import ending_on_signals
-from workbench.screen import say
-from workbench.triage.verdict import Verdict
+from workbench.safe_output import say
+from workbench.triage.verdict_names import Verdict
 
 _BASE_SECONDS, _AFTER_SECONDS = 30.0, 40.0
 _TRUTH = "truth.json"  # beside each recording

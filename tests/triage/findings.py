@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.triage.made import subscription
 from workbench.triage.finding import Finding, Scope, TimeLag
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 
 
 def finding(**values: Any) -> Finding:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from workbench.triage.question_order import TREE
 from workbench.triage.subscription import FACTS, SubscriptionFeatures
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import pytest
 from evaluation.stories import TIMES, Story, growing
 from tests.triage.judging import rows_of
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 pytestmark = pytest.mark.jvm
 LATE = growing(0.7, since=-80.0)

@@ -24,8 +24,8 @@ from workbench.sweep.sweep_engine import sweep
 from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.triage_engine import triage
-from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import State, Verdict
 from workbench.window import Window
 
 pytestmark = pytest.mark.jvm

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.triage.made import made, subscription
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.triage.lag_share_by_cause import shortfall_of
 from workbench.triage.question_order import TREE
-from workbench.triage.ranking import likeliest_first
+from workbench.triage.rank_candidate_causes import likeliest_first
 from workbench.triage.second_faults import also_true
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer, State, Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import Answer, State, Verdict
 
 YES, NO = Answer.YES, Answer.NO
 V = Verdict

@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.triage.brokers import END, WINDOW, Made, after, at
-from tests.triage.test_neighbours import hog, neighbours, strained
+from tests.triage.test_blame_heavy_readers import hog, neighbours, strained
 from workbench.features.broker_features import neighbourhood
 from workbench.queues.snapshot_views import GroupView, views_table
 from workbench.queues.tool_words import tools_of
 from workbench.thresholds import Thresholds
+from workbench.triage.blame_heavy_readers import blame
 from workbench.triage.broker_findings import BrokerFinding, BrokerLook, BrokerVerdict
 from workbench.triage.brokers import judge_brokers
-from workbench.triage.neighbours import blame
 
 LIMITS = Thresholds()
 V = BrokerVerdict

@@ -19,8 +19,8 @@ from tests.triage.judging import rows_of
 from workbench.samples import SampleBatch, concat
 from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import State, Verdict
 from workbench.window import Window
 
 pytestmark = pytest.mark.jvm

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.triage.made import made, subscription
-from workbench.features.measured import ProcessorFeatures, QueueFeatures
+from workbench.features.subscription_measurements import ProcessorFeatures, QueueFeatures
 from workbench.judgement_numbers import UTILISATION
 from workbench.thresholds import Thresholds
 from workbench.triage import capacity
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import Verdict
 
 
 def processor(name: str, **known: Any) -> ProcessorFeatures:

@@ -12,7 +12,7 @@ from evaluation.kept import from_text, read, reasons_of, to_text
 from evaluation.stories.score import Mark
 from workbench.triage.question_order import TREE
 from workbench.triage.tree_walk import CALM
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 CASES = list(read())
 # Rules that decide no kept case: of batches, owners, restoring, quotas and remote storage, which tests with a story of their own have

@@ -8,15 +8,15 @@ import pytest
 
 from evaluation.stories import WINDOW
 from tests.triage.made import made, subscription
-from workbench.cli import triage_again
+from workbench.cli import triage_watch_and_compare
 from workbench.errors import ExitCode, SourceUnreachableError
-from workbench.features.measured import PartitionFeatures, QueueFeatures
+from workbench.features.subscription_measurements import PartitionFeatures, QueueFeatures
 from workbench.triage.compare_triages import compare
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
 from workbench.triage.outcome_checks import Check, all_hold
 from workbench.triage.triage_engine import Triage
-from workbench.triage.verdict import Answer, Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import Answer, Verdict
 
 ROW = subscription(
     group_members=2.0,
@@ -120,7 +120,7 @@ def test_watching_ends_when_the_check_holds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A look that fails is told and tried again; then the check holds, and the exit code is 0."""
-    monkeypatch.setattr(triage_again.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(triage_watch_and_compare.time, "sleep", lambda _seconds: None)
     sick = finding(Verdict.CONSUMER_STOPPED)
     answers = iter([look(sick), look(sick), None, look(replace(sick, features=subscription(group_members=3.0)))])
 
@@ -130,7 +130,7 @@ def test_watching_ends_when_the_check_holds(
             raise SourceUnreachableError("Prometheus is busy.")
         return found
 
-    assert triage_again.watch(next_look, every_seconds=1, for_seconds=60, as_json=False) == ExitCode.OK
+    assert triage_watch_and_compare.watch(next_look, every_seconds=1, for_seconds=60, as_json=False) == ExitCode.OK
     shown = capsys.readouterr()
     assert "✗ 1. members > 0" in shown.out
     assert "✓ 1. members > 0" in shown.out
@@ -140,8 +140,11 @@ def test_watching_ends_when_the_check_holds(
 
 def test_watching_gives_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 7; and nothing to watch is a success."""
-    monkeypatch.setattr(triage_again.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(triage_watch_and_compare.time, "sleep", lambda _seconds: None)
     sick = look(finding(Verdict.CONSUMER_STOPPED))
-    assert triage_again.watch(lambda: sick, every_seconds=0.01, for_seconds=0.0, as_json=True) == ExitCode.DEADLINE
+    assert (
+        triage_watch_and_compare.watch(lambda: sick, every_seconds=0.01, for_seconds=0.0, as_json=True)
+        == ExitCode.DEADLINE
+    )
     well = look(finding(Verdict.HEALTHY))
-    assert triage_again.watch(lambda: well, every_seconds=1, for_seconds=60, as_json=False) == ExitCode.OK
+    assert triage_watch_and_compare.watch(lambda: well, every_seconds=1, for_seconds=60, as_json=False) == ExitCode.OK

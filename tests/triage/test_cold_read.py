@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.triage.made import made, subscription
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.triage.action_subject import Subject
-from workbench.triage.cause import deciding
 from workbench.triage.causes.cold_read import LEAF, QUESTION
 from workbench.triage.facts.cold_reads import Cold
+from workbench.triage.question_types import deciding
 from workbench.triage.status import draining
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 
 def part(number: int, **known: Any) -> PartitionFeatures:

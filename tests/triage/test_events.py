@@ -15,7 +15,7 @@ from tests.triage.judging import rows_of
 from workbench.samples import SampleBatch, concat
 from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 from workbench.window import Window
 
 pytestmark = pytest.mark.jvm

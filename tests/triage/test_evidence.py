@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.triage.made import made, subscription
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.profiles import load_profile
 from workbench.triage.build_finding import build_finding
-from workbench.triage.cause import Measure
 from workbench.triage.finding import TimeLag
 from workbench.triage.question_order import TREE
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.question_types import Measure
+from workbench.triage.verdict_names import Answer, Verdict
 
 RATIOS = [
     measure

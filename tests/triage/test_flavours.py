@@ -13,8 +13,8 @@ import pytest
 
 from tests.profiles.pages import PAGES
 from tests.triage.brokers import EVERY, RECORD, WINDOW, Made, after, at
+from tests.triage.test_blame_heavy_readers import BEGAN, SLOW, neighbours, strained
 from tests.triage.test_brokers import quiet
-from tests.triage.test_neighbours import BEGAN, SLOW, neighbours, strained
 from workbench.api.who_slows_whom import impact_of
 from workbench.collect.capture import Capture, new_info
 from workbench.collect.scrape import Page, page_series
@@ -24,11 +24,11 @@ from workbench.queues.tool_words import tools_of
 from workbench.reference.broker_profile_table import FROM_KAFKA, lacking, of_brokers, offenders
 from workbench.samples import GROUPS_SCHEMA, SampleBatch, concat_series, most_trusted
 from workbench.thresholds import Thresholds
-from workbench.triage.blamed import BlamedCause
+from workbench.triage.blame_heavy_readers import blame
 from workbench.triage.broker_findings import BrokerVerdict
 from workbench.triage.brokers import judge_brokers
-from workbench.triage.neighbours import blame
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
+from workbench.triage.who_holds_up_whom import BlamedCause
 
 LIMITS = Thresholds()
 OURS = "jmx_kafka_broker"

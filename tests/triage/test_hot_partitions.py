@@ -13,7 +13,7 @@ import pytest
 
 from evaluation.stories import Story
 from tests.triage.judging import rows_of
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 pytestmark = pytest.mark.jvm
 

@@ -24,7 +24,7 @@ from workbench.profiles import load_profile
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.triage.build_finding import build_finding
 from workbench.triage.finding import Finding
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 from workbench.window import Window
 
 CAPTURES = Path(__file__).parent.parent.parent / "notebooks" / "incidents"
@@ -106,7 +106,7 @@ def test_every_sick_one_gets_an_action_with_a_check_that_does_not_hold_yet(
 ) -> None:
     """What shows that it worked must not be true while it has not."""
     from workbench.triage.outcome_checks import all_hold
-    from workbench.triage.verdict import Answer, State
+    from workbench.triage.verdict_names import Answer, State
 
     for (name, seen), finding in findings.items():
         if finding.state is not State.LAGGING or seen != "all":

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.triage.made import made
-from workbench.features.measured import MeasuredSubscription, PartitionFeatures, ProcessorFeatures
+from workbench.features.subscription_measurements import MeasuredSubscription, PartitionFeatures, ProcessorFeatures
 from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import judged
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 WELL: dict[str, float] = {"waiting": 0.0, "moved_ago": 5.0, "late": 0.0, "pauses": 0.0, "interval": 15.0, "quiet": 1.0}
 

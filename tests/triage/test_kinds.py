@@ -19,7 +19,7 @@ from workbench.report.html_report import render_html
 from workbench.samples import SAMPLES_SCHEMA, SampleBatch, concat
 from workbench.settings_of_groups import GroupSettings
 from workbench.triage.triage_engine import Triage, triage
-from workbench.triage.verdict import Answer, State, Verdict
+from workbench.triage.verdict_names import Answer, State, Verdict
 
 pytestmark = pytest.mark.jvm
 

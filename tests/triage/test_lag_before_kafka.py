@@ -14,7 +14,7 @@ from workbench.collect.capture import Capture, new_info
 from workbench.errors import ExitCode
 from workbench.samples import SampleBatch, concat
 from workbench.triage.triage_engine import triage
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 pytestmark = pytest.mark.jvm
 

@@ -9,17 +9,17 @@ from importlib import import_module
 import pytest
 
 from tests.triage.made import made, subscription
-from workbench.features.measured import MemberFeatures, PartitionFeatures
+from workbench.features.subscription_measurements import MemberFeatures, PartitionFeatures
 from workbench.thresholds import Thresholds
 from workbench.triage import causes
 from workbench.triage.action_subject import Subject
-from workbench.triage.cause import Conclude, Node, deciding
 from workbench.triage.facts.processor_facts import ProcessorFacts
 from workbench.triage.outcome_checks import all_hold
 from workbench.triage.question_order import TREE
+from workbench.triage.question_types import Conclude, Node, deciding
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer, State, Verdict
 from workbench.triage.verdict_leaves import leaf_of, registry
+from workbench.triage.verdict_names import Answer, State, Verdict
 
 LEAVES = [leaf_of(verdict) for verdict in Verdict]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.triage.brokers import Made, after, at
+from tests.triage.test_blame_heavy_readers import neighbours
 from tests.triage.test_brokers import look, one
-from tests.triage.test_neighbours import neighbours
 from workbench.triage.broker_findings import BrokerVerdict
 
 STORM = BrokerVerdict.METADATA_STORM

@@ -19,7 +19,7 @@ from evaluation.stories import END, TIMES, Story, growing, steps
 from tests.triage.judging import rows_of
 from workbench.samples import SAMPLES_SCHEMA
 from workbench.triage.tree_walk import candidates
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 pytestmark = pytest.mark.jvm
 

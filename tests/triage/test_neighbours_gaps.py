@@ -8,13 +8,23 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.triage.brokers import END, WINDOW, Made, after, at
-from tests.triage.test_neighbours import BEGAN, LIMITS, SLOW, cluster, hog, judged, neighbours, reasons, strained
+from tests.triage.test_blame_heavy_readers import (
+    BEGAN,
+    LIMITS,
+    SLOW,
+    cluster,
+    hog,
+    judged,
+    neighbours,
+    reasons,
+    strained,
+)
 from workbench.features.broker_features import OF_SERVERS, Neighbourhood, neighbourhood
 from workbench.queues.tool_words import tools_of
-from workbench.triage.blamed import Impact
+from workbench.triage.blame_heavy_readers import blame
 from workbench.triage.brokers import judge_brokers
-from workbench.triage.neighbours import blame
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
+from workbench.triage.who_holds_up_whom import Impact
 
 
 def without(made: Made, signals: set[str] | None, begin: float, end: float = 1.0) -> Impact:

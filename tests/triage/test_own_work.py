@@ -12,10 +12,10 @@ import pytest
 from evaluation.stories import TIMES, Story, growing, lagging, steps
 from tests.triage.judging import rows_of
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import consume_again
 from workbench.triage.outcome_checks import all_hold
+from workbench.triage.shared_actions import consume_again
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 pytestmark = pytest.mark.jvm
 ONSET = -90.0

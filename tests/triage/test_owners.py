@@ -13,7 +13,7 @@ from tests.triage.judging import rows_of
 from tests.triage.test_verdicts import stuck
 from workbench.triage.build_finding import build_finding
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 pytestmark = pytest.mark.jvm
 

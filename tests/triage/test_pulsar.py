@@ -12,17 +12,17 @@ from workbench.humanize import shell_word
 from workbench.judgement_numbers import APART, DRAIN_SECONDS, FLUSH_SECONDS, LESS, MORE, MOST, PAUSE_SECONDS, SEVERAL
 from workbench.queues.dispatching_queues import DispatchedConsumer, DispatchedPart, dispatch_tools_of
 from workbench.triage.finding import Finding
-from workbench.triage.pulsar.dispatch_question import NOT_KNOWN
 from workbench.triage.pulsar.pulsar_facts import FACTS, Known
 from workbench.triage.pulsar.pulsar_finding import pulsar_finding
 from workbench.triage.pulsar.pulsar_questions import LEAVES, QUESTIONS
 from workbench.triage.pulsar.pulsar_reference import as_text, asked_for, document, way_to
 from workbench.triage.pulsar.pulsar_walk import JudgedPart, judged_part
+from workbench.triage.pulsar.question_types import NOT_KNOWN
 from workbench.triage.pulsar.what_servers_tell import Servers
 from workbench.triage.question_order import TREE
 from workbench.triage.question_trees_by_queue import short_of
 from workbench.triage.tree_reference import ANSWERED, as_markdown
-from workbench.triage.verdict import Answer, AnyVerdict, DispatchVerdict, State, Verdict
+from workbench.triage.verdict_names import Answer, AnyVerdict, DispatchVerdict, State, Verdict
 
 OBJECTIVE = 120.0
 TOPIC = "shop/orders/paid"

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.stories import TIMES, Shape, Story, growing, lagging
 from tests.triage.judging import rows_of
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 pytestmark = pytest.mark.jvm
 

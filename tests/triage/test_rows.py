@@ -9,9 +9,9 @@ import pytest
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story
 from workbench.errors import EvidenceError, WorkbenchError
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.settings_of_groups import NOTHING_EXPECTED
-from workbench.triage.measured_rows import measured_of
+from workbench.triage.measured_from_spark_rows import measured_of
 from workbench.triage.triage_engine import condensed, measured
 
 pytestmark = pytest.mark.jvm

@@ -14,7 +14,7 @@ from workbench.settings import load_settings
 from workbench.settings_of_groups import ACTION_KINDS, Expectations, GroupSettings
 from workbench.triage import finding as finding_module
 from workbench.triage.finding import Action, Change, Finding
-from workbench.triage.finding_settings import with_settings
+from workbench.triage.owner_links_commands import with_settings
 from workbench.window import Window
 
 NOW = datetime(2026, 11, 21, 3, tzinfo=UTC)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.triage.made import made, subscription
-from workbench.features.measured import PartitionFeatures, ProcessorFeatures
+from workbench.features.subscription_measurements import PartitionFeatures, ProcessorFeatures
 from workbench.triage.finding import Shortfall
 from workbench.triage.lag_share_by_cause import shortfall_of
-from workbench.triage.verdict import Answer, State
+from workbench.triage.verdict_names import Answer, State
 
 YES = Answer.YES
 

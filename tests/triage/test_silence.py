@@ -11,8 +11,8 @@ import pytest
 
 from evaluation.stories import THRESHOLDS, WINDOW, Story
 from tests.triage.judging import rows_of
-from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import State, Verdict
 
 pytestmark = pytest.mark.jvm
 

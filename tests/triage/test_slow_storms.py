@@ -11,7 +11,7 @@ import pytest
 from evaluation.stories import TIMES, Story, growing
 from tests.triage.judging import rows_of
 from workbench.triage.causes.rebalance_storm import rebalances_counted
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 pytestmark = pytest.mark.jvm
 ONSET = -110.0  # long before the window, which is 60 s

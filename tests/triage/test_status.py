@@ -17,7 +17,7 @@ import pytest
 from evaluation.stories import TIMES, Story, growing, steps
 from tests.triage.judging import rows_of
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
 
 pytestmark = pytest.mark.jvm
 

@@ -9,7 +9,7 @@ import pytest
 from evaluation.stories import END
 from evaluation.stories.book import draw
 from evaluation.stories.score import Judged, Mark, score, shares, table
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 pytestmark = pytest.mark.jvm
 

@@ -16,7 +16,7 @@ from tests.triage.judging import rows_of
 from workbench.settings_of_groups import Expectations, GroupSettings
 from workbench.thresholds import Thresholds
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
 
 pytestmark = pytest.mark.jvm
 

@@ -9,10 +9,10 @@ from collections.abc import Collection
 from tests.triage.made import subscription
 from workbench.signals import SIGNALS
 from workbench.thresholds import Thresholds
-from workbench.triage.cause import Ask, Conclude, Outcome
 from workbench.triage.question_order import ROOT, TREE
+from workbench.triage.question_types import Ask, Conclude, Outcome
 from workbench.triage.tree_walk import candidates, decided, way_of
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 
 def test_every_verdict_is_a_leaf_and_every_question_is_asked() -> None:

@@ -17,12 +17,12 @@ from workbench.cli import root
 from workbench.judgement_numbers import all_numbers
 from workbench.thresholds import Thresholds
 from workbench.triage.build_finding import because
-from workbench.triage.facts.causes_within import STALL_CAUSES, STORM_CAUSES
-from workbench.triage.facts.work_facts import WORK_REASONS
+from workbench.triage.facts.reasons_within_verdict import STALL_CAUSES, STORM_CAUSES
+from workbench.triage.facts.work_or_arrivals import WORK_REASONS
+from workbench.triage.meaning_of_rule_words import TERMS, terms_in
 from workbench.triage.question_order import TREE
-from workbench.triage.rule_terms import TERMS, terms_in
 from workbench.triage.tree_reference import as_markdown, as_text, document
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tree.md"

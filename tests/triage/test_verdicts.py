@@ -17,7 +17,7 @@ from workbench.errors import NoSeriesError
 from workbench.samples import concat
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import Triage, triage
-from workbench.triage.verdict import Answer, State, Verdict
+from workbench.triage.verdict_names import Answer, State, Verdict
 
 pytestmark = pytest.mark.jvm
 

@@ -15,11 +15,11 @@ from tests.triage.made import made, subscription
 from tests.triage.test_verdicts import CASES, capture_of
 from workbench.api.triages import exit_code
 from workbench.errors import ExitCode
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.report.send_report import alerts_of, chat_text
 from workbench.sweep.sweep_engine import sweep
 from workbench.triage.finding import Finding
-from workbench.triage.finding_settings import WAITING, waits
+from workbench.triage.owner_links_commands import WAITING, waits
 from workbench.triage.triage_engine import triage
 
 BEGUN = {"re-1": {("orders", 0): 5, ("orders", 1): 7}}

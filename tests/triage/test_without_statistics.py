@@ -10,10 +10,10 @@ import pytest
 
 from evaluation.stories import TIMES, Story, growing
 from tests.triage.judging import rows_of
-from workbench.triage.ranking import likeliest_first
+from workbench.triage.rank_candidate_causes import likeliest_first
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import candidates
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 pytestmark = pytest.mark.jvm
 SINCE = -60.0

@@ -14,7 +14,7 @@ from tests.widgets.test_panel import HOSTILE, hostile_capture
 from workbench.errors import SetupError
 from workbench.lab.scenarios import SCENARIOS
 from workbench.triage.triage_engine import triage
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 from workbench.widgets import game_day_incidents
 from workbench.widgets.game_day import GameDayPanel, game_day_panel
 from workbench.widgets.panel_work import CancelledError, PanelWork

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.test_letters import EVIL, Kafka, kafka  # noqa: F401 - a fixture
+from tests.api.test_letter_redrives import EVIL, Kafka, kafka  # noqa: F401 - a fixture
 from tests.redrive.making import TOPIC
-from tests.test_screen import STEERS
+from tests.test_safe_output import STEERS
 from workbench import api
 from workbench.plans.journal import Journal
 from workbench.redrive.planfile import read_redrive_plan
+from workbench.widgets.dead_letter_panel import LettersPanel
 from workbench.widgets.letters_actions import Doors
-from workbench.widgets.letters_board import LettersPanel
 from workbench.widgets.prefill import LettersWish, letters_wish_of
 
 

@@ -13,7 +13,7 @@ from tests.replay.fakes import FakeGateway, now_ms, orders
 from tests.widgets.test_panel import HOSTILE
 from workbench.api.replay_steps import ReplayConnections
 from workbench.plans.journal import Journal
-from workbench.queues.gateway import TopicSettings
+from workbench.queues.replay_port import TopicSettings
 from workbench.queues.snapshot_views import Partition
 from workbench.widgets.prefill import Wish, wish_of
 from workbench.widgets.replay import ReplayPanel

@@ -10,7 +10,7 @@ import pytest
 
 import workbench.widgets
 from workbench.errors import WindowError
-from workbench.widgets.letters_board import LettersPanel
+from workbench.widgets.dead_letter_panel import LettersPanel
 from workbench.widgets.panel_browser_part import Address
 from workbench.widgets.prefill import Inputs, LettersWish, Wish
 from workbench.widgets.replay import ReplayPanel

@@ -16,14 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.api.audit_compare import compare, trace
     from workbench.api.audit_of_period import audit_state
     from workbench.api.audits import AuditLedger, audit
     from workbench.api.captures import CaptureResult, capture, capture_statistics
     from workbench.api.checkpoint_restarts import RestartsResult, job_restarts
+    from workbench.api.compare_and_trace_records import compare, trace
     from workbench.api.gateway_state import UpstreamResult, upstream
     from workbench.api.groups_now import SnapshotResult, snapshot
-    from workbench.api.letters import (
+    from workbench.api.letter_redrives import (
         LetterTopics,
         PlannedRedrive,
         apply_redrive,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         verify_redrive,
     )
     from workbench.api.load_measurements import features, samples
-    from workbench.api.partition_exclusions import exclude_partitions
+    from workbench.api.partitions_to_avoid import exclude_partitions
     from workbench.api.replays import (
         PlannedReplay,
         apply_replay,
@@ -50,14 +50,21 @@ if TYPE_CHECKING:
 
 # Where each name is, imported on first use: a replay needs neither the audit's tables nor the reports. No module has such a name.
 _ROOMS = {
-    "audit_compare": ("compare", "trace"),
+    "compare_and_trace_records": ("compare", "trace"),
     "audit_of_period": ("audit_state",),
     "audits": ("AuditLedger", "audit"),
     "gateway_state": ("UpstreamResult", "upstream"),
     "captures": ("CaptureResult", "capture", "capture_statistics"),
-    "partition_exclusions": ("exclude_partitions",),
+    "partitions_to_avoid": ("exclude_partitions",),
     "who_slows_whom": ("ImpactResult", "impact"),
-    "letters": ("LetterTopics", "PlannedRedrive", "apply_redrive", "dead_letters", "plan_redrive", "verify_redrive"),
+    "letter_redrives": (
+        "LetterTopics",
+        "PlannedRedrive",
+        "apply_redrive",
+        "dead_letters",
+        "plan_redrive",
+        "verify_redrive",
+    ),
     "triages": ("TriageResult", "triage"),
     "checkpoint_restarts": ("RestartsResult", "job_restarts"),
     "load_measurements": ("features", "samples"),

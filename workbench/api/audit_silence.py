@@ -71,7 +71,7 @@ def rows_before(ledger: AuditLedger, told: Sequence[Any]) -> RowsBefore:
     Raises:
         UsageError, SourceUnreachableError: if the topic cannot be read.
     """
-    from workbench.api.audit_compare import rows_of_topic
+    from workbench.api.compare_and_trace_records import rows_of_topic
 
     cluster, topic, kept, begun_ms = ledger.cluster, ledger.settings.topic, ledger.kept, ledger.read_from_ms
     if cluster is None or topic is None or begun_ms is None or kept is None or kept.first_ms >= begun_ms:

@@ -15,7 +15,7 @@ from workbench.logs.record_counts import answering
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from workbench.api.audit_compare import KeptRecords
+    from workbench.api.compare_and_trace_records import KeptRecords
     from workbench.audit.completeness_gate import Gate, LatencyLimit
     from workbench.audit.missing_records import NamedInterval
     from workbench.audit.stream_fairness import DelayedStream
@@ -225,7 +225,7 @@ class AuditLedger:
         Raises:
             UsageError: if the layer is none, or no cluster is known. SourceUnreachableError, EvidenceError: if records cannot be read.
         """
-        from workbench.api.audit_compare import ids_in, records_of
+        from workbench.api.compare_and_trace_records import ids_in, records_of
         from workbench.audit.missing_records import intervals, name_missing, repaired, without_repaired
 
         if layer not in self.settings.layers:
@@ -318,7 +318,7 @@ def audit(
     """
     from pyspark.sql import functions as f
 
-    from workbench.api.audit_compare import rows_of_topic, session_for_audits
+    from workbench.api.compare_and_trace_records import rows_of_topic, session_for_audits
     from workbench.audit.audit_frames import ROW_BYTES, bytes_of, read_rows
     from workbench.audit.window_verdicts import StreamShape, edges
 

@@ -139,7 +139,7 @@ def capture(
     from workbench.api.measurement_requests import Measurements
     from workbench.api.triages import dispatched
     from workbench.collect.capture import write_capture
-    from workbench.collect.live import collect
+    from workbench.collect.capture_in_memory import collect
     from workbench.settings import load_settings
 
     folder = Path(out)

@@ -15,9 +15,9 @@ from workbench.humanize import iso_instant, listed
 
 if TYPE_CHECKING:
     from workbench.collect.capture import Capture
+    from workbench.history.backlog_before_kafka import HeldBack, LagBeforeKafka
     from workbench.history.gateway_breakers import Breaker, BreakerFinding
-    from workbench.history.lag_before_kafka import HeldBack, LagBeforeKafka
-    from workbench.report.upstream_state import BeforeKafka, UpstreamState
+    from workbench.report.state_before_kafka import BeforeKafka, UpstreamState
     from workbench.window import Window
 
 
@@ -51,7 +51,7 @@ class UpstreamResult:
     @property
     def summary(self) -> BeforeKafka | None:
         """What is wrong and what cannot be told; None: nobody tells anything."""
-        from workbench.report.upstream_state import before_kafka_of
+        from workbench.report.state_before_kafka import before_kafka_of
 
         return before_kafka_of(self.breakers, self.lag, until=self.window.end)
 
@@ -64,7 +64,7 @@ class UpstreamResult:
 
     def state(self, *, every_seconds: float) -> UpstreamState | None:
         """The answer for pages and alert rules, of which the next is due then; None: nobody tells anything."""
-        from workbench.report.upstream_state import UpstreamState
+        from workbench.report.state_before_kafka import UpstreamState
 
         if (found := self.summary) is None:
             return None
@@ -140,7 +140,7 @@ def before_kafka_in(
         window: of the judgement, with its baseline; it ends as the period does.
         config: where the breaker's settings are. tell: receives why they cannot be read.
     """
-    from workbench.report.upstream_state import before_kafka_of
+    from workbench.report.state_before_kafka import before_kafka_of
 
     breakers, lag, _ = _told_by(capture, period, window, config, tell)
     return before_kafka_of(breakers, lag, until=window.end)
@@ -151,9 +151,9 @@ def _told_by(
 ) -> tuple[tuple[Breaker, ...], LagBeforeKafka, tuple[str, ...]]:
     """Breakers, what is held back, and names of destinations."""
     from workbench.breaker_settings import BreakerSettings
+    from workbench.history.backlog_before_kafka import lag_before_kafka
     from workbench.history.gateway_breakers import breakers
     from workbench.history.gateway_counts import processes
-    from workbench.history.lag_before_kafka import lag_before_kafka
     from workbench.settings import own_cluster
 
     limits = capture.info.thresholds

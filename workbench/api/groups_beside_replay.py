@@ -18,7 +18,7 @@ from workbench.queues.tool_words import tools_of
 if TYPE_CHECKING:
     from workbench.api.load_measurements import Measured
     from workbench.features.broker_features import Neighbourhood
-    from workbench.queues.gateway import Gateway
+    from workbench.queues.replay_port import Gateway
     from workbench.replay.pause_for_neighbours import Beside, Holding, HoldReport
     from workbench.replay.planfile import Plan
     from workbench.settings import Cluster

@@ -116,18 +116,20 @@ def _live(request: Measurements, progress: Progress, start: Callable[[], None]) 
     thresholds = settings.thresholds_of(cluster)
     groups, topics = list(request.groups) or None, list(request.topics) or None
     if request.observe is not None:
-        from workbench.collect import live
+        from workbench.collect import capture_in_memory
 
         seconds = parse_duration(request.observe).total_seconds()
         with progress.step(f"Recording {cluster.name} for {duration(seconds)}") as step:
-            capture = live.observe(cluster, seconds, thresholds=thresholds, groups=groups, say=progress.say)
+            capture = capture_in_memory.observe(
+                cluster, seconds, thresholds=thresholds, groups=groups, say=progress.say
+            )
             step.note = f"{plural(capture.samples.num_rows, 'sample')}"
         return Measured(capture=capture, window=capture.window)
     window = request.times.window(settings.windows_of(cluster))
     named = bool(groups or topics)
     if not named:
         start()  # Spark's start takes longer than any query
-    from workbench.collect import live
+    from workbench.collect import capture_in_memory
 
     # A mistyped name is known at once, and answered without Spark.
     later = Timer(_HEAD_START_SECONDS, start)
@@ -136,7 +138,7 @@ def _live(request: Measurements, progress: Progress, start: Callable[[], None]) 
     try:
         with progress.step(f"Reading the sources of {cluster.name}") as step:
             step.limit = f"at most {duration(cluster.timeout_seconds)} for each answer"
-            capture = live.collect(cluster, window, thresholds=thresholds, groups=groups, topics=topics)
+            capture = capture_in_memory.collect(cluster, window, thresholds=thresholds, groups=groups, topics=topics)
             step.note = f"{plural(capture.samples.num_rows, 'sample')}"
     finally:
         later.cancel()

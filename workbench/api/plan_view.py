@@ -9,10 +9,10 @@ from typing import Any
 
 from workbench.humanize import counted, listed, moment, one_line, plural, printable, size
 from workbench.replay.plan import kafka_command
-from workbench.replay.plan_cards import cards, instant, sentence
+from workbench.replay.plan_head import cards, instant, sentence
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution
 from workbench.replay.receipt import Receipt
-from workbench.replay.rollback import RolledBack
+from workbench.replay.rollback_of_apply import RolledBack
 from workbench.replay.verify import VerifyVerdict
 from workbench.replay.verify_evidence import Checked
 from workbench.report.charts import COLOURS, Chart, escape_plotly

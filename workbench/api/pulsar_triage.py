@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from workbench.api.measurement_requests import Measurements
 from workbench.api.run_progress import SILENT, Progress
+from workbench.collect.broker_and_bookie_metrics import DispatcherMetrics
 from workbench.collect.capture import Capture, new_info
-from workbench.collect.dispatchers import DispatcherMetrics
 from workbench.errors import DamagedCaptureError, NoSeriesError, UsageError
 from workbench.humanize import duration, plural
 from workbench.queues.dispatching_queues import (
@@ -24,13 +24,13 @@ from workbench.samples import SAMPLES_SCHEMA
 from workbench.settings import Cluster
 from workbench.settings_of_groups import Expectations
 from workbench.thresholds import Thresholds
-from workbench.triage.finding_settings import with_settings
+from workbench.triage.owner_links_commands import with_settings
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_finding import pulsar_finding
 from workbench.triage.pulsar.pulsar_walk import judged_part
 from workbench.triage.pulsar.what_servers_tell import servers_of
 from workbench.triage.triage_engine import Triage, rank
-from workbench.triage.verdict import waits
+from workbench.triage.verdict_names import waits
 from workbench.window import Window, parse_duration
 
 APART_SECONDS = 10.0  # consumers that work acknowledge something meanwhile; slower ones are late before they are judged
@@ -143,7 +143,7 @@ def judge_reading(
     """Judge what was read; `expected` is what the settings of the cluster say, if nothing else is given.
 
     Args:
-        samples: what brokers and bookies tell by metrics (`collect.dispatchers`).
+        samples: what brokers and bookies tell by metrics (`collect.broker_and_bookie_metrics`).
     """
     samples = SAMPLES_SCHEMA.empty_table() if samples is None else samples
     servers = servers_of(samples, brokers=found.brokers, end_seconds=found.ended_at.timestamp())

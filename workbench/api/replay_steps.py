@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from workbench.api.broker_headroom import Headroom
     from workbench.api.groups_beside_replay import NeighbourWatch
     from workbench.plans.confirm import Confirmation
-    from workbench.queues.gateway import Gateway
+    from workbench.queues.replay_port import Gateway
     from workbench.queues.systems import CountRecords
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import ReplayProgress
     from workbench.replay.receipt import Receipt, Rollback
     from workbench.replay.retire import Retired
-    from workbench.replay.rollback import RolledBack
+    from workbench.replay.rollback_of_apply import RolledBack
     from workbench.replay.service_fleet import FleetFile
     from workbench.replay.verify_evidence import Checked
     from workbench.settings import Cluster
@@ -246,8 +246,8 @@ class Replay:
             GuardError: if the confirmation is wrong. WorkbenchError: as `Cutover.run`.
         """
         from workbench.plans.journal import Journal
-        from workbench.replay.cutover import Cutover
         from workbench.replay.guard import ReplayLimits
+        from workbench.replay.rolling_cutover import Cutover
         from workbench.replay.service_fleet_kinds import make_fleet
 
         self.switching(file, back=back).check(confirm)
@@ -348,7 +348,7 @@ class Undo:
         """
         from workbench.plans.journal import Journal
         from workbench.replay.confirm import of_rollback
-        from workbench.replay.rollback import roll_back
+        from workbench.replay.rollback_of_apply import roll_back
 
         of_rollback(self.rollback).check(confirm)
         return roll_back(self.rollback, self.gateway, Journal.of_user(), discard_progress=discard_progress, sleep=sleep)

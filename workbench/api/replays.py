@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.api.replay_steps import open_replay, open_rollback
 
 if TYPE_CHECKING:
-    from workbench.queues.gateway import Gateway
+    from workbench.queues.replay_port import Gateway
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.planfile import Plan
     from workbench.replay.progress import ReplayProgress
     from workbench.replay.receipt import Receipt
     from workbench.replay.replay_request import PlanRequest
     from workbench.replay.retire import Retired
-    from workbench.replay.rollback import RolledBack
+    from workbench.replay.rollback_of_apply import RolledBack
     from workbench.replay.verify_evidence import Checked
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from workbench.api.triages import TriageResult
     from workbench.collect.capture import Capture
-    from workbench.report.audit_lines import StreamLine
+    from workbench.report.health_audit_lines import StreamLine
     from workbench.report.health_broker_lines import BrokerLine
     from workbench.report.health_report import Health
-    from workbench.report.upstream_state import BeforeKafka
+    from workbench.report.state_before_kafka import BeforeKafka
     from workbench.triage.triage_engine import Triage
     from workbench.window import Window
 
@@ -130,7 +130,7 @@ def _on_brokers(recorded: Capture, start: datetime, end: datetime) -> tuple[list
     from workbench.api.who_slows_whom import impact_of
     from workbench.features.broker_features import neighbourhood, tells_of_brokers
     from workbench.report.health_broker_lines import lines_of_brokers
-    from workbench.triage.verdict import Answer
+    from workbench.triage.verdict_names import Answer
     from workbench.window import Window
 
     if not tells_of_brokers(recorded.samples):
@@ -157,9 +157,9 @@ def _arrivals(cluster: str, start: datetime, end: datetime, config: str, result:
     """What the audits of this cluster say of the period; one that cannot be made says why."""
     from workbench.api.audits import audit
     from workbench.errors import WorkbenchError
-    from workbench.report.audit_lines import StreamLine, stream_lines
+    from workbench.report.health_audit_lines import StreamLine, stream_lines
     from workbench.settings import load_settings
-    from workbench.triage.verdict import State
+    from workbench.triage.verdict_names import State
     from workbench.window import instant_ms
 
     path = Path(config) if config else None
@@ -186,7 +186,7 @@ def _arrivals(cluster: str, start: datetime, end: datetime, config: str, result:
 def _collected(
     cluster: str, since: str, until: str, config: str
 ) -> tuple[Capture, Window, datetime, datetime, list[str]]:
-    from workbench.collect import live
+    from workbench.collect import capture_in_memory
     from workbench.settings import load_settings
     from workbench.window import Window, parse_instant
 
@@ -197,4 +197,10 @@ def _collected(
     start, end = parse_instant(since), parse_instant(until)
     window = Window.ending(end, length=lengths.length, baseline=lengths.baseline)
     asked = Window(baseline_start=min(start, window.baseline_start), start=window.start, end=end)
-    return live.collect(chosen, asked, thresholds=thresholds), window, start, end, chosen.dead_letters.topics
+    return (
+        capture_in_memory.collect(chosen, asked, thresholds=thresholds),
+        window,
+        start,
+        end,
+        chosen.dead_letters.topics,
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench.masking import masked
 from workbench.triage.finding import StuckRecord
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

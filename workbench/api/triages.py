@@ -186,7 +186,7 @@ def judge(
     from workbench.settings import load_settings
     from workbench.spark.session import session
     from workbench.triage import triage_engine
-    from workbench.triage.verdict import Verdict
+    from workbench.triage.verdict_names import Verdict
 
     with progress.step("Starting Spark") as step:
         triage_engine.load()
@@ -210,7 +210,7 @@ def exit_code(result: Triage) -> ExitCode:
     """See `TriageResult.exit_code`."""
     from workbench.collect.capture import NO_BASELINE
     from workbench.triage.triage_engine import incomplete_verdict
-    from workbench.triage.verdict import State
+    from workbench.triage.verdict_names import State
 
     if any(finding.state is State.LAGGING and finding.muted is None for finding in result.findings):
         return ExitCode.FINDINGS

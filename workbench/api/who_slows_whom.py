@@ -16,12 +16,12 @@ from workbench.humanize import plural, shell_word
 from workbench.queues.tool_words import tools_of
 
 if TYPE_CHECKING:
-    from workbench.api.explore import Drawn
+    from workbench.api.sql_over_samples import Drawn
     from workbench.collect.capture import Capture
     from workbench.features.broker_features import Neighbourhood
-    from workbench.triage.blamed import Impact
     from workbench.triage.broker_findings import BrokerLook
     from workbench.triage.finding import Action
+    from workbench.triage.who_holds_up_whom import Impact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class ImpactResult:
     @property
     def exit_code(self) -> ExitCode:
         """3 with a cause or a finding about a broker, 4 if it cannot be told, else 0."""
-        from workbench.triage.verdict import Answer
+        from workbench.triage.verdict_names import Answer
 
         if self.brokers.findings:
             return ExitCode.FINDINGS
@@ -66,7 +66,7 @@ class ImpactResult:
 
     def to_json(self) -> dict[str, Any]:
         """The document `workbench.impact/1`."""
-        from workbench.triage.blamed import document
+        from workbench.triage.who_holds_up_whom import document
 
         return {
             **document(self.found, self.cluster, self.actions),
@@ -80,7 +80,7 @@ class ImpactResult:
     @property
     def charts(self) -> list[Drawn]:
         """For a notebook: of each cause what the offender moves, who waits since then, and who is on which broker."""
-        from workbench.api.explore import Drawn
+        from workbench.api.sql_over_samples import Drawn
         from workbench.report.charts import PLOTLY_CONFIG, escape_plotly
         from workbench.report.who_slows_whom_charts import charts_of_cause
 
@@ -183,9 +183,9 @@ def impact_of(
 ) -> ImpactResult:
     """Judge brokers and their neighbours; `quotas` tells those that are set, and is asked only if somebody is to be capped."""
     from workbench.collect.capture import NO_BASELINE
-    from workbench.triage.blamed import actions_of
+    from workbench.triage.blame_heavy_readers import blame
     from workbench.triage.brokers import judge_brokers
-    from workbench.triage.neighbours import blame
+    from workbench.triage.who_holds_up_whom import actions_of
 
     tools = tools_of(shell_word(kept.bootstrap) if kept.bootstrap else '"$BOOTSTRAP"')
     found = blame(all_of, kept.info.thresholds)

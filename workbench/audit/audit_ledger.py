@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from workbench.layers.rows import GONE
+from workbench.spark.parsed_sql_cache import columns
 from workbench.spark.session import cut_off
-from workbench.spark.sql_columns import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.audit.audit_ledger import Sum64
-from workbench.spark.sql_columns import columns
+from workbench.spark.parsed_sql_cache import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

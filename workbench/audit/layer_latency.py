@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from workbench.audit.audit_ledger import effective
 from workbench.layers.rows import LATENCY_MS
-from workbench.spark.sql_columns import columns
+from workbench.spark.parsed_sql_cache import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.audit.audit_ledger import Sum64, effective, joined_halves
 from workbench.layers.rows import signed
-from workbench.spark.sql_columns import columns
+from workbench.spark.parsed_sql_cache import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.audit.audit_ledger import counted
 from workbench.audit.layer_latency import bucket_floor, latencies
 from workbench.judgement_numbers import FAR, FEW_SAMPLES, PART, SEVERAL
-from workbench.spark.sql_columns import columns
+from workbench.spark.parsed_sql_cache import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

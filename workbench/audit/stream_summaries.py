@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.audit.window_verdicts import WindowState
-from workbench.spark.sql_columns import columns
+from workbench.spark.parsed_sql_cache import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from workbench.audit.audit_frames import MOST
 from workbench.audit.audit_ledger import Sum64, amended, counted, gaps, joined_halves, lines
-from workbench.spark.sql_columns import columns
+from workbench.spark.parsed_sql_cache import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -86,7 +86,7 @@ with_examples(root, "")
 
 def main() -> None:
     """Run the command line; every way out has its exit code, and a user's mistake no traceback."""
-    from workbench.screen import prepare
+    from workbench.safe_output import prepare
 
     prepare()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def _run() -> None:
-    from workbench.screen import nobody_reads, say_crash
+    from workbench.safe_output import nobody_reads, say_crash
 
     typed: dict[str, str] = {}
     try:
@@ -111,7 +111,7 @@ def _run() -> None:
     except click.exceptions.Exit as leave:
         sys.exit(leave.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
-        from workbench.screen import tell_page
+        from workbench.safe_output import tell_page
 
         tell_page(error.format_message())  # a bare `workbench lab` asks what there is
         sys.exit(ExitCode.OK)
@@ -121,7 +121,7 @@ def _run() -> None:
     except click.ClickException as error:
         sys.exit(_report(error.format_message(), None, ExitCode.USAGE))
     except (KeyboardInterrupt, click.Abort):
-        from workbench.screen import say
+        from workbench.safe_output import say
 
         say("Stopped.")
         sys.exit(130)
@@ -148,7 +148,7 @@ def _keep_libraries_from_cleaning_up() -> None:
     the process dies of a signal, with all of its output written, and its exit code lost. Arrow waits at its end for object storage that
     does not end an answer.
     """
-    if not {"confluent_kafka", "workbench.sweep.object_file"} & set(sys.modules):
+    if not {"confluent_kafka", "workbench.sweep.s3_objects"} & set(sys.modules):
         return
     import ctypes
 
@@ -159,7 +159,7 @@ def _keep_libraries_from_cleaning_up() -> None:
 
 
 def _report(message: str, hint: str | None, code: int) -> int:
-    from workbench.screen import say_error
+    from workbench.safe_output import say_error
 
     say_error(message, hint)
     return int(code)

@@ -18,7 +18,7 @@ from workbench.cli.help import Group
 from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import iso_instant, plural, printable
-from workbench.screen import say, tell, write_json
+from workbench.safe_output import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.api.audit_silence import Silence

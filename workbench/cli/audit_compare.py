@@ -12,7 +12,7 @@ from workbench.cli.audit_options import since_option, span_of, until_option
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.errors import ExitCode
 from workbench.humanize import plural, printable
-from workbench.screen import say, tell, write_json
+from workbench.safe_output import say, tell, write_json
 
 
 @click.command(name="compare")
@@ -33,7 +33,7 @@ def compare_command(
     Each is CLUSTER:TOPIC, or a file or folder of Parquet or JSON lines. Of topics, key and value count; of tables, all columns.
     Where producers set the times, what lies behind --until is read, too. Exit code 3 if they differ.
     """
-    from workbench.api.audit_compare import compare
+    from workbench.api.compare_and_trace_records import compare
 
     first, last = span_of(since, until)
     found = compare(one, other, since_ms=first, until_ms=last, sample=sample, config=config)
@@ -78,7 +78,7 @@ def trace_command(
     Where producers set the times, what lies behind --until is read, too.
     Exit code 4 if it is in none of the topics (any more).
     """
-    from workbench.api.audit_compare import trace
+    from workbench.api.compare_and_trace_records import trace
 
     first, last = span_of(since, until)
     found = trace(record, cluster=cluster, topics=topics, since_ms=first, until_ms=last, config=config)

@@ -11,7 +11,7 @@ from workbench.cli.audit_options import given, of_rows
 from workbench.cli.options import A_TIME, json_option, output_folder
 from workbench.errors import ExitCode
 from workbench.humanize import plural, printable
-from workbench.screen import say, tell, write_json
+from workbench.safe_output import say, tell, write_json
 
 _MOST_SHOWN = 20
 

@@ -9,7 +9,7 @@ import click
 
 from workbench.cli.options import A_TIME, capture_option, cluster_option, config_option, json_option
 from workbench.humanize import clock, duration, listed, plural, printable
-from workbench.screen import say, tell, write_json
+from workbench.safe_output import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.history.job_restarts import JobRestart

@@ -10,7 +10,7 @@ import click
 
 from workbench.cli.options import A_TIME, capture_option, cluster_option, config_option, json_option
 from workbench.humanize import clock, duration, listed, plural, printable
-from workbench.screen import say, tell, write_json
+from workbench.safe_output import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.api.gateway_state import UpstreamResult
@@ -74,7 +74,7 @@ def upstream_command(
 
 def _write(out: Path, found: UpstreamResult, every: str) -> Path | None:
     from workbench.files import writing
-    from workbench.report.upstream_state import write_upstream
+    from workbench.report.state_before_kafka import write_upstream
     from workbench.window import parse_duration
 
     if (state := found.state(every_seconds=parse_duration(every).total_seconds())) is None:

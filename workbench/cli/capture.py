@@ -16,7 +16,7 @@ from workbench.cli.options import (
 )
 from workbench.errors import UsageError
 from workbench.humanize import plural
-from workbench.screen import say, write_json
+from workbench.safe_output import say, write_json
 
 
 @click.command(name="capture")

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from workbench.errors import ExitCode, WorkbenchError
-from workbench.screen import tell_page
+from workbench.safe_output import tell_page
 
 _VARIABLE = "_WORKBENCH_COMPLETE"  # click's: the name of the program, in capitals
 _FRESH_SECONDS = 300.0  # names of groups from Kafka are kept so long, because a person presses Tab several times

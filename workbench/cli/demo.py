@@ -13,7 +13,7 @@ import click
 from workbench.cli.options import renamed
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
-from workbench.screen import say
+from workbench.safe_output import say
 
 _MARK = ".workbench-demo"
 
@@ -76,8 +76,8 @@ def command(out: Path, seed: int) -> int:
         with steps.step("Stopping Kafka and the other processes"):
             end(session())
             stack.close()
-    from workbench.console import open_console
     from workbench.report.terminal import show
+    from workbench.terminal_tables import open_console
 
     show(open_console(), result.triage, result.capture.samples)
     right = "which is what was done to it" if result.match else f"but {result.scenario.expected} was done to it"

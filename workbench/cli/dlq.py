@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from workbench.api.letters import apply_redrive, dead_letters, letters_setup, plan_redrive
+from workbench.api.letter_redrives import apply_redrive, dead_letters, letters_setup, plan_redrive
 from workbench.cli.dlq_follow import discard_command, follow_command, give_up_command, verify_command
 from workbench.cli.dlq_options import dry_run_option, selection_options_of_letters
 from workbench.cli.help import Group
@@ -16,7 +16,7 @@ from workbench.cli.options import cluster_option, config_option, json_option, re
 from workbench.cli.replay_options import PLAN_FILE, collect_no_garbage, confirm_option, confirmed, seconds_of
 from workbench.errors import ExitCode
 from workbench.humanize import plural, shell_word
-from workbench.screen import say, write_json
+from workbench.safe_output import say, write_json
 
 
 @click.group(name="dlq", cls=Group)
@@ -37,7 +37,7 @@ def list_command(cluster: str, as_json: bool, config: Path | None) -> int:
 
     Topics are found by name (-dlt, .DLQ, _dead_letters and so on), or by `dead_letters.topics` of the cluster's settings.
     """
-    from workbench.cli.dlq_show import show_topics
+    from workbench.cli.dead_letter_output import show_topics
     from workbench.cli.progress import Steps
 
     with Steps(quiet=as_json) as steps, steps.waiting(f"Reading the dead-letter topics of {cluster}"):
@@ -81,7 +81,7 @@ def show_command(
     **chosen: Any,
 ) -> int:
     """Show the letters of TOPIC: where each came from, and why it failed. Without --payload, keys and values are not shown."""
-    from workbench.cli.dlq_show import show_counts_of_letters, show_letters
+    from workbench.cli.dead_letter_output import show_counts_of_letters, show_letters
     from workbench.cli.progress import Steps
     from workbench.redrive.parse_redrive_request import selection_of
     from workbench.redrive.show_letters import count_letters, newest_letters
@@ -178,9 +178,9 @@ def plan_command(
     **asked: Any,
 ) -> int:
     """Plan which letters of TOPIC are produced again, and where. Read-only: writes nothing to Kafka and joins no group."""
-    from workbench.cli.dlq_show import show_redrive_plan
+    from workbench.cli.dead_letter_output import show_redrive_plan
     from workbench.cli.progress import Steps
-    from workbench.redrive.plan_place import check_redrive_place
+    from workbench.redrive.plan_never_overwritten import check_redrive_place
 
     collect_no_garbage()
     if out is not None:
@@ -227,7 +227,7 @@ def apply_command(
     It is safe to repeat after any failure or kill: it continues exactly where the last transaction ended. A letter that the target
     refuses is left out and named: exit code 3. Exit code 6 if the redrive is refused.
     """
-    from workbench.cli.dlq_show import ApplyBar, show_redrive_receipt
+    from workbench.cli.dead_letter_output import ApplyBar, show_redrive_receipt
     from workbench.cli.progress import Steps
     from workbench.redrive.apply import RedriveOutcome
     from workbench.redrive.confirmation import of_letters

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from workbench.api.letters import letters_setup, verify_redrive
+from workbench.api.letter_redrives import letters_setup, verify_redrive
 from workbench.cli.dlq_options import dry_run_option
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_option, confirmed, seconds_of
 from workbench.errors import DeadlineError, ExitCode, GuardError
 from workbench.humanize import plural
-from workbench.screen import say, tell, write_json
+from workbench.safe_output import say, tell, write_json
 
 
 @click.command(name="verify")

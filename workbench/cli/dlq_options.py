@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from workbench.cli.options import A_TIME
-from workbench.screen import say
+from workbench.safe_output import say
 
 F = TypeVar("F", bound=Callable[..., Any])
 

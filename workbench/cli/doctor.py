@@ -13,7 +13,7 @@ import click
 from workbench.cli.options import cluster_option, completing, config_option, default_cluster, json_option
 from workbench.errors import EvidenceError, ExitCode, SourceUnreachableError, WorkbenchError
 from workbench.humanize import duration, plural, shell_word
-from workbench.screen import tell, write_json
+from workbench.safe_output import tell, write_json
 
 if TYPE_CHECKING:
     from workbench.prometheus_settings import PrometheusAddress
@@ -214,7 +214,7 @@ def _answers(cluster: Cluster, address: PrometheusAddress) -> str:
     """What one of several addresses has; that all of them together have enough is another check."""
     from datetime import UTC, datetime
 
-    from workbench.collect.prometheus import PrometheusSource
+    from workbench.collect.samples_from_prometheus import PrometheusSource
 
     source = PrometheusSource.of(
         cluster, [], addresses=[address], timeout_seconds=min(_TRY_SECONDS, cluster.timeout_seconds)
@@ -227,7 +227,7 @@ def _answers(cluster: Cluster, address: PrometheusAddress) -> str:
 def _ask(cluster: object) -> str:
     from datetime import UTC, datetime, timedelta
 
-    from workbench.collect.prometheus import PrometheusSource
+    from workbench.collect.samples_from_prometheus import PrometheusSource
     from workbench.profiles import load_profile
     from workbench.profiles.profile_fit import RECENT_SECONDS
     from workbench.settings import Cluster

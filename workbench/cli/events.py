@@ -12,7 +12,7 @@ from workbench.cli.help import Group
 from workbench.cli.options import A_TIME, cluster_option, config_option, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import did_you_mean, plural
-from workbench.screen import say, tell, write_json
+from workbench.safe_output import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.collect.deploys_and_alerts import ClusterEvent
@@ -168,7 +168,7 @@ def _token(variable: str | None) -> dict[str, str]:
 
 def _of_kubernetes(cluster: Cluster, start: datetime, end: datetime) -> list[ClusterEvent]:
     from workbench.collect.deploys_and_alerts import KUBE_METRICS, of_changes
-    from workbench.collect.prometheus import PrometheusSource
+    from workbench.collect.samples_from_prometheus import PrometheusSource
     from workbench.window import Window
 
     if cluster.prometheus is None:

@@ -12,7 +12,7 @@ from workbench.cli.help import Group
 from workbench.cli.options import cluster_option, completing, config_option, output_folder
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
-from workbench.screen import say
+from workbench.safe_output import say
 
 _BROKERS = "brokers.yml"
 
@@ -121,7 +121,7 @@ def rules(runbook_base: str, cluster: str | None, out: Path, config: Path | None
     alerts about brokers are made of the metrics of the cluster's profiles; one whose signals these lack is left out, and named.
     """
     from workbench.files import write_text, writing
-    from workbench.runbooks.recording_rules import by_group
+    from workbench.runbooks.objective_recording_rules import by_group
     from workbench.shipped_files import shipped
 
     base = runbook_base.rstrip("/")
@@ -156,7 +156,7 @@ def _of_cluster(cluster: str, base: str, config: Path | None) -> dict[str, str]:
     from workbench.profiles import load_profile
     from workbench.queues.systems import refuse_without_metrics
     from workbench.runbooks.broker_alert_rules import broker_rules
-    from workbench.runbooks.recording_rules import recordings, rule_file
+    from workbench.runbooks.objective_recording_rules import recordings, rule_file
     from workbench.runbooks.runbook_promql import measured
     from workbench.settings import load_settings
     from workbench.settings_of_groups import Expectations

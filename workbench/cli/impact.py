@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.options import capture_option, cluster_option, config_option, json_option, window_options
-from workbench.screen import say, write_json
+from workbench.safe_output import say, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from workbench.api.who_slows_whom import ImpactResult
-    from workbench.console import SafeConsole
-    from workbench.triage.blamed import BlamedCause
+    from workbench.terminal_tables import SafeConsole
     from workbench.triage.finding import Action
+    from workbench.triage.who_holds_up_whom import BlamedCause
 
 _SHOWN = 20  # victims of one cause; --json has all of them
 
@@ -82,9 +82,9 @@ def command(
 
 
 def _show(found: ImpactResult) -> None:
-    from workbench.console import FittingTable, SafeConsole
     from workbench.humanize import listed, printable
-    from workbench.triage.blamed import rate_of, strain_words
+    from workbench.terminal_tables import FittingTable, SafeConsole
+    from workbench.triage.who_holds_up_whom import rate_of, strain_words
 
     console = SafeConsole()
     if len(found.found.causes) != 1:  # of one, its own headline says the same
@@ -124,9 +124,9 @@ def _show(found: ImpactResult) -> None:
 
 
 def _show_cause(console: SafeConsole, found: ImpactResult, cause: BlamedCause, actions: Sequence[Action]) -> None:
-    from workbench.console import FittingTable
     from workbench.humanize import duration, listed, plural, printable
-    from workbench.triage.blamed import CORRELATION, moment_of
+    from workbench.terminal_tables import FittingTable
+    from workbench.triage.who_holds_up_whom import CORRELATION, moment_of
 
     console.print(cause.headline)
     for fact in cause.facts:
@@ -158,7 +158,7 @@ def _show_cause(console: SafeConsole, found: ImpactResult, cause: BlamedCause, a
 
 
 def _show_actions(console: SafeConsole, actions: Sequence[Action]) -> None:
-    from workbench.console import Line
+    from workbench.terminal_tables import Line
 
     for number, action in enumerate(actions, 1):
         console.print(f"{number}. {action.title}.")
@@ -174,7 +174,7 @@ def _show_timeline(console: SafeConsole, found: ImpactResult, cause: BlamedCause
     from workbench.humanize import clock, duration, printable
     from workbench.report.terminal import sparkline
     from workbench.report.who_slows_whom_charts import moves_of, waits_of
-    from workbench.triage.blamed import rate_of
+    from workbench.triage.who_holds_up_whom import rate_of
 
     moves = list(moves_of(found.seen, cause.offender).values())
     worst = cause.victims[0]

@@ -15,7 +15,7 @@ from workbench.cli.options import renamed
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import listed, plural, shell_word
 from workbench.masking import is_secret_name, remember
-from workbench.screen import ask, say
+from workbench.safe_output import ask, say
 
 if TYPE_CHECKING:
     from workbench.settings import Cluster
@@ -202,7 +202,7 @@ def _tried(given: Answers) -> tuple[list[str], list[str]]:
 
 
 def _fitting(cluster: Cluster, profiles: list[str]) -> str:
-    from workbench.collect.prometheus import PrometheusSource
+    from workbench.collect.samples_from_prometheus import PrometheusSource
     from workbench.profiles import known_profiles
     from workbench.profiles.profile_fit import fitting, recommended
 

@@ -12,7 +12,7 @@ import click
 from workbench.cli.help import Group
 from workbench.cli.options import completing, json_option, renamed
 from workbench.errors import ExitCode
-from workbench.screen import say, tell, write_json
+from workbench.safe_output import say, tell, write_json
 
 if TYPE_CHECKING:
     from workbench.cli.progress import Steps
@@ -102,7 +102,7 @@ def list_(as_json: bool) -> int:
     if as_json:
         write_json([{"scenario": name, "what": text} for name, (_, text) in SCENARIOS.items()])
     else:
-        from workbench.console import FittingTable, open_console
+        from workbench.terminal_tables import FittingTable, open_console
 
         table = FittingTable(show_header=False, pad_edge=False)
         table.add_column("fault")
@@ -170,8 +170,8 @@ def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | N
     if as_json:
         write_json(result.to_json())
     else:
-        from workbench.console import open_console
         from workbench.report.terminal import show
+        from workbench.terminal_tables import open_console
 
         show(open_console(), result.triage, result.capture.samples)
         tell(

@@ -9,7 +9,7 @@ import click
 
 from workbench.cli.options import config_option
 from workbench.errors import ExitCode
-from workbench.screen import log_to_stderr, say
+from workbench.safe_output import log_to_stderr, say
 
 
 @click.command(name="mcp")

@@ -20,7 +20,7 @@ from workbench.cli.options import A_TIME, cluster_option, completing, config_opt
 from workbench.errors import SetupError, UsageError
 from workbench.extras import how_to_install
 from workbench.lab.process import free_port
-from workbench.screen import say, tell_address
+from workbench.safe_output import say, tell_address
 
 _DEMO = Path("build/demo/capture")
 _LIVE = ("lag_triage", "replay", "dead_letters", "explore", "impact")  # notebooks that read a cluster

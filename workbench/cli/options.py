@@ -41,7 +41,7 @@ class StorePlace(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """See the base class."""
-        from workbench.sweep.store_files import as_place
+        from workbench.sweep.storage_port import as_place
 
         place = as_place(str(value))
         return place if isinstance(place, str) else super().convert(value, param, ctx)
@@ -115,7 +115,7 @@ def default_cluster(config: Path | None, *, instead: Sequence[str] = ()) -> str:
     Raises:
         UsageError: if the settings leave it open.
     """
-    from workbench.screen import say
+    from workbench.safe_output import say
     from workbench.settings import load_settings
 
     found = load_settings(config).needed_cluster(instead=instead)
@@ -209,12 +209,12 @@ def wrote_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> bool:
     """Write a table's rows if CSV or TSV was asked for, and set tables wide if that was; whether the rows are written."""
     shape = click.get_current_context().meta.get(_SHAPE)
     if shape in ("csv", "tsv"):
-        from workbench.screen import write_rows
+        from workbench.safe_output import write_rows
 
         write_rows(rows(), separator="," if shape == "csv" else "\t")
         return True
     if shape == "wide":
-        from workbench.console import FittingTable
+        from workbench.terminal_tables import FittingTable
 
         FittingTable.wide = True
     return False

@@ -12,7 +12,7 @@ from workbench.cli.options import cluster_option, completing, config_option, jso
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import listed, plural, printable
 from workbench.queues.partitions_to_avoid import FLOOR, SHARE, TIMES, ExclusionRule
-from workbench.screen import say, tell, write_json
+from workbench.safe_output import say, tell, write_json
 
 
 @click.group(name="partitions", cls=Group)
@@ -66,7 +66,7 @@ def exclude_command(
     Hot is what lags by more than --times × min(mean, median) and --floor. It comes back below half of that. A producer that obeys:
     `workbench.kafka.audited_producer.AuditedProducer(left_out=FILE)`. Exit code 3 if some are to be left out.
     """
-    from workbench.api.partition_exclusions import exclude_partitions
+    from workbench.api.partitions_to_avoid import exclude_partitions
 
     if write and file is None:
         raise UsageError("--write needs a file.", hint="Name it with --file.")

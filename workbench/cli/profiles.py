@@ -12,15 +12,15 @@ from workbench.cli.help import Group
 from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import listed, plural, shell_word
-from workbench.screen import say, tell, tell_page, write_json
+from workbench.safe_output import say, tell, tell_page, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from workbench.console import FittingTable
     from workbench.profiles import Profile, Quality
     from workbench.profiles.profile_fit import Fit
     from workbench.settings import Cluster
+    from workbench.terminal_tables import FittingTable
 
 _MOST_CANDIDATES = 500
 _EXAMPLES = 3
@@ -57,7 +57,7 @@ def list_(as_json: bool) -> int:
         lambda: ({"profile": it.name, "title": it.title, **of} for it, of in zip(profiles, qualities, strict=True))
     ):
         return ExitCode.OK
-    from workbench.console import SafeConsole
+    from workbench.terminal_tables import SafeConsole
 
     table = _table("profile", "what it is", "names from", "exact", "proxy", words=("what it is", "exact", "proxy"))
     for profile in profiles:
@@ -101,7 +101,7 @@ def check(
     Exit code 4 if no profile fits, or if the server's answer is incomplete.
     """
     from workbench.cli.progress import Steps
-    from workbench.collect.prometheus import PrometheusSource
+    from workbench.collect.samples_from_prometheus import PrometheusSource
     from workbench.profiles import known_profiles, load_profile, name_of
     from workbench.profiles.profile_fit import RuleState, coverage, fit, fitting, recommended
     from workbench.prometheus_settings import names_of
@@ -191,9 +191,9 @@ def new(
     Check every line, then use it: profiles = ["./ours.yaml"] in workbench.toml. Exit code 4 if no lag was found.
     """
     from workbench.cli.progress import Steps
-    from workbench.collect.prometheus import PrometheusSource
+    from workbench.collect.samples_from_prometheus import PrometheusSource
     from workbench.files import atomic_write, writing
-    from workbench.profiles.label_words import some_of_each
+    from workbench.profiles.draft_labels_from_names import some_of_each
     from workbench.profiles.profile_draft import draft, interesting
     from workbench.window import parse_instant
 
@@ -290,7 +290,7 @@ def _check_capture(folder: Path, *, as_json: bool) -> int:
     if as_json:
         write_json({"capture": str(folder), "signals": rows, "absent": absent})
         return ExitCode.OK if rows else ExitCode.EVIDENCE
-    from workbench.console import SafeConsole
+    from workbench.terminal_tables import SafeConsole
 
     shown = _table("signal", "profile", "samples", "last sample")
     for row in rows:
@@ -328,7 +328,7 @@ def _tell_of_brokers(found: Collection[str], profiles: Sequence[Profile]) -> Non
 
 
 def _table(*names: str, words: tuple[str, ...] = ()) -> FittingTable:
-    from workbench.console import FittingTable
+    from workbench.terminal_tables import FittingTable
 
     table = FittingTable()
     for name in names:
@@ -337,8 +337,8 @@ def _table(*names: str, words: tuple[str, ...] = ()) -> FittingTable:
 
 
 def _print_rules(it: Fit) -> None:
-    from workbench.console import SafeConsole
     from workbench.profiles.profile_fit import RuleState
+    from workbench.terminal_tables import SafeConsole
 
     tell(f"Profile {it.profile.name}: {len(it.found)} of {plural(len(it.checks), 'signal')} found.")
     table = _table("signal", "state", "what is there", words=("what is there",))
@@ -358,8 +358,8 @@ def _print_check(
     own: dict[str, str],
     source: str,
 ) -> None:
-    from workbench.console import SafeConsole
     from workbench.profiles.profile_fit import what_to_add
+    from workbench.terminal_tables import SafeConsole
 
     if not fits:
         tell(

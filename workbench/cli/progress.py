@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from workbench.api.run_progress import StepNote
-from workbench.console import SafeConsole, print_done, step_bar
 from workbench.humanize import duration, one_line
 from workbench.masking import masked
+from workbench.terminal_tables import SafeConsole, print_done, step_bar
 
 if TYPE_CHECKING:
     from rich.progress import Progress

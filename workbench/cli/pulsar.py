@@ -10,7 +10,7 @@ import click
 from workbench.cli.help import EXAMPLES, Group
 from workbench.cli.options import cluster_option, config_option, json_option, renamed, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
-from workbench.screen import say, tell, write_json
+from workbench.safe_output import say, tell, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -230,8 +230,8 @@ def subscriptions(
 def _show_subscriptions(rows: Sequence[PulsarSubscription], *, dead: bool) -> None:
     from rich.text import Text
 
-    from workbench.console import FittingTable, open_console
     from workbench.humanize import count, duration, plural, printable, size
+    from workbench.terminal_tables import FittingTable, open_console
 
     def known(number: int | None) -> str:
         return "-" if number is None else count(number)
@@ -309,10 +309,10 @@ def _plan_document(plan: SplitPlan) -> dict[str, Any]:
 
 
 def _show_plan(plan: SplitPlan, namespace: str | None) -> None:
-    from workbench.console import FittingTable, Line, SafeConsole
     from workbench.humanize import count, percent, plural, shell_word
     from workbench.judgement_numbers import MORE
     from workbench.pulsar.bundle_split import hexed
+    from workbench.terminal_tables import FittingTable, Line, SafeConsole
 
     def share(load: float) -> str:
         return percent(load / plan.total) if plan.total else "0 %"

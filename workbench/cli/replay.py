@@ -21,7 +21,7 @@ from workbench.cli.replay_options import (
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.queues.systems import gateway_of
-from workbench.screen import say, write_json
+from workbench.safe_output import say, write_json
 
 
 @click.group(name="replay", cls=Group)
@@ -107,13 +107,13 @@ def plan_command(
     """Find the offset where a replay would begin, for each partition. Read-only: writes nothing to Kafka and joins no group."""
     from workbench.api.replays import plan_on
     from workbench.cli.progress import Steps
-    from workbench.cli.replay_show import show_plan
+    from workbench.cli.replay_output import show_plan
     from workbench.plans.journal import Journal
     from workbench.plans.missing_records_file import read_missing
     from workbench.plans.strict_document import write_file
     from workbench.replay.parse_replay_request import request_of, windows_of
     from workbench.replay.plan import to_csv
-    from workbench.replay.plan_ranges import make_range_plan, parse_ranges
+    from workbench.replay.plan_of_given_ranges import make_range_plan, parse_ranges
     from workbench.replay.plan_save_path import check_csv_place, check_place
     from workbench.settings import load_settings
 
@@ -210,11 +210,11 @@ def apply_command(
     """
     from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
-    from workbench.cli.replay_show import show_head, show_receipt
-    from workbench.console import SafeConsole
+    from workbench.cli.replay_output import show_head, show_receipt
     from workbench.replay.confirm import of_plan
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.receipt import ReplayOutcome
+    from workbench.terminal_tables import SafeConsole
 
     collect_no_garbage()
     if (done := done_by_its_queue("apply", of=plan_file)) is not None:
@@ -298,7 +298,7 @@ def rollback_command(
 @config_option
 def log_command(plan_hash: str | None, group: str | None, as_json: bool, config: Path | None) -> int:
     """Show the journal: who changed which offsets, when, and the outcome. Secrets of the settings are masked in it."""
-    from workbench.cli.replay_show import show_journal
+    from workbench.cli.replay_output import show_journal
     from workbench.plans.journal import Journal
     from workbench.settings import load_settings
 

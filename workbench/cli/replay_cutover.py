@@ -10,7 +10,7 @@ from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_option, confirmed
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
-from workbench.screen import say, write_json
+from workbench.safe_output import say, write_json
 
 
 @click.command(name="retire")
@@ -136,7 +136,7 @@ def cutover_command(
     """
     from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
-    from workbench.cli.replay_show import preflight_lines
+    from workbench.cli.replay_output import preflight_lines
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.service_fleet import read_fleet
     from workbench.replay.service_fleet_kinds import make_fleet

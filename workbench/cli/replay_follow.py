@@ -12,7 +12,7 @@ from workbench.cli.options import cluster_option, config_option, json_option, re
 from workbench.cli.replay_options import PLAN_FILE, done_by_its_queue, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode
 from workbench.humanize import plural
-from workbench.screen import say, write_json
+from workbench.safe_output import say, write_json
 
 if TYPE_CHECKING:
     from workbench.api.replay_steps import Replay
@@ -123,8 +123,8 @@ class _Screen:
     """A bar for each topic on a terminal, plain lines elsewhere, or JSON lines."""
 
     def __init__(self, plan: Plan, *, as_json: bool) -> None:
-        from workbench.console import SafeConsole, worded_bars
         from workbench.humanize import printable
+        from workbench.terminal_tables import SafeConsole, worded_bars
 
         self._plan, self._json = plan, as_json
         self._console = SafeConsole(stderr=True, quiet=as_json)
@@ -215,7 +215,7 @@ def verify_command(
     """
     from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
-    from workbench.cli.replay_show import show_verdict
+    from workbench.cli.replay_output import show_verdict
     from workbench.replay.verify import VerifyVerdict
 
     if (done := done_by_its_queue("verify", of=plan_file)) is not None:
@@ -273,7 +273,7 @@ def inspect_command(
     """Read the records of a plan's window, and count them by event type, key, minute or partition. Joins no group."""
     from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
-    from workbench.cli.replay_show import show_counts
+    from workbench.cli.replay_output import show_counts
 
     replay = open_replay(plan_file, cluster=cluster, config=config)
     if show is not None:
@@ -289,7 +289,7 @@ def inspect_command(
 
 def _shown(replay: Replay, most: int, *, as_json: bool) -> int:
     from workbench.cli.progress import Steps
-    from workbench.screen import tell
+    from workbench.safe_output import tell
 
     plan = replay.plan
     with Steps(quiet=as_json).waiting("Reading the first records of the plan"):

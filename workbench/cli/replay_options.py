@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from workbench.cli.hinted_commands import PlanFile
 from workbench.errors import UsageError
-from workbench.screen import ask, say
+from workbench.safe_output import ask, say
 
 if TYPE_CHECKING:
     from workbench.plans.confirm import Confirmation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.cli.replay_options import confirmed, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode, UsageError
 from workbench.humanize import duration, one_line, plural, shell_word
-from workbench.screen import say, write_json
+from workbench.safe_output import say, write_json
 
 if TYPE_CHECKING:
     from workbench.pulsar.replay_plan import PulsarReplayPlan
@@ -40,8 +40,8 @@ def plan(
     from workbench.plans.missing_records_file import read_missing
     from workbench.plans.strict_document import write_file
     from workbench.pulsar.replay_plan import read_plan, topic_of
-    from workbench.pulsar.replays import plan_pulsar_replay
-    from workbench.pulsar.topics import split_group
+    from workbench.pulsar.replay_steps import plan_pulsar_replay
+    from workbench.pulsar.topic_names import split_group
     from workbench.replay.plan_save_path import check_place
     from workbench.settings import load_settings
 
@@ -82,7 +82,7 @@ def apply(
 ) -> int:
     """`replay apply`."""
     from workbench.cli.progress import Steps
-    from workbench.pulsar.replays import open_pulsar_replay
+    from workbench.pulsar.replay_steps import open_pulsar_replay
 
     replay = open_pulsar_replay(plan_file, cluster=cluster, config=config)
     plan = replay.plan
@@ -121,7 +121,7 @@ def roll_back(
 ) -> int:
     """`replay rollback`."""
     from workbench.pulsar.replay_apply import read_undo
-    from workbench.pulsar.replays import roll_back_pulsar
+    from workbench.pulsar.replay_steps import roll_back_pulsar
 
     undo = read_undo(rollback_file)
     partitions = plural(len(undo.starts), "partition")
@@ -149,7 +149,7 @@ def follow(
     config: Path | None,
 ) -> int:
     """`replay follow`."""
-    from workbench.pulsar.replays import open_pulsar_replay
+    from workbench.pulsar.replay_steps import open_pulsar_replay
 
     replay = open_pulsar_replay(plan_file, cluster=cluster, config=config)
     deadline = time.monotonic() + seconds_of(timeout) if timeout else float("inf")
@@ -182,7 +182,7 @@ def follow(
 
 def verify(plan_file: Path, *, cluster: str | None, as_json: bool, config: Path | None) -> int:
     """`replay verify`."""
-    from workbench.pulsar.replays import open_pulsar_replay
+    from workbench.pulsar.replay_steps import open_pulsar_replay
 
     look = open_pulsar_replay(plan_file, cluster=cluster, config=config).look()
     if as_json:
@@ -238,7 +238,7 @@ def _head(plan: PulsarReplayPlan) -> None:
 
 
 def _show(plan: PulsarReplayPlan, out: Path | None) -> None:
-    from workbench.console import FittingTable, open_console
+    from workbench.terminal_tables import FittingTable, open_console
 
     _head(plan)
     table = FittingTable(pad_edge=False)

@@ -9,7 +9,7 @@ import click
 from workbench.cli.help import Group
 from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, renamed, table_option, wrote_rows
 from workbench.errors import ExitCode
-from workbench.screen import say, say_error, tell, tell_page, write_json
+from workbench.safe_output import say, say_error, tell, tell_page, write_json
 
 
 @click.group(name="report", cls=Group)

@@ -11,7 +11,7 @@ from workbench.cli.options import completing, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.files import write_text
 from workbench.humanize import did_you_mean, plural
-from workbench.screen import say, tell, tell_page, write_json
+from workbench.safe_output import say, tell, tell_page, write_json
 
 
 @click.group(name="runbooks", cls=Group)

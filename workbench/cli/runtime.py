@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from workbench.cli.help import Group
 from workbench.humanize import plural
 from workbench.masking import remember
-from workbench.screen import log_to_stderr, say, tell
+from workbench.safe_output import log_to_stderr, say, tell
 
 if TYPE_CHECKING:
     from workbench.runtime import Runtime
@@ -45,8 +45,8 @@ def run(config: Path, processors: str, verbose: bool) -> None:
 def check(config: Path, processors: str) -> None:
     """Check settings and processors against each other. Connects to nothing."""
     from workbench.runtime.config import RuntimeConfig
+    from workbench.runtime.group_task import check_handlers
     from workbench.runtime.processor_registry import load
-    from workbench.runtime.task import check_handlers
 
     settings = RuntimeConfig.from_toml(config, environ=os.environ)
     handlers, _ = load(processors)

@@ -6,7 +6,7 @@ import click
 
 from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
-from workbench.screen import tell_page, write_json
+from workbench.safe_output import tell_page, write_json
 
 
 @click.command(name="settings")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.options import cluster_option, config_option, groups_option, renamed, table_option, wrote_rows
-from workbench.screen import say, write_json
+from workbench.safe_output import say, write_json
 
 if TYPE_CHECKING:
     from workbench.api.groups_now import SnapshotResult
@@ -100,8 +100,8 @@ def command(
 def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
     from rich.text import Text
 
-    from workbench.console import FittingTable, open_console
     from workbench.humanize import count, duration, plural, printable
+    from workbench.terminal_tables import FittingTable, open_console
 
     with_time = bool(rows) and "time_lag_low" in rows[0]
     counts = ", ".join(f"{number:,} {printable(kind)}" for kind, number in snapshot.kinds.items())
@@ -155,9 +155,9 @@ def _members(count: int | None) -> str:
 def _show(found: SnapshotResult) -> None:
     from rich.text import Text
 
-    from workbench.console import FittingTable, SafeConsole
     from workbench.humanize import plural, printable
     from workbench.queues.group_kinds import SHARE, UNKNOWN, cannot_judge
+    from workbench.terminal_tables import FittingTable, SafeConsole
 
     def _count_of(view: GroupView) -> str:
         return f", {plural(view.member_count, 'member')}" if view.member_count is not None else ""

@@ -22,7 +22,7 @@ from workbench.cli.options import (
 )
 from workbench.errors import UsageError
 from workbench.files import require_empty
-from workbench.screen import write_json
+from workbench.safe_output import write_json
 
 if TYPE_CHECKING:
     from workbench.api.measurement_requests import Measurements
@@ -119,7 +119,7 @@ def command(**given: Any) -> int:
         return triage_via(given)
     if given["token_file"] is not None:
         raise UsageError("--token-file needs --via.")
-    from workbench.cli.triage_each import clusters_to_triage, triage_each
+    from workbench.cli.triage_every_cluster import clusters_to_triage, triage_each
 
     if names := clusters_to_triage(given):
         return triage_each(names, lambda name: _run({**given, "cluster": name}), as_json=given["as_json"])
@@ -195,7 +195,7 @@ def _look(request: LookRequest) -> int:
     from workbench.api.load_measurements import measure
     from workbench.api.triages import judge
     from workbench.cli.progress import Steps
-    from workbench.report.triage_page import rows_of_triage
+    from workbench.report.printed_triage import rows_of_triage
 
     with Steps(quiet=request.as_json) as steps:
         found = measure(request.measurements, progress=steps)
@@ -217,8 +217,8 @@ def _look(request: LookRequest) -> int:
 
 
 def _show(result: TriageResult, *, with_runbooks: bool) -> None:
-    from workbench.console import open_console
-    from workbench.report.triage_page import show_triage
+    from workbench.report.printed_triage import show_triage
+    from workbench.terminal_tables import open_console
 
     show_triage(open_console(), result.triage, result.capture)
     if with_runbooks:
@@ -272,7 +272,7 @@ def _compare(request: CompareRequest) -> int:
     from workbench.api.load_measurements import measure
     from workbench.api.triages import judge
     from workbench.cli.progress import Steps
-    from workbench.cli.triage_again import show_comparison
+    from workbench.cli.triage_watch_and_compare import show_comparison
 
     with Steps(quiet=request.as_json) as steps:
         before, after = (judge(measure(look, progress=steps), look, progress=steps) for look in request.looks)
@@ -306,7 +306,7 @@ def _watch(request: WatchRequest) -> int:
     from workbench.api.load_measurements import measure
     from workbench.api.triages import judge
     from workbench.cli.progress import Steps
-    from workbench.cli.triage_again import watch
+    from workbench.cli.triage_watch_and_compare import watch
 
     def look() -> Triage:
         with Steps(quiet=request.as_json).waiting(f"Triage of {request.measurements.cluster}"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.errors import ConfigError
-from workbench.screen import say, tell, tell_page
+from workbench.safe_output import say, tell, tell_page
 
 if TYPE_CHECKING:
     from workbench.alerts import Names

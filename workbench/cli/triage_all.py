@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.cli.options import wrote_rows
 from workbench.errors import ExitCode, NoSeriesError, UsageError
 from workbench.humanize import duration, groups_on_topics, plural, shell_word
-from workbench.screen import write_json
+from workbench.safe_output import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,8 +84,8 @@ def triage_all(request: SweepRequest) -> int:
     if request.as_json:
         write_json(result.to_json())
     elif not wrote_rows(result.table.to_pylist):
-        from workbench.console import open_console
         from workbench.report.sweep import show_sweep
+        from workbench.terminal_tables import open_console
 
         show_sweep(open_console(), result)
     return exit_code(result)
@@ -108,7 +108,7 @@ def _landed(
     name: str, folder: Path | str | None, until: datetime | None, config: Path | None, steps: Steps
 ) -> tuple[FleetStore, Window]:
     """Open the cluster's store, and land the window's missing slots from Prometheus."""
-    from workbench.collect import live
+    from workbench.collect import capture_in_memory
     from workbench.profiles import name_of
     from workbench.settings import load_settings
     from workbench.spark.session import start_in_background
@@ -144,7 +144,7 @@ def _landed(
     asked = wanting(store, window)
     with steps.step(f"Reading the sources of {cluster.name} for {len(asked)} of 5 slots") as step:
         try:
-            landed = land_missing(store, window, lambda slot: live.collect_series(cluster, slot))
+            landed = land_missing(store, window, lambda slot: capture_in_memory.collect_series(cluster, slot))
         except NoSeriesError as error:
             if until is not None:
                 raise
@@ -163,14 +163,14 @@ def _landed(
 
 def _other_groups(name: str, config: Path | None, steps: Steps) -> OtherGroups:
     """Kinds of all groups, from Kafka; exporters do not tell."""
-    from workbench.collect import live
+    from workbench.collect import capture_in_memory
     from workbench.settings import load_settings
 
     cluster = load_settings(config).cluster(name)
     if cluster.bootstrap is None:
         return {}, (), []
     with steps.step(f"Asking {cluster.name} for the kinds of its groups") as step:
-        kinds, others, missing = live.other_groups(cluster)
+        kinds, others, missing = capture_in_memory.other_groups(cluster)
         step.note = f"{plural(len(kinds), 'group')}, {len(others)} cannot be judged"
     return kinds, others, missing
 

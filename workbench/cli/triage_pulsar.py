@@ -10,7 +10,7 @@ from workbench.cli.options import wrote_rows
 from workbench.cli.triage import measurements_of
 from workbench.errors import UsageError, WorkbenchError
 from workbench.files import require_empty
-from workbench.screen import write_json
+from workbench.safe_output import write_json
 
 _NOT_YET = {
     "html": "--html", "watch": "--watch", "compare": "--compare", "alert": "--alert", "store": "--store",
@@ -36,7 +36,7 @@ def triage(given: Mapping[str, Any]) -> int | None:
         raise UsageError("--all takes no --group and no --topic.")
     from workbench.api.triages import dispatched
     from workbench.cli.progress import Steps
-    from workbench.report.triage_page import rows_of_triage
+    from workbench.report.printed_triage import rows_of_triage
 
     if (save := given["save"]) is not None:
         require_empty(save)
@@ -56,8 +56,8 @@ def triage(given: Mapping[str, Any]) -> int | None:
             for row, it in zip(rows_of_triage(result.findings), result.findings, strict=True)
         ]
     ):
-        from workbench.console import open_console
         from workbench.report.terminal import show
+        from workbench.terminal_tables import open_console
 
         most = {"most": given["top"]} if given["everything"] else {}
         show(open_console(), result.triage, result.capture.samples, **most)

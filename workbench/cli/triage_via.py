@@ -30,9 +30,9 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.limited_reads import is_web_address
-from workbench.local_http import is_here, post_here
+from workbench.local_server_request import is_here, post_here
 from workbench.masking import remember
-from workbench.screen import are_terminals, say, say_told, write_told
+from workbench.safe_output import are_terminals, say, say_told, write_told
 
 _REFUSED = {
     "folder": "--capture", "observe": "--observe", "save": "--save", "html": "--html", "watch": "--watch",

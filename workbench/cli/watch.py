@@ -12,7 +12,7 @@ import click
 from workbench.cli.options import cluster_option, config_option, groups_option, json_option, renamed
 from workbench.errors import ExitCode, SetupError, UsageError
 from workbench.humanize import plural
-from workbench.screen import say, write_json
+from workbench.safe_output import say, write_json
 
 
 @click.command(name="watch")
@@ -100,9 +100,9 @@ def command(
 def _live(
     cluster: str, *, out: Path | None, others: bool, groups: tuple[str, ...], interval: str, config: Path | None
 ) -> int:
-    from workbench.console import open_console
     from workbench.queues.systems import not_there
     from workbench.settings import load_settings
+    from workbench.terminal_tables import open_console
     from workbench.window import parse_duration
 
     if out is not None or others:

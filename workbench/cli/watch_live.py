@@ -321,7 +321,7 @@ class LiveApp(App[int]):
         )
 
     def _keep_verdict(self, group: str, printed: str) -> None:
-        from workbench.triage.verdict import Verdict
+        from workbench.triage.verdict_names import Verdict
 
         words = set(printed.split())
         found = next((str(it) for it in Verdict if str(it) in words), None)

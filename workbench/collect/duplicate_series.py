@@ -6,7 +6,8 @@ Two series of a profile have the same canonical labels if they differ only in la
   *copies*. The measurement counts once. One source is used as long as it has samples; another one fills its gaps.
 - a label of the metric itself on a counter (an error type): *parts*. They are added up, those of each copy by themselves.
 - the same client id on two pods: two *members*.
-- labels of the partition's owner (a client id): *owners*, one after the other; a former one's series stands (`collect.series_owners`).
+- labels of the partition's owner (a client id): *owners*, one after the other; a former one's series stands
+  (`collect.current_partition_owner`).
 - labels that change with what is described (`passing` in a profile): *one series*, of which the part that began last counts.
 - two clusters. No sum or choice would be right, so this is refused. A label such as `cluster` tells them apart; where only the scrape
   target differs, the offsets do: one log has one end. If that is so for a few groups or topics alone, those have no usable values.
@@ -23,9 +24,10 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
+from workbench.collect.current_partition_owner import OWNER_LABELS, latest_begun, owner_at
 from workbench.collect.disputed_groups import Unit, contradicted, dispute_notes, without_disputed
-from workbench.collect.process_names import NAMING
-from workbench.collect.series_owners import OWNER_LABELS, latest_begun, owner_at
+from workbench.collect.measurer_labels import CLUSTER_LABELS, PLACE_LABELS, REPLICA_LABELS, Found, Source, varying
+from workbench.collect.processes_of_one_name import NAMING
 from workbench.collect.source_agreement import (
     Measured,
     compared_lag,
@@ -34,7 +36,6 @@ from workbench.collect.source_agreement import (
     in_gaps,
     surely_whole,
 )
-from workbench.collect.source_labels import CLUSTER_LABELS, PLACE_LABELS, REPLICA_LABELS, Found, Source, varying
 from workbench.collect.sum_counter_series import CounterParts, measured
 from workbench.errors import MixedSourcesError
 from workbench.humanize import listed

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from workbench.collect.process_names import ProcessNames
+from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.source_join import with_derived_lag
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from workbench.collect.parquet_pages import DELTA_BYTE_ARRAY, pages_of
+from workbench.collect.parquet_page_sizes import DELTA_BYTE_ARRAY, pages_of
 
 _BATCH_ROWS = 1 << 20  # enough for most captures in one step; 12 MB for a column of numbers
 _FOOTER_BYTES = 16 << 20  # of the file's own description: some hundred bytes for a column of a million rows

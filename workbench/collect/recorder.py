@@ -15,11 +15,11 @@ import pyarrow as pa
 from workbench.collect.capture import PARTS, Capture, complete_recording, new_info, read_capture, write_parquet
 from workbench.collect.capture_info import INFO, CaptureInfo, write_info
 from workbench.collect.deploys_and_alerts import of_window
-from workbench.collect.process_names import ProcessNames
+from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.scrape import scrape
 from workbench.collect.scraped_timestamps import OwnTimes
 from workbench.collect.source_join import groups_of_clients, with_derived_lag
-from workbench.collect.sum_parts_and_rates import Wholes
+from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty, writing
 from workbench.humanize import plural

@@ -16,11 +16,11 @@ import requests
 import urllib3
 from prometheus_client.parser import text_fd_to_metric_families
 
-from workbench.collect.original_names import Spelling, in_full_first
-from workbench.collect.process_names import ProcessNames
+from workbench.collect.processes_of_one_name import ProcessNames
+from workbench.collect.restore_underscored_names import Spelling, in_full_first
 from workbench.collect.scraped_timestamps import OwnTimes
 from workbench.collect.source_join import with_groups
-from workbench.collect.sum_parts_and_rates import Wholes
+from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.http_client import WebSession, cause
 from workbench.profiles import LeftOut, Profile

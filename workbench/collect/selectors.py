@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from workbench.profiles.metric_name_templates import pattern, places
+from workbench.profiles.labels_in_metric_names import pattern, places
 
 
 class MatcherType(IntEnum):

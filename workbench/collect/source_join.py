@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.collect.source_agreement import longest_age
-from workbench.collect.streams_stores import with_restoring
+from workbench.collect.streams_restore_lag import with_restoring
 from workbench.profiles import Profile
-from workbench.profiles.metric_name_templates import as_written
+from workbench.profiles.labels_in_metric_names import as_written
 from workbench.samples import NAMES_SCHEMA, SampleBatch, SeriesTable, codes_of, concat_series
 
 DERIVED = "derived"

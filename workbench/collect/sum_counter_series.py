@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from workbench.collect.measurer_labels import CLUSTER_LABELS, PLACE_LABELS, REPLICA_LABELS, Found, Source, varying
 from workbench.collect.source_agreement import Measured, summed
-from workbench.collect.source_labels import CLUSTER_LABELS, PLACE_LABELS, REPLICA_LABELS, Found, Source, varying
 from workbench.samples import IntArray, SeriesTable, concat_series
 from workbench.signals import SIGNALS, Kind
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.equal_row_runs import codes_in, encoded, is_one, runs_of
-from workbench.features.period_summary import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, TOLD
+from workbench.features.summary_schema import BAD_FLAGS, CUMULATIVE, EACH_MEMBERS, MEMBERLESS, TOLD
 from workbench.judgement_numbers import RECENT
 from workbench.samples import SERIES_ORDER
 
@@ -30,7 +30,7 @@ COLUMNS = ("ts", "value", "flag", *_KEYS)
 _PIECE_ROWS = 65_536
 
 # One row per series and slot. Gauges: per entity, whichever member reports it (`member` and `source` are null then), with all columns
-# of `features.period_summary`. Counters: per series, because growth between two slots is only known once both are there.
+# of `features.summary_schema`. Counters: per series, because growth between two slots is only known once both are there.
 # Times in µs since the epoch, or from an origin on; `slot_us` is the slot's end.
 SUMMARY_SCHEMA = pa.schema(
     [

@@ -18,11 +18,11 @@ from workbench.features.lag_features import (
     STORY_OF_PARTITION,
     stale_seconds,
 )
-from workbench.features.period_summary import signals_in
 from workbench.features.queue_features import PROCESSOR_DERIVED, PROCESSOR_FEATURES, QUEUE_FEATURES
+from workbench.features.summary_schema import signals_in
 from workbench.features.timelag import bracketed_by_search, with_search, with_time_lag
 from workbench.judgement_numbers import MISSED
-from workbench.spark.sql_columns import aggregate, columns, extend
+from workbench.spark.parsed_sql_cache import aggregate, columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,7 +41,7 @@ def entities(summary: DataFrame, *, stale_after_seconds: float, present: Collect
     """Compute the features of all entities that belong to a group.
 
     Args:
-        summary: of `features.features_by_subscription`, where every subscription has its own rows, those of its logs among them.
+        summary: of `features.condense_by_subscription`, where every subscription has its own rows, those of its logs among them.
         stale_after_seconds: a series whose last sample is older has ended.
         present: the signals of which there are rows; None: any. What the others would be is known before: two thirds of the features,
             where only a lag exporter tells.

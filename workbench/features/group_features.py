@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.period_summary import NOW, STORY, lasted, lower_median, of, quarters, ratio
+from workbench.features.summary_schema import NOW, STORY, lasted, lower_median, of, quarters, ratio
 from workbench.judgement_numbers import FEW_SAMPLES
 
 _RTT, _REMOTE = "broker_rtt", "remote_reads"
@@ -12,7 +12,7 @@ _STANDS = (
 )
 
 
-# Of the group, as `features.measured.MeasuredSubscription` says (the state: `signals.GROUP_STATES`).
+# Of the group, as `features.subscription_measurements.MeasuredSubscription` says (the state: `signals.GROUP_STATES`).
 GROUP_FEATURES = {
     "group_members": of("max", "last", "group_members"),
     "group_members_recent": of("max", "last_two_high", "group_members"),
@@ -26,14 +26,14 @@ GROUP_FEATURES = {
     "restoring_per_second": of("max", "recent_slope", "restoring"),
     "group_state_mean": of("max", "mean", "group_state"),
     "usual_members": lower_median(quarters("mean", "group_members")),
-    # How the subscription is judged (`features.features_by_subscription`).
+    # How the subscription is judged (`features.condense_by_subscription`).
     "onset_seconds": of("min", "last", STORY, stat="group_onset"),
     "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
     "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),
     "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
 }
 
-# As `features.measured.MemberFeatures` says; `seen_every` is the time between two samples of a member, in seconds.
+# As `features.subscription_measurements.MemberFeatures` says; `seen_every` is the time between two samples of a member, in seconds.
 MEMBER_FEATURES = {
     "poll_age_seconds": of("max", "last", "poll_age"),
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",

@@ -5,15 +5,15 @@ A feature is a name and its SQL over the summary's rows; `features.entity_featur
 
 from __future__ import annotations
 
-from workbench.features.period_summary import STORY, lasted, lower_median, of, quarters, ratio, spread
+from workbench.features.summary_schema import STORY, lasted, lower_median, of, quarters, ratio, spread
 from workbench.judgement_numbers import APART, STALE, USUAL_SECONDS
 
 _LAG, _COMMITTED, _TIME_LAG, _ENQUEUE = "consumer_lag", "committed_offset", "time_lag", "enqueue_time"
 _END, _START, _STABLE = "log_end_offset", "log_start_offset", "last_stable_offset"
 _LOCAL = "local_start_offset"
 
-# `features.measured.PartitionFeatures` and what it is made of, over the window unless noted; `gap_quarters` are the longest times
-# between two changes of the commit in each quarter of the baseline.
+# `features.subscription_measurements.PartitionFeatures` and what it is made of, over the window unless noted; `gap_quarters`
+# are the longest times between two changes of the commit in each quarter of the baseline.
 PARTITION_FEATURES = {
     "lag_last": of("max", "last", _LAG),
     "lag_mean": of("avg", "mean", _LAG),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.period_summary import NOW, in_quarters, lasted, lower_median, of, ratio, sql_list
+from workbench.features.summary_schema import NOW, in_quarters, lasted, lower_median, of, ratio, sql_list
 from workbench.signals import FAILURES
 
 _TOOK = "process_time"
@@ -34,7 +34,7 @@ QUEUE_FEATURES = {
     "fill": ratio(of("max", "mean", "queue_length"), of("max", "last", "queue_capacity")),
 }
 
-# As `features.measured.ProcessorFeatures` says; `quarters` and `failing_quarters` are of the baseline's.
+# As `features.subscription_measurements.ProcessorFeatures` says; `quarters` and `failing_quarters` are of the baseline's.
 PROCESSOR_FEATURES = {
     "process_seconds": _mean(NOW),
     "attempts": of("sum", "increase", _TOOK, stat="count"),

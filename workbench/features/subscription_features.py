@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from workbench.features.entity_features import entities
 from workbench.features.group_features import GROUP_FEATURES
-from workbench.features.measured import (
+from workbench.features.subscription_measurements import (
     MeasuredSubscription,
     MemberFeatures,
     PartitionFeatures,
@@ -15,8 +15,8 @@ from workbench.features.measured import (
     QueueFeatures,
     names_of,
 )
-from workbench.features.period_summary import ratio
-from workbench.spark.sql_columns import aggregate, columns
+from workbench.features.summary_schema import ratio
+from workbench.spark.parsed_sql_cache import aggregate, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,12 +38,12 @@ def of_summary(summary: DataFrame, *, stale_after_seconds: float, present: Colle
     """Compute all features of all subscriptions in one plan.
 
     Args:
-        summary: of `features.features_by_subscription`: every row belongs to one subscription.
+        summary: of `features.condense_by_subscription`: every row belongs to one subscription.
         stale_after_seconds: a series whose last sample is older has ended.
         present: as in `features.entity_features.entities`.
 
     Returns:
-        One row per (cluster, group, topic): the columns of `features.measured.MeasuredSubscription`.
+        One row per (cluster, group, topic): the columns of `features.subscription_measurements.MeasuredSubscription`.
     """
     things = entities(summary, stale_after_seconds=stale_after_seconds, present=present)
     grouped = aggregate(things, SUBSCRIPTION, {**OVERVIEW, **GROUP_COLUMNS, **_DETAILS})
@@ -90,7 +90,7 @@ _DETAILS = {
 _ENTRY = ratio("enqueue_sum", "enqueue_count")
 _closing = "(log_start_per_second - coalesce(committed_per_second, 0))"
 
-# Of the partitions, as `features.measured.MeasuredSubscription` says; sums are of the known ones.
+# Of the partitions, as `features.subscription_measurements.MeasuredSubscription` says; sums are of the known ones.
 OVERVIEW = {
     "partition_count": "count(partition)",
     "lag_messages": "sum(lag_messages)",

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workbench.features.period_summary import ratio
+from workbench.features.summary_schema import ratio
 from workbench.judgement_numbers import EXTRAPOLATED_SECONDS
-from workbench.spark.sql_columns import columns, extend
+from workbench.spark.parsed_sql_cache import columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

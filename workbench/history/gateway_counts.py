@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.gateway_signals import OF_GATEWAYS
 from workbench.history.partition_series import FloatArray, Track, step_of, tracks_of
 from workbench.judgement_numbers import MISSED
 from workbench.samples import SERIES_ORDER
+from workbench.signals_before_kafka import OF_GATEWAYS
 from workbench.window import Window
 
 Destination = str | None

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.history.commit_skips import skip
 from workbench.history.episode import drain, episode
-from workbench.history.message_ages import ages, from_lag, newest_log, oldest_at_most, without_glitches
+from workbench.history.next_message_age import ages, from_lag, newest_log, oldest_at_most, without_glitches
 from workbench.history.offset_jumps import back_and_above, deleted, passed
 from workbench.history.partition_series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.judgement_numbers import MISSED, RECENT

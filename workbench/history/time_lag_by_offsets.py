@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.message_ages import ages, from_lag, is_measured, newest_log, without_glitches
+from workbench.history.next_message_age import ages, from_lag, is_measured, newest_log, without_glitches
 from workbench.history.partition_histories import lines_of
 from workbench.history.partition_series import BoolArray, FloatArray, Track, step_of, tracks_of
 from workbench.history.partition_story import is_idle

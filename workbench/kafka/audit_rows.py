@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from workbench.kafka.stranded_clients import STATISTICS, is_stranded, made_in
+from workbench.kafka.clients_without_brokers import STATISTICS, is_stranded, made_in
 from workbench.layers.row_batch import RowBatch
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,6 @@ from typing import Any
 
 from workbench.errors import UnknownGroupError
 from workbench.kafka.assigned_partitions import is_settled, without_owner
-from workbench.kafka.commits import IN_FLIGHT, commits_of
 from workbench.kafka.connection import COORDINATOR_SECONDS, KafkaConnection, is_over, seconds_left
 from workbench.kafka.group_listing import Others
 from workbench.kafka.groups import groups_of
@@ -27,8 +26,9 @@ from workbench.kafka.librdkafka_errors import (
     is_lost,
     is_other_kind,
 )
-from workbench.kafka.offsets import BY_TIME, offsets_of, topic_right
 from workbench.kafka.patient_reads import ClusterReading, read
+from workbench.kafka.read_commits_for_snapshot import IN_FLIGHT, commits_of
+from workbench.kafka.read_offsets_for_snapshot import BY_TIME, offsets_of, topic_right
 from workbench.queues.group_kinds import REDRIVE, cannot_judge, is_redrive_plan
 from workbench.queues.snapshot_views import NOT_PERMITTED, GroupView, Partition, Snapshot, group_view
 

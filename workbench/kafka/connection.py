@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from workbench.errors import SourceUnreachableError, WorkbenchError
-from workbench.kafka.brokers import SMALL_TOPIC, Brokers, look_at_brokers
+from workbench.kafka.brokers_that_answer import SMALL_TOPIC, Brokers, look_at_brokers
 from workbench.kafka.group_answers import Coordination
 from workbench.kafka.librdkafka_errors import ClientErrors, error_words, is_denied, is_local, is_lost, settings_error
 

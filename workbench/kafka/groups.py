@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from workbench.background import in_background
-from workbench.kafka.brokers import coordination_of
+from workbench.kafka.brokers_that_answer import coordination_of
 from workbench.kafka.connection import seconds_left
 from workbench.kafka.group_answers import (
     GROUP_DENIED,
@@ -32,8 +32,8 @@ from workbench.kafka.group_answers import (
 from workbench.kafka.group_listing import Others, settled
 from workbench.kafka.librdkafka_errors import error_words
 from workbench.kafka.patient_reads import ClusterReading
-from workbench.kafka.tls_and_login import NoCounterpartError, Security, logged_in, security_of
 from workbench.kafka.wire import SILENCE_SECONDS, Address, Api, Wire, WireError, addresses, array, text
+from workbench.kafka.wire_tls_and_login import NoCounterpartError, Security, logged_in, security_of
 from workbench.queues.group_kinds import CLASSIC, CONSUMER, HIDDEN, SHARE, STREAMS
 from workbench.queues.snapshot_views import NOT_PERMITTED, GroupView, Member
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import SourceUnreachableError
-from workbench.queues.gateway import Ranges, spans_of
+from workbench.queues.replay_port import Ranges, spans_of
 from workbench.queues.snapshot_views import Partition
 from workbench.settings import Cluster
 
@@ -40,7 +40,7 @@ class KafkaSystem:
         """See `System`."""
 
         def count(ranges: Mapping[Partition, tuple[int, int]]) -> dict[Partition, int]:
-            from workbench.kafka.kafka_records import KafkaRecordsReader
+            from workbench.kafka.kafka_records_source import KafkaRecordsReader
 
             reader = KafkaRecordsReader({**_options(cluster, ranges), "columns": "topic,partition"})
             found = dict.fromkeys(ranges, 0)
@@ -57,7 +57,7 @@ class KafkaSystem:
 
     def read_records(self, spark: SparkSession, cluster: Cluster, ranges: Ranges, columns: Sequence[str]) -> DataFrame:
         """See `System`: columns of `kafka_records`."""
-        from workbench.kafka.kafka_records import KafkaRecords
+        from workbench.kafka.kafka_records_source import KafkaRecords
         from workbench.spark.register_sources import register
 
         register(spark, KafkaRecords)

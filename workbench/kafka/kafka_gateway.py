@@ -17,7 +17,6 @@ from workbench.kafka.connection import (
     is_over,
     seconds_left,
 )
-from workbench.kafka.group_commits import commits_of_group, notes_of_group
 from workbench.kafka.leader_offsets import EARLIEST, LATEST, OffsetQuestion
 from workbench.kafka.librdkafka_errors import (
     denied_resource,
@@ -32,8 +31,9 @@ from workbench.kafka.local_log_starts import local_starts
 from workbench.kafka.offset_lookup import Lookup, told_by_leaders, topics_for
 from workbench.kafka.quotas import all_limits, read_bytes_per_second
 from workbench.kafka.record_times import read_times, sample_bytes
+from workbench.kafka.replay_group_commits import commits_of_group, notes_of_group
 from workbench.kafka.topic_readers import audience_of
-from workbench.queues.gateway import (
+from workbench.queues.replay_port import (
     ABSENT,
     Audience,
     ClusterView,

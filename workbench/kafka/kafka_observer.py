@@ -17,7 +17,7 @@ from workbench.kafka.last_stable_offsets import StandingStill, standing, to_samp
 from workbench.kafka.leaders import leader_of, topics_of
 from workbench.kafka.local_log_starts import local_starts
 from workbench.kafka.local_log_starts import samples_of as starts_samples
-from workbench.kafka.quota_rates import read_limits, samples_of
+from workbench.kafka.messages_within_quota import read_limits, samples_of
 from workbench.kafka.quotas import all_limits, of_clients
 from workbench.kafka.unread_ages import ages
 from workbench.queues.observer import Ages, Listing, Round

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from workbench.background import in_background
 from workbench.kafka.groups import NotListedError, own_security
 from workbench.kafka.leaders import places_of
-from workbench.kafka.tls_and_login import logged_in
 from workbench.kafka.wire import Address, Api, WireAnswer, WireError, array, text
+from workbench.kafka.wire_tls_and_login import logged_in
 from workbench.queues.snapshot_views import Partition
 
 LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4  # instead of a time

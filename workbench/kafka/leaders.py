@@ -14,8 +14,8 @@ from typing import Any
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.group_answers import ask_brokers
 from workbench.kafka.groups import NotListedError, own_security
-from workbench.kafka.tls_and_login import logged_in
 from workbench.kafka.wire import Address, WireError, addresses
+from workbench.kafka.wire_tls_and_login import logged_in
 from workbench.queues.snapshot_views import Partition
 
 _NAMED = 3  # so few topics are asked for by name; one list of all costs less than many requests

@@ -21,8 +21,8 @@ from workbench.kafka.groups import (
     first_to_answer,
     own_security,
 )
-from workbench.kafka.tls_and_login import Security, logged_in
 from workbench.kafka.wire import Address, Api, WireAnswer, WireError, addresses, array, text
+from workbench.kafka.wire_tls_and_login import Security, logged_in
 
 FIND = Api("FindCoordinator", 10, 4, 4)
 _FETCH = Api("OffsetFetch", 9, 8, 8)

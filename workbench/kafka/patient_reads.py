@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from workbench.kafka.brokers import Brokers
+from workbench.kafka.brokers_that_answer import Brokers
 from workbench.kafka.connection import BrokerSilentError, KafkaConnection, is_over, seconds_left
 from workbench.kafka.librdkafka_errors import denied_resource, error_words, is_lost
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.kafka.groups import NotListedError, own_security
-from workbench.kafka.tls_and_login import logged_in
 from workbench.kafka.wire import SILENCE_SECONDS, Api, Wire, WireAnswer, WireError, addresses, array, text
-from workbench.queues.gateway import Quotas
+from workbench.kafka.wire_tls_and_login import logged_in
+from workbench.queues.replay_port import Quotas
 
 _DESCRIBE = Api("DescribeClientQuotas", 48, 1, 1)
 _EXACT, _DEFAULT = 0, 1  # match types

@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.librdkafka_errors import error_words
-from workbench.queues.gateway import ReadLimits, ReadTimes
+from workbench.queues.replay_port import ReadLimits, ReadTimes
 from workbench.queues.snapshot_views import Partition
 
 _BATCH = 1_000

@@ -11,7 +11,7 @@ from workbench.humanize import listed, plural
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.groups import NotListedError
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
-from workbench.queues.gateway import Audience
+from workbench.queues.replay_port import Audience
 
 _SECONDS = 8.0  # for all of it; a list of 20,000 groups with their commits took 3 s (docs/decisions)
 _ANSWER_SECONDS = 3.0

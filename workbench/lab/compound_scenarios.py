@@ -6,10 +6,10 @@ import threading
 
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.healthy_consumer_scenarios import burst
-from workbench.lab.lab_fleet import LabFleet
-from workbench.lab.scenario_draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.lab.upstream_scenarios import SMALL_FETCHES
-from workbench.triage.verdict import Verdict
+from workbench.lab.producer_and_consumers import LabFleet
+from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab.scenarios_outside_processors import SMALL_FETCHES
+from workbench.triage.verdict_names import Verdict
 
 
 def slow_type_on_few_partitions(draw: Draw, run_id: str) -> Scenario:

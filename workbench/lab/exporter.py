@@ -24,7 +24,7 @@ from workbench.files import write_text
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab.client_spec import ExporterFault
 from workbench.queues.snapshot_views import Snapshot
-from workbench.screen import tell
+from workbench.safe_output import tell
 from workbench.signals import GROUP_STATES
 
 _PERIOD_SECONDS = 1.0

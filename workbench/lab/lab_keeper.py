@@ -23,7 +23,7 @@ from workbench.errors import GuardError, SetupError, WorkbenchError
 from workbench.files import exclusive_lock, write_text
 from workbench.lab import process
 from workbench.lab.lab import Lab, lab_dir, remove_folder, start_lab
-from workbench.screen import tell
+from workbench.safe_output import tell
 from workbench.settings import lab_cluster_file
 
 _UP_SECONDS = 180.0

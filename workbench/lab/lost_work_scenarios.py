@@ -8,9 +8,9 @@ from dataclasses import replace
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.lab_broker import delete_group, move_commits
-from workbench.lab.lab_fleet import LabFleet
-from workbench.lab.scenario_draw import Draw, Make, Scenario
-from workbench.triage.verdict import Verdict
+from workbench.lab.producer_and_consumers import LabFleet
+from workbench.lab.scenario_circumstances import Draw, Make, Scenario
+from workbench.triage.verdict_names import Verdict
 
 _SEGMENT_MS = 2000  # retention deletes whole segments
 

@@ -6,9 +6,9 @@ import threading
 
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.lab_broker import add_partitions
-from workbench.lab.lab_fleet import LabFleet
-from workbench.lab.scenario_draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.triage.verdict import Verdict
+from workbench.lab.producer_and_consumers import LabFleet
+from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.triage.verdict_names import Verdict
 
 _SESSION_MS = 2500
 _MAX_POLL_MS = 3200

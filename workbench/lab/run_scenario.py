@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.collect.capture import Capture, new_info, write_capture
-from workbench.collect.live import collect
+from workbench.collect.capture_in_memory import collect
 from workbench.collect.recorder import Recorder
 from workbench.errors import SetupError, UsageError, WorkbenchError
 from workbench.lab.lab import LAB_THRESHOLDS, LAB_WINDOWS, Lab, check_alive
-from workbench.lab.lab_fleet import LabFleet
-from workbench.lab.scenario_draw import Scenario
+from workbench.lab.producer_and_consumers import LabFleet
+from workbench.lab.scenario_circumstances import Scenario
 from workbench.lab.try_advice import AdviceResult, apply_advice
 from workbench.triage.finding import Finding
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.triage_engine import Triage, triage
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
 from workbench.window import Window
 
 if TYPE_CHECKING:

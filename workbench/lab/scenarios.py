@@ -11,13 +11,13 @@ from workbench.lab import (
     healthy_consumer_scenarios,
     lost_work_scenarios,
     rebalance_scenarios,
+    scenarios_outside_processors,
     standstill_scenarios,
-    upstream_scenarios,
 )
 from workbench.lab.client_spec import Behaviour
-from workbench.lab.lab_fleet import LabFleet
-from workbench.lab.scenario_draw import QUICK_SECONDS, Draw, Make, Scenario
-from workbench.triage.verdict import Verdict
+from workbench.lab.producer_and_consumers import LabFleet
+from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.triage.verdict_names import Verdict
 
 
 def _healthy(draw: Draw, run_id: str) -> Scenario:
@@ -166,7 +166,7 @@ SCENARIOS: dict[str, tuple[Make, str]] = {
     "hot_partition": (_hot_partition, "most of the traffic goes to one partition"),
     "stuck_partition": (_stuck_partition, "a poison record blocks the commits of one partition"),
     "consumer_stopped": (_consumer_stopped, "all instances crash or are stopped"),
-    **upstream_scenarios.SCENARIOS,
+    **scenarios_outside_processors.SCENARIOS,
     **rebalance_scenarios.SCENARIOS,
     **healthy_consumer_scenarios.SCENARIOS,
     **standstill_scenarios.SCENARIOS,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workbench.lab.client_spec import Behaviour
-from workbench.lab.lab_fleet import LabFleet
-from workbench.lab.scenario_draw import Draw, Make, Scenario
-from workbench.triage.verdict import Verdict
+from workbench.lab.producer_and_consumers import LabFleet
+from workbench.lab.scenario_circumstances import Draw, Make, Scenario
+from workbench.triage.verdict_names import Verdict
 
 
 def _calm(draw: Draw) -> Behaviour:

@@ -14,12 +14,12 @@ import numpy as np
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.lab.lab_broker import abort_transaction, add_partitions, set_retention
-from workbench.lab.lab_fleet import LabFleet
+from workbench.lab.producer_and_consumers import LabFleet
 from workbench.triage import capacity
 from workbench.triage.finding import Action, Finding
 from workbench.triage.outcome_checks import all_hold
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
 
 # Looks again, over the last seconds: with the whole run before them as the baseline, or without it. None while there is nothing to see.
 Look = Callable[[float, bool], SubscriptionFeatures | None]

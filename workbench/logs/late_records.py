@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.humanize import plural
-from workbench.logs.ranges_to_read import Asked
-from workbench.logs.time_windows import TAIL_LIMITS, read_tails
+from workbench.logs.read_request import Asked
 from workbench.logs.window_end import WindowEnd
-from workbench.queues.gateway import Gateway, LogView
+from workbench.logs.windows_in_unordered_logs import TAIL_LIMITS, read_tails
+from workbench.queues.replay_port import Gateway, LogView
 from workbench.queues.snapshot_views import Partition
 
 

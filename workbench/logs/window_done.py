@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from workbench.commit_note import CommitNote, OffsetRange
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import listed
-from workbench.logs.ranges_to_read import Asked, AskedPartition
+from workbench.logs.read_request import Asked, AskedPartition
 from workbench.logs.window_end import TAIL_OFFSETS, WindowEnd
-from workbench.queues.gateway import Gateway, LogView, ReadLimits
+from workbench.queues.replay_port import Gateway, LogView, ReadLimits
 from workbench.queues.snapshot_views import Partition
 
 # Of remainders that may be transaction markers: each has at most TAIL_OFFSETS offsets, and mostly one.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.logs.ranges_to_read import Asked, AskedPartition
-from workbench.queues.gateway import LogView
+from workbench.logs.read_request import Asked, AskedPartition
+from workbench.queues.replay_port import LogView
 from workbench.queues.snapshot_views import Partition
 
 # Maximum number of offsets before the end that may all be transaction markers; only these are read.

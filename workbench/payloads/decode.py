@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.extras import how_to_install
-from workbench.payloads.avro_size import values_bound
+from workbench.payloads.avro_value_count import values_bound
 from workbench.payloads.hidden_fields import Hide
 from workbench.payloads.schemas import Schema, SchemaProblemError, Schemas, read_schema
 from workbench.record_settings import RecordSettings

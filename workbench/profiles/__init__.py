@@ -29,7 +29,7 @@ from pydantic import (
 from workbench.errors import ConfigError
 from workbench.humanize import did_you_mean
 from workbench.limited_reads import first_problem, read_within
-from workbench.profiles import metric_name_templates
+from workbench.profiles import labels_in_metric_names
 from workbench.profiles.left_out_series import WHOLE, LeftOut
 from workbench.profiles.mapping_rule import MappingRule, Quality, filled
 from workbench.settings import QueueName
@@ -144,7 +144,7 @@ class Profile(BaseModel):
     def metrics(self) -> Mapping[str, Sequence[tuple[str, MappingRule, str]]]:
         """Map of every exported series name to (signal, rule, stat): several, where labels tell what a series of the name means.
 
-        A name may have places (`profiles.metric_name_templates`); `read_name` says which one a metric is.
+        A name may have places (`profiles.labels_in_metric_names`); `read_name` says which one a metric is.
         """
         return self._index
 
@@ -153,7 +153,7 @@ class Profile(BaseModel):
         if metric in self._index:
             return metric, {}
         for name in self._with_places:
-            if (found := metric_name_templates.read(name, metric)) is not None:
+            if (found := labels_in_metric_names.read(name, metric)) is not None:
                 return name, found
         return None
 
@@ -167,7 +167,7 @@ class Profile(BaseModel):
         for name in self._with_places:
             for signal, rule, _ in self._index[name]:
                 for label, theirs in rule.labels.items():
-                    if theirs in metric_name_templates.places(name):
+                    if theirs in labels_in_metric_names.places(name):
                         found[label] = found.get(label, frozenset()) | {signal}
         return found
 
@@ -177,7 +177,7 @@ class Profile(BaseModel):
             for name, stat, generation in rule.exported(SIGNALS[signal].kind):
                 self._index.setdefault(name, []).append((signal, rule, stat))
                 self._generation[name] = generation
-        self._with_places = tuple(metric_name_templates.most_telling_first(self._index))
+        self._with_places = tuple(labels_in_metric_names.most_telling_first(self._index))
 
     def rules(self) -> Iterator[tuple[str, MappingRule]]:
         """Every rule with its signal: of a signal that has several, each."""

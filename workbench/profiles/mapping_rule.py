@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from workbench.profiles import metric_name_templates
+from workbench.profiles import labels_in_metric_names
 from workbench.samples import LABEL_COLUMNS
 from workbench.signals import SIGNALS, Kind, ProcessingOutcome
 
@@ -31,13 +31,13 @@ class Quality(StrEnum):
 
 
 def _places_apart(name: str) -> str:
-    found = metric_name_templates.places(name)
-    if len(found) > metric_name_templates.MOST_PLACES or len(set(found)) < len(found):
-        raise ValueError(f"{name!r} has a place twice, or more than {metric_name_templates.MOST_PLACES}")
+    found = labels_in_metric_names.places(name)
+    if len(found) > labels_in_metric_names.MOST_PLACES or len(set(found)) < len(found):
+        raise ValueError(f"{name!r} has a place twice, or more than {labels_in_metric_names.MOST_PLACES}")
     return name
 
 
-MetricName = Annotated[str, Field(pattern=metric_name_templates.PATTERN), AfterValidator(_places_apart)]
+MetricName = Annotated[str, Field(pattern=labels_in_metric_names.PATTERN), AfterValidator(_places_apart)]
 
 
 Part = Literal["mean", "batch", "count", "ok", "retry", "failed", "timeout", "dead", "skip"]
@@ -184,7 +184,7 @@ class MappingRule(BaseModel):
     def asked_by(self, canonical: str, name: str) -> str | None:
         """The exporter's label for a canonical one, if a server can be asked by it: what a name carries is no label there."""
         theirs = self.labels.get(canonical)
-        return None if theirs in metric_name_templates.places(name) else theirs
+        return None if theirs in labels_in_metric_names.places(name) else theirs
 
     def exported(self, kind: Kind) -> list[tuple[str, str, int]]:
         """Names of the exported series: (name, stat, place of the metric's name in its list)."""

@@ -11,9 +11,9 @@ from typing import cast
 import yaml
 
 from workbench.humanize import one_line
-from workbench.profiles.label_words import NUMBERS, Seen, by_place
-from workbench.profiles.metric_name_templates import places as places_of
-from workbench.profiles.metric_naming import (
+from workbench.profiles.draft_labels_from_names import NUMBERS, Seen, by_place
+from workbench.profiles.labels_in_metric_names import places as places_of
+from workbench.profiles.usual_metric_names import (
     BEFORE_LABELS,
     LABELS,
     LIKE_LAG,

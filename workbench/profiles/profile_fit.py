@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from workbench.gateway_signals import OF_GATEWAYS
 from workbench.humanize import duration, listed
 from workbench.profiles import MappingRule, Profile, Quality, why_absent
 from workbench.signals import SIGNALS, Kind
+from workbench.signals_before_kafka import OF_GATEWAYS
 
 # What was sampled so lately is there: a managed cloud hands its values out five minutes late, one a minute.
 RECENT_SECONDS = 600.0

@@ -15,8 +15,8 @@ from workbench.pulsar.broker_conf import running_config
 from workbench.pulsar.policies import TopicPolicies, read_policies
 from workbench.pulsar.risky_settings import is_version
 from workbench.pulsar.subscription_survey import survey
-from workbench.pulsar.topics import WHOLE, part_name
-from workbench.pulsar_metric_settings import METRIC_SETTINGS
+from workbench.pulsar.topic_names import WHOLE, part_name
+from workbench.pulsar_metrics_by_setting import METRIC_SETTINGS
 from workbench.settings import Cluster
 
 # Setting of a broker to the values with which something is off, and what that is.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import shell_word
-from workbench.pulsar.topics import WHOLE
+from workbench.pulsar.topic_names import WHOLE
 
 
 class PulsarTools:

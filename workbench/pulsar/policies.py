@@ -12,7 +12,7 @@ from urllib.parse import quote
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.topics import TopicName
+from workbench.pulsar.topic_names import TopicName
 
 _DELETES = "consumer_backlog_eviction"
 NOT_TOLD = "not known: the admin does not tell it"

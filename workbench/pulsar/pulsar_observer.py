@@ -17,8 +17,8 @@ from workbench.errors import UnknownGroupError, UsageError
 from workbench.humanize import near, printable
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.subscription_survey import survey
+from workbench.pulsar.topic_names import group_name
 from workbench.pulsar.topic_stats import SubscriptionPart, age_seconds
-from workbench.pulsar.topics import group_name
 from workbench.queues.group_kinds import UNKNOWN
 from workbench.queues.observer import Age, Ages, Listing, Rounds
 from workbench.queues.snapshot_views import GroupView, Member, ShareOffset, Snapshot

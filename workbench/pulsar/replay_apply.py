@@ -18,10 +18,10 @@ from workbench.plans.journal import Change, Journal, only_one
 from workbench.plans.strict_document import StrictDocument, canonical_hash, write_file
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
 from workbench.pulsar.policies import ttl_seconds
+from workbench.pulsar.replay_marks import Ownership, ownership_of, properties_of, read_part
 from workbench.pulsar.replay_plan import Place, PulsarReplayPlan, PulsarWindow, each, names_of, read_sealed, topic_of
-from workbench.pulsar.subscription_ownership import Ownership, ownership_of, properties_of, read_part
 from workbench.pulsar.topic_log import partitions_of, place, read_log
-from workbench.pulsar.topics import part_name
+from workbench.pulsar.topic_names import part_name
 from workbench.queues.position import Position
 
 

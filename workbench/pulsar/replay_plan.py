@@ -21,7 +21,7 @@ from workbench.plans.strict_document import Offset, StrictDocument, canonical_ha
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
 from workbench.pulsar.policies import NOT_TOLD, retention_words, ttl_seconds
 from workbench.pulsar.topic_log import PulsarLog, partitions_of, place, position_at, published_ms, read_log
-from workbench.pulsar.topics import TopicName, part_name
+from workbench.pulsar.topic_names import TopicName, part_name
 from workbench.queues.position import Position, unpacked
 
 SCHEMA = "workbench.pulsar-replay/1"

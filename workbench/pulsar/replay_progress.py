@@ -8,8 +8,8 @@ from typing import Any
 
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.policies import ttl_seconds
+from workbench.pulsar.replay_marks import Ownership, ownership_of, read_part
 from workbench.pulsar.replay_plan import PulsarReplayPlan, PulsarWindow, each
-from workbench.pulsar.subscription_ownership import Ownership, ownership_of, read_part
 from workbench.pulsar.topic_log import read_log
 from workbench.pulsar.topic_stats import SubscriptionPart
 

@@ -21,8 +21,8 @@ from workbench.pulsar.policies import TopicPolicies, lower, read_limits, read_po
 from workbench.pulsar.recorded_answers import AdminAnswers, AnswerRecorder
 from workbench.pulsar.subscription_survey import survey
 from workbench.pulsar.topic_look import LookedConsumer, SubscriptionLook, looks_of
+from workbench.pulsar.topic_names import WHOLE, TopicName, group_name
 from workbench.pulsar.topic_stats import SubscriptionPart, unknown_part
-from workbench.pulsar.topics import WHOLE, TopicName, group_name
 from workbench.queues.dispatching_queues import DispatchedConsumer, DispatchedPart, DispatchReading
 from workbench.settings import Cluster
 

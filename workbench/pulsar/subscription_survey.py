@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from workbench.errors import EvidenceError, SourceUnreachableError
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
+from workbench.pulsar.topic_names import TopicName, part_name, without_partitions
 from workbench.pulsar.topic_stats import SubscriptionPart, parse_partitions, parse_topic
-from workbench.pulsar.topics import TopicName, part_name, without_partitions
 
 _OWN_TENANT = "pulsar"  # of brokers among themselves
 _T = TypeVar("_T")

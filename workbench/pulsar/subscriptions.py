@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.subscription_survey import counted, survey
+from workbench.pulsar.topic_names import TopicName
 from workbench.pulsar.topic_stats import SubscriptionPart, age_seconds
-from workbench.pulsar.topics import TopicName
 from workbench.settings import Cluster
 
 

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from workbench.errors import EvidenceError
 from workbench.limited_reads import first_problem
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
+from workbench.pulsar.topic_names import WHOLE, TopicName, part_name, subscription_of
 from workbench.pulsar.topic_stats import PulsarAnswer
-from workbench.pulsar.topics import WHOLE, TopicName, part_name, subscription_of
 from workbench.queues.position import Position
 
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BeforeValidator, Field, ValidationError
 
 from workbench.limited_reads import first_problem
+from workbench.pulsar.topic_names import WHOLE, TopicName, cursor_name, part_name, partition_of
 from workbench.pulsar.topic_stats import Known, PulsarAnswer
-from workbench.pulsar.topics import WHOLE, TopicName, cursor_name, part_name, partition_of
 
 _POSITION = re.compile(r"(-?\d{1,19}):(-?\d{1,19})", re.ASCII)
 _THROTTLED = tuple(

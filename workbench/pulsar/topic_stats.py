@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from workbench.errors import EvidenceError
 from workbench.limited_reads import first_problem
-from workbench.pulsar.topics import WHOLE, TopicName, partition_of
+from workbench.pulsar.topic_names import WHOLE, TopicName, partition_of
 
 _ACKNOWLEDGE_ONE_BY_ONE = ("Shared", "Key_Shared")
 _COMPACTION = "__compaction"  # the broker's own: it reads when a topic is compacted, and nobody is connected in between

@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.errors import UsageError
-from workbench.queues.gateway import Gateway, Ranges
 from workbench.queues.observer import Observer
+from workbench.queues.replay_port import Gateway, Ranges
 from workbench.queues.snapshot_views import Partition
 from workbench.settings import Cluster
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.queues.gateway import Gateway, LogView
+from workbench.queues.replay_port import Gateway, LogView
 from workbench.record_settings import names_of_letters
 from workbench.redrive.letter_headers import UNREADABLE, Reader
 from workbench.redrive.redrive_ports import LetterReader, LettersGoneError

@@ -9,13 +9,13 @@ from functools import partial
 from workbench.errors import GuardError, WorkbenchError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Change, Journal, only_one
-from workbench.queues.gateway import WITHOUT_MEMBERS, Gateway
+from workbench.queues.replay_port import WITHOUT_MEMBERS, Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.commit_marks import PlanProgress
+from workbench.redrive.every_log_must_answer import whole_logs
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.redrive_ledger import Ledger, ended_of
 from workbench.redrive.redrive_ports import LetterReader
-from workbench.redrive.whole_logs import whole_logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

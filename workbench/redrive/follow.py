@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.queues.gateway import Gateway
+from workbench.queues.replay_port import Gateway
 from workbench.redrive.commit_marks import PlanProgress, PlanState
 from workbench.redrive.later_letters import LaterLetters, later_letters
 from workbench.redrive.planfile import RedrivePlan

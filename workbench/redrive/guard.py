@@ -8,7 +8,7 @@ from datetime import datetime
 
 from workbench.humanize import duration, plural
 from workbench.plans.refusal import COMMON_HINTS, Refusal
-from workbench.queues.gateway import ClusterView, LogView, Quotas, TopicSettings
+from workbench.queues.replay_port import ClusterView, LogView, Quotas, TopicSettings
 from workbench.redrive.commit_marks import Place, PlanState
 from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.plan import margin_seconds, seconds_of

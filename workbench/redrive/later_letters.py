@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from workbench.queues.gateway import Gateway
+from workbench.queues.replay_port import Gateway
 from workbench.redrive.planfile import RedrivePlan
 
 

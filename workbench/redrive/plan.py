@@ -14,10 +14,11 @@ from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, 
 from workbench.humanize import counted, did_you_mean, duration, listed, plural, shell_word
 from workbench.plans.refusal import NO_RIGHT
 from workbench.plans.strict_document import current_user
-from workbench.queues.gateway import ClusterView, Gateway, LogView, TopicSettings
+from workbench.queues.replay_port import ClusterView, Gateway, LogView, TopicSettings
+from workbench.redrive.every_log_must_answer import whole_logs
+from workbench.redrive.groups_reading_targets import Readers, audience_words
 from workbench.redrive.key_order import Columns, duplicates, out_of_order
 from workbench.redrive.letter_headers import Reader
-from workbench.redrive.letter_survey import Route, Rules, Wanted, survey
 from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.planfile import (
     MOST_PLAN_BYTES,
@@ -30,10 +31,9 @@ from workbench.redrive.planfile import (
     TargetTopic,
     To,
 )
+from workbench.redrive.read_letters_for_plan import Route, Rules, Wanted, survey
 from workbench.redrive.redrive_ports import LetterReader, LettersGoneError
 from workbench.redrive.selection import Selection
-from workbench.redrive.target_readers import Readers, audience_words
-from workbench.redrive.whole_logs import whole_logs
 
 # Letters in an order of their own are held in memory while they are produced.
 MOST_ORDERED = 100_000

@@ -10,11 +10,11 @@ from workbench.errors import EvidenceError, GuardError, WorkbenchError
 from workbench.humanize import listed, plural
 from workbench.redrive.commit_marks import MOST_BYTES, Place, PlanState, marks_of
 from workbench.redrive.letter_headers import Letter, Reader
-from workbench.redrive.letter_survey import Route
 from workbench.redrive.picked_letter_offsets import Walk
 from workbench.redrive.plan import route_of
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.rate_cap import SendPace
+from workbench.redrive.read_letters_for_plan import Route
 from workbench.redrive.redrive_ports import LetterReader, Sink, letters_at
 from workbench.redrive.transaction_size import LetterFlow
 

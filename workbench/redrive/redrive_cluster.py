@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.plans.journal import Journal
-from workbench.queues.gateway import Gateway
+from workbench.queues.replay_port import Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.abandon_plan import end_plan
 from workbench.redrive.apply import Redrive
 from workbench.redrive.commit_marks import PlanProgress, PlanState
+from workbench.redrive.groups_reading_targets import Readers, audience_words
 from workbench.redrive.guard import RedriveLimits, RedriveNow
 from workbench.redrive.http_sink import HttpSink
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.redrive_ledger import Ledger
 from workbench.redrive.redrive_ports import LetterQueue, LetterReader, Sink
-from workbench.redrive.target_readers import Readers, audience_words
 
 
 class RedriveCluster:

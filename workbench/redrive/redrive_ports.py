@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import Protocol
 
 from workbench.errors import EvidenceError, GuardError
-from workbench.queues.gateway import Gateway, Quotas
+from workbench.queues.replay_port import Gateway, Quotas
 from workbench.redrive.commit_marks import Place, PlanProgress
+from workbench.redrive.groups_reading_targets import Readers
 from workbench.redrive.letter_headers import Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
-from workbench.redrive.target_readers import Readers
 
 Positions = Mapping[int, int]  # partition to the next offset
 Marks = Mapping[int, str]  # partition to the text of its commit

@@ -12,11 +12,11 @@ from workbench.errors import SourceUnreachableError, UnknownGroupError
 from workbench.humanize import did_you_mean, iso_instant, shell_word
 from workbench.payloads.decode import Decoded, Decoder
 from workbench.plans.refusal import NO_RIGHT
-from workbench.queues.gateway import Gateway
+from workbench.queues.replay_port import Gateway
+from workbench.redrive.every_log_must_answer import whole_logs
 from workbench.redrive.letter_headers import UNREADABLE, Letter, Origin, Reader
 from workbench.redrive.redrive_ports import LetterReader
 from workbench.redrive.selection import Selection
-from workbench.redrive.whole_logs import whole_logs
 from workbench.settings import Cluster
 
 HIDDEN = "hidden"  # stands for a key that was not asked for

@@ -16,16 +16,16 @@ from typing import Any
 
 from workbench.errors import EvidenceError, SourceUnreachableError, UsageError
 from workbench.humanize import count, counted, listed, plural
-from workbench.queues.gateway import Gateway
+from workbench.queues.replay_port import Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.commit_marks import Mark, Place, PlanProgress, all_letters
+from workbench.redrive.every_log_must_answer import whole_logs
 from workbench.redrive.later_letters import TopicFate, later_letters
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, UNREADABLE, Letter, Origin, Reader
-from workbench.redrive.letter_survey import letter_checksum
 from workbench.redrive.planfile import RedrivePlan, To
+from workbench.redrive.read_letters_for_plan import letter_checksum
 from workbench.redrive.receipt import places_of, refused_words
 from workbench.redrive.redrive_ports import LetterReader, LettersGoneError
-from workbench.redrive.whole_logs import whole_logs
 
 _MOST_NAMED = 1000
 # A transaction that is committed can be read when its markers are written, some milliseconds later; on a busy broker, seconds.

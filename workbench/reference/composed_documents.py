@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from workbench.serve.json_shapes import Answered
-from workbench.triage.verdict import Answer, State, Verdict
+from workbench.triage.verdict_names import Answer, State, Verdict
 
 
 class WindowTimes(Answered):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from workbench.serve.json_shapes import Answered
 from workbench.triage.broker_findings import BrokerVerdict
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
 
 
 class ImpactReader(Answered):

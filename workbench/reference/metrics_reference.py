@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from workbench.profiles import load_profile
 from workbench.reference.markdown_tables import code, page, table
-from workbench.report import audit_state, upstream_state
-from workbench.report.runs.run_numbers import FAMILIES
+from workbench.report import audit_state, state_before_kafka
+from workbench.report.runs.run_metrics_file import FAMILIES
 from workbench.runtime.runtime_metrics import RuntimeMetrics
 from workbench.serve.own_metrics import Metrics
 from workbench.signals import SIGNALS
@@ -58,7 +58,8 @@ def of_audits() -> list[Exported]:
 def of_upstream() -> list[Exported]:
     """Metrics of the textfile of what stands before Kafka."""
     return [
-        Exported(name=name, kind="gauge", labels=labels, meaning=help) for name, labels, help in upstream_state.FAMILIES
+        Exported(name=name, kind="gauge", labels=labels, meaning=help)
+        for name, labels, help in state_before_kafka.FAMILIES
     ]
 
 

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from workbench.reference.composed_documents import UnjudgedDocument, WindowTimes
 from workbench.report.runs.run_record import RunRecord
-from workbench.report.upstream_state import BeforeKafka
+from workbench.report.state_before_kafka import BeforeKafka
 from workbench.serve.json_shapes import Answered
-from workbench.triage.verdict import AnyVerdict, State
+from workbench.triage.verdict_names import AnyVerdict, State
 
 
 class ErrorBudget(Answered):

@@ -23,7 +23,7 @@ from workbench.reference.markdown_tables import code, page, table
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import Receipt, Rollback
 from workbench.report.audit_state import AuditState
-from workbench.report.upstream_state import UpstreamState
+from workbench.report.state_before_kafka import UpstreamState
 from workbench.serve import json_shapes
 from workbench.triage.finding import Finding
 

@@ -16,7 +16,7 @@ from workbench.humanize import plural
 from workbench.plans.journal import Journal, only_one
 from workbench.plans.refusal import NO_RIGHT, Refusal
 from workbench.plans.strict_document import write_file
-from workbench.queues.gateway import Gateway
+from workbench.queues.replay_port import Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.commit_offsets import write_commits
 from workbench.replay.guard import HINTS, Now, ReplayLimits, check_brokers, check_cluster, check_group, check_logs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.errors import OutputError, SourceUnreachableError
 from workbench.plans.journal import Action, Journal
-from workbench.queues.gateway import Gateway
+from workbench.queues.replay_port import Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import ReplayOutcome

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 
 from workbench.errors import GuardError
 from workbench.humanize import plural
-from workbench.queues.gateway import Gateway, LogView, names_of
+from workbench.queues.replay_port import Gateway, LogView, names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.guard import HINTS, ReplayLimits, check_same_logs
 from workbench.replay.planfile import Plan

@@ -10,12 +10,12 @@ from workbench.commit_note import CommitNote, parse_note
 from workbench.errors import GuardError
 from workbench.logs.window_done import through
 from workbench.logs.window_end import TAIL_OFFSETS, WindowEnd, instants_of, window_ends
-from workbench.queues.gateway import ClusterView, Gateway, LogView
+from workbench.queues.replay_port import ClusterView, Gateway, LogView
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import ReplayProgress, progress
-from workbench.replay.window_now import windows_now
+from workbench.replay.window_end_now import windows_now
 
 _STILL_LOOKS = 3
 

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from workbench.humanize import duration, listed, plural
 from workbench.plans.refusal import COMMON_HINTS, Refusal
-from workbench.queues.gateway import (
+from workbench.queues.group_kinds import cannot_replay_into
+from workbench.queues.replay_port import (
     ABSENT,
     WITHOUT_MEMBERS,
     ClusterView,
@@ -17,7 +18,6 @@ from workbench.queues.gateway import (
     LogView,
     TopicSettings,
 )
-from workbench.queues.group_kinds import cannot_replay_into
 from workbench.queues.snapshot_views import GroupView, Partition
 from workbench.replay.plan_words import seconds_until_lost
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from workbench.errors import GuardError
 from workbench.humanize import listed, plural
-from workbench.queues.gateway import Gateway
+from workbench.queues.replay_port import Gateway
 from workbench.queues.snapshot_views import GroupView, Member
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.service_fleet import FleetFile, InstanceStatus

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError
 from workbench.humanize import clock, duration, listed, plural, shell_word
-from workbench.logs.time_windows import WindowSpan, find_spans, older_at_start
+from workbench.logs.windows_in_unordered_logs import WindowSpan, find_spans, older_at_start
 from workbench.plans.refusal import NO_RIGHT
 from workbench.plans.strict_document import current_user
-from workbench.queues.gateway import (
+from workbench.queues.group_kinds import cannot_replay_from, cannot_replay_into
+from workbench.queues.replay_port import (
     ABSENT,
     ClusterView,
     FirstRecord,
@@ -21,7 +22,6 @@ from workbench.queues.gateway import (
     names_of,
     read_by,
 )
-from workbench.queues.group_kinds import cannot_replay_from, cannot_replay_into
 from workbench.queues.snapshot_views import GroupView, Partition
 from workbench.queues.tool_words import tools_of
 from workbench.replay.plan_words import plan_warnings

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.humanize import counted, duration, listed, percent, plural, size
-from workbench.logs.time_windows import TAIL_LIMITS, WindowSpan
-from workbench.queues.gateway import Audience, TopicSettings, names_of
+from workbench.logs.windows_in_unordered_logs import TAIL_LIMITS, WindowSpan
 from workbench.queues.group_kinds import STREAMS, STREAMS_SOURCE
+from workbench.queues.replay_port import Audience, TopicSettings, names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.group_gap import gaps
 from workbench.replay.planfile import PlannedPartition, Resolution

@@ -11,7 +11,7 @@ from workbench.commit_note import CommitNote
 from workbench.humanize import count, duration, plural, rate, shell_word
 from workbench.logs.window_done import through
 from workbench.logs.window_end import WindowEnd
-from workbench.queues.gateway import names_of
+from workbench.queues.replay_port import names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
 

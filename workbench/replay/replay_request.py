@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from workbench.errors import UsageError
-from workbench.logs.time_windows import WindowSpan
-from workbench.queues.gateway import Audience, ClusterView, LogView, TopicSettings
+from workbench.logs.windows_in_unordered_logs import WindowSpan
 from workbench.queues.group_kinds import UNKNOWN
+from workbench.queues.replay_port import Audience, ClusterView, LogView, TopicSettings
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import AfterEnd
 

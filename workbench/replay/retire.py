@@ -14,14 +14,14 @@ from workbench.logs.window_done import count_tails, through
 from workbench.logs.window_end import instants_of
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.plans.strict_document import write_file
-from workbench.queues.gateway import ABSENT, WITHOUT_MEMBERS, Gateway, names_of
+from workbench.queues.replay_port import ABSENT, WITHOUT_MEMBERS, Gateway, names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.group_gap import left_to_old
 from workbench.replay.guard import remade_topics
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import triples
 from workbench.replay.unplanned_partitions import gaps_beyond
-from workbench.replay.window_now import windows_now
+from workbench.replay.window_end_now import windows_now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from workbench.errors import GuardError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Journal
-from workbench.queues.gateway import WITHOUT_MEMBERS, ClusterView, Gateway, names_of, read_by
+from workbench.queues.replay_port import WITHOUT_MEMBERS, ClusterView, Gateway, names_of, read_by
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.commit_offsets import write_commits
 from workbench.replay.guard import HINTS, ReplayLimits

@@ -17,7 +17,7 @@ from workbench.humanize import plural
 from workbench.logs.late_records import Late
 from workbench.logs.window_done import ranges_in_words, through
 from workbench.logs.window_end import TAIL_OFFSETS, WindowEnd
-from workbench.queues.gateway import LogView
+from workbench.queues.replay_port import LogView
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan, PlannedPartition
 from workbench.replay.service_fleet import InstanceStatus

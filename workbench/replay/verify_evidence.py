@@ -15,14 +15,14 @@ from workbench.humanize import plural
 from workbench.logs.late_records import Late, find_late, late_spans
 from workbench.logs.window_done import tail_spans
 from workbench.logs.window_end import WindowEnd, instants_of
-from workbench.queues.gateway import ClusterView, Gateway, LogView, names_of
+from workbench.queues.replay_port import ClusterView, Gateway, LogView, names_of
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords, system_of
 from workbench.replay.follow import check_same_cluster
 from workbench.replay.planfile import Plan
 from workbench.replay.service_fleet import InstanceStatus, ServiceFleet
 from workbench.replay.verify import PartitionVerdict, ReadCounts, VerifyEvidence, VerifyVerdict, overall, verify
-from workbench.replay.window_now import windows_now
+from workbench.replay.window_end_now import windows_now
 from workbench.settings import Cluster
 
 _SENTENCES = {

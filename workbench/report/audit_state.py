@@ -13,7 +13,7 @@ from workbench.errors import UsageError
 from workbench.humanize import listed, plural, printable
 from workbench.limited_reads import first_problem, read_within
 from workbench.report.runs.parameters import file_stem
-from workbench.report.runs.run_numbers import head_of, labels_of
+from workbench.report.runs.run_metrics_file import head_of, labels_of
 from workbench.report.runs.run_record import write_durably
 from workbench.window import plausible
 

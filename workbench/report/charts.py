@@ -18,7 +18,7 @@ from workbench.humanize import counted, duration, percent, printable, rate
 from workbench.report.timeline import happened
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 from workbench.window import Window
 
 Figure = dict[str, Any]

@@ -12,8 +12,8 @@ from workbench.collect.capture import Capture
 from workbench.humanize import one_line
 from workbench.queues.group_kinds import Unjudged
 from workbench.report.html_report import Section, environment
+from workbench.report.notebook_cells_for_spark import Cell
 from workbench.report.partition_holders import consumers
-from workbench.report.spark_cells import Cell
 from workbench.triage.finding import Finding
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from workbench.humanize import listed, plural
 
 if TYPE_CHECKING:
-    from workbench.triage.blamed import Impact
     from workbench.triage.broker_findings import BrokerFinding
     from workbench.triage.finding import Action
+    from workbench.triage.who_holds_up_whom import Impact
 
 _MOST = 5  # names of groups; the number is said
 

@@ -14,17 +14,17 @@ from typing import Any
 from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
 from workbench.humanize import duration, groups_on_topics, percent, plural, printable
-from workbench.report.audit_lines import StreamLine
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
 from workbench.report.error_budget import SHORTEST_SECONDS, Budget
+from workbench.report.health_audit_lines import StreamLine
 from workbench.report.health_broker_lines import BrokerLine
 from workbench.report.health_result import NEWS, SCHEMA
 from workbench.report.sizing_advice import SizingAdvice, sizing_of
-from workbench.report.upstream_state import BeforeKafka
+from workbench.report.state_before_kafka import BeforeKafka
 from workbench.triage.finding import Finding
-from workbench.triage.finding_settings import WAITING
+from workbench.triage.owner_links_commands import WAITING
 from workbench.triage.triage_engine import Triage, incomplete_verdict
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 _DAY_SECONDS = 86_400.0
 # A change of the time lag by less than this share is noise between two looks a day apart.

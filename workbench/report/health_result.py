@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from workbench.errors import WorkbenchError
 from workbench.limited_reads import read_within
-from workbench.triage.verdict import AnyVerdict, State
+from workbench.triage.verdict_names import AnyVerdict, State
 
 SCHEMA = "workbench.health/1"
 NEWS = ("new", "worse", "still", "fixed")  # what a reader wants to know first, in this order

@@ -30,18 +30,18 @@ from workbench.humanize import (
     shell_word,
     unit_words,
 )
-from workbench.report.chart_values import summary_table
+from workbench.report.chart_as_table import summary_table
 from workbench.report.charts import PLOTLY_CONFIG, Chart, charts_of
+from workbench.report.notebook_cells_for_spark import explore_command, spark_cells
 from workbench.report.partition_holders import consumers, worst_first
 from workbench.report.small_multiples import multiples_svg
-from workbench.report.spark_cells import explore_command, spark_cells
 from workbench.report.terminal import how_to_set, to_runbook
 from workbench.report.tree_picture import tree_svg
 from workbench.triage.changes import words_of
 from workbench.triage.finding import Finding, PartitionLag, missing_words
 from workbench.triage.question_order import TREE
 from workbench.triage.triage_engine import Triage
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 from workbench.window import Window
 
 _PLOTLY = "plotly-basic-4.1.1.min.js"

@@ -21,9 +21,9 @@ from workbench.limited_reads import is_web_address
 from workbench.masking import remember, secrets_in_url
 from workbench.report.health_result import NEWS
 from workbench.report.terminal import to_runbook
-from workbench.triage.finding_settings import WAITING
+from workbench.triage.owner_links_commands import WAITING
 from workbench.triage.question_trees_by_queue import runbook_of
-from workbench.triage.verdict import DispatchVerdict, Verdict
+from workbench.triage.verdict_names import DispatchVerdict, Verdict
 
 ATTEMPTS = 3
 _TIMEOUT_SECONDS = 10.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 from rich.text import Text
 
-from workbench.console import FittingTable, SafeConsole
 from workbench.humanize import count, duration, groups_on_topics, one_line, printable
 from workbench.report.terminal import STATE_STYLE
 from workbench.sweep.sweep_engine import Sweep
-from workbench.triage.verdict import State
+from workbench.terminal_tables import FittingTable, SafeConsole
+from workbench.triage.verdict_names import State
 
 _MORE = 20  # rows of the table under the findings
 

@@ -13,15 +13,15 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from workbench.console import FittingTable, Hanging, Line, SafeConsole
 from workbench.features.chart_series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import clock, counted, duration, groups_on_topics, one_line, percent, plural, printable, rate
 from workbench.queues.group_kinds import SUBSCRIPTIONS
+from workbench.terminal_tables import FittingTable, Hanging, Line, SafeConsole
 from workbench.triage.changes import words_of
 from workbench.triage.finding import Finding, PathStep, Shortfall, missing_words
 from workbench.triage.question_trees_by_queue import short_of
 from workbench.triage.triage_engine import Triage
-from workbench.triage.verdict import Answer, State, Verdict
+from workbench.triage.verdict_names import Answer, State, Verdict
 from workbench.window import Window
 
 STATE_STYLE = {

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from workbench.triage.cause import Ask, Node
 from workbench.triage.finding import Finding
 from workbench.triage.question_order import TREE
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.question_types import Ask, Node
+from workbench.triage.verdict_names import Answer, Verdict
 
 _ROW, _BOX_WIDTH, _BOX_HEIGHT, _LEFT = 36, 206, 24, 24
 _LEAF_X, _CHARACTER_WIDTH = 330, 6.5

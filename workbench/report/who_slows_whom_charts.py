@@ -11,7 +11,7 @@ from workbench.features.broker_features import FloatArray, Neighbourhood
 from workbench.features.chart_series import SeriesLine
 from workbench.humanize import duration, numbered, plural, printable, size
 from workbench.report.charts import COLOURS, Chart, Figure, chart_of, escape_plotly
-from workbench.triage.blamed import BlamedCause, Mover, moment_of
+from workbench.triage.who_holds_up_whom import BlamedCause, Mover, moment_of
 from workbench.window import Window
 
 _ROWS = 24  # of the picture; the others are in the table

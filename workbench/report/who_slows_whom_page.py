@@ -13,9 +13,9 @@ from workbench.humanize import one_line
 from workbench.report.finding_fragment import style
 from workbench.report.html_report import Packed, environment, parts_of_page
 from workbench.report.who_slows_whom_charts import charts_of_cause
-from workbench.triage.blamed import CORRELATION, Impact, moment_of, rate_of, strain_words
 from workbench.triage.broker_findings import BrokerLook
 from workbench.triage.finding import Action
+from workbench.triage.who_holds_up_whom import CORRELATION, Impact, moment_of, rate_of, strain_words
 
 
 def render_impact(

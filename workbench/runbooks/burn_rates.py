@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.humanize import shell_word
-from workbench.runbooks.recording_rules import LATE, OBJECTIVE, recordings, rule_file
+from workbench.runbooks.objective_recording_rules import LATE, OBJECTIVE, recordings, rule_file
 from workbench.runbooks.runbook_promql import MeasuredQuery, lag
 from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
 

@@ -13,7 +13,7 @@ from workbench.humanize import plural
 from workbench.runbooks.rules_from_runbooks import FILE, is_ours, verdict_rules
 from workbench.runbooks.runbook_file import SECTIONS, Book, read_books
 from workbench.triage.question_trees_by_queue import runbook_of
-from workbench.triage.verdict import AnyVerdict, DispatchVerdict, Verdict
+from workbench.triage.verdict_names import AnyVerdict, DispatchVerdict, Verdict
 
 SEVERITIES = ("page", "ticket")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workbench.runbooks.runbook_file import Book
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 FILE = Path("rules") / "verdicts.yml"
 _MARK = "# Generated from the runbooks by `workbench runbooks write`. Delete this line to maintain the file yourself.\n"

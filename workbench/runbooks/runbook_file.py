@@ -13,7 +13,7 @@ from workbench.errors import UsageError
 from workbench.limited_reads import first_problem
 from workbench.runbooks.verdict_path import diagnosis, picture
 from workbench.triage.question_trees_by_queue import tree_of
-from workbench.triage.verdict import AnyVerdict, Verdict
+from workbench.triage.verdict_names import AnyVerdict, Verdict
 
 SECTIONS = ("Meaning", "Impact", "Diagnosis", "Mitigation", "Verify", "Rollback")
 _FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)

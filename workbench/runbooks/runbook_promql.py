@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.profiles import MappingRule, Profile, Quality
-from workbench.profiles.metric_name_templates import places
+from workbench.profiles.labels_in_metric_names import places
 from workbench.queues.group_kinds import REDRIVE_PREFIX
 
 # What a window of `rate` needs: four scrapes at 30 s and some.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from workbench.humanize import significant
 from workbench.thresholds import Thresholds
-from workbench.triage.cause import Node
 from workbench.triage.question_order import TREE
+from workbench.triage.question_types import Node
 from workbench.triage.tree_walk import Step, ways
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 Way = tuple[Step, ...]
 

@@ -8,9 +8,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.runtime.consumer_thread import ConsumerThread
-from workbench.runtime.offset_ranges import RangeTable
+from workbench.runtime.group_task import Task
 from workbench.runtime.partition_state import PartitionState
-from workbench.runtime.task import Task
+from workbench.runtime.ranges_to_process import RangeTable
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

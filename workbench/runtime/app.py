@@ -19,11 +19,11 @@ from workbench.errors import ConfigError, GuardError
 from workbench.humanize import plural
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Decoder, Handler, TopicPartition, decode_by_header
-from workbench.runtime.group_switch import keep_switch, with_kept_switch
-from workbench.runtime.offset_ranges import RangeTable
+from workbench.runtime.group_switch_file import keep_switch, with_kept_switch
+from workbench.runtime.group_task import MakeSource, Task, check_handlers
 from workbench.runtime.processor_registry import collect
+from workbench.runtime.ranges_to_process import RangeTable
 from workbench.runtime.runtime_http import HttpServer
-from workbench.runtime.task import MakeSource, Task, check_handlers
 
 _log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from time import sleep
 
 from workbench.commit_note import CommitNote, format_note
 from workbench.runtime.audit_row_writer import RowsUnderWay
+from workbench.runtime.audit_rows_of_task import Auditor, PartitionAudit
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
 from workbench.runtime.guarantee_counters import Violation
 from workbench.runtime.partition_state import PartitionState
 from workbench.runtime.runtime_metrics import RuntimeMetrics
 from workbench.runtime.source import RecordSource
-from workbench.runtime.task_audit import Auditor, PartitionAudit
 
 _log = logging.getLogger(__name__)
 

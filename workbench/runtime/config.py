@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from workbench.errors import ConfigError
 from workbench.limited_reads import first_problem, read_toml
 from workbench.masking import secret_values
-from workbench.runtime.offset_ranges import RangeTable, checked_ranges, topics_not_read
+from workbench.runtime.ranges_to_process import RangeTable, checked_ranges, topics_not_read
 
 ENVIRONMENT_PREFIX = "WORKBENCH_RUNTIME_"
 

@@ -15,6 +15,7 @@ from time import monotonic, sleep, time
 
 from workbench.commit_note import CommitNote, parse_note
 from workbench.humanize import plural
+from workbench.runtime.audit_rows_of_task import NOT_DECODED, Auditor
 from workbench.runtime.byte_rate_limit import ByteBudget
 from workbench.runtime.committer import Committer
 from workbench.runtime.config import RuntimeConfig
@@ -30,7 +31,6 @@ from workbench.runtime.recreated_topics import LogIdentity, TopicIds, let_go
 from workbench.runtime.runtime_metrics import RuntimeMetrics
 from workbench.runtime.runtime_queue import Remade, ranges_of
 from workbench.runtime.source import RecordSource
-from workbench.runtime.task_audit import NOT_DECODED, Auditor
 
 _log = logging.getLogger(__name__)
 

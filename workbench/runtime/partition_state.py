@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from workbench.commit_note import CommitNote, merged
+from workbench.runtime.audit_rows_of_task import PartitionAudit
 from workbench.runtime.event import Event, Record, TopicPartition
 from workbench.runtime.guarantee_counters import CommitWatch
 from workbench.runtime.offset_tracker import OffsetTracker
-from workbench.runtime.task_audit import PartitionAudit
 from workbench.runtime.thread_counters import Tally
 
 

@@ -20,7 +20,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from workbench.humanize import message
 from workbench.limited_reads import first_problem
 from workbench.runtime import admin_answers
-from workbench.runtime.offset_ranges import RangeTable, checked_ranges
+from workbench.runtime.ranges_to_process import RangeTable, checked_ranges
 
 if TYPE_CHECKING:
     from workbench.runtime.admin_answers import Running

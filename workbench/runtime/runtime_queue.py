@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from workbench.runtime.audit_row_writer import RowPlaces, RowWriter
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Event, TopicPartition
-from workbench.runtime.offset_ranges import Ranges, RangeTable
+from workbench.runtime.ranges_to_process import Ranges, RangeTable
 from workbench.runtime.source import ReadCommits, RecordSource
 
 

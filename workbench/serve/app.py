@@ -26,11 +26,11 @@ from workbench.serve.alert_journal import FullError, accept, fingerprint_of
 from workbench.serve.asked_triages import MAX_REQUEST_BYTES, AskedTriages
 from workbench.serve.audits import Shelf
 from workbench.serve.incident_actions import MUTES, Handling, add_note, handle
+from workbench.serve.limited_peer_warnings import warn
 from workbench.serve.openapi import openapi
 from workbench.serve.own_metrics import Metrics
 from workbench.serve.page_queries import Reading
 from workbench.serve.pages import STATIC, Pages
-from workbench.serve.quiet_warnings import warn
 from workbench.serve.request_limits import Limits, let_in
 from workbench.serve.server_database import Store, StoreError
 from workbench.serve.worker import Worker

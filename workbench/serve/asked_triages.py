@@ -24,14 +24,14 @@ from starlette.responses import Response
 from workbench import __version__
 from workbench.api.run_progress import SILENT, Progress, StepNote
 from workbench.background import in_background
-from workbench.console import SafeConsole, Screen, print_done
 from workbench.errors import DeadlineError, ExitCode, UsageError, WorkbenchError
 from workbench.humanize import plural
 from workbench.limited_reads import first_problem
-from workbench.screen import json_of, rows_of
+from workbench.safe_output import json_of, rows_of
 from workbench.serve.judge_groups import AT_ONCE
 from workbench.serve.own_metrics import Metrics
 from workbench.serve.spark_turns import SparkTurns
+from workbench.terminal_tables import SafeConsole, Screen, print_done
 
 _log = logging.getLogger(__name__)
 MAX_REQUEST_BYTES = 64 << 10
@@ -236,7 +236,7 @@ class AskedTriages:
 
 
 def _printed(result: Any, document: dict[str, Any], shown: Printing, out: SafeConsole) -> str:
-    from workbench.report.triage_page import rows_of_triage, show_triage
+    from workbench.report.printed_triage import rows_of_triage, show_triage
 
     if shown.form == "json":
         return json_of(document)

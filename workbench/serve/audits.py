@@ -11,7 +11,7 @@ from pathlib import Path
 from workbench.errors import UsageError
 from workbench.humanize import printable, shell_word
 from workbench.report.audit_state import AuditState, StreamState, read_answer, states_in
-from workbench.report.upstream_state import STATE, UpstreamLine, UpstreamState
+from workbench.report.state_before_kafka import STATE, UpstreamLine, UpstreamState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.humanize import listed, numbered
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
 
 if TYPE_CHECKING:
     from workbench.api.who_slows_whom import ImpactResult
-    from workbench.triage.blamed import BlamedCause
     from workbench.triage.broker_findings import BrokerFinding, BrokerLook
     from workbench.triage.finding import Action
+    from workbench.triage.who_holds_up_whom import BlamedCause
 
 SLOWS_OTHERS = "slows_others"
 _ON_BROKERS = "brokers"  # key of brokers in trouble by themselves: a broker that is lost shows in several verdicts, and is one cause
@@ -99,7 +99,7 @@ def origins_of(found: ImpactResult) -> list[SharedCause]:
 
 
 def _of_cause(cause: BlamedCause, actions: Sequence[Action], findings: Sequence[BrokerFinding]) -> SharedCause:
-    from workbench.triage.blamed import CORRELATION, strain_words
+    from workbench.triage.who_holds_up_whom import CORRELATION, strain_words
 
     it = cause.offender
     theirs = [one for one in findings if one.brokers and set(one.brokers) <= set(it.brokers)]
@@ -119,8 +119,8 @@ def _of_cause(cause: BlamedCause, actions: Sequence[Action], findings: Sequence[
 
 
 def _of_brokers(findings: Sequence[BrokerFinding], look: BrokerLook, waiting: set[str]) -> SharedCause:
-    from workbench.triage.blamed import strain_words
     from workbench.triage.broker_findings import BrokerVerdict
+    from workbench.triage.who_holds_up_whom import strain_words
 
     worst = findings[0]
     # One that tells nothing any more is whose fault it is; the others say that they miss it.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from workbench.serve.quiet_warnings import warn
+from workbench.serve.limited_peer_warnings import warn
 
 MOST_CONNECTIONS = 200
 ACCEPTED_AT_ONCE = 64  # asyncio accepts so many before it closes what had to make room

@@ -8,7 +8,7 @@ from workbench.serve import outbox
 from workbench.serve.kept_verdict import Judged, fitted
 from workbench.serve.one_bad_item import each_alone
 from workbench.serve.server_database import Store
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 _REPEAT_SECONDS = 3600.0  # a verdict that stays is kept each hour, unless it is "healthy"
 _SENT_KEPT_SECONDS = 14 * 86_400.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from workbench.serve.alert_journal import Waiting
 from workbench.serve.kept_verdict import Judged, unknown, worse
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

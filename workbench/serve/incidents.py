@@ -19,7 +19,7 @@ from workbench.serve.server_database import Database, Row, Store
 from workbench.serve.similar_incidents import remember, similar
 from workbench.serve.who_is_told import Telling, members_of
 from workbench.serve_settings import ServeSettings
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 
 __all__ = ["LATE", "Open", "conclude", "due", "expire", "followed", "pass_on_late", "similar"]
 

@@ -17,7 +17,7 @@ from workbench.serve.broker_causes import is_over, origins_of
 from workbench.serve.group_detail import packed
 from workbench.serve.kept_verdict import Judged, attributed, no_longer_found, unknown, worse
 from workbench.serve.spark_turns import SparkTurns
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 if TYPE_CHECKING:
     from workbench.alerts import Names

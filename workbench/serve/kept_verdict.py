@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from workbench.humanize import plural, printable
 from workbench.serve.broker_causes import SharedCause
 from workbench.serve.server_database import fit_text
-from workbench.triage.verdict import State, Verdict, waits
+from workbench.triage.verdict_names import State, Verdict, waits
 
 # Worst first, as `triage.triage_engine.ORDER`.
 _WORST_FIRST = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)

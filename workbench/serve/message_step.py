@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 LATE = "late"  # cause of an incident without a verdict
 

@@ -13,7 +13,7 @@ from workbench.serve.server_database import Row, Store
 from workbench.serve.similar_incidents import words_of_similar
 
 _BADNESS = "CASE state WHEN 'lagging' THEN 0 WHEN 'cannot_tell' THEN 1 WHEN 'draining' THEN 2 ELSE 3 END"
-# As `triage.verdict.waits`: longest of all where messages wait and nobody knows since when.
+# As `triage.verdict_names.waits`: longest of all where messages wait and nobody knows since when.
 _WAITS = "coalesce(time_lag, CASE WHEN lag > 0 THEN 1e12 ELSE 0 END)"
 _WORST_FIRST = f"{_BADNESS}, {_WAITS} DESC"
 SORTS = {

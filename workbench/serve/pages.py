@@ -33,7 +33,7 @@ from workbench.serve.runbook_pages import rendered
 from workbench.serve.server_database import Row
 from workbench.serve.step_chart import RANGES, age_of, chosen_range, step_chart
 from workbench.shipped_files import shipped
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 _ROWS = 100
 _YEAR_DAYS = 300  # a month and a day alone would be taken for those of this year

@@ -21,8 +21,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from workbench.humanize import one_line, printable
 from workbench.serve.connection_limits import Connection, Connections, Stage
+from workbench.serve.limited_peer_warnings import warn
 from workbench.serve.own_metrics import Metrics
-from workbench.serve.quiet_warnings import warn
 
 MAX_BODY_BYTES = 4 << 20  # as for alerts in a file
 MAX_FORM_BYTES = 64 << 10  # of anybody; the longest note has 48 kB as a form

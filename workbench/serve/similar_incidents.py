@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from workbench.serve.kept_verdict import Judged
 from workbench.serve.server_database import Database
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 _UNLIKE = (Verdict.CANNOT_TELL, Verdict.HEALTHY, Verdict.RECOVERED)
 _LATEST = 200  # with notes or without; older ones are not looked through for notes

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from workbench.humanize import duration, one_line
 from workbench.serve.fleet_verdicts import NOT_JUDGED
 from workbench.serve.server_database import Row
-from workbench.triage.verdict import State
+from workbench.triage.verdict_names import State
 
 DAY = 86_400.0
 RANGES = {"24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY}

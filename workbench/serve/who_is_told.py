@@ -27,7 +27,7 @@ from workbench.serve.outbox import Message, put
 from workbench.serve.server_database import Database, Row, Store, StoreError
 from workbench.serve.similar_incidents import words_of_similar
 from workbench.serve_settings import ServeSettings, Target
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 
 _log = logging.getLogger(__name__)
 MOST_FIRST = 4  # first messages about a cluster to a target within `quiet`; the last of them names all that wait

@@ -216,7 +216,7 @@ def trust_options() -> list[str]:
 
 def main() -> int:
     """Print the Java that would be used; exit status 0 if there is one (used by the Makefile)."""
-    from workbench.screen import tell, tell_page
+    from workbench.safe_output import tell, tell_page
 
     try:
         java = find_java()

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from workbench.features.entity_features import fleet_entities
 from workbench.features.lag_features import stale_seconds
-from workbench.features.period_summary import ratio
 from workbench.features.subscription_features import GROUP_COLUMNS, OVERVIEW, SUBSCRIPTION, in_order, over_group
+from workbench.features.summary_schema import ratio
 from workbench.judgement_numbers import APART, PAUSE_SECONDS
 from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
-from workbench.spark.sql_columns import aggregate, columns, extend
+from workbench.spark.parsed_sql_cache import aggregate, columns, extend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +49,7 @@ def screened(summary: DataFrame, thresholds: Thresholds, expectations: Expectati
     """One row per subscription of a fleet.
 
     Args:
-        summary: of `features.combined_slots`.
+        summary: of `features.summary_of_slots`.
         thresholds: of the tree.
         expectations: objectives of single groups.
 

@@ -68,7 +68,7 @@ class CloserTriage:
         return found
 
     def _judged(self, reading: StoreReading, parts: Sequence[Names], subscriptions: int) -> list[SubscriptionFeatures]:
-        from workbench.features.features_by_subscription import features_among
+        from workbench.features.condense_by_subscription import features_among
 
         replaced = SlotReplacedError(self.store.root)
         for _ in tries():

@@ -20,7 +20,7 @@ from workbench.files import writing
 from workbench.sweep.fleet_store import FleetStore, LandedFile
 from workbench.sweep.read_store import LAND_AGAIN, HeldNames, columns_of, held_names, is_empty
 from workbench.sweep.reads_while_replaced import tries
-from workbench.sweep.store_files import SUMMARIES
+from workbench.sweep.storage_port import SUMMARIES
 from workbench.sweep.store_places import OF_WORKERS, address_of, file_at, write_whole
 
 if TYPE_CHECKING:

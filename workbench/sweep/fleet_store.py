@@ -36,12 +36,12 @@ from workbench.samples import SAMPLES_SCHEMA, SERIES_ORDER, SeriesTable, codes_o
 from workbench.settings_of_groups import Expectations, GroupSettings, Recorded
 from workbench.sweep.read_store import rows_of, rows_of_nobody
 from workbench.sweep.reads_while_replaced import tries
-from workbench.sweep.store_files import INCOMPLETE, INFO, SAMPLES, SUMMARIES, StoreFiles
+from workbench.sweep.storage_port import INCOMPLETE, INFO, SAMPLES, SUMMARIES, StoreFiles
 from workbench.sweep.store_places import files_of
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
-BASELINE_SLOTS = 4  # quarters of the baseline, as in `features.period_summary`
+BASELINE_SLOTS = 4  # quarters of the baseline, as in `features.summary_schema`
 # The rows of a series are together, and so are those of its group: this compresses best, and condensing needs it.
 ORDER = (*SERIES_ORDER, "le")
 _LONGEST_SLOT_SECONDS = 366 * 86_400

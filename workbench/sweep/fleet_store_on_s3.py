@@ -31,8 +31,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbench.errors import DamagedCaptureError, SlotReplacedError, WorkbenchError
 from workbench.files import atomic_write, writing
 from workbench.limited_reads import first_problem
-from workbench.sweep.object_file import ObjectFile, no_bucket
-from workbench.sweep.store_files import INCOMPLETE, SAMPLES
+from workbench.sweep.s3_objects import ObjectFile, no_bucket
+from workbench.sweep.storage_port import INCOMPLETE, SAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from workbench.collect.prometheus import Collected
+from workbench.collect.samples_from_prometheus import Collected
 from workbench.errors import NoSeriesError, SourceUnreachableError
 from workbench.sweep.fleet_store import FleetStore
 from workbench.window import Window
 
-# Queries the sources for one slot, as `collect.live.collect_series` does.
+# Queries the sources for one slot, as `collect.capture_in_memory.collect_series` does.
 Ask = Callable[[Window], Collected]
 
 

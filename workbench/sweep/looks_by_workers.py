@@ -74,13 +74,13 @@ def looked_at(
     limits: Thresholds,
     expected: Expectations,
 ) -> DataFrame:
-    """The rows of `features.features_by_subscription.condense_each` of these subscriptions, a task for each part.
+    """The rows of `features.condense_by_subscription.condense_each` of these subscriptions, a task for each part.
 
     A worker that cannot read a file fails as `store_places.told_by_workers` expects it.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from workbench.features.features_by_subscription import CONDENSED_SCHEMA
+    from workbench.features.condense_by_subscription import CONDENSED_SCHEMA
 
     files = store.files(store.slots_of(window))
     looks = []
@@ -115,7 +115,7 @@ def condensed_look(looking: Looking, window: Window, limits: Thresholds, expecte
         DamagedCaptureError: if a file cannot be read. SlotReplacedError: if it is gone.
         SourceUnreachableError: if object storage refuses, or does not answer.
     """
-    from workbench.features.features_by_subscription import CONDENSED_SCHEMA, condense_each
+    from workbench.features.condense_by_subscription import CONDENSED_SCHEMA, condense_each
 
     groups, topics = {group for group, _ in looking.names}, {topic for _, topic in looking.names}
     parts = (rows_of(file_at(address), groups, topics, digest=digest) for address, digest in looking.files)

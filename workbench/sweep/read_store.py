@@ -21,7 +21,7 @@ from workbench.humanize import first_line
 from workbench.samples import SAMPLES_SCHEMA
 
 if TYPE_CHECKING:
-    from workbench.sweep.object_file import ObjectFile
+    from workbench.sweep.s3_objects import ObjectFile
 
 LAND_AGAIN = "Remove its slot's folder and land the slot again."
 _TEXTS = [field.name for field in SAMPLES_SCHEMA if field.type == pa.string()]

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from workbench.files import atomic_folder, atomic_write, leftovers, remove_folder, restored
 from workbench.sweep.reads_while_replaced import listed, steadily
-from workbench.sweep.store_files import INCOMPLETE, SAMPLES
+from workbench.sweep.storage_port import INCOMPLETE, SAMPLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from workbench.errors import DamagedCaptureError, SlotReplacedError, SourceUnreachableError
 from workbench.sweep.fleet_store_on_s3 import ObjectFiles
-from workbench.sweep.object_file import ObjectFile
 from workbench.sweep.read_store import LAND_AGAIN
-from workbench.sweep.store_files import OBJECTS, StoreFiles
+from workbench.sweep.s3_objects import ObjectFile
+from workbench.sweep.storage_port import OBJECTS, StoreFiles
 from workbench.sweep.store_folder import FolderFiles
 
 

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.errors import NoSeriesError
-from workbench.history.lag_before_kafka import words_of_lag_before
+from workbench.history.backlog_before_kafka import words_of_lag_before
 from workbench.humanize import shell_word, with_missing
 from workbench.queues.group_kinds import REDRIVE_PREFIX, Unjudged
 from workbench.samples import SAMPLES_SCHEMA
+from workbench.spark.parsed_sql_cache import columns
 from workbench.spark.session import in_tasks_of, is_local
-from workbench.spark.sql_columns import columns
 from workbench.sweep.closer_triage import CloserTriage
 from workbench.sweep.condense_store import StoreReading, condense_missing
 from workbench.sweep.fleet_store import FleetStore
@@ -32,11 +32,11 @@ from workbench.sweep.store_places import told_by_workers
 from workbench.sweep.table_order import with_mutes, worst_first
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding
-from workbench.triage.finding_settings import WAITING, waits
+from workbench.triage.owner_links_commands import WAITING, waits
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.triage_engine import ORDER, Triage, finding_of, profiles_named
-from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import State, Verdict
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def sweep(
         thresholds: replace the store's own.
         top: number of full findings, worst first; healthy subscriptions have none.
         events: of the cluster, as in a capture.
-        kinds: group to its kind, if Kafka was asked (`collect.live.other_groups`).
+        kinds: group to its kind, if Kafka was asked (`collect.capture_in_memory.other_groups`).
         others: groups that cannot be judged; each is a row of the table, whatever samples there are of it.
         missing: what Kafka did not tell about them.
 
@@ -328,8 +328,8 @@ def _without_samples(screen: pa.Table, names: Set[tuple[str, str]]) -> pa.Table:
 
 
 def _summary(spark: SparkSession, reading: StoreReading, window: Window, store: FleetStore) -> DataFrame:
-    from workbench.features.combined_slots import of_slots
     from workbench.features.condense import SUMMARY_SCHEMA
+    from workbench.features.summary_of_slots import of_slots
 
     slots = store.place.frame(spark, reading.summaries, SUMMARY_SCHEMA)
     return of_slots(slots, store.slots_of(window), counters=reading.counters)

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.settings_of_groups import Expectations
-from workbench.triage.finding_settings import WAITING
+from workbench.triage.owner_links_commands import WAITING
 from workbench.triage.triage_engine import rank
-from workbench.triage.verdict import State, Verdict, waits
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import State, Verdict, waits
 from workbench.window import Window
 
 

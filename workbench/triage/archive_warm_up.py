@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.features.period_summary import CUMULATIVE
+from workbench.features.summary_schema import CUMULATIVE
 from workbench.samples import SampleBatch
 from workbench.signals import SIGNALS
 from workbench.spark import plan_templates

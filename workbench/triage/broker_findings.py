@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.humanize import numbered, quantity
-from workbench.triage.blamed import Strain, action_json, strain_json
 from workbench.triage.finding import Action, Evidence
+from workbench.triage.who_holds_up_whom import Strain, action_json, strain_json
 
 
 class BrokerVerdict(StrEnum):

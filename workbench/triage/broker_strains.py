@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.features.broker_features import FloatArray, Neighbourhood
 from workbench.judgement_numbers import ANSWER_SECONDS, FAR, PART, TENTH
-from workbench.triage.blamed import Strain
 from workbench.triage.finding import Evidence
+from workbench.triage.who_holds_up_whom import Strain
 
 _PARTS = ("request_queue_time", "request_local_time", "response_send_time")
 _IDLE = ("request_handler_idle", "network_idle", "remote_reader_idle")

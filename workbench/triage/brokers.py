@@ -25,7 +25,6 @@ from workbench.judgement_numbers import (
 )
 from workbench.queues.tool_words import Tools
 from workbench.thresholds import Thresholds
-from workbench.triage.blamed import Impact, Strain, named
 from workbench.triage.broker_findings import (
     BrokerFinding,
     BrokerLook,
@@ -37,6 +36,7 @@ from workbench.triage.broker_findings import (
 )
 from workbench.triage.broker_strains import mean_of, strains_of
 from workbench.triage.groups_slowed_by_broker import HeldUp, Span
+from workbench.triage.who_holds_up_whom import Impact, Strain, named
 
 # So many requests a second that they would keep a whole handler busy if each took as long as none does on a broker that is well.
 _MANY_PER_SECOND = 1 / ANSWER_SECONDS

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.humanize import duration, significant
 from workbench.judgement_numbers import LOSS_SECONDS
 from workbench.profiles import Profile, Quality, load_profile, profile_names, system_among, why_absent
@@ -15,8 +15,6 @@ from workbench.queues.group_kinds import cannot_judge
 from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.action_subject import Recording, Subject
-from workbench.triage.actions import keep_longer, offered
-from workbench.triage.cause import Ask, Measure, Node
 from workbench.triage.finding import (
     Action,
     Because,
@@ -30,12 +28,14 @@ from workbench.triage.finding import (
 )
 from workbench.triage.lag_share_by_cause import shortfall_of
 from workbench.triage.question_order import TREE
-from workbench.triage.ranking import likeliest_first
+from workbench.triage.question_types import Ask, Measure, Node
+from workbench.triage.rank_candidate_causes import likeliest_first
 from workbench.triage.second_faults import also_true, said_of
+from workbench.triage.shared_actions import keep_longer, offered
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import candidates, open_questions, proven_by, way_of
-from workbench.triage.verdict import Answer, State, Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import Answer, State, Verdict
 
 
 def build_finding(
@@ -49,7 +49,7 @@ def build_finding(
     """Build the finding of one subscription.
 
     Args:
-        row: of `triage.measured_rows.features_of`.
+        row: of `triage.measured_from_spark_rows.features_of`.
         since: onset, if it is known.
         bootstrap: of the cluster, for the commands, if it is known.
         recording: that the row was read from; None: a live cluster.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from workbench.features.measured import ProcessorFeatures
+from workbench.features.subscription_measurements import ProcessorFeatures
 from workbench.humanize import count, duration, percent, plural, rate
 from workbench.judgement_numbers import CATCH_UP, UTILISATION
 from workbench.triage.subscription import SubscriptionFeatures

@@ -9,7 +9,7 @@ from workbench.humanize import counted, duration, printable
 from workbench.triage.finding import Action, Finding
 from workbench.triage.outcome_checks import all_hold
 from workbench.triage.triage_engine import Triage
-from workbench.triage.verdict import Answer, State
+from workbench.triage.verdict_names import Answer, State
 
 SCHEMA = "workbench.triage-compare/1"
 

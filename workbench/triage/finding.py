@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
-from workbench.features.measured import OldestMessage
+from workbench.features.subscription_measurements import OldestMessage
 from workbench.humanize import count, counted, duration, moment, plural, rate, size
 from workbench.judgement_numbers import LESS, MORE
 from workbench.triage.outcome_checks import Check
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer, AnyVerdict, State
+from workbench.triage.verdict_names import Answer, AnyVerdict, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from workbench.features.broker_features import FloatArray, Neighbourhood
 from workbench.judgement_numbers import COMMIT_SECONDS, FAR, FEW_SAMPLES, LESS, MORE, RECENT, TENTH
 from workbench.thresholds import Thresholds
-from workbench.triage.blamed import Victim
 from workbench.triage.broker_strains import mean_of
+from workbench.triage.who_holds_up_whom import Victim
 
 _FEW = int(FEW_SAMPLES)
 

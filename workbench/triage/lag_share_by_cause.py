@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from workbench.judgement_numbers import NOISE
 from workbench.triage.finding import Part, Shortfall
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import State, Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import State, Verdict
 
 _V = Verdict
 # The order of parts of the same size.

@@ -12,12 +12,12 @@ import pyarrow as pa
 from workbench.features.chart_series import Series, highest, series_of
 from workbench.judgement_numbers import LESS
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import State
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import State
 from workbench.window import Window
 
 if TYPE_CHECKING:
-    from workbench.triage.cause import Sign
+    from workbench.triage.question_types import Sign
 
 
 def onset(samples: pa.Table, window: Window, row: SubscriptionFeatures) -> datetime | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.triage.facts.unknown_numbers import RELATIONS
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
 
 # The field that identifies an element of an array of features.
 _NAMES = {"partitions": "partition", "members": "member", "processors": "processor", "queues": "processor"}

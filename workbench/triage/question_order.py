@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workbench.triage.cause import NEXT, Ask
 from workbench.triage.causes import (
     burst,
     cold_read,
@@ -27,7 +26,17 @@ from workbench.triage.causes import (
     throttled,
     too_few_consumers,
 )
-from workbench.triage.status import data_usable, draining, failing, lagging, lost, own_work, reset, silent
+from workbench.triage.question_types import NEXT, Ask
+from workbench.triage.status import (
+    data_usable,
+    draining,
+    failing,
+    lagging,
+    limited_by_own_work,
+    lost,
+    nothing_arrives,
+    reset,
+)
 
 # What each part of the questions asks for. A no leads to the next one, unless the question says otherwise.
 PARTS = {
@@ -37,10 +46,10 @@ PARTS = {
         reset.QUESTION,
         lagging.QUESTION,
     ),
-    "It does not lag.": (draining.QUESTION, failing.QUESTION, silent.QUESTION),
+    "It does not lag.": (draining.QUESTION, failing.QUESTION, nothing_arrives.QUESTION),
     "It lags. Does anybody read?": (consumer_stopped.QUESTION, rebalance_storm.QUESTION, stuck_partition.STUCK),
     "Is its own work the limit?": (
-        own_work.QUESTION,
+        limited_by_own_work.QUESTION,
         delay_backlog.QUESTION,
         slow_processor.QUESTION,
         hot_key.QUESTION,

@@ -6,8 +6,8 @@ from types import ModuleType
 
 from workbench.triage.pulsar import pulsar_reference
 from workbench.triage.question_order import TREE
-from workbench.triage.verdict import AnyVerdict, DispatchVerdict, Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import AnyVerdict, DispatchVerdict, Verdict
 
 # Each is a module with QUESTIONS, LEAVES (by verdict), and what people see of them: asked_for, searched, beside, document,
 # as_text and as_markdown of `workbench tree`, diagnosis and picture of runbooks.

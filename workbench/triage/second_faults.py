@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.humanize import listed, times
-from workbench.triage.cause import Leaf, Node
 from workbench.triage.causes.rebalance_storm import reconciling
 from workbench.triage.causes.slow_downstream import held_by_own_work
 from workbench.triage.causes.slow_network import is_slow
 from workbench.triage.question_order import TREE
+from workbench.triage.question_types import Leaf, Node
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer, State, Verdict
+from workbench.triage.verdict_names import Answer, State, Verdict
 
 _V = Verdict
 # What a client or the broker says, whatever the limit is; and the question that says it.

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from workbench.triage.facts import fact
 from workbench.triage.facts.cold_reads import Cold
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,15 +13,15 @@ from workbench.humanize import did_you_mean, near
 from workbench.judgement_numbers import Number, all_numbers
 from workbench.signals import SIGNALS
 from workbench.thresholds import Thresholds
-from workbench.triage.cause import Ask, Node, Outcome, Rule
+from workbench.triage.meaning_of_rule_words import ORIGINS, TERMS, Term, asked_names, term_of, terms_in
 from workbench.triage.operand import Operand, Reason
-from workbench.triage.question_document import SAID, question_document, said_of
 from workbench.triage.question_order import PARTS, TREE
 from workbench.triage.question_trees_by_queue import OWN_TREES
-from workbench.triage.rule_terms import ORIGINS, TERMS, Term, asked_names, term_of, terms_in
-from workbench.triage.tree_search import OF_GROUPS, named_in, said_most, said_words
+from workbench.triage.question_types import Ask, Node, Outcome, Rule
+from workbench.triage.search_tree_by_words import OF_GROUPS, named_in, said_most, said_words
+from workbench.triage.tree_document_parts import SAID, question_document, said_of
 from workbench.triage.tree_walk import ways
-from workbench.triage.verdict import Answer
+from workbench.triage.verdict_names import Answer
 
 SCHEMA = "workbench.tree/1"
 _WIDTH = 100

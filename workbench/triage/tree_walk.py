@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from workbench.features.measured import MeasuredSubscription
+from workbench.features.subscription_measurements import MeasuredSubscription
 from workbench.schedule import schedule_of
 from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
 from workbench.thresholds import Thresholds
-from workbench.triage.cause import Ask, Conclude, Node, Outcome, Rule, deciding
 from workbench.triage.question_order import ROOT, TREE
+from workbench.triage.question_types import Ask, Conclude, Node, Outcome, Rule, deciding
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 _MEASURED = tuple(field.name for field in fields(MeasuredSubscription))
 Step = tuple[Node, Answer]

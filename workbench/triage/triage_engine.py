@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
+from workbench.history.backlog_before_kafka import words_of_lag_before
 from workbench.history.gateway_counts import processes
-from workbench.history.lag_before_kafka import words_of_lag_before
 from workbench.humanize import shell_word, with_missing
 from workbench.profiles import Profile, is_path, load_profile
 from workbench.queues.group_kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
@@ -22,12 +22,12 @@ from workbench.triage.action_subject import Recording
 from workbench.triage.build_finding import build_finding, of_kind
 from workbench.triage.changes import nearest_change
 from workbench.triage.finding import Finding
-from workbench.triage.finding_settings import WAITING, Begun, with_settings
-from workbench.triage.measured_rows import measured_of, with_facts
+from workbench.triage.measured_from_spark_rows import measured_of, with_facts
 from workbench.triage.onset import onset
+from workbench.triage.owner_links_commands import WAITING, Begun, with_settings
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import judged
-from workbench.triage.verdict import State, waits
+from workbench.triage.verdict_names import State, waits
 from workbench.window import Window
 
 if TYPE_CHECKING:
@@ -81,15 +81,15 @@ def answered(
 
 
 def condensed(samples: pa.Table, window: Window, thresholds: Thresholds, expectations: Expectations) -> pa.Table:
-    """The rows of `features.features_by_subscription.condense_each`: what is done before Spark is needed, and while it starts."""
-    from workbench.features.features_by_subscription import condense_each
+    """The rows of `features.condense_by_subscription.condense_each`: what is done before Spark is needed, and while it starts."""
+    from workbench.features.condense_by_subscription import condense_each
 
     return condense_each(samples, window, lambda group: expectations.limits(thresholds, group))
 
 
 def measured(spark: SparkSession, rows: pa.Table, thresholds: Thresholds) -> DataFrame:
     """Rows of `condensed` to one row of features per subscription (`features.subscription_features.of_summary`)."""
-    from workbench.features.features_by_subscription import features_of
+    from workbench.features.condense_by_subscription import features_of
 
     return features_of(spark, rows, stale_after_seconds=thresholds.stale_after_seconds)
 
@@ -111,7 +111,7 @@ def judged_rows(
 
 def load() -> None:
     """Import the modules of a triage, pyspark among them, while Spark starts."""
-    from workbench.features import features_by_subscription, subscription_features  # noqa: F401
+    from workbench.features import condense_by_subscription, subscription_features  # noqa: F401
     from workbench.triage import tree_walk  # noqa: F401
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from importlib import import_module
 
 from workbench.triage import causes, status
-from workbench.triage.cause import Leaf, Node
 from workbench.triage.question_order import TREE
-from workbench.triage.verdict import Verdict
+from workbench.triage.question_types import Leaf, Node
+from workbench.triage.verdict_names import Verdict
 
 
 def registry(leaves: Iterable[Leaf], nodes: Iterable[Node]) -> dict[Verdict, Leaf]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from workbench.widgets.dead_letter_panel import LettersPanel, letters_panel
     from workbench.widgets.game_day import GameDayPanel, game_day_panel
-    from workbench.widgets.letters_board import LettersPanel, letters_panel
     from workbench.widgets.replay import ReplayPanel, replay_panel
     from workbench.widgets.triage import TriagePanel, triage_panel
 

@@ -12,7 +12,7 @@ import ipywidgets as w
 from workbench.errors import ConfigError, SetupError, SourceUnreachableError, WorkbenchError
 from workbench.humanize import one_line
 from workbench.masking import masked
-from workbench.report.chart_values import chart_numbers
+from workbench.report.chart_as_table import chart_numbers
 from workbench.report.charts import PLOTLY_CONFIG, Chart
 from workbench.report.finding_fragment import style
 from workbench.settings import LAB_CLUSTER, Windows, load_settings

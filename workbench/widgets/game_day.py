@@ -13,8 +13,8 @@ from workbench.report.charts import charts_of
 from workbench.report.finding_fragment import fragment
 from workbench.report.html_report import environment
 from workbench.report.terminal import to_runbook
-from workbench.triage.verdict import Verdict
 from workbench.triage.verdict_leaves import leaf_of
+from workbench.triage.verdict_names import Verdict
 from workbench.widgets import game_day_incidents
 from workbench.widgets.controls import WRAPPED, Panel, hooked, outputs, shown, text
 from workbench.widgets.game_day_incidents import GameRound, Incident

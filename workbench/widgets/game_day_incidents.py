@@ -17,7 +17,7 @@ from workbench.lab.scenarios import SCENARIOS, make_scenario
 from workbench.shipped_files import shipped
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import Triage
-from workbench.triage.verdict import AnyVerdict, Verdict
+from workbench.triage.verdict_names import AnyVerdict, Verdict
 from workbench.widgets.panel_work import PanelWork
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.api.letters import (
+from workbench.api.letter_redrives import (
     LetterTopics,
     PlannedRedrive,
     apply_redrive,

@@ -16,7 +16,7 @@ from workbench.replay.plan_save_path import check_place
 from workbench.replay.planfile import Plan
 from workbench.replay.progress import Pace, ReplayProgress
 from workbench.replay.receipt import Receipt, ReplayOutcome
-from workbench.replay.rollback import RolledBack
+from workbench.replay.rollback_of_apply import RolledBack
 from workbench.replay.verify_evidence import Checked
 from workbench.settings import load_settings
 from workbench.widgets.panel_work import PanelWork

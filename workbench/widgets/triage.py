@@ -10,11 +10,11 @@ import ipywidgets as w
 from workbench.collect.capture import Capture, write_capture
 from workbench.errors import UsageError, WorkbenchError
 from workbench.humanize import printable
+from workbench.report.chart_before_triage import first_look
 from workbench.report.charts import charts_of
 from workbench.report.finding_fragment import reasons, spark_fragment, verdict
-from workbench.report.first_chart import first_look
 from workbench.report.html_report import write_html
-from workbench.report.spark_cells import spark_cells, write_notebook
+from workbench.report.notebook_cells_for_spark import spark_cells, write_notebook
 from workbench.triage.finding import Finding
 from workbench.triage.triage_engine import Triage
 from workbench.widgets.controls import STARTS, WRAPPED, Panel, clusters, form, hooked, outputs, shown, text, usual_start

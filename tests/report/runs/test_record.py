@@ -12,7 +12,7 @@ import pytest
 from workbench.errors import GuardError, UsageError
 from workbench.files import exclusive_lock
 from workbench.report.runs import run_record as module
-from workbench.report.runs.run_numbers import export, metrics_name
+from workbench.report.runs.run_metrics_file import export, metrics_name
 from workbench.report.runs.run_record import (
     LOCK,
     RECORD,

@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from tests.servers import Script, scripted
 from workbench.errors import ExitCode, GuardError, OutputError
 from workbench.report.runs.parameters import HealthParameters, health_parameters
-from workbench.report.runs.run_numbers import export, metrics_name
+from workbench.report.runs.run_metrics_file import export, metrics_name
 from workbench.report.runs.run_record import (
     EXECUTED,
     RECORD,

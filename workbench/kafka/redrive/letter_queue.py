@@ -12,12 +12,12 @@ from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.kafka.quotas import quotas_of
 from workbench.kafka.redrive.letter_reader import KafkaLetters
 from workbench.kafka.redrive.transactional_letter_producer import KafkaSink
-from workbench.queues.gateway import Quotas
 from workbench.queues.group_kinds import is_redrive_plan
+from workbench.queues.replay_port import Quotas
 from workbench.queues.snapshot_views import Partition
+from workbench.redrive.groups_reading_targets import Readers
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.redrive_cluster import RedriveCluster
-from workbench.redrive.target_readers import Readers
 
 _DEFAULT_MAX_BYTES = 1_048_588  # of Kafka's max.message.bytes
 _BATCH_OVERHEAD_BYTES = 2_000  # of a batch around its records

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from workbench.kafka.stranded_clients import are_none_left
+from workbench.kafka.clients_without_brokers import are_none_left
 from workbench.runtime.source import BrokerHealth, SourceHealth
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]

@@ -14,7 +14,7 @@ from workbench.kafka.runtime.kafka_source import KafkaSource
 from workbench.kafka.runtime.log_ends import LogEnds
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition as Partition
-from workbench.runtime.offset_ranges import Ranges, RangeTable
+from workbench.runtime.ranges_to_process import Ranges, RangeTable
 from workbench.runtime.runtime_queue import Remade
 from workbench.runtime.source import ReadCommits, RecordSource
 
@@ -93,7 +93,7 @@ class KafkaQueue:
             try:
                 answer = kept[0].committed([TopicPartition(*part) for part in partitions], timeout=_ASK_SECONDS)
             except KafkaException:
-                kept.clear()  # it may never find a broker again: see `stranded_clients`
+                kept.clear()  # it may never find a broker again: see `clients_without_brokers`
                 raise
             return {(it.topic, it.partition): (it.offset, it.metadata) for it in answer if it.error is None}
 

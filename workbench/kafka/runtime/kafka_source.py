@@ -12,6 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from workbench.commit_note import CommitNote, format_note
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import plural
+from workbench.kafka.clients_without_brokers import STATISTICS, made_in
 from workbench.kafka.runtime.client_errors import PERMANENT, TRANSIENT
 from workbench.kafka.runtime.client_statistics import parse_statistics
 from workbench.kafka.runtime.start_positions import (
@@ -25,12 +26,11 @@ from workbench.kafka.runtime.start_positions import (
     persistently,
     place,
 )
-from workbench.kafka.stranded_clients import STATISTICS, made_in
 from workbench.read_kafka_headers import UNREADABLE, headers_of
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, UnreadableHeaders
 from workbench.runtime.event import TopicPartition as Partition
-from workbench.runtime.offset_ranges import Ranges
+from workbench.runtime.ranges_to_process import Ranges
 from workbench.runtime.source import AssignmentListener, SourceHealth
 
 _log = logging.getLogger(__name__)

@@ -169,5 +169,5 @@ class LogEnds:
                 self._past_ids.add(before)
                 changed[topic] = last_seen
         if not is_answered:
-            self._admin = None  # it may never find a broker again: see `stranded_clients`
+            self._admin = None  # it may never find a broker again: see `clients_without_brokers`
         return changed

@@ -14,7 +14,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fi
 from workbench.commit_note import CommitNote, format_note, parse_note
 from workbench.errors import ConfigError, GuardError
 from workbench.runtime.event import TopicPartition as Partition
-from workbench.runtime.offset_ranges import Ranges
+from workbench.runtime.ranges_to_process import Ranges
 
 _log = logging.getLogger(__name__)
 

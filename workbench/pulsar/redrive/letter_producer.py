@@ -19,10 +19,10 @@ from workbench.pulsar.connection import RefusedError
 from workbench.pulsar.entry_messages import MessagePlace
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
 from workbench.pulsar.pulsar_wire import ServerRefusal
-from workbench.pulsar.redrive.letter_entries import PulsarLetters
-from workbench.pulsar.redrive.letter_topics import MARK, ORDERED, POSITION, PulsarLetterGateway
+from workbench.pulsar.redrive.letter_reader import PulsarLetters
+from workbench.pulsar.redrive.topics_and_progress import MARK, ORDERED, POSITION, PulsarLetterGateway
 from workbench.pulsar.topic_brokers import PulsarBrokers
-from workbench.pulsar.topics import part_name
+from workbench.pulsar.topic_names import part_name
 from workbench.queues.position import unpacked
 from workbench.redrive.commit_marks import Mark, PlanProgress
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Headers, Letter

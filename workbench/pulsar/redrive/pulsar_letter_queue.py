@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from workbench.errors import UsageError
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.policies import subscriptions_expire_seconds
-from workbench.pulsar.redrive.letter_entries import PulsarLetters
 from workbench.pulsar.redrive.letter_producer import MOST_ON_THE_WAY, PulsarSink
-from workbench.pulsar.redrive.letter_topics import PulsarLetterGateway
+from workbench.pulsar.redrive.letter_reader import PulsarLetters
+from workbench.pulsar.redrive.topics_and_progress import PulsarLetterGateway
 from workbench.pulsar.topic_brokers import PulsarBrokers
-from workbench.queues.gateway import Quotas
+from workbench.queues.replay_port import Quotas
+from workbench.redrive.groups_reading_targets import Readers
 from workbench.redrive.planfile import RedrivePlan, To
-from workbench.redrive.target_readers import Readers
 from workbench.settings import Cluster
 
 _MOST_BYTES = 5 << 20  # of a message (maxMessageSize), if no broker tells

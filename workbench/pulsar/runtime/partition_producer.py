@@ -8,7 +8,7 @@ from time import monotonic
 from workbench.pulsar.connection import PulsarAccess
 from workbench.pulsar.producer import PulsarProducer
 from workbench.pulsar.topic_brokers import PulsarBrokers
-from workbench.pulsar.topics import TopicName, part_name
+from workbench.pulsar.topic_names import TopicName, part_name
 
 RECEIPT_SECONDS = 10.0
 _AGAIN_MOST_SECONDS = 30.0

@@ -18,7 +18,7 @@ from workbench.pulsar.entry_messages import MessagePlace
 from workbench.pulsar.producer import OutgoingMessage
 from workbench.pulsar.runtime.partition_producer import RECEIPT_SECONDS, OnePartition
 from workbench.pulsar.runtime.places_as_offsets import place_of
-from workbench.pulsar.topics import TopicName
+from workbench.pulsar.topic_names import TopicName
 from workbench.queues.position import packed, unpacked
 from workbench.runtime.event import TopicPartition
 

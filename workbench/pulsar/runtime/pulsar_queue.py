@@ -7,14 +7,14 @@ from typing import Any
 from weakref import WeakSet
 
 from workbench.errors import ConfigError
+from workbench.pulsar.runtime.dead_letter_writer import PulsarLetterWriter
 from workbench.pulsar.runtime.places_as_offsets import behind_entry, offset_of_packed, shown
 from workbench.pulsar.runtime.pulsar_audit_rows import PulsarPlaces, PulsarRows
 from workbench.pulsar.runtime.pulsar_source import PulsarSource, access_of, topic_name
-from workbench.pulsar.runtime.retry_letters import PulsarLetterWriter
 from workbench.pulsar.runtime.topic_ends import TopicEnds
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import TopicPartition
-from workbench.runtime.offset_ranges import Ranges, RangeTable
+from workbench.runtime.ranges_to_process import Ranges, RangeTable
 from workbench.runtime.runtime_queue import Remade
 from workbench.runtime.source import ReadCommits, RecordSource
 

@@ -20,9 +20,9 @@ from workbench.pulsar.entry_messages import MessagePlace
 from workbench.pulsar.pulsar_wire import Command, CommandKind, Fields, PulsarWireError
 from workbench.pulsar.runtime.partition_consumer import ENDED, JOINED, Occurrence, Seat
 from workbench.pulsar.runtime.places_as_offsets import behind_entry, offset_behind, offset_of
-from workbench.pulsar.runtime.subscription_keeper import Keeper
+from workbench.pulsar.runtime.renew_member_consumers import Keeper
 from workbench.pulsar.topic_brokers import PulsarBrokers
-from workbench.pulsar.topics import TopicName
+from workbench.pulsar.topic_names import TopicName
 from workbench.runtime.config import RuntimeConfig
 from workbench.runtime.event import Record, TopicPartition
 from workbench.runtime.source import AssignmentListener, BrokerHealth, SourceHealth

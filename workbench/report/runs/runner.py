@@ -22,8 +22,8 @@ from workbench.errors import ExitCode, GuardError, OutputError, WorkbenchError
 from workbench.files import exclusive_lock
 from workbench.masking import masked, masked_document
 from workbench.report.runs.parameters import HealthParameters, run_id
-from workbench.report.runs.run_numbers import export as _export
-from workbench.report.runs.run_numbers import metrics_name as metrics_name
+from workbench.report.runs.run_metrics_file import export as _export
+from workbench.report.runs.run_metrics_file import metrics_name as metrics_name
 from workbench.report.runs.run_record import (
     EXECUTED,
     LOCK,

@@ -9,12 +9,12 @@ from workbench.humanize import times as multiple
 from workbench.judgement_numbers import MORE
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, no, yes
 from workbench.triage.finding import Action
 from workbench.triage.operand import Operand
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, no, yes
+from workbench.triage.shared_actions import SHRINKS
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 FAR_MORE = Operand("arrival_ratio", "× the baseline", ">=", setting="burst_ratio")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from workbench.humanize import counted, shell_word, size
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
+from workbench.triage.shared_actions import SHRINKS
 from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 _COLD = Operand("cold_messages", "messages", ">", number=0.0, why="before the beginning of the brokers' own disks")
 _READS_REMOTE = Operand(

@@ -7,15 +7,15 @@ from math import floor
 
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import consume_again, hung_or_gone
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.stuck_partition import is_blocked
 from workbench.triage.facts.unknown_numbers import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.shared_actions import consume_again, hung_or_gone
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 
 def _counts_nobody(row: Row) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from workbench.humanize import plural, printable
 from workbench.judgement_numbers import MOST
 from workbench.triage.action_subject import Subject
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 
 def _words(row: Row) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from workbench.humanize import count, counted, listed, numbered, plural
 from workbench.judgement_numbers import APART, FAR, MORE
 from workbench.triage.action_subject import Subject
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.facts.unknown_numbers import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 
 def _words(row: Row) -> str:

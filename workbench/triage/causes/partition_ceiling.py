@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Leaf
 from workbench.triage.finding import Action
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Leaf
+from workbench.triage.shared_actions import SHRINKS
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 
 def _headline(row: Row) -> str:

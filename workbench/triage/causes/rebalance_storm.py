@@ -8,14 +8,14 @@ from workbench.humanize import count, listed, percent, plural
 from workbench.judgement_numbers import SEVERAL
 from workbench.signals import GROUP_STATES
 from workbench.triage.action_subject import Subject
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
-from workbench.triage.facts.causes_within import STORM_CAUSES
+from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
 from workbench.triage.facts.unknown_numbers import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 
 def _rounds_are_long(row: Row) -> bool:

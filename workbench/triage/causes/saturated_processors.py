@@ -5,13 +5,13 @@ from __future__ import annotations
 from workbench.humanize import listed, plural, rate
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import more_threads
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.causes.burst import FAR_MORE
 from workbench.triage.finding import Action, Scope
-from workbench.triage.status.own_work import LOST_PACE
+from workbench.triage.question_types import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.shared_actions import more_threads
+from workbench.triage.status.limited_by_own_work import LOST_PACE
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 
 def _words(row: Row) -> str:

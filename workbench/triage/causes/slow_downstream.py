@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.humanize import listed, plural, printable
 from workbench.humanize import times as multiple
 from workbench.judgement_numbers import LESS, MORE, PART
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import DUMPS
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, leaves_open, no, yes
 from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.facts.unknown_numbers import Known, all_of, at_least, below
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
-from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, queues_are_full
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, leaves_open, no, yes
+from workbench.triage.shared_actions import DUMPS
+from workbench.triage.status.limited_by_own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, queues_are_full
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 
 def _handlers_have_room(row: Row) -> Known:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import floor
 
-from workbench.features.measured import MemberFeatures
+from workbench.features.subscription_measurements import MemberFeatures
 from workbench.humanize import counted, duration, listed
 from workbench.humanize import times as multiple
 from workbench.triage.action_subject import Subject
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 
 def _limit(row: Row) -> float:

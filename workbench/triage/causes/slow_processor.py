@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.features.measured import ProcessorFeatures
+from workbench.features.subscription_measurements import ProcessorFeatures
 from workbench.humanize import count, duration, listed, plural, printable
 from workbench.humanize import times as multiple
 from workbench.judgement_numbers import MORE
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import DUMPS, more_threads
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, no, proves, yes
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
-from workbench.triage.status.own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, no, proves, yes
+from workbench.triage.shared_actions import DUMPS, more_threads
+from workbench.triage.status.limited_by_own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 if TYPE_CHECKING:
     from workbench.features.chart_series import Series
-    from workbench.triage.cause import Sign
+    from workbench.triage.question_types import Sign
 
 
 def _words(row: Row) -> str:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.humanize import count, counted, duration, listed, plural, shell_word
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import DUMPS
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
-from workbench.triage.facts.causes_within import STALL_CAUSES
+from workbench.triage.facts.reasons_within_verdict import STALL_CAUSES
 from workbench.triage.finding import Action, Scope
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves, yes
+from workbench.triage.shared_actions import DUMPS
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 
 def is_blocked(row: Row) -> bool:

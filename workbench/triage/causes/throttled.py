@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from workbench.humanize import count, duration, listed, percent, rate, shell_word
 from workbench.judgement_numbers import FETCH_SECONDS, NOISE
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
 from workbench.triage.finding import Action
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
+from workbench.triage.shared_actions import SHRINKS
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 
 def _words(row: Row) -> str:

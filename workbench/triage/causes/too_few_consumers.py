@@ -6,15 +6,15 @@ from workbench.humanize import plural
 from workbench.judgement_numbers import BUSY, MORE, MOST, NOISE
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.facts.unknown_numbers import at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
-from workbench.triage.status.own_work import LOST_PACE
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.shared_actions import SHRINKS
+from workbench.triage.status.limited_by_own_work import LOST_PACE
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 
 def _threads_hide_something(row: Row) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.triage.facts import fact
 from workbench.triage.facts.member_facts import Members
 from workbench.triage.facts.unknown_numbers import Number, above, minus, most, ratio, total

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from math import floor, sqrt
 
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.judgement_numbers import DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL
 from workbench.triage.facts import fact
 from workbench.triage.facts.standstill import Standing, is_idle, is_tail, waited
@@ -33,7 +33,7 @@ from workbench.triage.facts.unknown_numbers import (
     times,
     total,
 )
-from workbench.triage.facts.work_facts import told
+from workbench.triage.facts.work_or_arrivals import told
 
 # An age from the lag and the arrival rate is off by up to twice its value on traffic that varies over the day (`features.timelag`).
 _KNOWN_AGES = ("exact_record", "interpolated", "broker_time")

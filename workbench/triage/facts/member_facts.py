@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import floor
 
-from workbench.features.measured import MemberFeatures
+from workbench.features.subscription_measurements import MemberFeatures
 from workbench.judgement_numbers import APART, LESS, PART, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts import fact
-from workbench.triage.facts.causes_within import STORM_CAUSES
-from workbench.triage.facts.partition_facts import Partitions
+from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
+from workbench.triage.facts.stuck_or_hot_partitions import Partitions
 from workbench.triage.facts.unknown_numbers import Known, above, all_of, at_least, at_most, below, least, times
 from workbench.triage.operand import first_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.judgement_numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, PART, SKIP_RATE
 from workbench.triage.facts import fact
 from workbench.triage.facts.processor_facts import ProcessorFacts
@@ -22,7 +22,7 @@ from workbench.triage.facts.unknown_numbers import (
     times,
     total,
 )
-from workbench.triage.facts.work_facts import told
+from workbench.triage.facts.work_or_arrivals import told
 
 
 class Events(ProcessorFacts):

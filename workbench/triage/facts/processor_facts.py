@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.features.measured import ProcessorFeatures, QueueFeatures
+from workbench.features.subscription_measurements import ProcessorFeatures, QueueFeatures
 from workbench.judgement_numbers import MOST, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.lag_facts import Lag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from workbench.features.measured import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.judgement_numbers import APART, FEW_SAMPLES, LESS, OLD_REST_SECONDS, PAUSE_SECONDS, QUOTA_PAUSE_SECONDS
 from workbench.triage.facts import fact
 from workbench.triage.facts.unknown_numbers import (
@@ -24,7 +24,7 @@ from workbench.triage.facts.unknown_numbers import (
     ratio,
     times,
 )
-from workbench.triage.facts.work_facts import WorkFacts, told
+from workbench.triage.facts.work_or_arrivals import WorkFacts, told
 
 
 def waited(low: Number, arrival: Number, *, surely: bool = False) -> Number:

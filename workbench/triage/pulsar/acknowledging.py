@@ -8,7 +8,9 @@ from workbench.humanize import count, counted, duration, listed, percent
 from workbench.judgement_numbers import MOST, SEVERAL
 from workbench.queues.dispatching_queues import DispatchedConsumer, DispatchTools
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.dispatch_question import (
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_status import behind, entries_a_second
+from workbench.triage.pulsar.question_types import (
     DispatchLeaf,
     DispatchQuestion,
     Test,
@@ -16,9 +18,7 @@ from workbench.triage.pulsar.dispatch_question import (
     says_no,
     stays_open,
 )
-from workbench.triage.pulsar.pulsar_facts import Known
-from workbench.triage.pulsar.pulsar_status import behind, entries_a_second
-from workbench.triage.verdict import DispatchVerdict, State
+from workbench.triage.verdict_names import DispatchVerdict, State
 
 _INTERNAL = "internalStats of the topic, which the token must be allowed to read"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from workbench.humanize import count, counted, listed
 from workbench.judgement_numbers import LESS
 from workbench.queues.dispatching_queues import DispatchTools
-from workbench.triage.actions import DUMPS
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.dispatch_question import (
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_status import behind, entries_a_second
+from workbench.triage.pulsar.question_types import (
     DispatchLeaf,
     DispatchQuestion,
     Test,
@@ -16,9 +17,8 @@ from workbench.triage.pulsar.dispatch_question import (
     says_yes,
     stays_open,
 )
-from workbench.triage.pulsar.pulsar_facts import Known
-from workbench.triage.pulsar.pulsar_status import behind, entries_a_second
-from workbench.triage.verdict import DispatchVerdict, State
+from workbench.triage.shared_actions import DUMPS
+from workbench.triage.verdict_names import DispatchVerdict, State
 
 _STORAGE = "the brokers' pulsar_ml_cache_misses_rate and the bookies' bookkeeper_server_READ_ENTRY_REQUEST"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from workbench.humanize import counted, duration, size
 from workbench.judgement_numbers import LESS
 from workbench.queues.dispatching_queues import DispatchTools
-from workbench.triage.actions import WEEK_MS
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.dispatch_question import (
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_status import behind
+from workbench.triage.pulsar.question_types import (
     DispatchLeaf,
     DispatchQuestion,
     Test,
@@ -15,9 +16,8 @@ from workbench.triage.pulsar.dispatch_question import (
     says_no,
     stays_open,
 )
-from workbench.triage.pulsar.pulsar_facts import Known
-from workbench.triage.pulsar.pulsar_status import behind
-from workbench.triage.verdict import DispatchVerdict, State
+from workbench.triage.shared_actions import WEEK_MS
+from workbench.triage.verdict_names import DispatchVerdict, State
 
 EXPIRING = DispatchQuestion(
     id="expiring",

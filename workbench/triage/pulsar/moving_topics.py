@@ -6,7 +6,9 @@ from workbench.humanize import counted, duration, listed
 from workbench.judgement_numbers import PAUSE_SECONDS, SEVERAL
 from workbench.queues.dispatching_queues import DispatchTools
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.dispatch_question import (
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_status import behind
+from workbench.triage.pulsar.question_types import (
     DispatchLeaf,
     DispatchQuestion,
     Test,
@@ -14,9 +16,7 @@ from workbench.triage.pulsar.dispatch_question import (
     says_no,
     stays_open,
 )
-from workbench.triage.pulsar.pulsar_facts import Known
-from workbench.triage.pulsar.pulsar_status import behind
-from workbench.triage.verdict import DispatchVerdict, State
+from workbench.triage.verdict_names import DispatchVerdict, State
 
 _NOW = Test("connected_seconds", "<=", PAUSE_SECONDS)
 _STAYS = says_no(

@@ -10,12 +10,12 @@ from workbench.humanize import listed, plural
 from workbench.queues.dispatching_queues import DispatchTools
 from workbench.thresholds import Thresholds
 from workbench.triage.finding import Finding, Missing, PartitionLag, PathStep, Scope, TimeLag
-from workbench.triage.measured_rows import measured_from
+from workbench.triage.measured_from_spark_rows import measured_from
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_status import behind
 from workbench.triage.pulsar.pulsar_walk import DispatchStep, JudgedPart, worst_first
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 
 
 def pulsar_finding(cluster: str, group: str, parts: Sequence[JudgedPart], *, tools: DispatchTools) -> Finding:

@@ -10,8 +10,8 @@ from workbench.triage.pulsar import (
     pulsar_status,
     slow_storage,
 )
-from workbench.triage.pulsar.dispatch_question import DispatchLeaf, DispatchQuestion
-from workbench.triage.verdict import AnyVerdict, DispatchVerdict, Verdict
+from workbench.triage.pulsar.question_types import DispatchLeaf, DispatchQuestion
+from workbench.triage.verdict_names import AnyVerdict, DispatchVerdict, Verdict
 
 QUESTIONS: tuple[DispatchQuestion, ...] = (
     # Is there data, is it lost (what has expired waits no more), does anything wait, is it late?

@@ -6,12 +6,12 @@ from collections.abc import Collection
 from typing import Any
 
 from workbench.humanize import significant
-from workbench.triage.pulsar.dispatch_question import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
 from workbench.triage.pulsar.pulsar_facts import FACTS
 from workbench.triage.pulsar.pulsar_questions import LEAVES, QUESTIONS
-from workbench.triage.question_document import SAID, question_document, said_of
-from workbench.triage.tree_search import named_in, said_most, said_words
-from workbench.triage.verdict import Answer, AnyVerdict
+from workbench.triage.pulsar.question_types import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
+from workbench.triage.search_tree_by_words import named_in, said_most, said_words
+from workbench.triage.tree_document_parts import SAID, question_document, said_of
+from workbench.triage.verdict_names import Answer, AnyVerdict
 
 __all__ = ["LEAVES"]  # of this tree, too
 

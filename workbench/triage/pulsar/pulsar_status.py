@@ -6,7 +6,8 @@ from workbench.humanize import count, counted, duration
 from workbench.judgement_numbers import DRAIN_SECONDS, MORE, PAUSE_SECONDS
 from workbench.queues.dispatching_queues import DispatchTools
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.dispatch_question import (
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.question_types import (
     NOT_KNOWN,
     DispatchLeaf,
     DispatchQuestion,
@@ -15,8 +16,7 @@ from workbench.triage.pulsar.dispatch_question import (
     says_yes,
     stays_open,
 )
-from workbench.triage.pulsar.pulsar_facts import Known
-from workbench.triage.verdict import DispatchVerdict, State, Verdict
+from workbench.triage.verdict_names import DispatchVerdict, State, Verdict
 
 _LATE = Test("age_seconds", ">", 1, "objective_seconds")
 

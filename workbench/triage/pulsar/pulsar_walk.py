@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.triage.pulsar.dispatch_question import DispatchLeaf, DispatchQuestion, DispatchRule
 from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_questions import LEAVES, QUESTIONS
-from workbench.triage.verdict import Answer, AnyVerdict, State, Verdict
+from workbench.triage.pulsar.question_types import DispatchLeaf, DispatchQuestion, DispatchRule
+from workbench.triage.verdict_names import Answer, AnyVerdict, State, Verdict
 
 _WORST_FIRST = (State.LAGGING, State.CANNOT_TELL, State.DRAINING, State.HEALTHY)
 DispatchStep = tuple[DispatchQuestion, DispatchRule]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from workbench.humanize import count, counted, duration, listed, percent, printable, significant
 from workbench.judgement_numbers import APART, FLUSH_SECONDS, MOST, PART, PAUSE_SECONDS
-from workbench.pulsar_metric_settings import BOOKIE_CLIENT, CURSORS, TOPICS
+from workbench.pulsar_metrics_by_setting import BOOKIE_CLIENT, CURSORS, TOPICS
 from workbench.queues.dispatching_queues import DispatchTools
 from workbench.triage.finding import Action
-from workbench.triage.pulsar.dispatch_question import (
+from workbench.triage.pulsar.pulsar_facts import Known
+from workbench.triage.pulsar.pulsar_status import behind
+from workbench.triage.pulsar.question_types import (
     DispatchLeaf,
     DispatchQuestion,
     Test,
@@ -16,9 +18,7 @@ from workbench.triage.pulsar.dispatch_question import (
     says_yes,
     stays_open,
 )
-from workbench.triage.pulsar.pulsar_facts import Known
-from workbench.triage.pulsar.pulsar_status import behind
-from workbench.triage.verdict import DispatchVerdict, State
+from workbench.triage.verdict_names import DispatchVerdict, State
 
 _SLOW = Test("write_seconds", ">=", FLUSH_SECONDS)
 _TAKE_MORE = Test("most_permits", ">", 0)

@@ -1,7 +1,7 @@
-"""What brokers and bookies tell of a whole Pulsar, from samples of `collect.dispatchers`. Pure; None is what they do not tell.
+"""What brokers and bookies tell of a whole Pulsar, from samples of `collect.broker_and_bookie_metrics`. Pure.
 
-A number that only grows if more is known is a proof as soon as it is large; that it is small is known only of all brokers, over
-half an hour.
+None is what they do not tell. A number that only grows if more is known is a proof as soon as it is large; that it is small is
+known only of all brokers, over half an hour.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed, numbered, shell_word
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import DUMPS
-from workbench.triage.cause import Leaf, Node
 from workbench.triage.finding import Action
 from workbench.triage.question_order import TREE
+from workbench.triage.question_types import Leaf, Node
+from workbench.triage.shared_actions import DUMPS
 from workbench.triage.status import lagging, lost
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Answer, State, Verdict
+from workbench.triage.verdict_names import Answer, State, Verdict
 
 
 def _unmoved(row: Row) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from workbench.humanize import count, counted, duration, listed, plural
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import see_the_source
-from workbench.triage.cause import Ask, Conclude, Leaf, Measure, Node, always, no, yes
 from workbench.triage.facts.unknown_numbers import above, all_of, at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.operand import Operand
+from workbench.triage.question_types import Ask, Conclude, Leaf, Measure, Node, always, no, yes
+from workbench.triage.shared_actions import see_the_source
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 
 
 def is_empty(row: Row) -> bool:

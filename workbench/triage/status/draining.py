@@ -5,12 +5,12 @@ from __future__ import annotations
 from workbench.humanize import counted, duration, rate
 from workbench.judgement_numbers import MORE
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import SHRINKS
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, no, yes
 from workbench.triage.finding import Action
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, no, yes
+from workbench.triage.shared_actions import SHRINKS
 from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import State, Verdict
+from workbench.triage.verdict_names import State, Verdict
 
 
 def _words(row: Row) -> str:

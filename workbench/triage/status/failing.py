@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workbench.features.measured import ProcessorFeatures
+from workbench.features.subscription_measurements import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.judgement_numbers import FAR, PART
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import LOAD_MORE
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.facts.unknown_numbers import at_least
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.shared_actions import LOAD_MORE
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Verdict
+from workbench.triage.verdict_names import Verdict
 
 if TYPE_CHECKING:
     from workbench.features.chart_series import Series
-    from workbench.triage.cause import Sign
+    from workbench.triage.question_types import Sign
 
 
 def _words(row: Row) -> str:

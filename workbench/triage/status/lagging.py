@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from workbench.humanize import counted, duration, numbered, plural, rate
 from workbench.judgement_numbers import SEVERAL
-from workbench.triage.cause import Ask, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.facts.unknown_numbers import any_of
 from workbench.triage.finding import TimeLag
+from workbench.triage.question_types import Ask, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.subscription import SubscriptionFeatures as Row
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed, percent, plural
 from workbench.triage.action_subject import Subject
-from workbench.triage.actions import consume_again, keep_longer
-from workbench.triage.cause import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.facts.unknown_numbers import above
 from workbench.triage.finding import Action, Scope
 from workbench.triage.outcome_checks import Check
+from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
+from workbench.triage.shared_actions import consume_again, keep_longer
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict import Answer, Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 
 def words(row: Row) -> str:

@@ -1,0 +1,81 @@
+"""Names of groups and topics that stand in the names of metrics, where dots and dashes are underscores: which ones they really are.
+
+Some exporters (Flink's) write labels so, too. Other sources tell (Kafka's member list, exporters with labels, which are read first). A
+name that nobody else tells stays as it is written. One that two real names are written as is nobody's: that its series are left out is
+said.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from workbench.humanize import listed
+from workbench.profiles import Profile
+from workbench.profiles.labels_in_metric_names import as_written
+from workbench.samples import NAMES_SCHEMA, SeriesTable
+
+_SPELLED = ("group", "topic")
+
+
+def in_full_first(profiles: Sequence[Profile]) -> list[int]:
+    """Places of profiles in the order to read them: those that write names in full tell those of the others."""
+    return sorted(range(len(profiles)), key=lambda at: bool(profiles[at].carried))
+
+
+@dataclass(slots=True)
+class Spelling:
+    """Real names of groups and topics, as far as they are known, and what could not be told (`notes`)."""
+
+    known: dict[str, set[str]] = field(default_factory=lambda: {name: set() for name in _SPELLED})
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of_groups(cls, groups: Iterable[str]) -> Spelling:
+        """With these groups known."""
+        found = cls()
+        found.known["group"].update(groups)
+        return found
+
+    def learn(self, series: SeriesTable) -> None:
+        """Take the names of a source that writes them in full."""
+        for name in _SPELLED:
+            self.known[name].update(pc.unique(series.names[name].drop_null()).to_pylist())
+
+    def corrected(self, series: SeriesTable, profile: Profile) -> SeriesTable:
+        """The series of a profile with the real names; what the profile has in labels is learnt."""
+        carried = profile.carried
+        if not carried or not len(series):
+            self.learn(series)
+            return series
+        signals = series.names["signal"]
+        in_name = {of: pc.is_in(signals, pa.array(sorted(those), pa.string())) for of, those in carried.items()}
+        for name in _SPELLED:
+            told = series.names[name].filter(pc.invert(in_name[name])) if name in in_name else series.names[name]
+            self.known[name].update(pc.unique(told.drop_null()).to_pylist())
+        names, keep = series.names, pa.array([True] * len(series))
+        for name in sorted(carried.keys() & set(_SPELLED)):
+            real = self._real(name, names[name].filter(in_name[name]))
+            spelled = pa.array([real.get(it, it) for it in names[name].to_pylist()], pa.string())
+            corrected = pc.if_else(in_name[name], spelled, names[name])
+            keep = pc.and_(keep, pc.equal(pc.is_null(corrected), pc.is_null(names[name])))
+            names = names.set_column(names.schema.get_field_index(name), NAMES_SCHEMA.field(name), corrected)
+        return replace(series, names=names).where(keep)
+
+    def _real(self, name: str, written: pa.ChunkedArray) -> Mapping[str, str | None]:
+        """Written name to the real one; None if there are several."""
+        of_written = defaultdict[str, set[str]](set)
+        for real in self.known[name]:
+            of_written[as_written(real)].add(real)
+        found: dict[str, str | None] = {}
+        for value in sorted(set(written.drop_null().to_pylist())):
+            real_ones = of_written.get(value, {value})
+            found[value] = next(iter(real_ones)) if len(real_ones) == 1 else None
+            if len(real_ones) > 1:
+                shown = listed(sorted(real_ones), most=3)
+                self.notes.append(f"series of {value} left out: it may be the {name} {shown}")
+        return found

@@ -1,0 +1,123 @@
+"""Rollback of `apply`: restore the group as it was before.
+
+A commit that did not exist before cannot be deleted for one partition (the client has no call for it). In that case the group is
+deleted and its earlier commits are restored. The rollback file has them all, so a second run can finish after a crash.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from workbench.errors import GuardError, SourceUnreachableError
+from workbench.humanize import listed, plural
+from workbench.plans.journal import Change, Journal, only_one
+from workbench.queues.replay_port import WITHOUT_MEMBERS, Gateway
+from workbench.queues.snapshot_views import Partition
+from workbench.replay.guard import wrong_kind
+from workbench.replay.receipt import Rollback
+from workbench.replay.unplanned_partitions import carried
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolledBack:
+    """Result of a rollback: partitions whose commit was not restored, and why."""
+
+    group: str
+    deleted: bool
+    restored: int
+    failed: Mapping[Partition, str]
+
+
+def roll_back(
+    rollback: Rollback,
+    gateway: Gateway,
+    journal: Journal,
+    *,
+    discard_progress: bool = False,
+    quiet_seconds: float = 1.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> RolledBack:
+    """Restore the group as it was before the plan was applied.
+
+    Args:
+        discard_progress: roll back even if the group has consumed since.
+
+    Raises:
+        GuardError: if it is another cluster, the group is not a consumer group, has members, or it has consumed since.
+        SourceUnreachableError: if the cluster stops answering; repeat it then.
+    """
+    with only_one(rollback.group):
+        cluster_id = gateway.cluster().cluster_id
+        if cluster_id != rollback.cluster_id:
+            raise GuardError(f"The rollback file is for the cluster {rollback.cluster_id}, this one is {cluster_id}.")
+        view = gateway.group(rollback.group)
+        if (wrong := wrong_kind(view)) is not None:
+            raise GuardError(wrong, hint="There is nothing to roll back in it.")
+        if view.state not in WITHOUT_MEMBERS:
+            who = listed(sorted({member.client_id for member in view.members}))
+            raise GuardError(
+                f"The group {rollback.group!r} has {plural(len(view.members), 'member')}: {who}.",
+                hint="Stop them, or switch them back to their old group: workbench replay cutover PLAN --fleet fleet.toml --back",
+            )
+        now = gateway.commits(rollback.group)
+        sleep(quiet_seconds)
+        if gateway.commits(rollback.group) != now:
+            raise GuardError(f"Something still commits for the group {rollback.group!r}.", hint="Stop it first.")
+        before, ours = rollback.commits, rollback.wanted | carried(rollback.plan, journal)
+        moved = [key for key, offset in now.items() if offset not in (before.get(key), ours.get(key))]
+        if moved and not discard_progress:
+            names = listed([f"{topic}-{number}" for topic, number in moved])
+            raise GuardError(
+                f"The group {rollback.group!r} has moved on in {plural(len(moved), 'partition')}: {names}.",
+                hint="To discard that progress: --discard-progress.",
+            )
+        return _restore(rollback, gateway, journal, now)
+
+
+def _restore(rollback: Rollback, gateway: Gateway, journal: Journal, now: Mapping[Partition, int]) -> RolledBack:
+    before = rollback.commits
+    changes: list[Change] = [
+        (*key, now.get(key), before.get(key), None)
+        for key in sorted(set(now) | set(before))
+        if now.get(key) != before.get(key)
+    ]
+
+    def note(phase: str, outcome: str | None, lines: list[Change], detail: str | None = None) -> None:
+        journal.append(
+            plan=rollback.plan,
+            cluster_id=rollback.cluster_id,
+            group=rollback.group,
+            action="rollback",
+            phase="begin" if phase == "begin" else "end",
+            outcome=outcome,
+            detail=detail,
+            changes=lines,
+        )
+
+    gone = bool(now) and any(key not in before for key in now)
+    if not changes:
+        return RolledBack(group=rollback.group, deleted=False, restored=0, failed={})
+    note("begin", None, changes, "delete the group, then commit again" if gone else None)
+    errors: dict[Partition, str] = {}
+    try:
+        if gone and (refused := gateway.delete_group(rollback.group)) is not None:
+            errors = dict.fromkeys((change[:2] for change in changes), refused)
+        else:
+            restore = before if gone else {key: offset for key, offset in before.items() if now.get(key) != offset}
+            errors = dict(gateway.commit(rollback.group, restore)) if restore else {}
+        after = gateway.commits(rollback.group)
+    except SourceUnreachableError as error:
+        note("end", "unknown", changes, error.message)
+        raise
+    wrong = {key for key in set(after) | set(before) if after.get(key) != before.get(key)}
+    failed = {key: errors.get(key, f"read back as {after.get(key)}") for key in wrong}
+    outcome = "done" if not failed else "partial" if len(failed) < len(changes) else "failed"
+    note("end", outcome, [(*change[:4], failed.get(change[:2])) for change in changes])
+    return RolledBack(
+        group=rollback.group,
+        deleted=gone and not errors,
+        restored=len(before) - len(wrong & set(before)),
+        failed=failed,
+    )

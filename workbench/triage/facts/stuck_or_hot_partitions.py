@@ -1,0 +1,243 @@
+"""Stuck partitions: frozen, and nothing in the consumer explains it. Hot partitions: far more lag than is typical."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+from workbench.features.subscription_measurements import PartitionFeatures
+from workbench.features.summary_schema import NOW
+from workbench.judgement_numbers import APART, FAR, FEW_SAMPLES, FREEZES, MORE, MOST, SEVERAL, TENTH
+from workbench.triage.facts import fact
+from workbench.triage.facts.offset_events import Events
+from workbench.triage.facts.reasons_within_verdict import STALL_CAUSES
+from workbench.triage.facts.standstill import is_tail
+from workbench.triage.facts.unknown_numbers import (
+    Known,
+    Number,
+    above,
+    all_of,
+    at_least,
+    at_most,
+    below,
+    first_known,
+    least,
+    lower_median,
+    minus,
+    most,
+    ratio,
+    times,
+    total,
+)
+from workbench.triage.facts.work_or_arrivals import told
+from workbench.triage.operand import first_of
+
+
+class Partitions(Events):
+    """Facts about single partitions."""
+
+    def _is_quiet(self, p: PartitionFeatures) -> Known:
+        """Nothing in the consumer explains that it stands still.
+
+        Slow events hold commits up for a while, too: with full queues, only a partition that has not moved in the whole time is stuck.
+        In a short window (or with a long commit interval) a missing commit proves nothing; hence the age. Nor is it a slow event if its
+        consumer waits for records.
+        """
+        # A commit that has not moved proves nothing before something waits; one record of a quiet partition may be in a handler, which
+        # is only counted when it ends.
+        waiting = told(p, "waiting")
+        if self.queueless and self.own_work is False:
+            return at_least(waiting, self.objective_seconds + self.rhythm_seconds(p)) is not False
+        return at_least(least(p.moved_ago_seconds, waiting), FREEZES * self.soon_seconds)
+
+    def _is_stuck(self, p: PartitionFeatures) -> bool:
+        if told(p, "moved_ago") is not None:
+            return self.is_frozen(p) and self._is_quiet(p) is True
+        # Nobody has seen it move: there is no rhythm to compare with.
+        seen = all_of(above(p.lag_recent_low, 0), at_least(p.committed_samples, FEW_SAMPLES)) is True
+        young = below(told(p, "waiting"), self.half_seconds + 2 * self.commit_every_seconds) is True
+        return seen and not young and not is_tail(p)
+
+    @fact
+    def stuck_partitions(self) -> tuple[int, ...]:
+        """Those that stand still, while nothing in the consumer explains it."""
+        return tuple(p.partition for p in self.partitions if self._is_stuck(p))
+
+    @fact
+    def stuck_count(self) -> int:
+        """How many."""
+        return len(self.stuck_partitions)
+
+    @fact
+    def stalled(self) -> bool:
+        """Whether any stands still."""
+        return bool(self.stuck_partitions or self.frozen_partitions)
+
+    @fact
+    def new_partitions(self) -> int:
+        """How many appeared in the window."""
+        return sum(1 for p in self.partitions if p.first_period == NOW)
+
+    # How the lag is spread.
+
+    @fact
+    def lags(self) -> tuple[float, ...]:
+        """Of the partitions where it is known, in messages."""
+        return tuple(float(p.lag_messages) for p in self.partitions if p.lag_messages is not None)
+
+    @fact
+    def typical_lag(self) -> Number:
+        """The smaller one of mean and lower median."""
+        return least(sum(self.lags) / len(self.lags), lower_median(self.lags)) if self.lags else None
+
+    @fact
+    def highest_lag(self) -> Number:
+        """Of the partition with most."""
+        return most(*self.lags)
+
+    def _is_hot(self, p: PartitionFeatures) -> Known:
+        floor = max(self.limits.hot_factor * (self.typical_lag or 0.0), self.limits.hot_floor_messages)
+        return all_of(above(p.lag_messages, floor), at_least(p.lag_messages, times(TENTH, self.highest_lag)))
+
+    @fact
+    def hot_partitions(self) -> tuple[int, ...]:
+        """A few that fall behind while the others keep up or catch up; or far more lag than is typical.
+
+        What has about as much as the others is not apart from them, and what has stopped, or may have, is not hot.
+        """
+        if self.few_are_behind:
+            apart = times(APART, self.typical_lag)
+            found = [p for p in self.behind if not self.is_frozen(p) and above(p.lag_messages, apart) is not False]
+        else:
+            stopped = {*self.standing_partitions, *self.frozen_partitions, *self.stuck_partitions}
+            found = [p for p in self.partitions if p.partition not in stopped and self._is_hot(p)]
+        return tuple(p.partition for p in found)
+
+    @fact
+    def hot_count(self) -> int:
+        """How many."""
+        return len(self.hot_partitions)
+
+    # Why partitions stand still.
+
+    @fact
+    def read_share(self) -> Number:
+        """What those that stand still go on to read, of what arrives in them."""
+        still = self.still
+        entered, arrived = total(p.enqueue_count for p in still), total(p.arrived for p in still)
+        theirs = ratio(entered, arrived)
+        if theirs is not None or self.moving_partitions or not self.processors:
+            return theirs
+        # Without entry times only all of it together can be compared.
+        attempts = sum(p.attempts or 0.0 for p in self.processors)
+        return ratio(attempts, sum(p.arrived or 0.0 for p in self.partitions))
+
+    @cached_property
+    def still(self) -> list[PartitionFeatures]:
+        """Partitions whose commit has stopped."""
+        return [p for p in self.partitions if self.is_frozen(p) or p.partition in self.stuck_partitions]
+
+    @cached_property
+    def tried_again(self) -> bool:
+        """Whether records are tried again and again."""
+        return any(
+            all_of(
+                at_least(p.retries, SEVERAL),
+                above(times(p.retries, p.baseline_attempts), times(FAR * (p.baseline_retries or 0.0), p.attempts)),
+            )
+            for p in self.processors
+        )
+
+    @fact
+    def rebalances_often(self) -> bool:
+        """Whether a member has rebalanced as often as in a storm, in the window or since it began."""
+        return at_least(most(self.rebalances, self.rebalances_since), self.limits.rebalances) is True
+
+    @fact
+    def fells_its_owners(self) -> bool:
+        """Whether members rebalance again and again, while few partitions stand still and the others keep up.
+
+        What disturbs a whole group holds up all of its partitions; a record that ends each owner in turn, its own.
+        """
+        others_keep_up = self.moving_partitions > 0 and set(self.behind_partitions) <= set(self.stuck_partitions)
+        return self.rebalances_often and 0 < self.stuck_count <= self.few_partitions and others_keep_up
+
+    @fact
+    def held_count(self) -> int:
+        """Partitions that stand still with a record in a handler for most of the time that their records wait."""
+        return sum(
+            1 for p in self.still if at_least(p.oldest_incomplete_seconds, times(MOST, told(p, "waiting"))) is True
+        )
+
+    @fact
+    def blocked_share(self) -> Number:
+        """Share of what stands still that stands at the last stable offset."""
+        return ratio(sum(1 for p in self.still if _is_blocked(p) is True), len(self.still))
+
+    @fact
+    def paused_share(self) -> Number:
+        """Share of the time that partitions were paused, of the member with most; None: no member tells."""
+        return most(*(it.paused_mean for it in self.members if it.live))
+
+    @fact
+    def stall_cause(self) -> str | None:
+        """Why partitions stand still; None if it is not visible, or none does."""
+        return first_of(STALL_CAUSES, self) if self.still else None
+
+    # The pace against before, and what arrives in the partitions that are behind.
+
+    def pace_of(self, partitions: Sequence[PartitionFeatures]) -> Number:
+        """Messages/s read lately of these partitions, as a multiple of the baseline's, for each member that is left.
+
+        Where it kept up before, its pace was that of the arrivals. Fewer members have less of it.
+        """
+        seen = [p for p in partitions if p.committed_recent_per_second is not None and p.arrival_baseline_per_second]
+        read = total(p.committed_recent_per_second for p in seen)
+        before = total(p.arrival_baseline_per_second for p in seen)
+        fewer = ratio(self.usual_members, self.group_members_recent)
+        return times(ratio(read, before), max(1.0, 1.0 if fewer is None else fewer))
+
+    @fact
+    def pace_ratio(self) -> Number:
+        """The pace where it is late, else of all."""
+        return self.pace_of(self.behind or self.partitions)
+
+    @fact
+    def hot_arrival_ratio(self) -> Number:
+        """What arrives in a hot partition, as a multiple of what arrives in a typical one."""
+        hot = [p for p in self.partitions if p.partition in self.hot_partitions]
+        return ratio(least(*(p.arrival_per_second for p in hot)), self.typical_arrival)
+
+    def _growth_besides(self, hot: Collection[int]) -> Number:
+        """What arrives in all other partitions, as a multiple of the baseline; of all, if too little is known of them."""
+        rest = [p for p in self.partitions if p.partition not in hot]
+        grown = ratio(total(p.arrival_per_second for p in rest), total(p.arrival_baseline_per_second for p in rest))
+        return first_known(grown, self.arrival_ratio)
+
+    @fact
+    def hot_growth(self) -> Number:
+        """What arrives in a hot partition, as a multiple of the baseline, as a multiple of how the rest has grown."""
+        hot = [p for p in self.partitions if p.partition in self.hot_partitions]
+        grown = least(*(ratio(p.arrival_per_second, p.arrival_baseline_per_second) for p in hot))
+        return ratio(grown, self._growth_besides(self.hot_partitions))
+
+    @fact
+    def surely_hot(self) -> bool:
+        """A lag in few partitions, to which more arrives than to the others, and, as far as that is known, more than before."""
+        grown = times(MORE, self._growth_besides(self.behind_partitions))
+
+        def gets_more(p: PartitionFeatures) -> bool:
+            as_before = below(p.arrival_per_second, times(grown, p.arrival_baseline_per_second))
+            # Where that is not known: some get more than others at all times.
+            more = times(FAR if as_before is None else APART, self.typical_arrival)
+            known = as_before is False or (as_before is None and self.queueless)
+            return known and at_least(p.arrival_per_second, more) is True
+
+        stands = self.frozen_partitions or self.standing_partitions
+        return self.few_are_behind and not stands and all(gets_more(p) for p in self.behind)
+
+
+def _is_blocked(p: PartitionFeatures) -> Known:
+    """Everything that may be read has been read."""
+    read = all_of(at_least(p.committed, minus(p.last_stable, 2)), at_most(p.committed, p.last_stable))
+    return all_of(below(p.last_stable, p.log_end), read)
