@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from workbench.features.condense import COLUMNS
-from workbench.history.partition_histories import JudgedHistory, read
+from workbench.history.partition_histories import JudgedHistory, comes_again, read
+from workbench.history.partition_series import PartitionHistory
 from workbench.samples import SERIES_ORDER, SampleBatch
 from workbench.thresholds import Thresholds
 from workbench.window import Window
@@ -75,3 +76,27 @@ def test_what_comes_and_goes_did_not_begin_with_its_last_time(stops: tuple[float
     assert start == pytest.approx(-900 if from_the_start else -255, abs=40)
     assert judged.good_until_us is not None
     assert judged.good_until_us <= judged.start_us
+
+
+def late_in(*stretches: tuple[float, float]) -> PartitionHistory:
+    """A partition that was late in these stretches of the window."""
+    return PartitionHistory(interval=10.0, lateness=stretches)
+
+
+@pytest.mark.parametrize(
+    ("parts", "again"),
+    [
+        ([late_in((-500.0, -450.0), (-300.0, -120.0))], True),
+        ([late_in((-500.0, -450.0), (-300.0, 0.0))], True),
+        ([late_in((-500.0, -450.0))], False),
+        ([late_in((-800.0, -700.0), (-600.0, -500.0))], False),  # it has stayed away for far longer than in between
+        ([late_in((-500.0, -300.0)), late_in((-450.0, -250.0))], False),  # one time, of two partitions
+        ([late_in((-500.0, -450.0)), late_in((-300.0, -120.0))], True),  # another partition each time
+        ([late_in((-500.0, -450.0), (-430.0, -400.0))], False),  # one time, with a gap of a scrape
+    ],
+)
+def test_what_comes_and_goes_is_counted_of_the_group_and_ends_when_it_stays_away(
+    parts: list[PartitionHistory], again: bool
+) -> None:
+    """Members that die in turn make other partitions late each time; and what happened twice is over after longer than in between."""
+    assert comes_again(parts) is again

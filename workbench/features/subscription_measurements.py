@@ -181,6 +181,7 @@ class MeasuredSubscription:
         onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
         count_disproved: 1 if commits have moved on while an exporter counted no member.
         restoring_messages, restoring_per_second: what Kafka Streams must still read of its changelogs, and how that changes.
+        comes_again: 1 if it was late several times in the window, and may be so again.
         repeated_seconds: for how long its offsets have been repeated by their source, while its handlers go on.
         without_baseline: 1 if no good time was seen to compare with.
         poll_age_seconds: of the most active member; `rebalances` of the most disturbed one in the window
@@ -229,6 +230,7 @@ class MeasuredSubscription:
     without_baseline: float | None
     repeated_seconds: float | None
     count_disproved: float | None
+    comes_again: float | None
     live_members: int | None
     baseline_members: int | None
     poll_age_seconds: float | None

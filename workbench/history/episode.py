@@ -61,7 +61,10 @@ def episode(found: PartitionHistory, it: Aged) -> None:
     if recent.sum() >= FEW_MOVES:
         found.age_slope = slope(at[recent], age[recent])
     _latest(found, at, age, late, limits)
-    found.late_times = len(stretches(late[at > limits.window_start])[0])
+    inside = at > limits.window_start
+    begins, ends = stretches(late[inside])
+    found.late_times = len(begins)
+    found.lateness = tuple(zip(at[inside][begins].tolist(), at[inside][ends - 1].tolist(), strict=True))
     found.outages = _outages(at, late, changed, stops)
     if age[-1] <= band:
         return

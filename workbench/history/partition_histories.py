@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -192,6 +193,23 @@ def _repeated(
     return found
 
 
+def comes_again(parts: Collection[PartitionHistory]) -> bool:
+    """Whether a group was late several times in the window, whichever partitions it was, and may be so again.
+
+    What comes and goes is not over because it ends once more: it is when it has stayed away for longer than between its comings.
+    """
+    step = max((it.interval or 0.0 for it in parts), default=0.0)
+    times: list[tuple[float, float]] = []
+    for begin, end in sorted(stretch for it in parts for stretch in it.lateness):
+        if times and begin - times[-1][1] <= FEW_SAMPLES * step:
+            times[-1] = times[-1][0], max(end, times[-1][1])
+        else:
+            times.append((begin, end))
+    if len(times) < SEVERAL - 1:
+        return False
+    return -times[-1][1] <= max(later[0] - before[1] for before, later in pairwise(times))
+
+
 def _judged(parts: Mapping[int, PartitionHistory], window: Window, floor: float) -> JudgedHistory | None:
     behind = [it for it in parts.values() if not it.idle and (it.waiting or 0.0) > floor]
     behind = [it for it in behind if it.sick_from_start or it.onset is not None]
@@ -248,7 +266,7 @@ def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Tr
     return found, outside
 
 
-_FACTS = tuple(it.name for it in fields(PartitionHistory))
+_FACTS = tuple(it.name for it in fields(PartitionHistory) if it.name != "lateness")
 
 
 class Fact(NamedTuple):
@@ -275,6 +293,8 @@ def facts(chronicle: Chronicle) -> Iterator[Fact]:
                 value = getattr(story, name)
                 if value is not None:
                     yield Fact(key, partition, name, float(value))
+        if comes_again(parts.values()):
+            yield Fact(key, None, "group_comes_again", 1.0)
     for key, stands in chronicle.repeated.items():
         yield Fact(key, None, "group_repeated", stands)
     for key in sorted(chronicle.disproved):

@@ -127,7 +127,7 @@ class PartitionHistory:
         unmoved: so long as the data show neither its commit nor its end has moved, and something lies between them; seconds.
         age_slope: of the age over the last half of the window, in seconds per second.
         late: whether it waits for longer than the objective and its cadence explain.
-        late_times: in how many stretches of the window it was late.
+        late_times: in how many stretches of the window it was late. lateness: these stretches, from and to; no fact by itself.
         drain_in: until nothing waits, at the pace since the lag was highest; None if it does not shrink.
         drain_seen: for how long it has shrunk.
         outages: stretches of all the data in which it stood still and was late; 0 if it stands still most of the time, or has not done
@@ -165,6 +165,7 @@ class PartitionHistory:
     late: bool | None = None
     age_slope: float | None = None
     late_times: int = 0
+    lateness: tuple[tuple[float, float], ...] = ()
     outages: int = 0
     drain_in: float | None = None
     drain_seen: float | None = None

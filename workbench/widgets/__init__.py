@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     "TriagePanel": "triage", "triage_panel": "triage",
     "ReplayPanel": "replay", "replay_panel": "replay",
-    "LettersPanel": "letters_board", "letters_panel": "letters_board",
+    "LettersPanel": "dead_letter_panel", "letters_panel": "dead_letter_panel",
     "GameDayPanel": "game_day", "game_day_panel": "game_day",
 }  # fmt: skip
 

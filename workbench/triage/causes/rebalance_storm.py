@@ -24,7 +24,7 @@ def _rounds_are_long(row: Row) -> bool:
 
 
 def _nobody_comes_or_goes(row: Row) -> bool:
-    moves = row.moving_partitions > 0 and row.comes_and_goes is not True and not row.handled_again
+    moves = row.moving_partitions > 0 and not row.comes_and_goes and not row.handled_again
     return row.rebalances is None and row.members_stay is True and moves
 
 
@@ -118,14 +118,14 @@ QUESTION = Node(
 # For each cause: what happens, the action, and its kind.
 _CAUSES = {
     "poll_stall": (
-        "{who} polls too rarely and is removed from the group",
-        "{who} polls too rarely: replace it, and find what blocks its thread; until then, lower max.poll.records "
+        "removed from the group for polling too rarely: {who}",
+        "Polling too rarely: {who}. Replace the process, and find what blocks its thread; until then, lower max.poll.records "
         "or raise max.poll.interval.ms",
         "replace_members",
     ),
     "member_crash": (
-        "{who} crashes and restarts",
-        "{who} crashes and restarts: read its log, and replace it",
+        "crashing and restarting: {who}",
+        "Crashing and restarting: {who}. Read the log, and replace the process",
         "replace_members",
     ),
     "deploy": (

@@ -181,10 +181,9 @@ class Lag(Standing):
         return any(at_least(told(p, "outages"), SEVERAL) for p in self.partitions)
 
     @fact
-    def comes_and_goes(self) -> Known:
-        """Late several times in the window."""
-
-        return any_of(*(at_least(told(p, "late_times"), SEVERAL - 1) for p in self.partitions), self.outages)
+    def comes_and_goes(self) -> bool:
+        """Late several times in the window, or it has stood still several times in all the data, and may well do so again."""
+        return self.comes_again is not None or self.outages
 
     @fact
     def held_inside(self) -> bool:

@@ -129,7 +129,8 @@ QUESTION = Node(
         # What comes and goes is not over because it ends once more.
         yes(
             "again",
-            f"it was late {plural(round(SEVERAL - 1), 'time')} or more in the window, or has stood still again and again",
+            f"it was late {plural(round(SEVERAL - 1), 'time')} or more in the window and may be so again, or has stood still again"
+            " and again",
             lambda row: row.comes_and_goes,
         ),
         # However few they still are.
