@@ -66,6 +66,7 @@ def judge(parts: list[PartitionFeatures], **known: Any) -> SubscriptionFeatures:
         "group_members": 2.0,
         "group_members_recent": 2.0,
         "usual_members": 2.0,
+        "usual_fewest_members": 2.0,
         "partitions": tuple(parts),
     }
     return judged(made(MeasuredSubscription, **{**usual, **known}), Thresholds())
@@ -133,11 +134,29 @@ def test_a_count_of_no_members_is_evidence_unless_commits_moved_beside_it(
     disproved: float | None, verdict: Verdict
 ) -> None:
     """Consumers that assign partitions themselves are never counted: when their commits stop, the count says nothing."""
-    none: dict[str, Any] = {"group_members": 0.0, "group_members_recent": 0.0, "usual_members": 0.0}
-    usual = {**none, "usual_members": 2.0} if disproved is None else none
+    none: dict[str, Any] = {
+        "group_members": 0.0,
+        "group_members_recent": 0.0,
+        "usual_members": 0.0,
+        "usual_fewest_members": 0.0,
+    }
+    usual = {**none, "usual_members": 2.0, "usual_fewest_members": 2.0} if disproved is None else none
     row = judge([stopped(0), stopped(1)], count_disproved=disproved, lag_slope=2.0, **usual)
     assert row.verdict is verdict
     assert row.reasons["consuming"] == ("no_members" if disproved is None else "count_says_nothing")
+
+
+@pytest.mark.parametrize(
+    ("usual", "fewest", "left"), [(0.9, 0.0, False), (1.6, 0.0, False), (0.9, 1.0, True), (9.0, 8.0, True)]
+)
+def test_a_group_that_often_has_no_members_is_not_left_alone(usual: float, fewest: float, left: bool) -> None:
+    """A job that is started for what waits has none at times, however many it has on average; nothing is late yet."""
+    story = {"waiting": 60.0, "late": 0.0, "moved_ago": 60.0}
+    waits = part(0, story, committed=9_900.0, lag_messages=100.0, lag_recent_low=100.0, moved_ago_seconds=60.0)
+    none = {"group_members": 0.0, "group_members_recent": 0.0, "lag_recent_low": 100.0}
+    row = judge([waits], usual_members=usual, usual_fewest_members=fewest, **none)
+    assert (row.abandoned is True) is left
+    assert (row.verdict is Verdict.CONSUMER_STOPPED) is left
 
 
 def test_a_single_record_in_a_handler_is_not_stuck() -> None:

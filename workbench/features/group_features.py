@@ -25,6 +25,7 @@ GROUP_FEATURES = {
     "restoring_messages": of("max", "last", "restoring"),
     "restoring_per_second": of("max", "recent_slope", "restoring"),
     "group_state_mean": of("max", "mean", "group_state"),
+    "usual_fewest_members": lower_median(quarters("low", "group_members")),
     "usual_members": lower_median(quarters("mean", "group_members")),
     # How the subscription is judged (`features.condense_by_subscription`).
     "onset_seconds": of("min", "last", STORY, stat="group_onset"),

@@ -177,7 +177,7 @@ class MeasuredSubscription:
         reassigning_low: lowest number of partitions in the window whose owner is not the target one (KIP-848).
         read_quota_per_second: messages/s that quotas let all members read together; None without a quota, or if it is not known.
         remote_bytes_per_second, remote_bytes_before: what brokers read of the topic from remote storage, in the window and before.
-        usual_members: of the group in the baseline.
+        usual_members, usual_fewest_members: of the group in the baseline: on average, and the fewest, of a usual quarter of it.
         onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
         count_disproved: 1 if commits have moved on while an exporter counted no member.
         restoring_messages, restoring_per_second: what Kafka Streams must still read of its changelogs, and how that changes.
@@ -226,6 +226,7 @@ class MeasuredSubscription:
     restoring_per_second: float | None
     group_state_mean: float | None
     usual_members: float | None
+    usual_fewest_members: float | None
     onset_seconds: float | None
     without_baseline: float | None
     repeated_seconds: float | None

@@ -86,7 +86,7 @@ class Lag(Standing):
         """No member will read what waits, however little it still is."""
         # A count of members that has always been 0 counts something else, and so does one that is 0 while commits move.
         counts = self.count_disproved is None
-        usually = at_least(self.usual_members, MOST) is not False
+        usually = above(self.usual_fewest_members, 0) is not False
         nobody = all_of(equal(self.group_members_recent, 0), counts, usually, not self.moving_now)
         gone = all_of(
             equal(self.live_members, 0),
@@ -217,7 +217,7 @@ class Lag(Standing):
     def batch_perhaps(self) -> bool:
         """It stood still before the data began, and usually has no members: when it is due is not known."""
         silent = any_of(*(at_least(told(p, "silent_before"), times(PART, told(p, "waiting"))) for p in self.partitions))
-        return all_of(below(self.usual_members, MOST), self.late, silent) is True
+        return all_of(equal(self.usual_fewest_members, 0), self.late, silent) is True
 
     @fact
     def recovered_seconds(self) -> Number:
