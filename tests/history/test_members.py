@@ -7,7 +7,7 @@ import pytest
 
 from evaluation.stories import TIMES, WINDOW, Story
 from workbench.history.member_stories import (
-    back_by_member,
+    back_amid_members,
     compare,
     counts_of,
     disproved,
@@ -118,19 +118,19 @@ def test_a_member_without_peers_is_not_compared() -> None:
     assert untimed["test", "both", "orders"]["pod-1"].against_peers is None
 
 
-@pytest.mark.parametrize(("stopped", "by_member"), [(None, True), (-600.0, False), (-2400.0, True)])
-def test_nobody_resets_the_offsets_of_a_group_with_members(stopped: float | None, by_member: bool) -> None:
-    """Kafka refuses it; whether the group was stopped at that moment tells who moved them."""
+@pytest.mark.parametrize(("stopped", "amid"), [(None, True), (-600.0, False), (-2400.0, True)])
+def test_nobody_resets_the_offsets_of_a_group_with_members(stopped: float | None, amid: bool) -> None:
+    """Kafka refuses it; whether the group was stopped at that moment tells whether somebody else may have moved them."""
     counts = np.full(len(AT), 3.0)
     if stopped is not None:
         counts[np.abs(AT - stopped) < 61] = 0.0
     story = PartitionStory(interval=30.0, back=100.0, back_ago=600.0)
-    back_by_member(Track(AT, counts), {0: story, 1: PartitionStory(moved_ago=5.0)})
-    assert story.back_by_member is by_member
+    back_amid_members(Track(AT, counts), {0: story, 1: PartitionStory(moved_ago=5.0)})
+    assert story.back_amid_members is amid
 
 
 def test_commits_of_all_partitions_that_went_back_at_once_were_reset() -> None:
     """Who stops, resets and starts a group between two samples of its members is not seen to do so."""
     parts = {number: PartitionStory(back=50.0, back_ago=120.0, moved_ago=5.0) for number in range(2)}
-    back_by_member(Track(AT, np.full(len(AT), 3.0)), parts)
-    assert not any(it.back_by_member for it in parts.values())
+    back_amid_members(Track(AT, np.full(len(AT), 3.0)), parts)
+    assert not any(it.back_amid_members for it in parts.values())

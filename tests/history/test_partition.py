@@ -225,6 +225,107 @@ def test_what_neither_grows_nor_is_read_has_not_moved() -> None:
     assert told(MeasuredPartition(committed=Track(at, flat - 40), log_end=Track(at, ends(at))), LIMITS).unmoved is None
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    begin=st.integers(1, 10**12),
+    below=st.integers(3, 10**9),
+    left=st.integers(0, 2),
+    lag_alone=st.booleans(),
+    late=st.booleans(),
+)
+def test_what_is_deleted_does_not_wait(begin: int, below: int, left: int, lag_alone: bool, late: bool) -> None:
+    """A commit before the start of a log that is empty, or ends in a mark, has nothing to read; whatever lag is exported."""
+    at = scraped()
+    flat = np.full(len(at), float(begin + below))
+    commit, end = Track(at, flat - below), Track(at, flat + left)
+    of = {"lag": Track(at, end.value - commit.value)} if lag_alone else {"committed": commit}
+    # A commit set back into what is deleted is one that has always been there.
+    if late and not lag_alone:
+        of = {
+            "committed": Track(at, np.where(at > -1800, commit.value, flat)),
+            "time_lag": Track(at, np.full(len(at), 9e4)),
+        }
+    story = told(MeasuredPartition(log_end=end, log_start=Track(at, flat), **of), LIMITS)
+    assert story.idle
+    assert story.unmoved is None
+    assert story.back is None
+    assert story.lost is None
+    assert story.lost_before == (None if late and not lag_alone else below)
+    assert story.late is False or left
+
+
+@pytest.mark.parametrize("deleted", [0.0, 40.0, 4000.0])
+@pytest.mark.parametrize("kept", [3.0, 500.0])
+def test_what_is_left_of_a_log_waits(deleted: float, kept: float) -> None:
+    """However much was deleted before it: a start below the end is no all-clear."""
+    at = scraped()
+    flat = np.full(len(at), 1e6)
+    story = told(
+        MeasuredPartition(
+            committed=Track(at, flat - deleted - kept), log_start=Track(at, flat - kept), log_end=Track(at, flat)
+        ),
+        LIMITS,
+    )
+    assert story.unmoved == pytest.approx(at[-1] - at[0])
+    assert not story.idle
+
+
+def test_the_start_of_a_log_before_this_one_deletes_nothing() -> None:
+    """A topic that is made anew begins at 0: what waits there waits, although the old log began far above."""
+    at = scraped()
+    fresh = at > -1500
+    end = np.where(fresh, RATE * (at + 1500), ends(at))
+    committed = np.where(fresh, 0.0, ends(at - 3))
+    start = Track(at, np.where(fresh, 0.0, 5e5))
+    story = told(MeasuredPartition(committed=Track(at, committed), log_end=Track(at, end), log_start=start), LIMITS)
+    assert story.recreated_ago == pytest.approx(1500, abs=60)
+    assert story.waiting == pytest.approx(1500, abs=60)
+    assert story.back == pytest.approx(ends(np.array([-1500.0]))[0], rel=0.01)
+
+
+@pytest.mark.parametrize("by", [1.0, 3.0, 10.0, 40.0])
+@pytest.mark.parametrize("ago", [60.0, 400.0, 2400.0])
+def test_a_commit_that_stays_back_by_a_few_has_gone_back(by: float, ago: float) -> None:
+    """While both offsets move, a few are what two readings differ by; not where they stand for longer than anything may wait."""
+    at = scraped()
+    came = np.floor(np.interp(at, [-4500.0, -2700.0], [0.0, 60.0])) + 41_000
+    story = told(
+        MeasuredPartition(committed=Track(at, np.where(at > -ago, came - by, came)), log_end=Track(at, came)), LIMITS
+    )
+    assert story.back == (by if by > 20 or (ago > 120 and by > 2) else None), "the mark of a transaction is no message"
+    moving = told(one(np.where(at > -ago, ends(at - 3) - by, ends(at - 3)), at), LIMITS)
+    assert moving.back is None
+
+
+@pytest.mark.parametrize("unseen", [30.0, 1200.0])
+def test_a_commit_went_back_when_it_was_first_seen_lower(unseen: float) -> None:
+    """Not when it was last seen higher: in between, it may have been gone."""
+    at = scraped()
+    committed = np.where(at > -600, 1e6 + 2 * RATE * (at + 600), ends(at - 3))
+    there = (at > -600) | (at <= -600 - unseen + 30)
+    story = told(MeasuredPartition(committed=Track(at[there], committed[there]), log_end=Track(at, ends(at))), LIMITS)
+    assert story.back_ago == pytest.approx(600, abs=30)
+    assert story.back_unseen == pytest.approx(unseen, abs=30)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "faster", "leapt"), [(300.0, None, True), (90.0, None, True), (300.0, 1.0, False), (300.0, 3.0, False)]
+)
+def test_only_a_commit_that_leaps_forward_again_was_a_late_one(
+    seconds: float, faster: float | None, leapt: bool
+) -> None:
+    """What is read again comes back at a pace; what was handed over late is passed in one step."""
+    at = scraped()
+    usual = ends(at - 3)
+    stood = (at > -900) & (at <= -900 + seconds)
+    low = usual[at <= -900][-1] - 1800 * RATE
+    again = low if faster is None else np.minimum(low + faster * 2 * RATE * (at + 900), usual)
+    since = stood if faster is None else at > -900
+    story = told(one(np.where(since, again, usual), at), LIMITS)
+    assert story.back is not None
+    assert story.back_leapt is leapt
+
+
 @pytest.mark.parametrize("every", [30.0, 120.0])
 @pytest.mark.parametrize(("away", "counted"), [(300.0, True), (700.0, False)])
 def test_outages_are_stops_between_long_times_of_work(every: float, away: float, counted: bool) -> None:

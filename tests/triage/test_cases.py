@@ -49,6 +49,7 @@ WITHOUT_A_CASE = frozenset(
         "stuck.restoring",
         "stuck.unowned",
         "too_few.no_members",
+        "too_few.uneven",
     }
 )
 

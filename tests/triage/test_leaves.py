@@ -17,7 +17,6 @@ from workbench.triage.facts.processor_facts import ProcessorFacts
 from workbench.triage.outcome_checks import all_hold
 from workbench.triage.question_order import TREE
 from workbench.triage.question_types import Conclude, Node, deciding
-from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict_leaves import leaf_of, registry
 from workbench.triage.verdict_names import Answer, State, Verdict
 
@@ -125,20 +124,36 @@ def test_the_slow_members_are_few(ratios: tuple[float | None, ...], slow: tuple[
     assert row.slow_members == slow
 
 
-def test_a_late_commit_is_no_reset() -> None:
-    """Nobody is asked who reset the offsets of a group that had members, unless commits of others went back without any."""
+@pytest.mark.parametrize(
+    ("first", "second", "cause", "asked"),
+    [
+        ({"back_amid_members": 1.0, "back_leapt": 1.0}, {}, "late_commit", "lost its partitions"),
+        ({"back_amid_members": 1.0}, {}, "went_back", "consumer's log"),
+        ({"back_leapt": 1.0}, {}, "went_back", "who reset"),
+        ({"back_amid_members": 1.0, "back_leapt": 1.0}, {"back": 50.0, "back_ago": 60.0}, "went_back", "who reset"),
+        ({"back_amid_members": 1.0}, {"recreated_ago": 90.0}, "went_back", "consumer's log"),
+        ({"back_amid_members": 1.0, "back_leapt": 1.0, "recreated_ago": 90.0}, {}, "topic_recreated", "created anew"),
+    ],
+)
+def test_who_moved_commits_back_is_said_as_far_as_it_shows(
+    first: dict[str, float], second: dict[str, float], cause: str, asked: str
+) -> None:
+    """The log itself comes first; only a leap forward again, of a group with members, is a late commit; of every partition hit."""
     leaf = leaf_of(Verdict.OFFSETS_RESET)
+    hit = made(PartitionFeatures, partition=0, story={"back": 99.0, "back_ago": 60.0, **first})
+    row = subscription(partitions=(hit, made(PartitionFeatures, partition=1, story=second)), back_messages=99.0)
+    assert leaf.scope(row).cause == cause
+    assert asked in leaf.actions(Subject("test", "g", "t"), row)[0].title
+    assert ("a member committed late" in leaf.headline(row)) == (cause == "late_commit")
+    assert ("read again" in leaf.headline(row)) == (cause == "went_back")
 
-    def found(**also: float) -> SubscriptionFeatures:
-        by_member = made(PartitionFeatures, partition=0, story={"back": 99.0, "back_ago": 60.0, "back_by_member": 1.0})
-        other = made(PartitionFeatures, partition=1, story=also)
-        return subscription(partitions=(by_member, other), back_messages=99.0)
 
-    late, reset = found(), found(back=50.0, back_ago=60.0, back_by_member=0.0)
-    assert (leaf.scope(late).cause, leaf.scope(reset).cause) == ("late_commit", "went_back")
-    titles = [leaf.actions(Subject("test", "g", "t"), it)[0].title for it in (late, reset)]
-    assert ["who reset" in it for it in titles] == [False, True]
-    assert "committed late" in leaf.headline(late) and leaf.headline(reset).startswith("Offsets reset")
+@pytest.mark.parametrize(("unseen", "said"), [(30.0, False), (60.0, False), (1200.0, True)])
+def test_a_commit_that_was_gone_before_it_went_back_is_said(unseen: float, said: bool) -> None:
+    """It had expired or was lost, perhaps; a sample that is late is none that is missing."""
+    story = {"back": 99.0, "back_ago": 60.0, "back_unseen": unseen, "interval": 30.0}
+    row = subscription(partitions=(made(PartitionFeatures, partition=0, story=story),), back_messages=99.0)
+    assert ("without any" in leaf_of(Verdict.OFFSETS_RESET).headline(row)) is said
 
 
 @pytest.mark.parametrize(

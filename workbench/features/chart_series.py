@@ -67,7 +67,7 @@ def series_of(samples: pa.Table, window: Window, *, group: str, topic: str) -> S
     rows = _Rows(own, edges)
     return Series(
         times=edges[1:],
-        lag=rows.by("consumer_lag", "partition"),
+        lag=rows.waiting(),
         time_lag=rows.by("time_lag", "partition"),
         fill=rows.fill(),
         process_time=rows.process_time(),
@@ -145,6 +145,21 @@ class _Rows:
             line[self._bin(times)] = values  # later samples overwrite earlier ones of the same bin
             found[key] = np.fmax(found[key], line) if key in found else line
         return tuple(SeriesLine(name=str(key), values=values) for key, values in found.items())
+
+    def waiting(self) -> tuple[SeriesLine, ...]:
+        """The lag of each partition, without what lies before its log's start: that is deleted."""
+        starts = {it.name: it.values for it in self.by("log_start_offset", "partition")}
+        commits = {it.name: it.values for it in self.by("committed_offset", "partition")}
+        unknown = self.empty()
+        return tuple(
+            SeriesLine(
+                name=it.name,
+                values=np.maximum(
+                    it.values - np.fmax(starts.get(it.name, unknown) - commits.get(it.name, unknown), 0.0), 0.0
+                ),
+            )
+            for it in self.by("consumer_lag", "partition")
+        )
 
     def growth(self, signal: str) -> FloatArray:
         """Growth per second of the sum of a signal that only grows, (bins,)."""

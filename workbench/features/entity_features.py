@@ -77,13 +77,18 @@ _HEARD = "least(max(coalesce(lag_last_seconds, last_seconds)) OVER (PARTITION BY
 def _of_partitions(stale_after_seconds: float) -> dict[str, str]:
     """Columns of partitions computed from their other features.
 
-    Values without a recent sample count as unknown: an old last value would look like a stuck one.
+    Values without a recent sample count as unknown: an old last value would look like a stuck one. A commit that lies before the log's
+    start stands for that start: what was deleted in between does not wait.
     """
     stale = stale_seconds(stale_after_seconds, "lag_interval_seconds")
+    committed = f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END"
+    deleted = f"coalesce(greatest(log_start - ({committed}), 0D), 0D)"
     return {
         **PARTITION_DERIVED,
-        "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN lag_last END",
-        "committed": f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END",
+        "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN greatest(lag_last - {deleted}, 0D) END",
+        "lag_recent_low": f"greatest(recent_low - {deleted}, 0D)",
+        "lag_recent_lowest": f"greatest(recent_lowest - {deleted}, 0D)",
+        "committed": f"({committed}) + {deleted}",
     }
 
 
@@ -109,10 +114,10 @@ def fleet_entities(summary: DataFrame, *, stale_after_seconds: float) -> DataFra
     # Both partitioned by the log's key: neither the join nor the aggregation of its groups then needs another shuffle.
     own = parts.where(*columns(f"NOT {log} AND `group` IS NOT NULL")).repartition(*key)
     counted = aggregate(own, ("cluster", "`group`", "topic", "partition"), PARTITION_FEATURES)
-    known = extend(extend(counted, {"story": NO_STORY}), {"kind": "'partition'", **_of_partitions(stale_after_seconds)})
     logs = with_search(aggregate(parts.where(*columns(log)).repartition(*key), key, LOG_FEATURES))
-    joined = known.join(logs.hint("shuffle_hash"), list(key), "left")
-    partitions = with_time_lag(joined, stale_after_seconds=stale_after_seconds, brackets=bracketed_by_search)
+    joined = extend(counted, {"story": NO_STORY}).join(logs.hint("shuffle_hash"), list(key), "left")
+    known = extend(joined, {"kind": "'partition'", **_of_partitions(stale_after_seconds)})
+    partitions = with_time_lag(known, stale_after_seconds=stale_after_seconds, brackets=bracketed_by_search)
     others = aggregate(
         summary.where(*columns(f"partition IS NULL AND `group` IS NOT NULL AND signal IN {_SIGNALS}")),
         _KEY,

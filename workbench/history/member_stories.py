@@ -202,11 +202,12 @@ def moved_by_hand(
             story.skip_read = 0.0
 
 
-def back_by_member(counted: Track, parts: Mapping[int, PartitionHistory]) -> None:
-    """Note which commits went back while the group had members and went on elsewhere: a member did it.
+def back_amid_members(counted: Track, parts: Mapping[int, PartitionHistory]) -> None:
+    """Note which commits went back while the group had members and went on elsewhere: a consumer did it.
 
-    Kafka lets nobody reset the offsets of a group that has members. One that comes back commits late what it had before its partitions
-    were given to another one: those alone. All of them at once are reset, in no more than the time between two samples.
+    Kafka lets no administrator reset the offsets of a group that has members. Its consumers begin again where `auto.offset.reset` says
+    if an offset has expired or is out of range; they seek; and one that comes back commits late what it had before. All partitions at
+    once may be reset by an administrator, in no more than the time between two samples.
 
     Args:
         counted: how many members, over time. parts: stories of one subscription whose count is not disproved.
@@ -217,4 +218,4 @@ def back_by_member(counted: Track, parts: Mapping[int, PartitionHistory]) -> Non
     for story in parts.values():
         if story.back_ago is not None:
             near = np.abs(counted.at + story.back_ago) <= 2 * step + (story.interval or 0.0)
-            story.back_by_member = bool(near.sum() >= FEW_SAMPLES and (counted.value[near] > 0).all())
+            story.back_amid_members = bool(near.sum() >= FEW_SAMPLES and (counted.value[near] > 0).all())

@@ -5,21 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.history.partition_series import FEW_MOVES, Aged, Bounds, FloatArray, PartitionHistory, Track, pace_of
-from workbench.judgement_numbers import NOISE, SLACK
+from workbench.judgement_numbers import MOST, NOISE, SLACK
 from workbench.quantiles import median
 
 
 def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits: Bounds) -> None:
     """Add commits that went back, and those above the log's end."""
     at, offset = committed.at, committed.value
-    high = np.maximum.accumulate(offset)
-    below = high - offset
     pace, spacing = pace_of(end), found.interval or 0.0
+    below = np.maximum.accumulate(offset) - offset
     worst = int(np.argmax(below))
-    # A member that hands over commits a little less than its successor: some seconds of work, done twice.
+    # A member that hands over commits a little less than its successor: some seconds of work, done twice. Where both offsets have stood
+    # for longer than anything may wait, it was not done again, and is exact, but for the marks of a transaction.
+    stands = min(found.moved_ago or 0.0, np.inf if found.quiet is None else found.quiet)
     if below[worst] > pace * max(2 * spacing, limits.objective / 2) + SLACK:
-        found.back = float(below[worst])
-        found.back_ago = float(at[-1] - at[np.flatnonzero(below[: worst + 1] == 0)[-1]])
+        _note_back(found, committed, below, worst)
+    elif below[-1] > 2 and len(end) >= 2 and stands > limits.objective:
+        _note_back(found, committed, below, len(at) - 1)
     # Not behind the last end that was measured: a commit that moves on passes it.
     recent = np.flatnonzero(at <= end.at[-1])[-FEW_MOVES:] if len(end) >= 2 else ()
     if len(recent):
@@ -27,6 +29,30 @@ def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits
         # An exporter reads the two at different moments.
         if np.min(over) > 2 * spacing * pace + SLACK:
             found.above_end = float(over[-1])
+
+
+def _note_back(found: PartitionHistory, committed: Track, below: FloatArray, worst: int) -> None:
+    """Add by how much a commit went back, when it was first seen lower, and whether it then leapt over most of that."""
+    at, offset = committed.at, committed.value
+    first = int(np.flatnonzero(below[: worst + 1] == 0)[-1]) + 1
+    found.back, found.back_ago = float(below[worst]), float(at[-1] - at[first])
+    found.back_unseen = float(at[first] - at[first - 1])
+    step, took = np.diff(offset), np.diff(at)
+    usual = median(step[step > 0] / took[step > 0])
+    made_good = -np.diff(below)[worst:]
+    found.back_leapt = bool(((made_good >= MOST * found.back) & (made_good > 2 * usual * took[worst:])).any())
+
+
+def unread_before(start: Track, committed: Track) -> FloatArray:
+    """How many messages between each sample of a commit and the log's start are deleted: 0 where none is, or no start is known.
+
+    A start only rises: what is higher than a later one is a mistake, or that of a log before this one.
+    """
+    if not len(start):
+        return np.zeros(len(committed))
+    index = np.searchsorted(start.at, committed.at, side="right") - 1
+    begin = np.minimum.accumulate(start.value[::-1])[::-1]
+    return np.where(index >= 0, np.maximum(begin[np.maximum(index, 0)] - committed.value, 0.0), 0.0)
 
 
 def deleted(found: PartitionHistory, start: Track, committed: Track, end: Track) -> FloatArray | None:
@@ -51,6 +77,8 @@ def deleted(found: PartitionHistory, start: Track, committed: Track, end: Track)
     elif len(over) == len(at) and begin[-1] > begin[0] and len(end) and end.value[-1] > end.value[0]:
         found.lost, found.lost_from = float(gone[-1]), float(offset[-1])
         found.lost_ago = float(at[-1] - at[0])
+    elif len(over) == len(at):
+        found.lost_before = float(gone[-1])
     _loss_in(found, committed, start)
     return low
 

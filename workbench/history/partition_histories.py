@@ -14,7 +14,7 @@ from workbench.history.commit_skips import explained, unread_beginnings
 from workbench.history.handled_counts import Handled, handled_by
 from workbench.history.member_stories import (
     MemberStory,
-    back_by_member,
+    back_amid_members,
     compare,
     counts_of,
     disproved,
@@ -98,7 +98,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     for key, parts in stories.items():
         if key not in wrong_counts and (counted := counts.get(key[:2])) is not None:
             moved_by_hand(counted, parts, measured[key])
-            back_by_member(counted, parts)
+            back_amid_members(counted, parts)
     repeated = _repeated(samples, window, stories, measured)
     judged = {}
     for key, parts in stories.items():

@@ -134,14 +134,16 @@ class PartitionHistory:
             so for longer than usual.
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
+        lost_before: those of a commit that the log's start had passed before the data begin.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
         skip_outran: whether it then read on, slower, and was still behind: it cannot read at the pace of that step.
         skip_waited: how long the first of them had waited, at most.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
         skip_uncounted: whether they seem not to have handled most, and may have: their counters are measured apart from the commits.
         skip_new: whether they are the first of a new partition, before its first commit.
-        back, back_ago: messages by which the commit went back, and when; `back_by_member` if the group had members all the while:
-            Kafka resets no offsets then.
+        back, back_ago: messages by which the commit went back, and when; `back_unseen` seconds after the last commit that was higher,
+            `back_leapt` if it leapt over most of them again: nobody reads so fast. `back_amid_members` if the group had members all the
+            while: Kafka lets no administrator reset offsets then; a consumer does.
         above_end: messages by which the commit is above the log's end.
         recreated_ago: when the log began anew.
         loss_in: time until retention deletes a message that waits.
@@ -175,6 +177,7 @@ class PartitionHistory:
     lost: float | None = None
     lost_from: float | None = None
     lost_ago: float | None = None
+    lost_before: float | None = None
     skipped: float | None = None
     skipped_from: float | None = None
     skipped_ago: float | None = None
@@ -187,7 +190,9 @@ class PartitionHistory:
     skip_new: bool = False
     back: float | None = None
     back_ago: float | None = None
-    back_by_member: bool = False
+    back_unseen: float | None = None
+    back_leapt: bool = False
+    back_amid_members: bool = False
     above_end: float | None = None
     recreated_ago: float | None = None
     loss_in: float | None = None

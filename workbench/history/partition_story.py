@@ -9,7 +9,7 @@ import numpy as np
 from workbench.history.commit_skips import skip
 from workbench.history.episode import drain, episode
 from workbench.history.next_message_age import ages, from_lag, newest_log, oldest_at_most, without_glitches
-from workbench.history.offset_jumps import back_and_above, deleted, passed
+from workbench.history.offset_jumps import back_and_above, deleted, passed, unread_before
 from workbench.history.partition_series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.judgement_numbers import MISSED, RECENT
 from workbench.quantiles import median
@@ -22,6 +22,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     if recreated is not None:
         found.recreated_ago = -recreated
     committed = it.committed if len(it.committed) else from_lag(it.lag, it.log_end)
+    lag, time_lag = it.lag, it.time_lag
     _arrivals(found, end)
     if not len(committed):
         found.age_at_most = oldest_at_most(it.lag, -RECENT * limits.window_start)
@@ -31,14 +32,27 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     step = found.interval or 0.0
     changed = np.flatnonzero(np.diff(offset) != 0) + 1
     found.moved_ago = float(at[-1] - at[changed[-1]]) if len(changed) else None
-    back_and_above(found, committed, end, limits)
     low = deleted(found, it.log_start, committed, end)
-    age, known = ages(committed, end, it.time_lag, step)
+    gone = unread_before(it.log_start, committed)
+    if gone.any():
+        # What was deleted does not wait, whatever is exported of it.
+        committed, time_lag = Track(at, offset + gone), Track()
+        lag = Track(lag.at, np.maximum(lag.value - np.interp(lag.at, at, gone), 0.0))
+    back_and_above(found, committed, end, limits)
+    age, known = ages(committed, end, time_lag, step)
     if age is None:
         return found
     age = without_glitches(at, age)
-    lag = it.lag if len(it.lag) else None
-    aged = Aged(committed=committed, changed=changed, step=step, end=end, lag=lag, age=age, known=known, limits=limits)
+    aged = Aged(
+        committed=committed,
+        changed=changed,
+        step=step,
+        end=end,
+        lag=lag if len(lag) else None,
+        age=age,
+        known=known,
+        limits=limits,
+    )
     if found.lost is None and low is not None:
         passed(found, aged, low)
     skip(found, aged)

@@ -103,15 +103,17 @@ def _unclear(t: Thresholds) -> str:
     soon = f"least(objective_seconds, {PAUSE_SECONDS})"
     still = "coalesce(moved_ago_seconds, committed_since_seconds) + committed_last_seconds"
     unclear = (
-        f"(lag_ever_high > 0 AND coalesce({waited} > {half}, true))"
+        "committed_last < log_start"
+        f" OR (lag_ever_high > 0 AND coalesce({waited} > {half}, true))"
         f" OR time_lag_seconds > {half}"
-        " OR committed < committed_high OR log_end < log_end_high OR committed < log_start"
+        " OR committed < committed_high OR log_end < log_end_high"
         " OR (lag_messages IS NOT NULL AND committed > log_end + 10)"
         " OR lag_ever_bad > 0 OR lag_messages IS NULL"
         # Began in the data: what it passed before its first commit is to be seen.
         " OR coalesce(first_period > 0, false)"
         f" OR (lag_messages > 0 AND {still} >= {soon} AND time_lag_seconds >= {soon})"
     )
-    # An idle partition has nothing to wait for; one that was deleted reports nothing.
+    # An idle partition has nothing to wait for, and has lost nothing in the data; one that was deleted reports nothing.
     idle = "coalesce(log_end <= log_start AND log_end = log_end_high, false)"
-    return f"kind = 'partition' AND NOT {idle} AND coalesce({unclear}, true)"
+    lost = "coalesce(committed_last < log_start AND log_start_per_second > 0, false)"
+    return f"kind = 'partition' AND ({lost} OR NOT {idle} AND coalesce({unclear}, true))"

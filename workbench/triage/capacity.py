@@ -109,15 +109,15 @@ def threads_in_members(row: SubscriptionFeatures, processors: set[str], threads:
 
 
 def consumers(row: SubscriptionFeatures) -> Sizing | None:
-    """Consumers that are needed at the rate at which each one commits now; None if that rate is not known.
+    """Consumers that are needed at the rate at which each one with a partition commits now; None if that rate is not known.
 
-    A partition has one consumer. With 8 partitions, 5, 6 or 7 consumers all leave two partitions to one consumer, so they keep up with
-    no more than 4 do. In such a case the result is the next number that helps.
+    A partition has one consumer, and a consumer without one reads nothing. With 8 partitions, 5, 6 or 7 consumers all leave two
+    partitions to one consumer, so they keep up with no more than 4 do. In such a case the result is the next number that helps.
     """
     members, arrival, partitions = row.group_members, row.arrival_per_second, row.partition_count
     if not members or arrival is None or row.lag_slope is None:
         return None
-    pace = (arrival - row.lag_slope) / members
+    pace = (arrival - row.lag_slope) / (min(members, partitions) if partitions else members)
     if pace <= 0:
         return None
     window = CATCH_UP * row.limits.time_lag_objective_seconds
@@ -130,6 +130,8 @@ def consumers(row: SubscriptionFeatures) -> Sizing | None:
         f"{plural(exact, 'consumer')} to keep up{whole}, "
         f"{drain} to drain {count(row.lag_messages or 0)} in {duration(window)}"
     )
+    if partitions and drain > partitions:
+        words += f" (with {plural(partitions, 'partition')}, no more than {partitions} have work)"
     return Sizing(keep_up=keep_up, drain=drain, drain_seconds=window, words=words, what="consumers")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from workbench.humanize import listed, times
 from workbench.triage.causes.rebalance_storm import reconciling
-from workbench.triage.causes.slow_downstream import held_by_own_work
+from workbench.triage.causes.slow_downstream import fetched_wait, held_by_own_work
 from workbench.triage.causes.slow_network import is_slow
 from workbench.triage.question_order import TREE
 from workbench.triage.question_types import Leaf, Node
@@ -92,9 +92,8 @@ def _others_slower(row: SubscriptionFeatures, verdict: Verdict) -> list[str]:
     pace = row.pace_of(late)
     if pace is None:
         return []
-    return [
-        f"Own work slower: messages wait in the client, and the other partitions are read at {times(pace)} their usual pace."
-    ]
+    waits = "messages wait in the client, and " if fetched_wait(row) else ""
+    return [f"Own work slower: {waits}the other partitions are read at {times(pace)} their usual pace."]
 
 
 def said_of(node: Node, words: str) -> str:

@@ -49,7 +49,8 @@ def _words(row: Row) -> str:
         parts.append(plural(int(row.group_members), "member"))
     if row.baseline_members:
         earlier = plural(row.baseline_members, "earlier member")
-        parts.append(f"{row.live_members or 0} of {earlier} still {'reports' if row.live_members == 1 else 'report'}")
+        still = sum(1 for it in row.members if it.live and it.in_baseline)
+        parts.append(f"{still} of {earlier} still {'reports' if still == 1 else 'report'}")
     if row.poll_age_seconds is not None:
         parts.append(f"last poll {duration(row.poll_age_seconds)} ago")
     parts.append(f"{counted(row.committed_moved, 'message')} committed in the window")

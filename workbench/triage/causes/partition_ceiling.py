@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.humanize import plural
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
 from workbench.triage.finding import Action
@@ -13,9 +14,10 @@ from workbench.triage.verdict_names import Verdict
 
 
 def _headline(row: Row) -> str:
+    members = plural(round(row.group_members), "consumer") if row.group_members else "its consumers"
     return (
-        f"Partition ceiling: as many consumers as partitions ({row.partition_count}), and still not enough. "
-        "Add partitions, or process by key in parallel."
+        f"Partition ceiling: {members} for {plural(row.partition_count, 'partition')} read all of them at once, and still not"
+        " enough. Add partitions, or process by key in parallel."
     )
 
 

@@ -23,6 +23,14 @@ def _rounds_are_long(row: Row) -> bool:
     return bool(row.paused_members) and at_least(row.rebalances_since, row.limits.rebalances) is True and half
 
 
+def _they_cost_little(row: Row) -> bool:
+    """Each member that joins is a rebalance: a number of them is no reason where something else takes more of what could be read."""
+    if row.rebalances is None:
+        return row.works_on
+    more_work = at_least(row.work_grown, row.limits.burst_ratio) is True
+    return row.surely_hot or (row.works_on and more_work)
+
+
 def _nobody_comes_or_goes(row: Row) -> bool:
     moves = row.moving_partitions > 0 and not row.comes_and_goes and not row.handled_again
     return row.rebalances is None and row.members_stay is True and moves
@@ -73,10 +81,19 @@ QUESTION = Node(
             lambda row: row.fells_its_owners,
         ),
         proves("rejoining", "its members are rejoining, now and most of the time", lambda row: row.rejoining),
+        # Of members that poll too rarely, each round takes as long as the group allows: a window may have only one of several.
+        proves(
+            "long_rounds",
+            "members miss polls, and one has rebalanced so often since the lag began, and half as often in the window",
+            _rounds_are_long,
+            Operand("rebalances_since", "since it began", ">=", setting="rebalances"),
+        ),
+        no("rarely", "it hardly rebalances", Operand("rebalances", "in the window", "<", setting="rebalances")),
         no(
             "works_on",
-            "nobody counts rebalances, but its handlers are busy all the time, and what they handle is committed",
-            lambda row: row.rebalances is None and row.works_on,
+            "its handlers are busy all the time and what they do is committed, and where rebalances are counted, what arrives takes"
+            " `burst_ratio` × the time of before; or far more arrives in a few partitions, and the others keep up",
+            _they_cost_little,
         ),
         no(
             "stays",
@@ -89,19 +106,12 @@ QUESTION = Node(
             lambda row: row.rebalances is None,
             look="the members' logs: how often they rejoined since the onset",
         ),
-        # Of members that poll too rarely, each round takes as long as the group allows: a window may have only one of several.
-        proves(
-            "long_rounds",
-            "members miss polls, and one has rebalanced so often since the lag began, and half as often in the window",
-            _rounds_are_long,
-            Operand("rebalances_since", "since it began", ">=", setting="rebalances"),
-        ),
         proves(
             "often",
             "one of its members has rebalanced so often in the window",
+            always,
             Operand("rebalances", "in the window", ">=", setting="rebalances"),
         ),
-        no("rarely", "it hardly rebalances", always, Operand("rebalances", "in the window", "<", setting="rebalances")),
     ),
     yes=Conclude(Verdict.REBALANCE_STORM),
     words=_words,
@@ -145,15 +155,29 @@ def _who(row: Row) -> tuple[str, ...]:
     return row.paused_members if row.storm_cause == "poll_stall" else row.changed_members
 
 
+def _who_did_what(row: Row) -> str:
+    """Who came and who went, where that alone does not show why."""
+    live = {it.member for it in row.members if it.live}
+    new, again = set(row.new_members), set(row.restarted_members)
+    done = {
+        "joined": new & live,
+        "came and went": new - live,
+        "left": set(row.gone_members) - new,
+        "started anew": again - new,
+    }
+    told = "; ".join(f"{listed(sorted(who))} {what}" for what, who in done.items() if who)
+    return f"{told}, and why is not visible in the metrics" if told else "the cause is not visible in the metrics"
+
+
 def _headline(row: Row) -> str:
-    why, *_ = _CAUSES.get(row.storm_cause or "", ("the cause is not visible in the metrics",))
-    why = why.format(who=listed(sorted(_who(row))))
+    why, *_ = _CAUSES.get(row.storm_cause or "", (_who_did_what(row),))
+    why = why.replace("{who}", listed(sorted(_who(row))))
     return f"Rebalance storm: {rebalances_counted(row, ' rebalances')}; {why}."
 
 
 def _scope(row: Row) -> Scope:
     cause = row.storm_cause
-    return Scope(cause=cause, members=_who(row) if cause not in (None, "metadata_change") else ())
+    return Scope(cause=cause, members=_who(row) if cause != "metadata_change" else ())
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:

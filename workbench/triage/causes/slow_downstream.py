@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.humanize import listed, plural, printable
 from workbench.humanize import times as multiple
-from workbench.judgement_numbers import LESS, MORE, PART
+from workbench.judgement_numbers import LESS, MORE, NEVER_EMPTY, PART
 from workbench.triage.action_subject import Subject
 from workbench.triage.causes.slow_processor import handlers_work
 from workbench.triage.facts.unknown_numbers import Known, all_of, at_least, below
@@ -18,7 +18,7 @@ from workbench.triage.question_types import Conclude, Leaf, Measure, Node, leave
 from workbench.triage.shared_actions import DUMPS
 from workbench.triage.status.limited_by_own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, queues_are_full
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict_names import Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 
 def _handlers_have_room(row: Row) -> Known:
@@ -149,10 +149,17 @@ def held_by_own_work(row: Row) -> list[PartitionFeatures]:
     """
     if not row.queueless or row.own_work is not True or row.known_count or row.at_quota:
         return []
+    if row.answers.get("rebalancing") is Answer.YES:  # which hold it up as well
+        return []
     still = {*row.frozen_partitions, *row.stuck_partitions, *row.standing_partitions}
     late = [it for it in row.behind if it.partition not in still]
     pace = row.pace_of(late)
     return late if pace is not None and pace < LESS else []
+
+
+def fetched_wait(row: Row) -> bool:
+    """Whether it is measured that fetched messages always wait in the client."""
+    return at_least(row.fetched_low, NEVER_EMPTY) is True
 
 
 def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
@@ -161,7 +168,7 @@ def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
         yield f"handlers take {multiple(now / usual)} their usual time", arriving * (1 - usual / now)
     late = held_by_own_work(row)
     if (pace := row.pace_of(late)) is not None:
-        words = f"its own work reads {multiple(pace)} as much as before, and fetched messages wait"
+        words = f"its own work reads {multiple(pace)} as much as before{', and fetched messages wait' if fetched_wait(row) else ''}"
         yield words, sum(max(0.0, it.lag_slope or 0.0) for it in late)
 
 

@@ -112,7 +112,8 @@ def _scope(row: Row) -> Scope:
 
 def _actions(_it: Subject, row: Row) -> list[Action]:
     slow, limit = _slow_members(row), _limit(row)
-    ways = sorted({f"{m.member} → broker {m.rtt_broker}" for m in slow})
+    ways = sorted({f"{m.member} → {f'broker {m.rtt_broker}' if m.rtt_broker else 'the brokers'}" for m in slow})
+    others_are_fast = any(m.live and m.rtt_seconds is not None for m in row.members if m not in slow)
     fast = (Check("rtt_seconds", "<", limit),)
     return [
         Action(
@@ -120,14 +121,19 @@ def _actions(_it: Subject, row: Row) -> list[Action]:
             verify=f"round trips are back at {duration(row.rtt_baseline_seconds)}",
             checks=fast,
         ),
-        Action(
-            title="Restart these members on another host or in another zone, with a better network path",
-            verify=f"round trips are below {duration(limit)}",
-            kind="move_members",
-            parameters={"members": sorted(m.member for m in slow)},
-            checks=fast,
-        ),
+        # What is slow for all of them at once goes with them.
+        *([_move(slow, limit, fast)] if others_are_fast or len(slow) == 1 else []),
     ]
+
+
+def _move(slow: list[MemberFeatures], limit: float, fast: tuple[Check, ...]) -> Action:
+    return Action(
+        title="Restart these members on another host or in another zone, with a better network path",
+        verify=f"round trips are below {duration(limit)}",
+        kind="move_members",
+        parameters={"members": sorted(m.member for m in slow)},
+        checks=fast,
+    )
 
 
 def is_slow(row: Row) -> bool:

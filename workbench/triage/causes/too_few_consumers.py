@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import plural
-from workbench.judgement_numbers import BUSY, MORE, MOST, NOISE
+from workbench.judgement_numbers import BUSY, MORE, MOST, NOISE, UTILISATION
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
 from workbench.triage.facts.unknown_numbers import at_most, times
@@ -58,6 +58,12 @@ QUESTION = Node(
             look="a profile of the process",
         ),
         LOST_PACE,
+        leaves_open(
+            "uneven",
+            "some members are late and others wait for records: divided evenly, the partitions leave time to each of them",
+            Operand("busiest_if_even", "of the busiest member's time", "<=", number=UTILISATION),
+            look="which member has how many partitions, and why (the assignor, a subscription to several topics)",
+        ),
         no(
             "all_busy",
             "every cause on the way is ruled out, and its members handle all partitions at once already",
@@ -98,9 +104,9 @@ def _members(row: Row) -> int:
 
 def _headline(row: Row) -> str:
     members = plural(_members(row), "member")
-    return f"Too few consumers: {members} for {plural(row.partition_count, 'partition')}, and " + (
-        "their queues are not full." if not row.queueless else "their own work takes all of their time."
-    )
+    limit = ", and their own work is the limit" if row.own_work is True else ""
+    words = ", and their queues are not full" if row.has_queues else limit
+    return f"Too few consumers: {members} for {plural(row.partition_count, 'partition')}{words}."
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:

@@ -49,20 +49,38 @@ class Members(Partitions):
         """Those that polled too late."""
         return tuple(it.member for it in self.members if above(it.poll_age_high, self.limits.poll_age_seconds))
 
-    def _came_or_went(self, it: MemberFeatures) -> bool:
-        """Left, joined or restarted in the window. (Without a baseline, every member is new.)"""
-        new = it.in_baseline is False and above(self.baseline_members, 0) is True
-        return above(it.restarts, 0) is True or (it.last_seconds is not None and not it.live) or new
+    @fact
+    def restarted_members(self) -> tuple[str, ...]:
+        """Those that started anew in the window, under the same name."""
+        return tuple(it.member for it in self.members if above(it.restarts, 0))
+
+    @fact
+    def new_members(self) -> tuple[str, ...]:
+        """Those that joined after the good time, whether or not they are still there. (Without one, every member is new.)"""
+        before = above(self.baseline_members, 0) is True
+        return tuple(it.member for it in self.members if before and it.in_baseline is False)
+
+    @fact
+    def gone_members(self) -> tuple[str, ...]:
+        """Those that were there in the window, and are no more."""
+        return tuple(it.member for it in self.members if it.last_seconds is not None and not it.live)
 
     @fact
     def changed_members(self) -> tuple[str, ...]:
         """Those that left, joined or restarted."""
-        return tuple(it.member for it in self.members if self._came_or_went(it))
+        changed = {*self.restarted_members, *self.new_members, *self.gone_members}
+        return tuple(it.member for it in self.members if it.member in changed)
 
     @fact
     def passing_members(self) -> int:
-        """Started after the baseline, and gone again: a crash loop under new names."""
-        return sum(1 for it in self.members if it.in_baseline is False and it.last_seconds is not None and not it.live)
+        """Started after the baseline, and gone again: a crash loop under new names, or somebody who adds and removes them."""
+        return sum(1 for it in self.members if it.in_baseline is False and it.member in self.gone_members)
+
+    @fact
+    def replaced_members(self) -> int:
+        """How many started anew, or went while another one came in their place, and stays."""
+        went = len(self.gone_members) - self.passing_members
+        return len(self.restarted_members) + min(went, len(self.new_members) - self.passing_members)
 
     @fact
     def most_restarts(self) -> int | None:

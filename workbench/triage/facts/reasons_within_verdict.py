@@ -79,39 +79,41 @@ STALL_CAUSES: tuple[Reason[str], ...] = (
     ),
 )
 
-# A deploy restarts many members once; a crash loop restarts the same ones; too rare polls restart none. A slow deploy may have
-# reached only a few members by the end of the window, but none of them twice.
+# A deploy replaces many members once; a crash loop restarts the same ones; too rare polls restart none. A slow deploy may have
+# reached only a few members by the end of the window, but none of them twice. Members that only join, or come and go again, show
+# neither: somebody may add and remove them.
 STORM_CAUSES: tuple[Reason[str], ...] = (
     Reason(
         "each_once",
         "deploy",
-        "two members or more came, went or started anew, none of them twice",
-        besides=lambda row: len(row.changed_members) >= 2 and (row.most_restarts or 0) <= 1,
+        "two members or more started anew, or went while others came in their place, none of them twice",
+        (Operand("replaced_members", "members", ">=", number=2), Operand("passing_members", "members", "=", number=0)),
+        besides=lambda row: (row.most_restarts or 0) <= 1,
     ),
     Reason(
         "most_of_them",
         "deploy",
-        "half of all members or more (at least two) came, went or started anew, each only so often",
+        "half of all members or more (at least two) started anew, each only so often",
         (Operand("most_restarts", "times", "<=", setting="deploy_restarts"),),
-        besides=lambda row: len(row.changed_members) >= 2 and 2 * len(row.changed_members) >= row.known_members,
+        besides=lambda row: len(row.restarted_members) >= 2 and 2 * len(row.restarted_members) >= row.known_members,
     ),
     Reason(
         "member_crash",
         "member_crash",
-        "a member came, went or started anew, and it is no deploy",
-        besides=lambda row: bool(row.changed_members),
+        "a member started anew, and it is no deploy",
+        besides=lambda row: bool(row.restarted_members),
     ),
     Reason(
         "poll_stall",
         "poll_stall",
         "no member came or went, and one did not poll for longer than `poll_age_seconds`",
-        besides=lambda row: bool(row.paused_members),
+        besides=lambda row: bool(row.paused_members) and not row.changed_members,
     ),
     Reason(
         "metadata_change",
         "metadata_change",
         "no member came or went, and partitions appeared in the window",
         (Operand("new_partitions", "partitions", ">", number=0),),
-        besides=lambda row: row.new_partitions < row.partition_count,
+        besides=lambda row: row.new_partitions < row.partition_count and not row.changed_members,
     ),
 )

@@ -41,6 +41,7 @@ from workbench.triage.facts.unknown_numbers import (
     most,
     ratio,
     times,
+    total,
 )
 from workbench.triage.operand import Operand, Reason, first_of
 
@@ -167,6 +168,20 @@ class WorkFacts(MeasuredSubscription):
         return min(known(*(it.poll_idle for it in self.members if it.live)), default=None)
 
     @fact
+    def busiest_if_even(self) -> Number:
+        """Share of its time that the busiest member needs for what arrives, if the partitions are divided evenly among all members.
+
+        Known where each member tells how long its thread waits for records. A partition cannot be divided.
+        """
+        told = [it.poll_idle for it in self.members if it.live]
+        waits = total(told)
+        members = max(len(told), round(self.group_members or 0))
+        if waits is None or not told or len(told) < members or not self.partition_count:
+            return None
+        most_of_one = -(-self.partition_count // members) / self.partition_count
+        return times(most_of_one * (members - waits), self.arriving_per_read)
+
+    @fact
     def fetched_low(self) -> Number:
         """The lowest number of fetched messages that wait in the client, of the partition with most."""
         return most(*(p.fetch_queue_recent_low for p in self.partitions))
@@ -230,6 +245,11 @@ class WorkFacts(MeasuredSubscription):
     def works_on(self) -> bool:
         """Whether its handlers are busy all the time, and what they handle is committed, and not handled again by the next owner."""
         return at_least(self.loop_busy, BUSY) is True and self.read_per_second >= LESS * self.handled_per_second
+
+    @fact
+    def work_grown(self) -> Number:
+        """Handlers' time that what arrives takes, as a multiple of the baseline: they are slower, or have more to do."""
+        return times(ratio(self.loop_busy, self.loop_busy_baseline), self.arriving_per_read)
 
     @cached_property
     def handled_per_second(self) -> float:

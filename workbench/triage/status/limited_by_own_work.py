@@ -87,7 +87,7 @@ def _own_work(row: Row) -> str:
         else:
             parts.append("at times no fetched message waits in the client")
     if row.poll_idle is not None:
-        parts.append(f"its thread waits for records {percent(row.poll_idle)} of the time")
+        parts.append(f"its busiest thread waits for records {percent(row.poll_idle)} of the time")
     if row.loop_busy is not None:
         was = f", was {percent(row.loop_busy_baseline)}" if row.loop_busy_baseline is not None else ""
         parts.append(f"handlers take {percent(row.loop_busy)} of a member's time{was}")

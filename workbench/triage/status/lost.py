@@ -24,6 +24,9 @@ def words(row: Row) -> str:
         parts.append(
             f"commits passed {counted(row.doubtful_messages, 'message')} in one step: read very fast, or skipped"
         )
+    before = sum(row.told("lost_before").values())
+    if before and not row.lost_messages:
+        parts.append(f"{counted(before, 'message')} behind the commits were deleted before the data begin")
     if parts:
         return ", ".join(parts)
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.humanize import counted, duration, numbered
+from workbench.judgement_numbers import MISSED
 from workbench.triage.action_subject import Subject
 from workbench.triage.facts.unknown_numbers import above
 from workbench.triage.finding import Action, Scope
@@ -18,7 +19,7 @@ def _words(row: Row) -> str:
         parts.append(f"commits went back by {counted(row.back_messages, 'message')}")
     if row.above_end_messages:
         parts.append(f"commits are {counted(row.above_end_messages, 'message')} above the log's end")
-    return ", ".join(parts) or "no commit went back by more than a member commits late"
+    return ", ".join(parts) or "no commit went back within the log by more than a member commits late"
 
 
 QUESTION = Node(
@@ -37,7 +38,7 @@ QUESTION = Node(
         ),
         no(
             "forward",
-            "no commit went back by more than a member commits late, or is above the log's end",
+            "no commit went back within the log by more than a member commits late, or is above its end",
             always,
         ),
     ),
@@ -55,21 +56,22 @@ def _hit(row: Row) -> tuple[int, ...]:
     return tuple(sorted({*row.told("back"), *row.told("above_end")}))
 
 
-def _by_member(row: Row) -> bool:
-    """Whether the group had members wherever its commits went back."""
-    return not row.above_end_messages and all(row.told("back_by_member").get(it) for it in row.told("back"))
+def _all(row: Row, name: str) -> bool:
+    """Whether a fact is told of every partition whose commits went back."""
+    return all(row.told(name).get(it) for it in row.told("back"))
 
 
 def _cause(row: Row) -> str:
+    """What is known of it: the log itself comes first, and only a leap back to where they were is a late commit."""
     if row.above_end_messages:
         return "above_end"
-    if _by_member(row):
-        return "late_commit"
-    return "topic_recreated" if row.told("recreated_ago") else "went_back"
+    if _all(row, "recreated_ago"):
+        return "topic_recreated"
+    return "late_commit" if _all(row, "back_amid_members") and _all(row, "back_leapt") else "went_back"
 
 
 def _headline(row: Row) -> str:
-    where = numbered("partition", _hit(row))
+    where, cause = numbered("partition", _hit(row)), _cause(row)
     if row.above_end_messages:
         return (
             f"Offsets above the end: the commits of {where} are {counted(row.above_end_messages, 'message')} above the log's end. "
@@ -77,31 +79,57 @@ def _headline(row: Row) -> str:
         )
     ago = min(row.told("back_ago").values(), default=None)
     when = f" {duration(ago)} ago" if ago is not None else ""
-    back = counted(row.back_messages, "message")
-    again = "it is read again" if row.back_messages == 1 else "they are read again"
-    if _by_member(row):
+    moved = f"commits of {where} went back by {counted(row.back_messages, 'message')}{when}"
+    if cause == "topic_recreated":
+        since = max(row.told("recreated_ago").values())
+        return f"Offsets reset: {moved}, as the log's end did {duration(since)} ago: the topic was created anew, or its log was cut."
+    if cause == "late_commit":
         return (
-            f"Commits went back: those of {where}, by {back}{when}, while the group had members, so that nobody could reset them:"
-            f" a member committed late what it had before others took its partitions over; {again}."
+            f"Commits went back: {moved}, while the group had members, and then leapt forward again: a member committed late what it"
+            " had before others took its partitions over, or its client sought back and forth."
         )
-    return f"Offsets reset: commits of {where} went back by {back}{when}; {again}."
+    unseen = [
+        seconds
+        for it, seconds in row.told("back_unseen").items()
+        if seconds > MISSED * row.told("interval").get(it, seconds)
+    ]
+    gone = f", after {duration(max(unseen))} without any" if unseen else ""
+    by = (
+        " The group had members at each count then, and Kafka refuses a reset from outside while it has: its consumer goes back so by"
+        " auto.offset.reset (an offset that expired, was lost or out of range), by a seek, or by a commit that comes late."
+        if _all(row, "back_amid_members")
+        else ""
+    )
+    again = "it is read again" if row.back_messages == 1 else "they are read again"
+    if all(row.told("moved_ago").get(it) == ago for it, ago in row.told("back_ago").items()):
+        again += ", at the latest when the consumer starts anew: no commit has followed"
+    return f"Offsets reset: {moved}{gone}; {again}.{by}"
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
-    fact, command = "back_messages", it.describe
-    if row.above_end_messages:
-        fact = "above_end_messages"
+    cause, command = _cause(row), it.describe
+    fact = "above_end_messages" if cause == "above_end" else "back_messages"
+    if cause in ("above_end", "topic_recreated"):
         title = "Find out whether the topic was created anew, and what auto.offset.reset will do to the records in it"
         verify = "you know from where the group goes on: latest loses what is in the log now"
-    elif _by_member(row):
+    elif cause == "late_commit":
         command = it.members
         title = (
             "Find why a member lost its partitions and came back: a pause of its process, or a poll that came too late; a"
             " client that seeks back itself looks the same"
         )
         verify = "members keep their partitions, and a later triage sees no commit go back"
+    elif _all(row, "back_amid_members"):
+        title = (
+            "Look in the consumer's log for “Resetting offset” and “out of range”, and for its own seeks; compare"
+            " offsets.retention.minutes with how long it commits nothing"
+        )
+        verify = "you know what the consumer began again from, and a later triage sees no commit go back"
     else:
-        title = "Ask who reset the offsets; a replay on purpose belongs into a new group"
+        title = (
+            "Ask who reset the offsets (a replay on purpose belongs into a new group), or look in the consumer's log for “Resetting"
+            " offset”: auto.offset.reset, after a commit had expired or was lost"
+        )
         verify = "you know whether records may be processed twice, and a later triage sees no commit go back"
     return [Action(title=title, command=command, verify=verify, checks=(Check(fact, "=", 0.0),))]
 

@@ -1,0 +1,85 @@
+"""Members that join after the lag began, uneven assignments, and members without a partition: none of them is taken for the cause."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.triage.made import subscription
+from workbench.thresholds import Thresholds
+from workbench.triage import capacity
+from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
+from workbench.triage.operand import first_of
+from workbench.triage.question_order import TREE
+from workbench.triage.question_types import deciding
+from workbench.triage.verdict_names import Answer
+
+
+def rebalancing(**known: Any) -> str:
+    """The rule that answers the question about rebalances."""
+    row = subscription(limits=Thresholds(), rebalances=6.0, **known)
+    return deciding(TREE["rebalancing"].rules, row).id
+
+
+@pytest.mark.parametrize(
+    ("known", "rule"),
+    [
+        ({}, "often"),
+        ({"works_on": True}, "often"),
+        ({"works_on": True, "work_grown": 1.5}, "often"),
+        ({"work_grown": 15.0}, "often"),
+        ({"works_on": True, "work_grown": 15.0}, "works_on"),
+        ({"surely_hot": True}, "works_on"),
+        ({"works_on": True, "work_grown": 15.0, "rejoining": True}, "rejoining"),
+    ],
+)
+def test_a_number_of_rebalances_is_no_reason_where_the_work_takes_more(known: dict[str, Any], rule: str) -> None:
+    """Busy handlers alone are no proof: they may be several threads, which work for half of the time."""
+    assert rebalancing(**known) == rule
+
+
+@pytest.mark.parametrize(
+    ("known", "cause"),
+    [
+        ({"new_members": ("a", "b"), "changed_members": ("a", "b")}, None),
+        ({"gone_members": ("a", "b"), "changed_members": ("a", "b")}, None),
+        ({"replaced_members": 3, "changed_members": ("a",) * 6}, "deploy"),
+        ({"replaced_members": 3, "passing_members": 1, "changed_members": ("a",) * 6}, None),
+        ({"restarted_members": ("a",), "replaced_members": 1, "most_restarts": 5, "known_members": 4}, "member_crash"),
+    ],
+)
+def test_a_rollout_replaces_members(known: dict[str, Any], cause: str | None) -> None:
+    """Who only joins, only leaves, or comes and goes shows no rollout and no crash."""
+    assert first_of(STORM_CAUSES, subscription(limits=Thresholds(), **known)) == cause
+
+
+def too_few(**known: Any) -> Answer:
+    """The answer to the question about the number of consumers."""
+    row = subscription(limits=Thresholds(), group_members=3.0, partition_count=6, **known)
+    return deciding(TREE["too_few"].rules, row).answer
+
+
+def test_members_with_room_beside_late_ones_are_not_too_few() -> None:
+    """Divided evenly, the partitions would leave time to each of them; where nobody tells, the others are ruled out as before."""
+    assert too_few(busiest_if_even=0.5) is Answer.CANNOT_TELL
+    assert too_few(busiest_if_even=1.2) is Answer.YES
+    assert too_few() is Answer.YES
+
+
+@given(partitions=st.integers(1, 50), idle=st.integers(0, 20), each=st.floats(1.0, 500.0))
+def test_members_without_a_partition_do_not_change_the_size(partitions: int, idle: int, each: float) -> None:
+    """They read nothing: what is needed is the same with and without them."""
+    read = partitions * each
+    row = subscription(
+        limits=Thresholds(),
+        arrival_per_second=1.2 * read,
+        lag_slope=0.2 * read,
+        lag_messages=1000.0,
+        group_members=float(partitions),
+        partition_count=partitions,
+    )
+    assert capacity.consumers(replace(row, group_members=float(partitions + idle))) == capacity.consumers(row)
