@@ -83,11 +83,15 @@ def _of_partitions(stale_after_seconds: float) -> dict[str, str]:
     stale = stale_seconds(stale_after_seconds, "lag_interval_seconds")
     committed = f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END"
     deleted = f"coalesce(greatest(log_start - ({committed}), 0D), 0D)"
+
+    def waiting(lag: str) -> str:  # `greatest` passes over what is not known
+        return f"CASE WHEN {lag} IS NOT NULL THEN greatest({lag} - {deleted}, 0D) END"
+
     return {
         **PARTITION_DERIVED,
-        "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN greatest(lag_last - {deleted}, 0D) END",
-        "lag_recent_low": f"greatest(recent_low - {deleted}, 0D)",
-        "lag_recent_lowest": f"greatest(recent_lowest - {deleted}, 0D)",
+        "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN {waiting('lag_last')} END",
+        "lag_recent_low": waiting("recent_low"),
+        "lag_recent_lowest": waiting("recent_lowest"),
         "committed": f"({committed}) + {deleted}",
     }
 
