@@ -92,7 +92,7 @@ def late_in(*stretches: tuple[float, float]) -> PartitionHistory:
         ([late_in((-800.0, -700.0), (-600.0, -500.0))], False),  # it has stayed away for far longer than in between
         ([late_in((-500.0, -300.0)), late_in((-450.0, -250.0))], False),  # one time, of two partitions
         ([late_in((-500.0, -450.0)), late_in((-300.0, -120.0))], True),  # another partition each time
-        ([late_in((-500.0, -450.0), (-430.0, -400.0))], False),  # one time, with a gap of a scrape
+        ([late_in((-500.0, -450.0)), late_in((-440.0, -400.0))], False),  # one time, one partition after the other
     ],
 )
 def test_what_comes_and_goes_is_counted_of_the_group_and_ends_when_it_stays_away(

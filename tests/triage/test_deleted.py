@@ -107,6 +107,22 @@ def test_a_fleet_counts_what_waits_alike(spark: Any) -> None:
         assert (first["lag_messages"], first["lag_recent_low"]) == (case.left, case.left)
 
 
+@pytest.mark.parametrize("start", [0.0, END, None])
+def test_a_lag_that_is_not_known_is_not_nothing(spark: Any, start: float | None) -> None:
+    """A new partition that nobody has committed yet, beside one that is well: whatever its log's start, in both passes."""
+    story = Story(group="new", topic="new", partitions=2, members=2).partition(1, time_lag=None)
+    story.add("log_end_offset", END, topic="new", partition=0)
+    story.add("consumer_lag", float("nan"), group="new", topic="new", partition=0)
+    if start is not None:
+        story.add("log_start_offset", start, topic="new", partition=0)
+    fleet = fleet_entities(summarise(spark, story.samples(), WINDOW), stale_after_seconds=10).toArrow().to_pylist()
+    [found] = [it for it in fleet if it["kind"] == "partition" and it["partition"] == 0]
+    assert (found["lag_messages"], found["lag_recent_low"], found["committed"]) == (None, None, None)
+    unknown, known = rows_of(spark, [story])["new"].partitions
+    assert (unknown.lag_messages, unknown.lag_recent_low, unknown.committed) == (None, None, None)
+    assert known.lag_messages == 5.0
+
+
 def test_a_chart_draws_what_waits() -> None:
     """And not what an exporter makes of a commit before the log's start; where no start is known, what it says."""
     case = WAITING[-1]

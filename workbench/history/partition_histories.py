@@ -24,7 +24,18 @@ from workbench.history.member_stories import (
 from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
 from workbench.history.partition_story import told
 from workbench.history.partition_turns import longest_turn
-from workbench.judgement_numbers import EXPECTED, FEW_SAMPLES, MOST, PART, PAUSE_SECONDS, SEVERAL, TENTH, TREND_SAMPLES
+from workbench.judgement_numbers import (
+    APART,
+    EXPECTED,
+    FAR,
+    FEW_SAMPLES,
+    MOST,
+    PART,
+    PAUSE_SECONDS,
+    SEVERAL,
+    TENTH,
+    TREND_SAMPLES,
+)
 from workbench.thresholds import Thresholds
 from workbench.window import Window
 
@@ -196,18 +207,18 @@ def _repeated(
 def comes_again(parts: Collection[PartitionHistory]) -> bool:
     """Whether a group was late several times in the window, whichever partitions it was, and may be so again.
 
-    What comes and goes is not over because it ends once more: it is when it has stayed away for longer than between its comings.
+    What comes and goes is not over because it ends once more: it is when it has stayed away for far longer than between its comings.
     """
     step = max((it.interval or 0.0 for it in parts), default=0.0)
     times: list[tuple[float, float]] = []
     for begin, end in sorted(stretch for it in parts for stretch in it.lateness):
-        if times and begin - times[-1][1] <= FEW_SAMPLES * step:
+        if times and begin - times[-1][1] <= APART * step:
             times[-1] = times[-1][0], max(end, times[-1][1])
         else:
             times.append((begin, end))
     if len(times) < SEVERAL - 1:
         return False
-    return -times[-1][1] <= max(later[0] - before[1] for before, later in pairwise(times))
+    return -times[-1][1] <= FAR * max(later[0] - before[1] for before, later in pairwise(times))
 
 
 def _judged(parts: Mapping[int, PartitionHistory], window: Window, floor: float) -> JudgedHistory | None:
