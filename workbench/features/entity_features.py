@@ -82,16 +82,13 @@ def _of_partitions(stale_after_seconds: float) -> dict[str, str]:
     """
     stale = stale_seconds(stale_after_seconds, "lag_interval_seconds")
     committed = f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END"
-    deleted = f"coalesce(greatest(log_start - ({committed}), 0D), 0D)"
-
-    def waiting(lag: str) -> str:  # `greatest` passes over what is not known
-        return f"CASE WHEN {lag} IS NOT NULL THEN greatest({lag} - {deleted}, 0D) END"
-
+    # `greatest` and `least` pass over what is not known: nothing is deleted then, and an unknown lag stays unknown.
+    deleted = f"greatest(log_start - ({committed}), 0D)"
     return {
         **PARTITION_DERIVED,
-        "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN {waiting('lag_last')} END",
-        "lag_recent_low": waiting("recent_low"),
-        "lag_recent_lowest": waiting("recent_lowest"),
+        "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN lag_last - least({deleted}, lag_last) END",
+        "lag_recent_low": f"recent_low - least({deleted}, recent_low)",
+        "lag_recent_lowest": f"recent_lowest - least({deleted}, recent_lowest)",
         "committed": f"({committed}) + {deleted}",
     }
 

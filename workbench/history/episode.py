@@ -63,7 +63,6 @@ def episode(found: PartitionHistory, it: Aged) -> None:
     _latest(found, at, age, late, limits)
     inside = at > limits.window_start
     begins, ends = stretches(late[inside])
-    found.late_times = len(begins)
     found.lateness = tuple(zip(at[inside][begins].tolist(), at[inside][ends - 1].tolist(), strict=True))
     found.outages = _outages(at, late, changed, stops)
     if age[-1] <= band:

@@ -50,9 +50,14 @@ def unread_before(start: Track, committed: Track) -> FloatArray:
     """
     if not len(start):
         return np.zeros(len(committed))
-    index = np.searchsorted(start.at, committed.at, side="right") - 1
     begin = np.minimum.accumulate(start.value[::-1])[::-1]
-    return np.where(index >= 0, np.maximum(begin[np.maximum(index, 0)] - committed.value, 0.0), 0.0)
+    return np.maximum(_as_of(start.at, begin, committed.at) - committed.value, 0.0)
+
+
+def _as_of(times: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
+    """The latest value at each moment; -inf before the first one."""
+    index = np.searchsorted(times, at, side="right") - 1
+    return np.where(index >= 0, values[np.maximum(index, 0)], -np.inf)
 
 
 def deleted(found: PartitionHistory, start: Track, committed: Track, end: Track) -> FloatArray | None:
@@ -65,8 +70,7 @@ def deleted(found: PartitionHistory, start: Track, committed: Track, end: Track)
         return None
     at, offset = committed.at, committed.value
     begin = np.maximum.accumulate(start.value)
-    index = np.searchsorted(start.at, at, side="right") - 1
-    low = np.where(index >= 0, begin[np.maximum(index, 0)], -np.inf)
+    low = _as_of(start.at, begin, at)
     # What was read once is not lost when it is read again.
     gone = low - np.maximum.accumulate(offset)
     # Deleted while the commit stands before it. What was so all the time is a leftover, of a group or of a log that ended.

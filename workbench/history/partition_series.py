@@ -127,7 +127,7 @@ class PartitionHistory:
         unmoved: so long as the data show neither its commit nor its end has moved, and something lies between them; seconds.
         age_slope: of the age over the last half of the window, in seconds per second.
         late: whether it waits for longer than the objective and its cadence explain.
-        late_times: in how many stretches of the window it was late. lateness: these stretches, from and to; no fact by itself.
+        lateness: the stretches of the window in which it was late, from and to; no fact by itself.
         drain_in: until nothing waits, at the pace since the lag was highest; None if it does not shrink.
         drain_seen: for how long it has shrunk.
         outages: stretches of all the data in which it stood still and was late; 0 if it stands still most of the time, or has not done
@@ -166,7 +166,6 @@ class PartitionHistory:
     unmoved: float | None = None
     late: bool | None = None
     age_slope: float | None = None
-    late_times: int = 0
     lateness: tuple[tuple[float, float], ...] = ()
     outages: int = 0
     drain_in: float | None = None
@@ -198,6 +197,11 @@ class PartitionHistory:
     loss_in: float | None = None
     quiet: float | None = None
     usual_gap: float | None = None
+
+    @property
+    def late_times(self) -> int:
+        """In how many stretches of the window it was late."""
+        return len(self.lateness)
 
 
 def tracks_of(

@@ -1,4 +1,4 @@
-"""Interface to Kafka: what a replay reads from a cluster, and the two operations that change it. The rest is tested without Kafka."""
+"""What a replay reads from a cluster, and the two operations that change it. The rest is tested without a queue."""
 
 from __future__ import annotations
 

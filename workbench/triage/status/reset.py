@@ -72,7 +72,7 @@ def _cause(row: Row) -> str:
 
 def _headline(row: Row) -> str:
     where, cause = numbered("partition", _hit(row)), _cause(row)
-    if row.above_end_messages:
+    if cause == "above_end":
         return (
             f"Offsets above the end: the commits of {where} are {counted(row.above_end_messages, 'message')} above the log's end. "
             "The topic was created anew, or its log was cut."
