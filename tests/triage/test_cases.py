@@ -31,6 +31,7 @@ WITHOUT_A_CASE = frozenset(
         "consuming.restoring",
         "consuming.unowned",
         "consuming.unsubscribed",
+        "rebalancing.added",
         "data_usable.bad",
         "failing.no_baseline",
         "hot_partition.alone",

@@ -30,16 +30,36 @@ def rebalancing(**known: Any) -> str:
     [
         ({}, "often"),
         ({"works_on": True}, "often"),
-        ({"works_on": True, "work_grown": 1.5}, "often"),
-        ({"work_grown": 15.0}, "often"),
-        ({"works_on": True, "work_grown": 15.0}, "works_on"),
-        ({"surely_hot": True}, "works_on"),
-        ({"works_on": True, "work_grown": 15.0, "rejoining": True}, "rejoining"),
+        ({"works_on": True, "work_grown": 15.0}, "often"),
+        ({"surely_hot": True}, "often"),
+        ({"added_members": 2}, "often"),
+        ({"added_members": 3}, "added"),
+        ({"added_members": 6}, "added"),
+        ({"added_members": 6, "rejoining": True}, "rejoining"),
     ],
 )
-def test_a_number_of_rebalances_is_no_reason_where_the_work_takes_more(known: dict[str, Any], rule: str) -> None:
-    """Busy handlers alone are no proof: they may be several threads, which work for half of the time."""
+def test_members_that_are_added_make_rebalances(known: dict[str, Any], rule: str) -> None:
+    """One each, or two if they keep what they can. That handlers are busy or much arrives says nothing of rebalances."""
     assert rebalancing(**known) == rule
+
+
+@pytest.mark.parametrize(
+    ("known", "added"),
+    [
+        ({"new_members": ("a", "b", "c")}, 3),
+        ({"new_members": ("a", "b", "c"), "gone_members": ("x",)}, 2),
+        ({"new_members": ("a", "b", "c"), "gone_members": ("x", "y", "z")}, 0),
+        ({"new_members": ("a", "b", "c"), "gone_members": ("b",), "passing_members": 1}, 2),
+        ({"new_members": ("a", "b"), "restarted_members": ("x",)}, 1),
+        ({"new_members": (), "gone_members": ("x",)}, 0),
+    ],
+)
+def test_who_comes_in_anothers_place_is_not_added(known: dict[str, Any], added: int) -> None:
+    """Nor is who has gone again."""
+    known = {"restarted_members": (), "gone_members": (), "passing_members": 0, **known}
+    row = subscription(limits=Thresholds(), **known)
+    del vars(row)["added_members"], vars(row)["replaced_members"]
+    assert row.added_members == added
 
 
 @pytest.mark.parametrize(

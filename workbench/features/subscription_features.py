@@ -73,12 +73,10 @@ def _finished(grouped: DataFrame) -> DataFrame:
     with_story = f"transform(partitions, p -> struct({named}, map_from_entries(p.story) AS story))"
     return grouped.select(
         *columns(
-            "* EXCEPT (processors, partitions, worst_rtt)",
+            "* EXCEPT (processors, partitions)",
             f"{with_fill} AS processors",
             f"{with_story} AS partitions",
             "oldest.time_lag_seconds AS time_lag_seconds",
-            "worst_rtt.rtt_seconds AS rtt_seconds",
-            "worst_rtt.rtt_baseline_seconds AS rtt_baseline_seconds",
         )
     )
 
@@ -124,7 +122,7 @@ OVERVIEW = {
     "loss_seconds": "min(CASE WHEN lag_messages > 0 THEN CASE WHEN story IS NOT NULL THEN loss_told"
     f" WHEN {_closing} > 0 THEN greatest(committed - log_start, 0) / {_closing} END END)",
 }
-# Of the group, likewise; `worst_rtt` are the slowest round trips.
+# Of the group, likewise.
 GROUP_COLUMNS = {
     **{name: f"max({name})" for name in GROUP_FEATURES if name in names_of(MeasuredSubscription)},
     "live_members": "count_if(live)",
@@ -135,5 +133,7 @@ GROUP_COLUMNS = {
     "delay_fill": "max(delay_fill) FILTER (WHERE live)",
     "delay_high": "max(delay_high) FILTER (WHERE live)",
     "throttle_seconds": "max(throttle_seconds)",
-    "worst_rtt": "max_by(struct(rtt_seconds, rtt_baseline_seconds), rtt_seconds)",
+    "rtt_seconds": "max(rtt_seconds)",
+    # Of that member; one that came later has none of its own, and is compared with what the slowest of the others had.
+    "rtt_baseline_seconds": "coalesce(max_by(rtt_baseline_seconds, rtt_seconds), max(rtt_baseline_seconds))",
 }

@@ -23,14 +23,6 @@ def _rounds_are_long(row: Row) -> bool:
     return bool(row.paused_members) and at_least(row.rebalances_since, row.limits.rebalances) is True and half
 
 
-def _they_cost_little(row: Row) -> bool:
-    """Each member that joins is a rebalance: a number of them is no reason where something else takes more of what could be read."""
-    if row.rebalances is None:
-        return row.works_on
-    more_work = at_least(row.work_grown, row.limits.burst_ratio) is True
-    return row.surely_hot or (row.works_on and more_work)
-
-
 def _nobody_comes_or_goes(row: Row) -> bool:
     moves = row.moving_partitions > 0 and not row.comes_and_goes and not row.handled_again
     return row.rebalances is None and row.members_stay is True and moves
@@ -90,10 +82,21 @@ QUESTION = Node(
         ),
         no("rarely", "it hardly rebalances", Operand("rebalances", "in the window", "<", setting="rebalances")),
         no(
+            "added",
+            "members are added and stay: each that joins makes the others rebalance once, or twice if they keep what they can",
+            Operand(
+                "rebalances",
+                "in the window",
+                "<=",
+                number=2,
+                of="added_members",
+                why="cooperative members join in two rounds",
+            ),
+        ),
+        no(
             "works_on",
-            "its handlers are busy all the time and what they do is committed, and where rebalances are counted, what arrives takes"
-            " `burst_ratio` × the time of before; or far more arrives in a few partitions, and the others keep up",
-            _they_cost_little,
+            "nobody counts rebalances, but its handlers are busy all the time and what they do is committed",
+            lambda row: row.rebalances is None and row.works_on,
         ),
         no(
             "stays",

@@ -83,6 +83,11 @@ class Members(Partitions):
         return len(self.restarted_members) + min(went, len(self.new_members) - self.passing_members)
 
     @fact
+    def added_members(self) -> int:
+        """How many joined and stay beside those that were there: nobody has gone or restarted in their place."""
+        return max(0, len(self.new_members) - self.passing_members - self.replaced_members)
+
+    @fact
     def most_restarts(self) -> int | None:
         """Of the member with most."""
         return max((it.restarts for it in self.members if it.restarts is not None), default=None)
