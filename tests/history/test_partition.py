@@ -352,3 +352,25 @@ def test_a_lag_that_has_fallen_by_more_than_it_swings_drains(swing: float) -> No
     at = scraped()
     wave = np.maximum(0, -0.25 * at + swing * np.sin(2 * np.pi * at / 600))
     assert told(one(ends(at - wave - 150), at), LIMITS).drain_in is not None
+
+
+@pytest.mark.parametrize("every_minutes", [20, 30, 40])
+@pytest.mark.parametrize("first", [100.0, 700.0])
+def test_how_long_a_batch_has_stood_still_before_is_known_of_its_runs(every_minutes: int, first: float) -> None:
+    """Whether the data begin in the middle of a pause or just before a run: two minutes of commits, then nothing until the next run."""
+    at, period = scraped(), 60.0 * every_minutes
+    began = at[0] + first
+    into = (at - began) % period
+    last_run = np.where(into < 120.0, at, at - into + 120.0)
+    read = np.where(at < began, at[0] - period, np.maximum(last_run, at[0]))
+    story = told(one(ends(np.maximum(read, -4990.0)), at), LIMITS)
+    assert story.stood_before == pytest.approx(period - 120.0, abs=90.0)
+
+
+def test_who_reads_all_the_time_has_not_stood_still() -> None:
+    """Nor has one that lags and moves; and what has never moved shows no commit before which it stood."""
+    at = scraped()
+    assert told(one(ends(at - 3), at), LIMITS).stood_before == pytest.approx(30.0, abs=35.0)
+    late = told(one(ends(np.minimum(at - 3, -4000 + (at + 4000) / 2)), at), LIMITS)
+    assert late.stood_before == pytest.approx(30.0, abs=35.0)
+    assert told(one(np.full(len(at), 1e6), at), LIMITS).stood_before is None

@@ -30,7 +30,7 @@ def rebalancing(**known: Any) -> str:
     [
         ({}, "often"),
         ({"works_on": True}, "often"),
-        ({"works_on": True, "work_grown": 15.0}, "often"),
+        ({"works_on": True, "loop_busy": 1.0}, "often"),
         ({"surely_hot": True}, "often"),
         ({"added_members": 2}, "often"),
         ({"added_members": 3}, "added"),

@@ -117,7 +117,7 @@ class PartitionHistory:
         rhythm: usual time between two commits while something waits.
         turn: longest time that a partition of this subscription waited for its turn while others moved, since it fell behind.
         moved_ago: time from the last change of the commit to the last sample.
-        silent_before: how long the data show it standing still before its first commit, while messages waited: a batch, perhaps.
+        stood_before: how long at most it stood still, while messages waited, before one of its commits: a batch, perhaps.
         waiting: age of the oldest waiting message at the last sample, at least.
         onset: when it fell behind, negative; None if it is not behind, or was so from the first sample on (`sick_from_start`).
         age_at_most: the lowest bound of that age lately, where only the lag in messages is measured.
@@ -155,7 +155,7 @@ class PartitionHistory:
     rhythm: float | None = None
     turn: float | None = None
     moved_ago: float | None = None
-    silent_before: float | None = None
+    stood_before: float | None = None
     waiting: float | None = None
     onset: float | None = None
     age_at_most: float | None = None

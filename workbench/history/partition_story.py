@@ -63,8 +63,9 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
         if by_offsets is None or abs(float(age[-1]) - float(by_offsets[-1])) > slack:
             age = np.append(age[:-1], age[-2])
     found.waiting = float(age[-1])
-    if len(changed) and age[changed[0] - 1] > 0 and not known[changed[0] - 1]:
-        found.silent_before = float(at[changed[0]] - at[0])
+    if len(changed):
+        stood = np.diff(at[changed], prepend=at[0])
+        found.stood_before = float(np.max(np.minimum(stood, age[changed - 1])))
     found.idle, found.unmoved = is_idle(committed, end), unmoved(committed, end)
     aged = replace(aged, age=age)
     episode(found, aged)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.humanize import duration, significant
-from workbench.judgement_numbers import LOSS_SECONDS
+from workbench.judgement_numbers import LOSS_SECONDS, MOST
 from workbench.profiles import Profile, Quality, load_profile, profile_names, system_among, why_absent
 from workbench.profiles.profile_fit import what_to_add
 from workbench.queues.group_kinds import cannot_judge
@@ -24,6 +24,7 @@ from workbench.triage.finding import (
     Missing,
     PartitionLag,
     PathStep,
+    Shortfall,
     TimeLag,
 )
 from workbench.triage.lag_share_by_cause import shortfall_of
@@ -61,6 +62,7 @@ def build_finding(
     sizing = leaf.sizing(row)
     at_risk = _is_at_risk(row, leaf.state)
     loss = f"Retention deletes unread messages in about {duration(row.loss_seconds)}. " if at_risk else ""
+    shortfall = shortfall_of(row, leaf.state)
     subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, recording, system_among(profiles))
     return Finding(
         cluster=row.cluster,
@@ -68,7 +70,7 @@ def build_finding(
         topic=row.topic,
         verdict=verdict,
         state=leaf.state,
-        headline=loss + leaf.headline(row),
+        headline=loss + leaf.headline(row) + (_most_of_it(shortfall) if verdict is Verdict.CANNOT_TELL else ""),
         scope=replace(
             leaf.scope(row),
             needed=sizing.keep_up if sizing is not None else None,
@@ -95,7 +97,7 @@ def build_finding(
         runbook=leaf.runbook,
         since=since,
         sizing=sizing.words if sizing is not None else None,
-        shortfall=shortfall_of(row, leaf.state),
+        shortfall=shortfall,
         features=row,
     )
 
@@ -121,6 +123,12 @@ def of_kind(finding: Finding, kind: str | None) -> Finding:
         runbook=leaf_of(Verdict.CANNOT_TELL).runbook,
         features=it.features,
     )
+
+
+def _most_of_it(shortfall: Shortfall | None) -> str:
+    """What measured part explains most of what is not read, where nothing decides why."""
+    most = shortfall.parts[0] if shortfall is not None else None
+    return f" Measured: {most.words}." if most is not None and most.share >= MOST else ""
 
 
 def _also_seen(row: SubscriptionFeatures) -> tuple[str, ...]:

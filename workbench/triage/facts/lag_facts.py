@@ -215,9 +215,9 @@ class Lag(Standing):
 
     @fact
     def batch_perhaps(self) -> bool:
-        """It stood still before the data began, and usually has no members: when it is due is not known."""
-        silent = any_of(*(at_least(told(p, "silent_before"), times(PART, told(p, "waiting"))) for p in self.partitions))
-        return all_of(equal(self.usual_fewest_members, 0), self.late, silent) is True
+        """It has stood still about as long before, and usually has no members: when it is due is not known."""
+        stood = any_of(*(at_least(told(p, "stood_before"), times(PART, told(p, "waiting"))) for p in self.partitions))
+        return all_of(equal(self.usual_fewest_members, 0), self.late, stood) is True
 
     @fact
     def recovered_seconds(self) -> Number:

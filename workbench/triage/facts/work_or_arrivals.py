@@ -246,11 +246,6 @@ class WorkFacts(MeasuredSubscription):
         """Whether its handlers are busy all the time, and what they handle is committed, and not handled again by the next owner."""
         return at_least(self.loop_busy, BUSY) is True and self.read_per_second >= LESS * self.handled_per_second
 
-    @fact
-    def work_grown(self) -> Number:
-        """Handlers' time that what arrives takes, as a multiple of the baseline: they are slower, or have more to do."""
-        return times(ratio(self.loop_busy, self.loop_busy_baseline), self.arriving_per_read)
-
     @cached_property
     def handled_per_second(self) -> float:
         """Records/s that all handlers finish together."""

@@ -90,10 +90,18 @@ QUESTION = Node(
     ),
 )
 
+
+def _without_data(row: Row) -> str:
+    """Some exporters leave out the lag of a group that has no members: then it is not the target that is down."""
+    nobody = above(row.usual_members, 0) is True and row.group_members == 0
+    gone = "; the group usually has members and has none, and its exporter may leave out the lag of such a group"
+    return f"No data: {_words(row)}{gone if nobody else ''}."
+
+
 NO_DATA = Leaf(
     verdict=Verdict.NO_DATA,
     state=State.CANNOT_TELL,
-    headline=lambda row: f"No data: {_words(row)}.",
+    headline=_without_data,
     actions=lambda it, _row: (see_the_source(it),),
 )
 

@@ -117,7 +117,7 @@ QUESTION = Node(
         ),
         leaves_open(
             "batch_perhaps",
-            "it usually has no members, and stood still before the data began: it may be a batch whose time has not come",
+            "it usually has no members, and has stood still about as long before: it may be a batch whose time has not come",
             lambda row: row.batch_perhaps,
             look="say when it runs: batch of the group in the settings",
         ),
