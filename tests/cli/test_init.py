@@ -155,7 +155,7 @@ def test_doctor_looks_at_each_prometheus_of_a_cluster(tmp_path: Path) -> None:
     def answer(path: str, query: dict[str, list[str]]) -> bytes:
         if path.endswith("/values"):
             return b'{"status":"success","data":["up","kafka_consumergroup_lag"]}'
-        return body((LAG, [[float(query["time"][0]), "1"]]) if "time" in query else (LAG, []))
+        return body((LAG, [[float(query["time"][0]) - 1, "1"]]) if "time" in query else (LAG, []))
 
     with scripted(Script(answer=answer)) as server:
         (tmp_path / "workbench.toml").write_text(
