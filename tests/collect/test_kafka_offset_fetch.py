@@ -393,6 +393,20 @@ def test_a_replay_asks_until_the_coordinator_has_moved(monkeypatch: pytest.Monke
         assert gateway(broker, monkeypatch).commits("gone") == {}
 
 
+def test_why_it_does_not_work_is_kept_if_the_last_answer_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the time is over says less than what the coordinator said before."""
+    codes = iter([NOT_COORDINATOR])
+
+    def answer(names: list[str]) -> dict[str, int]:
+        if (code := next(codes, None)) is None:
+            time.sleep(2.0)
+        return dict.fromkeys(names, code or 0)
+
+    refusal = "group 'g' cannot be read: this broker is not the coordinator"
+    with serving(answer) as broker, pytest.raises(SourceUnreachableError, match=refusal):
+        gateway(broker, monkeypatch, seconds=1.0).commits("g")
+
+
 def test_a_replay_takes_no_answer_for_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be read is an error that names it: a missing commit would be written again."""
     with serving({"g": NOT_COORDINATOR, "denied": DENIED}) as broker:

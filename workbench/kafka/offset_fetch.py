@@ -166,12 +166,17 @@ class _Asked:
     def all_of(self, groups: Sequence[str]) -> Commits:
         found, left = Commits(), list(groups)
         silence = self.limits.silence_seconds
+        told: dict[
+            str, str
+        ] = {}  # why it did not work while there were answers: more than that the time was over with the last one
         while left:
             found.add(self._once(left, silence))
+            told |= {name: found.missing[name] for name in found.moved}
             left = found.again(self.limits, time.monotonic() + _PAUSE_SECONDS)
             if left:
                 silence *= 2  # the cluster may only be slow
                 time.sleep(_PAUSE_SECONDS)
+        found.missing |= {name: told[name] for name in found.lost & told.keys()}
         return found
 
     def _once(self, groups: Sequence[str], silence: float) -> Commits:
