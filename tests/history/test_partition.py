@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from workbench.history.next_message_age import oldest_at_most
 from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.history.partition_story import told
+from workbench.judgement_numbers import DEPLOY_SECONDS, SKIP_RATE
 
 LIMITS = Bounds(objective=120.0, commit_every=0.0, window_start=-900.0)
 RATE = 50.0
@@ -374,3 +375,32 @@ def test_who_reads_all_the_time_has_not_stood_still() -> None:
     late = told(one(ends(np.minimum(at - 3, -4000 + (at + 4000) / 2)), at), LIMITS)
     assert late.stood_before == pytest.approx(30.0, abs=35.0)
     assert told(one(np.full(len(at), 1e6), at), LIMITS).stood_before is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("lines", [["committed"], ["lag"], ["committed", "lag"]])
+def test_what_falls_and_leaps_back_faster_than_anybody_reads_was_misread(lines: list[str], seed: int) -> None:
+    """An exporter shows an old commit for a while, with a gap before it: nothing is read again, and nothing was passed unread."""
+    rng = np.random.default_rng(seed)
+    at = scraped()
+    begin, long = -rng.uniform(300, 1500), rng.uniform(30, 300)
+    wrong = (at > begin) & (at <= begin + long)
+    committed = np.where(wrong, ends(at - 3) - rng.uniform(5e6, 5e7), ends(at - 3))
+    there = ~((at > begin - rng.uniform(0, 70)) & (at <= begin))
+    own = {"committed": committed, "lag": ends(at) - committed}
+    told_of = {name: Track(at[there], own[name][there]) for name in lines}
+    story = told(MeasuredPartition(log_end=Track(at[there], ends(at)[there]), **told_of), LIMITS)
+    assert (story.back, story.lost, story.skip_outran) == (None, None, False)
+    # As long as the commits were not seen, they may have been anywhere: no longer than a deploy.
+    assert story.skipped is None or (story.skip_waited or 0.0) <= DEPLOY_SECONDS
+
+
+@pytest.mark.parametrize("samples", [1.0, 4.0])
+def test_what_is_read_again_at_a_pace_that_somebody_reads_at_has_gone_back(samples: float) -> None:
+    """The same fall, and it is read again: by many messages in one step, or in some steps that are each a small part of it."""
+    at = scraped()
+    fell = 0.9 * SKIP_RATE * 30 if samples == 1 else 4 * SKIP_RATE * 30
+    low = ends(at - 3) - fell
+    again = np.minimum(ends(at - 3), low + np.maximum(0.0, at + 810) / 30 / samples * fell)
+    story = told(one(np.where(at > -900, again, ends(at - 3)), at), LIMITS)
+    assert story.back == pytest.approx(fell, rel=0.01)

@@ -8,7 +8,7 @@ import pytest
 from evaluation.stories import TIMES, WINDOW
 from evaluation.stories import Story as Samples
 from evaluation.stories.truth import WINDOW as LONG
-from workbench.history.commit_skips import explained, unread_beginnings
+from workbench.history.commit_skips import explained, slower_beside, unread_beginnings
 from workbench.history.handled_counts import Handled, handled_by
 from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.history.partition_story import told
@@ -281,3 +281,58 @@ def test_who_reads_on_slower_and_stays_behind_cannot_read_at_that_pace(passed: i
     committed[later] = np.minimum(end[later], committed[later] + passed + after * np.arange(len(later)))
     parts, _ = jumped(committed)
     assert parts[0].skipped == passed and parts[0].skip_outran is outran
+
+
+def catching_up(
+    rng: np.random.Generator, *, scrape: float, commit: float, capable: float, skipping: int = 0
+) -> dict[int, dict[str, Track]]:
+    """A dozen partitions that stand for some minutes and are then read at one pace, but some that begin at the end."""
+    every = np.arange(-4500.0, 1.0)
+    at = np.arange(-4500.0, 0.1, scrape)
+    long = rng.uniform(350, 550)
+    lines = {}
+    for partition in range(12):
+        rate = rng.uniform(0.15, 0.3) * capable
+        log = np.floor(1e6 + rate * (every + 4500))
+        done, reached = np.empty(len(every)), log[0]
+        for second in range(len(every)):
+            if every[second] > -1000 and partition < skipping and done[second - 1] < log[every <= -1000][-1]:
+                reached = log[second]
+            stands = -1000 - long < every[second] <= -1000
+            reached = min(log[second], reached + (0.0 if stands else capable))
+            done[second] = reached
+        when = (
+            np.cumsum(np.clip(rng.normal(1, 0.12, int(5000 / commit)), 0.6, 1.5)) * commit
+            - 4500
+            - rng.random() * commit
+        )
+        last = when[np.maximum(np.searchsorted(when, at, side="right") - 1, 0)]
+        committed = np.floor(np.interp(np.maximum(last, -4500.0), every, done))
+        lines[partition] = {"committed": Track(at, committed), "log_end": Track(at, np.interp(at, every, log))}
+    return lines
+
+
+def noted_of(lines: dict[int, dict[str, Track]]) -> dict[int, PartitionHistory]:
+    """Stories of one subscription, compared with each other."""
+    parts = {number: told(MeasuredPartition(**own), LIMITS) for number, own in lines.items()}
+    slower_beside(parts, lines)
+    return parts
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("scrape", [15.0, 30.0])
+@pytest.mark.parametrize("skipping", [2, 7])
+def test_what_peers_need_minutes_for_is_not_read_at_once(scrape: float, skipping: int, seed: int) -> None:
+    """They stood as long, and are still behind when it is at the end: whoever passes all of it in its first commit has skipped it."""
+    rng = np.random.default_rng(seed)
+    parts = noted_of(catching_up(rng, scrape=scrape, commit=5.0, capable=60.0, skipping=skipping))
+    assert {number for number, it in parts.items() if it.skip_beside} <= set(range(skipping))
+    assert sum(it.skip_beside for it in parts.values()) >= skipping / 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("scrape", "commit"), [(30.0, 30.0), (30.0, 25.0), (15.0, 30.0), (30.0, 5.0), (15.0, 60.0)])
+def test_commits_as_seldom_as_samples_are_no_faster_steps(scrape: float, commit: float, seed: int) -> None:
+    """Two commits between two samples, and none before: the pace of a steady catch-up is the same for all of them."""
+    parts = noted_of(catching_up(np.random.default_rng(seed), scrape=scrape, commit=commit, capable=190.0))
+    assert not [number for number, it in parts.items() if it.skip_beside or it.skip_outran]

@@ -13,6 +13,7 @@ from workbench.history.handled_counts import Handled
 from workbench.history.partition_series import (
     FEW_MOVES,
     Aged,
+    BoolArray,
     Bounds,
     FloatArray,
     IntArray,
@@ -20,41 +21,37 @@ from workbench.history.partition_series import (
     Track,
     pace_of,
 )
-from workbench.judgement_numbers import APART, COMMIT_SECONDS, COUNTED, FEW_SAMPLES, MOST, NOISE, PART, SLACK
+from workbench.judgement_numbers import APART, COMMIT_SECONDS, COUNTED, FAR, FEW_SAMPLES, MOST, NOISE, PART, SLACK
+from workbench.quantiles import median, quantile
 
 
 def skip(found: PartitionHistory, it: Aged) -> None:
     """Add the largest step of a commit that was late, if it was faster than the others, before or since."""
-    at, offset, end, age, changed, limits = it.committed.at, it.committed.value, it.end, it.age, it.changed, it.limits
-    if not len(end) or not len(changed):
+    end, limits, spacing = it.end, it.limits, found.interval or 0.0
+    # What was committed once is not passed again: a lower commit was set back, or misread.
+    highest = it.committed.value >= np.maximum.accumulate(it.committed.value)
+    committed, age = Track(it.committed.at[highest], it.committed.value[highest]), it.age[highest]
+    at, offset = committed.at, committed.value
+    # A sample finds a commit at any age up to the time between two: in the best third of all samples, up to a third of it.
+    hidden = min(spacing, quantile(it.age, PART) / PART)
+    forward, took, unseen, reading = _steps(committed, end, spacing, hidden)
+    if not len(end) or not len(forward):
         return
-    step = np.diff(offset)
-    forward = changed[step[changed - 1] > 0]
-    if not len(forward):
-        return
-    spacing = found.interval or 0.0
-    took = np.diff(at)[forward - 1]
-    # While the log's end was measured, and the commits were not: a group that was deleted, and begins at the end when it is back. One
-    # that reads what waits shows that, too.
-    unseen = (
-        (spacing > 0) & (took > FEW_SAMPLES * spacing) & (_between(end, at[forward - 1], at[forward]) >= FEW_SAMPLES)
-    )
-    pace = step[forward - 1] / np.where(unseen, 2 * spacing, took)
-    most = int(np.argmax(step[forward - 1]))
+    step = offset[forward] - offset[forward - 1]
+    most = int(np.argmax(step))
     jump = int(forward[most])
-    others = np.delete(pace, most)
+    pace = float(step[most] / reading[most])
+    every, _, _, read_in = _steps(it.committed, end, spacing, 0.0)
+    others = (np.diff(it.committed.value)[every - 1] / read_in)[it.committed.at[every] != at[jump]]
     arriving = pace_of(end)
     usual = max(float(np.max(others)) if len(others) else 0.0, arriving)
     landed = np.interp(at[jump], end.at, end.value) - offset[jump]
-    was_late = age[jump - 1] + (took[most] if unseen[most] else 0.0) > limits.objective + limits.commit_every
-    # What was read once, before somebody set the commit back, is not skipped.
-    if usual <= 0 or not was_late or offset[jump] <= np.max(offset[:jump]):
+    waited = age[jump - 1] + (took[most] if unseen[most] else 0.0)
+    if usual <= 0 or waited <= limits.objective + limits.commit_every or pace < APART * usual:
         return
     if unseen[most] and landed > FEW_SAMPLES * spacing * arriving + SLACK:
         return
-    if pace[most] < APART * usual:
-        return
-    _note(found, offset[jump - 1], step[jump - 1], float(pace[most]), at[-1] - at[jump])
+    _note(found, offset[jump - 1], step[most], pace, at[-1] - at[jump])
     found.skip_waited = float(age[jump - 1] + took[most])
     # A group that reads the whole time to the next sample, and is still behind, shows all the room that it has.
     after = forward[most + 1 : most + 2]
@@ -62,7 +59,30 @@ def skip(found: PartitionHistory, it: Aged) -> None:
     found.skip_outran = bool(left.any())
     # A batch reads an hour's records at once, each time.
     if len(others) >= FEW_MOVES:
-        found.skip_pace = float(pace[most]) / usual
+        found.skip_pace = pace / usual
+
+
+def _steps(
+    committed: Track, end: Track, spacing: float, hidden: float
+) -> tuple[IntArray, FloatArray, BoolArray, FloatArray]:
+    """Steps forward: places after them, time between the two samples, whether no sample saw it, and how long it may have been read.
+
+    That is since the commit before it, unless it stood, and at least the usual time between two commits; `hidden`: for how much longer
+    than from sample to sample, as two commits may lie between two samples.
+    """
+    forward = np.flatnonzero(np.diff(committed.value) > 0) + 1
+    begin, until = committed.at[forward - 1], committed.at[forward]
+    took = until - begin
+    # While the log's end was measured, and the commits were not: a group that was deleted, and begins at the end when it is back. One
+    # that reads what waits shows that, too.
+    unseen = (spacing > 0) & (took > FEW_SAMPLES * spacing) & (_between(end, begin, until) >= FEW_SAMPLES)
+    reading = np.where(unseen, 2 * spacing, took)
+    since = np.diff(until)
+    if len(since) < FEW_MOVES:
+        return forward, took, unseen, reading
+    usual = median(since)
+    reading[1:] = np.where(~unseen[1:] & (since <= FAR * usual), since, reading[1:])
+    return forward, took, unseen, np.maximum(reading, max(usual, spacing + hidden))
 
 
 def _note(found: PartitionHistory, first: float, passed: float, pace: float, ago: float) -> None:
@@ -78,6 +98,42 @@ def _between(line: Track, after: FloatArray, until: FloatArray) -> IntArray:
 def _spacing(parts: Mapping[int, PartitionHistory]) -> float:
     """Between two samples of any commit; of a partition that was found a moment ago, it is not known yet."""
     return max((it.interval or 0.0 for it in parts.values()), default=0.0)
+
+
+def slower_beside(parts: Mapping[int, PartitionHistory], lines: Mapping[int, Mapping[str, Track]]) -> None:
+    """Add, to each step that was noted, whether partitions that had stood as long show that nobody read so fast just then.
+
+    They moved on at the same moment, and were still behind after a sample: that is all that their members can read.
+    """
+    steps = {number: it for number, it in parts.items() if it.skipped is not None and not it.skip_new}
+    noted = {number: _when(it, lines[number]["committed"]) for number, it in steps.items()}
+    for number, story in steps.items():
+        own, spacing = lines[number]["committed"], story.interval or 0.0
+        jump = _place(story, own)
+        begin, until = float(own.at[jump - 1]), noted[number] + FEW_SAMPLES * spacing
+        moves = own.at[:jump][np.flatnonzero(np.diff(own.value[:jump])) + 1]
+        halfway = (float(moves[-1] if len(moves) else own.at[0]) + begin) / 2
+        full = max(_full_pace(it, noted.get(other), (halfway, begin, until)) for other, it in lines.items())
+        story.skip_beside = 0 < APART * full <= (story.skip_rate or 0.0)
+
+
+def _full_pace(line: Mapping[str, Track], noted: float | None, times: tuple[float, float, float]) -> float:
+    """The highest pace of a partition that stood between the first two of these times, and then moved and was still behind; 0: none.
+
+    A step that is `noted` itself shows none.
+    """
+    committed, end, (halfway, begin, until) = line.get("committed", Track()), line.get("log_end", Track()), times
+    at, offset = committed.at, committed.value
+    inside = np.flatnonzero((at > begin) & (at <= until))
+    inside = inside[inside > 0]
+    if not len(end) or not len(inside) or np.ptp(np.interp([halfway, begin], at, offset)) > 0:
+        return 0.0
+    took = at[inside] - at[inside - 1]
+    left = np.interp(at[inside], end.at, end.value) - offset[inside]
+    shown = left > took * pace_of(end) + SLACK
+    if noted is not None:
+        shown &= np.abs(at[inside] - noted) > took / 2
+    return float(np.max(((offset[inside] - offset[inside - 1]) / took)[shown], initial=0.0))
 
 
 def unread_beginnings(

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.history.partition_series import FEW_MOVES, Aged, Bounds, FloatArray, PartitionHistory, Track, pace_of
-from workbench.judgement_numbers import MOST, NOISE, SLACK
+from workbench.history.partition_series import (
+    FEW_MOVES,
+    Aged,
+    Bounds,
+    FloatArray,
+    PartitionHistory,
+    Track,
+    pace_of,
+    stretches,
+)
+from workbench.judgement_numbers import MOST, NOISE, SKIP_RATE, SLACK
 from workbench.quantiles import median
 
 
@@ -29,6 +38,21 @@ def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits
         # An exporter reads the two at different moments.
         if np.min(over) > 2 * spacing * pace + SLACK:
             found.above_end = float(over[-1])
+
+
+def without_misread(committed: Track) -> Track:
+    """Commits without stretches that are lower, and in one step at or above where they had been, faster than anybody reads.
+
+    An exporter that has just started shows what it had stored: nothing was set back, nothing is read again, and nothing was passed.
+    """
+    at, offset = committed.at, committed.value
+    below = np.maximum.accumulate(offset) - offset
+    kept = np.ones(len(at), dtype=bool)
+    for begin, end in zip(*stretches(below > 0), strict=True):
+        if end < len(at):
+            leap = offset[end] - offset[end - 1]
+            kept[begin:end] = leap < max(MOST * np.max(below[begin:end]), SKIP_RATE * (at[end] - at[end - 1]))
+    return committed if kept.all() else Track(at[kept], offset[kept])
 
 
 def _note_back(found: PartitionHistory, committed: Track, below: FloatArray, worst: int) -> None:

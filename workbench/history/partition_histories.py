@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.history.commit_skips import explained, unread_beginnings
+from workbench.history.commit_skips import explained, slower_beside, unread_beginnings
 from workbench.history.handled_counts import Handled, handled_by
 from workbench.history.member_stories import (
     MemberStory,
@@ -155,6 +155,7 @@ def _explain_skips(
     """Say of each commit that passed what waited in one step whether it was read; the counters are only looked at if there is one."""
     for key, parts in stories.items():
         unread_beginnings(parts, lines[key], bounds[key[1]])
+        slower_beside(parts, lines[key])
     passed = [key for key, parts in stories.items() if any(it.skipped is not None for it in parts.values())]
     if not passed:
         return

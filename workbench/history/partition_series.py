@@ -137,6 +137,7 @@ class PartitionHistory:
         lost_before: those of a commit that the log's start had passed before the data begin.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
         skip_outran: whether it then read on, slower, and was still behind: it cannot read at the pace of that step.
+        skip_beside: whether partitions that had stood beside it then read far slower, and were still behind.
         skip_waited: how long the first of them had waited, at most.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
         skip_uncounted: whether they seem not to have handled most, and may have: their counters are measured apart from the commits.
@@ -184,6 +185,7 @@ class PartitionHistory:
     skip_rate: float | None = None
     skip_waited: float | None = None
     skip_outran: bool = False
+    skip_beside: bool = False
     skip_read: float | None = None
     skip_uncounted: bool = False
     skip_new: bool = False

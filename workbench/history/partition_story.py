@@ -9,7 +9,7 @@ import numpy as np
 from workbench.history.commit_skips import skip
 from workbench.history.episode import drain, episode
 from workbench.history.next_message_age import ages, from_lag, newest_log, oldest_at_most, without_glitches
-from workbench.history.offset_jumps import back_and_above, deleted, passed, unread_before
+from workbench.history.offset_jumps import back_and_above, deleted, passed, unread_before, without_misread
 from workbench.history.partition_series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.judgement_numbers import MISSED, RECENT
 from workbench.quantiles import median
@@ -21,7 +21,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     end, recreated = newest_log(it.log_end)
     if recreated is not None:
         found.recreated_ago = -recreated
-    committed = it.committed if len(it.committed) else from_lag(it.lag, it.log_end)
+    committed = without_misread(it.committed if len(it.committed) else from_lag(it.lag, it.log_end))
     lag, time_lag = it.lag, it.time_lag
     _arrivals(found, end)
     if not len(committed):

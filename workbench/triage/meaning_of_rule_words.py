@@ -132,9 +132,11 @@ TERMS = (
     Term(
         "doubtful",
         f"{n.COUNTED:g} messages or more were passed in one step, of which the handlers counted less than {percent(n.MOST)}, but can"
-        f" have counted {percent(n.PART)} or more. Where nobody counts them: they had waited for more than"
+        f" have counted {percent(n.PART)} or more. Where nobody counts them: {n.APART:g} × as fast as any partition of the topic that"
+        " had stood as long, moved on at the same moment and was still behind; or they had waited for more than"
         f" {duration(n.DEPLOY_SECONDS)}, and were passed {n.FAR:g} × as fast as anything before or since, or fewer than"
-        f" {n.FEW_SAMPLES:g} other steps show how fast it reads; or they are the first records of a new partition.",
+        f" {n.FEW_SAMPLES:g} other steps show how fast it reads; or they are the first records of a new partition. A step may have been"
+        " read since the commit before it, unless the commit stood, and at least for the usual time between two commits.",
         ("so fast that",),
     ),
     Term(

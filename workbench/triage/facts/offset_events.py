@@ -73,7 +73,8 @@ class Events(ProcessorFacts):
         faster = any_of(told(p, "skip_outran") == 1, at_least(told(p, "skip_pace"), FAR))
         # Who was away for no longer than a deploy takes goes on where it was.
         long = above(told(p, "skip_waited"), DEPLOY_SECONDS)
-        return any_of(told(p, "skip_uncounted") == 1, all_of(faster is not False, long), told(p, "skip_new") == 1)
+        shown = any_of(*(told(p, name) == 1 for name in ("skip_uncounted", "skip_beside", "skip_new")))
+        return any_of(shown, all_of(faster is not False, long))
 
     @cached_property
     def _far_too_fast(self) -> bool:
