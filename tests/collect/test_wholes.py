@@ -144,3 +144,54 @@ def test_a_signal_is_there_or_absent() -> None:
         with pytest.raises(Exception, match=said):
             parse_profile(rule + absent, name="ours")
     assert isinstance(parse_profile(rule + "{poll_age: x}", name="ours"), Profile)
+
+
+STEPS = np.arange(len(TIMES))
+OPENED = 20  # steps
+ENDS = 500.0 + 7 * STEPS
+STOOD = np.where(STEPS < OPENED, ENDS, ENDS[OPENED])
+
+
+def seen_by_client(ends: np.ndarray, stable: np.ndarray, at: np.ndarray = STEPS) -> SeriesTable:
+    """The log's end and the last stable offset of a partition, as one observer tells them."""
+    place = {"topic": "t", "partition": 0}
+    parts = (("log_end_offset", ends), ("last_stable_offset", stable))
+    return table(*((signal, place, TIMES[at], values[at]) for signal, values in parts))
+
+
+@pytest.mark.parametrize(
+    ("ends", "stable", "shown"),
+    [
+        (ENDS, STOOD, STEPS > OPENED),  # a transaction stays open
+        (ENDS, ENDS, STEPS < 0),  # none is
+        (
+            STOOD,
+            STOOD,
+            STEPS < 0,
+        ),  # it is not fetched any more: paused, a fetch that hangs, a broker that is out of reach
+        (STOOD, STOOD - 3, STEPS < 0),  # likewise, while one was open for a moment
+        (ENDS, ENDS - 3, STEPS < 0),  # one follows the other, each for less than the time between two samples
+        (np.minimum(ENDS, 620.0), STOOD - 3, (STEPS > OPENED) & (ENDS < 627.0)),  # paused while one is open
+        (ENDS, STEPS * 0 - 1.0, STEPS < 0),  # never told
+    ],
+    ids=["open", "none", "not-fetched", "paused-behind-one", "short-ones", "paused-later", "never-told"],
+)
+def test_a_last_stable_offset_shows_something_where_it_stands_while_the_same_observers_end_moves(
+    ends: np.ndarray, stable: np.ndarray, shown: np.ndarray
+) -> None:
+    """A client tells both of its last fetch, however long ago that was; page by page as in one table."""
+    wanted = list(zip(TIMES[shown], stable[shown], strict=True))
+    found = Wholes(load_profile("librdkafka")).of(seen_by_client(ends, stable))
+    assert samples_of(found, "last_stable_offset") == wanted
+    assert samples_of(found, "log_end_offset") == list(zip(TIMES, ends, strict=True))
+    pages = Wholes(load_profile("librdkafka"))
+    each = [samples_of(pages.of(seen_by_client(ends, stable, STEPS[[at]])), "last_stable_offset") for at in STEPS]
+    assert [sample for samples in each for sample in samples] == wanted
+
+
+def test_a_last_stable_offset_without_an_end_of_its_observer_shows_nothing() -> None:
+    """Somebody else's end is of another moment."""
+    found = Wholes(load_profile("librdkafka")).of(
+        table(("last_stable_offset", {"topic": "t", "partition": 0}, TIMES, STOOD))
+    )
+    assert samples_of(found, "last_stable_offset") == []

@@ -13,6 +13,7 @@ from evaluation.stories import TIMES, Story, growing, lagging, steps
 from tests.triage.judging import rows_of
 from workbench.triage.action_subject import Subject
 from workbench.triage.outcome_checks import all_hold
+from workbench.triage.question_order import TREE
 from workbench.triage.shared_actions import consume_again
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict_names import Answer, Verdict
@@ -179,3 +180,22 @@ def test_statistics_that_no_longer_change_are_a_member_that_hangs(spark: Any) ->
     assert found["polls"].verdict is Verdict.STUCK_PARTITION
     assert found["never changed"].polling is None
     assert found["never changed"].verdict is Verdict.CANNOT_TELL
+
+
+def test_where_nothing_is_read_long_fetches_are_no_slow_network(spark: Any) -> None:
+    """A fetch that is given nothing takes as long as it may wait, whatever that is; on a slow path, some is read."""
+    waits = {"half a second": 0.5, "two seconds": 2.0}
+
+    def told(story: Story, lag: Any, seconds: float) -> Story:
+        story.all_partitions(lag=lag, time_lag=growing(1.0, start=0.1, since=ONSET))
+        return story.people(rtt=steps(0.04, seconds, at=ONSET)).fetch_queue(0.0)
+
+    lags = {"stands": growing(50.0, start=5.0, since=ONSET), "moves": growing(40.0, start=5.0, since=ONSET)}
+    names = {f"{how} {wait}": (lags[how], seconds) for how in lags for wait, seconds in waits.items()}
+    found = rows_of(spark, [told(Story(group=name, topic=name), *it) for name, it in names.items()])
+    for wait in waits:
+        still, slow = found[f"stands {wait}"], found[f"moves {wait}"]
+        assert still.verdict is Verdict.STUCK_PARTITION
+        assert still.answers["slow_network"] is Answer.NO
+        assert "says nothing of the path" in TREE["slow_network"].words(still)
+        assert slow.verdict is Verdict.SLOW_NETWORK

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.source_join import with_derived_lag
+from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.profiles import load_profile
 from workbench.samples import SampleBatch
@@ -39,7 +40,6 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
     """
     profile = load_profile(PROFILE)
     batch, consumers = SampleBatch(cluster, profile.name), ProcessNames()
-    ends: dict[tuple[str, str, str], float] = {}
     read, refusal = 0, None
     for number, text in _candidates(lines):
         if refusal is not None:
@@ -47,7 +47,7 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
         try:
             document = json.loads(text)
             ts_us = np.array([int(document["time"]) * _MICROSECONDS_FROM], np.int64)
-            numbers = list(_numbers(document, ends))
+            numbers = list(_numbers(document))
             handle = {"instance": str(document.get("name", ""))}
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             refusal = SourceUnreachableError(
@@ -69,7 +69,7 @@ def statistics_samples(lines: Iterable[str], *, cluster: str, group: str | None 
             "No librdkafka statistics were found.",
             hint="A client writes them with statistics.interval.ms set; a file has JSON objects, also behind a log's prefix.",
         )
-    return with_derived_lag(batch.to_series()).to_samples()
+    return with_derived_lag(Wholes(profile).of(batch.to_series())).to_samples()
 
 
 def _candidates(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -110,14 +110,8 @@ def _group_label(signal: str, group: str | None) -> dict[str, str]:
     return {"group": group} if group is not None and "group" in SIGNALS[signal].labels else {}
 
 
-def _numbers(
-    document: Mapping[str, Any], ends: dict[tuple[str, str, str], float]
-) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yield (path with underscores, labels, number) of the fields below topics, brokers and cgrp.
-
-    Args:
-        ends: the last `hi_offset` of each handle's partition. `ls_offset` is of the last fetch, so it counts where that has moved.
-    """
+def _numbers(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield (path with underscores, labels, number) of the fields below topics, brokers and cgrp."""
     # Before 1.0, librdkafka gave its clients a name only.
     client = {"client_id": str(document.get("client_id") or document["name"])}
     for topic in document.get("topics", {}).values():
@@ -125,15 +119,7 @@ def _numbers(
             if int(number) < 0 or not partition.get("desired"):
                 continue  # -1 is internal, for messages without a partition; others are not assigned
             labels = {**client, "topic": str(topic["topic"]), "partition": str(number)}
-            key = str(document.get("name") or client["client_id"]), labels["topic"], labels["partition"]
-            end, before = float(partition.get("hi_offset", -1)), ends.get(key)
-            ends[key] = end
-            fetched = before is not None and end > before
-            yield from (
-                (f"topics_partitions_{name}", labels, value)
-                for name, value in _plain(partition)
-                if name != "ls_offset" or (fetched and value >= 0)
-            )
+            yield from ((f"topics_partitions_{name}", labels, value) for name, value in _plain(partition))
     for broker in document.get("brokers", {}).values():
         if broker.get("nodeid", -1) < 0:
             continue

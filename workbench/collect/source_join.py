@@ -110,9 +110,9 @@ def with_derived_lag(series: SeriesTable) -> SeriesTable:
     lacking = np.array([at for at, key in enumerate(_subscriptions(commits)) if key not in has_lag], np.int64)
     if not len(lacking):
         return series
-    ends = _by_name(series.where(pc.equal(series.names["signal"], "log_end_offset")), "topic", "partition")
+    ends = by_name(series.where(pc.equal(series.names["signal"], "log_end_offset")), "topic", "partition")
     batch = SampleBatch(series.names["cluster"][0].as_py(), DERIVED)
-    for (group, topic, partition), (times, committed) in _by_name(
+    for (group, topic, partition), (times, committed) in by_name(
         commits.take(lacking), "group", "topic", "partition"
     ).items():
         end = ends.get((topic, partition))
@@ -129,7 +129,7 @@ def _subscriptions(series: SeriesTable) -> Iterator[tuple[str, str]]:
     return zip(series.names["group"].to_pylist(), series.names["topic"].to_pylist(), strict=True)
 
 
-def _by_name(series: SeriesTable, *names: str) -> dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]]:
+def by_name(series: SeriesTable, *names: str) -> dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]]:
     """(times in µs, values) by labels, in order of time."""
     found = {}
     if not len(series):

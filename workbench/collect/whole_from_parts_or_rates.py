@@ -4,6 +4,8 @@
   members, which every broker knows, the largest counts. Where a broker that was there before is missing, the whole is not known: a sum
   without it would look as records that went away, or commits that were set back.
 - A rate where the signal is a counter: events per second times the seconds since the sample before.
+- A last stable offset as of its observer's last look, whenever that was. One that stands while the same observer sees the log's end
+  move on shows an open transaction; any other one shows nothing, and is left out.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.collect.source_agreement import GAP_INTERVALS, Measured
+from workbench.collect.source_join import by_name
 from workbench.profiles import Profile
 from workbench.samples import NAMES_SCHEMA, FloatArray, IntArray, SampleBatch, SeriesTable, codes_of, concat_series
 from workbench.signals import GRAIN_LABELS, SIGNALS, Kind
@@ -36,10 +39,13 @@ class Wholes:
     profile: Profile
     _brokers: dict[_Key, set[str | None]] = field(default_factory=lambda: defaultdict(set))
     _totals: dict[_Key, tuple[int, float]] = field(default_factory=dict)
+    _stable: dict[_Key, tuple[float, float]] = field(
+        default_factory=dict
+    )  # last stable offset and log end, as they were seen last
 
     def of(self, series: SeriesTable) -> SeriesTable:
-        """The series with rates counted up, and with one series where there was one for each broker."""
-        return self._folded(self._counted(series)) if len(series) else series
+        """The series with rates counted up, one where there was one for each broker, and stable offsets where they show something."""
+        return self._held_back(self._folded(self._counted(series))) if len(series) else series
 
     def _counted(self, series: SeriesTable) -> SeriesTable:
         rates = {signal for signal, rule in self.profile.rules() if rule.per_second}
@@ -94,6 +100,25 @@ class Wholes:
             if len(times):
                 batch.add(named["signal"], named, times, values, stat=named["stat"], le=named["le"])
         return concat_series([series.where(pc.invert(pa.array(parts))), batch.to_series()])
+
+    def _held_back(self, series: SeriesTable) -> SeriesTable:
+        is_stable = pc.equal(series.names["signal"], "last_stable_offset")
+        if not pc.any(is_stable).as_py():
+            return series
+        ends = by_name(series.where(pc.equal(series.names["signal"], "log_end_offset")), "topic", "partition")
+        batch = SampleBatch(series.names["cluster"][0].as_py(), series.names["source"][0].as_py())
+        for key, (times, offsets) in by_name(series.where(is_stable), "topic", "partition").items():
+            if key not in ends:
+                continue
+            both, mine, of_ends = np.intersect1d(times, ends[key][0], return_indices=True)
+            stable, end = offsets[mine], ends[key][1][of_ends]
+            if not len(both):
+                continue
+            stable_before, end_before = self._stable.get(key, (np.nan, np.nan))
+            holds = (np.diff(stable, prepend=stable_before) == 0) & (np.diff(end, prepend=end_before) > 0)
+            self._stable[key] = float(stable[-1]), float(end[-1])
+            batch.add("last_stable_offset", {"topic": key[0], "partition": key[1]}, both[holds], stable[holds])
+        return concat_series([series.where(pc.invert(is_stable)), batch.to_series()])
 
 
 def _is_largest(signal: str) -> bool:

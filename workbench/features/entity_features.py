@@ -90,6 +90,7 @@ def _of_partitions(stale_after_seconds: float) -> dict[str, str]:
         "lag_recent_low": f"recent_low - least({deleted}, recent_low)",
         "lag_recent_lowest": f"recent_lowest - least({deleted}, recent_lowest)",
         "committed": f"({committed}) + {deleted}",
+        "last_stable": f"CASE WHEN stable_last_seconds >= -{stale} THEN stable_last END",
     }
 
 

@@ -80,14 +80,15 @@ def stale_seconds(stale_after_seconds: float, interval: str) -> str:
     return f"greatest({APART * stale_after_seconds!r}D, {STALE} * coalesce({interval}, 0))"
 
 
-# Of the log itself, for all groups: `log_end`, `log_start`, `last_stable`, `local_start` (last),
+# Of the log itself, for all groups: `log_end`, `log_start`, `stable_last`, `local_start` (last),
 # `arrival_per_second` (messages/s, over the window; over its last third where the log was made anew or cut in the window: its end went
 # back, and the way from the lowest to the highest is no arrival), `arrival_recent_per_second` (over its last third),
 # `log_start_per_second` (messages/s, over baseline and window: retention deletes whole segments, so it moves in steps), `history`.
 LOG_FEATURES = {
     "log_end": of("max", "last", _END),
     "log_start": of("max", "last", _START),
-    "last_stable": of("max", "last", _STABLE),
+    "stable_last": of("max", "last", _STABLE),
+    "stable_last_seconds": of("max", "last_seconds", _STABLE),
     "local_start": of("max", "last", _LOCAL),
     "log_end_high": of("max", "high", _END, period=None),
     "log_end_last_seconds": of("max", "last_seconds", _END),

@@ -14,8 +14,8 @@ class PartitionFeatures:
     """Features of a partition, as the group reads it, in the order of their numbers.
 
     Attributes:
-        committed, log_end, log_start, last_stable: offsets; `committed` and `lag_messages` only with a recent sample,
-        `last_stable` (where the oldest open transaction begins, or the log's end) only of partitions that stand still,
+        committed, log_end, log_start, last_stable: offsets; `committed`, `lag_messages` and `last_stable` only with a recent sample,
+        `last_stable` (where the oldest open transaction begins, or else the log's end) only of what stands still,
         `local_start` where the broker's own disk begins: what is before it is in remote storage alone.
         lag_recent_low: the second lowest lag in the window's last third.
         lag_ever_samples, committed_high: including the baseline.

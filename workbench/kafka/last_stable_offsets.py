@@ -1,7 +1,7 @@
 """Last stable offsets, of partitions that stand still: consumers with read_committed stop where the oldest open transaction begins.
 
 A broker answers with the log end if no transaction is open. It is one more request per leader (and thousand partitions), and none while
-everything moves. What a client says of it does not count: it is of its last fetch, and a client that fetches nothing shows an old one.
+everything moves. What a client says of it is of its last fetch, and counts only where that shows (`collect.whole_from_parts_or_rates`).
 """
 
 from __future__ import annotations

@@ -43,6 +43,8 @@ def _words(row: Row) -> str:
         waiting = "no fetched messages wait in the clients"
     if row.rtt_seconds is None:
         return f"{waiting}, no round-trip times"
+    if row.behind_stand_still:
+        return f"{waiting}; nothing of what is behind is read, so the time that fetches take says nothing of the path"
     was = f", was {duration(row.rtt_baseline_seconds)}" if row.rtt_baseline_seconds is not None else ""
     return f"round trips {duration(row.rtt_seconds)}{was}; {waiting}"
 
@@ -58,27 +60,27 @@ QUESTION = Node(
             Operand("fetch_queue_mean", "messages", ">=", setting="fetch_queue_messages"),
         ),
         no(
-            "nothing_fetched",
-            "nothing at all was fetched: that is not slow, and makes no round trips to measure",
-            lambda row: row.rtt_seconds is None and row.stall_cause is not None,
-        ),
-        no(
             "keeps_up",
             "members whose round trips are long keep up: a slow path holds up all of a member, and a fetch that waits for records"
             " is long, too",
             _some_keep_up,
-        ),
-        proves(
-            "slow",
-            "round trips take far longer than before",
-            Operand("rtt_seconds", "s", ">=", setting="rtt_seconds"),
-            Operand("rtt_seconds", "s", ">=", setting="rtt_ratio", of="rtt_baseline_seconds"),
         ),
         no(
             "fast",
             "round trips are as fast as before, or fast enough",
             lambda row: row.slow_round_trips is False,
             Operand("rtt_seconds", "s", "<", setting="rtt_seconds"),
+        ),
+        no(
+            "nothing_fetched",
+            "nothing of what is behind is read: a slow path lets some through, and a fetch that gets nothing lasts as long as it may",
+            lambda row: row.behind_stand_still,
+        ),
+        proves(
+            "slow",
+            "round trips take far longer than before",
+            Operand("rtt_seconds", "s", ">=", setting="rtt_seconds"),
+            Operand("rtt_seconds", "s", ">=", setting="rtt_ratio", of="rtt_baseline_seconds"),
         ),
         leaves_open(
             "not_measured",

@@ -115,6 +115,12 @@ class Lag(Standing):
         """Those that are late, or on the way to it, and do not catch up."""
         return tuple(p.partition for p in self.late_or_soon if not is_idle(p) and _drains_in(p) is None)
 
+    @fact
+    def behind_stand_still(self) -> bool:
+        """Whether all of these have stopped, or may have."""
+        stopped = {*self.frozen_partitions, *self.standing_partitions}
+        return bool(self.behind_partitions) and stopped.issuperset(self.behind_partitions)
+
     @cached_property
     def behind(self) -> tuple[PartitionFeatures, ...]:
         """The partitions of `behind_partitions`."""
