@@ -32,8 +32,8 @@ def skip(found: PartitionHistory, it: Aged) -> None:
     highest = it.committed.value >= np.maximum.accumulate(it.committed.value)
     committed, age = Track(it.committed.at[highest], it.committed.value[highest]), it.age[highest]
     at, offset = committed.at, committed.value
-    # A sample finds a commit at any age up to the time between two: in the best third of all samples, up to a third of it.
-    hidden = min(spacing, quantile(it.age, PART) / PART)
+    # A sample finds a commit at any age up to the time between two: that is how the ages of the better half are spread.
+    hidden = min(spacing, (quantile(it.age, MOST) - quantile(it.age, PART)) / (MOST - PART))
     forward, took, unseen, reading = _steps(committed, end, spacing, hidden)
     if not len(end) or not len(forward):
         return
