@@ -164,11 +164,7 @@ def seen_by_client(ends: np.ndarray, stable: np.ndarray, at: np.ndarray = STEPS)
     [
         (ENDS, STOOD, STEPS > OPENED),  # a transaction stays open
         (ENDS, ENDS, STEPS < 0),  # none is
-        (
-            STOOD,
-            STOOD,
-            STEPS < 0,
-        ),  # it is not fetched any more: paused, a fetch that hangs, a broker that is out of reach
+        (STOOD, STOOD, STEPS < 0),  # not fetched any more: paused, a fetch that hangs, a broker out of reach
         (STOOD, STOOD - 3, STEPS < 0),  # likewise, while one was open for a moment
         (ENDS, ENDS - 3, STEPS < 0),  # one follows the other, each for less than the time between two samples
         (np.minimum(ENDS, 620.0), STOOD - 3, (STEPS > OPENED) & (ENDS < 627.0)),  # paused while one is open

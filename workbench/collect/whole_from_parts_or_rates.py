@@ -39,9 +39,8 @@ class Wholes:
     profile: Profile
     _brokers: dict[_Key, set[str | None]] = field(default_factory=lambda: defaultdict(set))
     _totals: dict[_Key, tuple[int, float]] = field(default_factory=dict)
-    _stable: dict[_Key, tuple[float, float]] = field(
-        default_factory=dict
-    )  # last stable offset and log end, as they were seen last
+    # Last stable offset and log end, as they were seen last.
+    _stable: dict[_Key, tuple[float, float]] = field(default_factory=dict)
 
     def of(self, series: SeriesTable) -> SeriesTable:
         """The series with rates counted up, one where there was one for each broker, and stable offsets where they show something."""

@@ -28,6 +28,8 @@ from workbench.quantiles import median, quantile
 def skip(found: PartitionHistory, it: Aged) -> None:
     """Add the largest step of a commit that was late, if it was faster than the others, before or since."""
     end, limits, spacing = it.end, it.limits, found.interval or 0.0
+    if not len(end) or not len(it.changed):
+        return
     # What was committed once is not passed again: a lower commit was set back, or misread.
     highest = it.committed.value >= np.maximum.accumulate(it.committed.value)
     committed, age = Track(it.committed.at[highest], it.committed.value[highest]), it.age[highest]
@@ -35,20 +37,20 @@ def skip(found: PartitionHistory, it: Aged) -> None:
     # A sample finds a commit at any age up to the time between two: that is how the ages of the better half are spread.
     hidden = min(spacing, (quantile(it.age, MOST) - quantile(it.age, PART)) / (MOST - PART))
     forward, took, unseen, reading = _steps(committed, end, spacing, hidden)
-    if not len(end) or not len(forward):
+    if not len(forward):
         return
     step = offset[forward] - offset[forward - 1]
     most = int(np.argmax(step))
     jump = int(forward[most])
-    pace = float(step[most] / reading[most])
+    if age[jump - 1] + (took[most] if unseen[most] else 0.0) <= limits.objective + limits.commit_every:
+        return
     every, _, _, read_in = _steps(it.committed, end, spacing, 0.0)
     others = (np.diff(it.committed.value)[every - 1] / read_in)[it.committed.at[every] != at[jump]]
-    arriving = pace_of(end)
+    pace, arriving = float(step[most] / reading[most]), pace_of(end)
     usual = max(float(np.max(others)) if len(others) else 0.0, arriving)
-    landed = np.interp(at[jump], end.at, end.value) - offset[jump]
-    waited = age[jump - 1] + (took[most] if unseen[most] else 0.0)
-    if usual <= 0 or waited <= limits.objective + limits.commit_every or pace < APART * usual:
+    if usual <= 0 or pace < APART * usual:
         return
+    landed = np.interp(at[jump], end.at, end.value) - offset[jump]
     if unseen[most] and landed > FEW_SAMPLES * spacing * arriving + SLACK:
         return
     _note(found, offset[jump - 1], step[most], pace, at[-1] - at[jump])

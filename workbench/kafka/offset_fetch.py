@@ -166,9 +166,8 @@ class _Asked:
     def all_of(self, groups: Sequence[str]) -> Commits:
         found, left = Commits(), list(groups)
         silence = self.limits.silence_seconds
-        told: dict[
-            str, str
-        ] = {}  # why it did not work while there were answers: more than that the time was over with the last one
+        # Why it did not work while there were answers says more than that the last one did not come in time.
+        told: dict[str, str] = {}
         while left:
             found.add(self._once(left, silence))
             told |= {name: found.missing[name] for name in found.moved}
