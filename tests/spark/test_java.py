@@ -7,9 +7,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -18,8 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 from cryptography.x509.oid import NameOID
 
+from workbench.cli.lab import start_spark_beside
 from workbench.errors import SetupError
 from workbench.spark import class_archive, java
+from workbench.spark import session as spark_session
 from workbench.spark.class_archive import archive_path, build_later, learned, learned_path
 from workbench.spark.java import Java, find_java, java_version, spark_home, trust_store
 from workbench.spark.jvm import is_plain
@@ -330,6 +335,33 @@ def test_archives_of_environments_that_are_gone_are_removed(tmp_path: Path) -> N
     os.utime(part, (1, 1))
     class_archive._sweep_up(tmp_path)
     assert sorted(it.name for it in tmp_path.iterdir()) == ["spark-b.jsa", "spark-b.json", "spark-d.part"]
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_what_is_missing_is_prepared_beside_the_lab_and_before_spark(
+    monkeypatch: pytest.MonkeyPatch, built: bool
+) -> None:
+    """The command goes on; Spark waits for the archive, also for one that cannot be made, and says nothing of one that is there."""
+    order: list[str] = []
+    said: list[str] = []
+    go = threading.Event()
+
+    def build() -> bool:
+        assert go.wait(60)
+        order.append("archive")
+        raise OSError("no room")
+
+    monkeypatch.setattr(class_archive, "is_built", lambda _path: built)
+    monkeypatch.setattr(class_archive, "build_archive", build)
+    monkeypatch.setattr(spark_session, "_starting", None)
+    monkeypatch.setattr(spark_session, "_start", lambda _kept=False: order.append("spark") or "a session")
+    steps: Any = SimpleNamespace(say=said.append)
+    start_spark_beside(steps)
+    assert order in ([], ["spark"] if built else [])
+    go.set()
+    assert session() == "a session"
+    assert order == (["spark"] if built else ["archive", "spark"])
+    assert len(said) == (not built)
 
 
 def test_the_archive_goes_with_the_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

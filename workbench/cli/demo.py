@@ -39,14 +39,14 @@ def command(out: Path, seed: int) -> int:
         raise UsageError(
             f"{out} exists and is not the result of an earlier demo.", hint="Name another folder with --output."
         )
-    from workbench.cli.lab import fetch_parts
+    from workbench.cli.lab import fetch_parts, start_spark_beside
     from workbench.cli.progress import Steps
     from workbench.lab.lab import lab_dir, start_lab
     from workbench.lab.process import ending_on_signals
     from workbench.lab.run_scenario import run_scenario
     from workbench.lab.scenarios import demo_scenario
     from workbench.report.html_report import write_html
-    from workbench.spark.session import end, session, start_in_background
+    from workbench.spark.session import end, session
 
     began = time.monotonic()
     room = lab_dir() / f"own-{uuid.uuid4().hex[:8]}"
@@ -56,7 +56,7 @@ def command(out: Path, seed: int) -> int:
         with steps.step("Starting a real Kafka and a Prometheus") as step:
             lab = stack.enter_context(start_lab(room, temporary=True, say=steps.say))
             step.note = f"Kafka at {lab.bootstrap}, Prometheus at {lab.prometheus_url or 'nowhere'}"
-        start_in_background()
+        start_spark_beside(steps)
         with steps.step("Causing an incident") as step:
             result = run_scenario(
                 lab,

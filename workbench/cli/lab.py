@@ -42,6 +42,7 @@ def up(ttl: str, no_prometheus: bool, as_json: bool) -> int:
     seconds = parse_duration(ttl).total_seconds()
     with Steps(quiet=as_json) as steps:
         fetch_parts(steps, tools=False)
+        prepare_spark(steps)
         with steps.step("Starting Kafka" + ("" if no_prometheus else " and Prometheus")):
             state = lab_keeper.up(ttl_seconds=seconds, with_prometheus=not no_prometheus)
     _print_state(state, as_json)
@@ -142,7 +143,7 @@ def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | N
     from workbench.lab.lab import lab_dir
     from workbench.lab.process import ending_on_signals
     from workbench.lab.scenarios import make_scenario
-    from workbench.spark.session import session, start_in_background
+    from workbench.spark.session import session
 
     make_scenario(scenario, seed, bootstrap="", run_id="check")  # refuse a wrong name before anything starts
     folder = (out or lab_dir() / "runs" / f"{scenario}-{seed}-{uuid.uuid4().hex[:6]}").absolute()
@@ -153,7 +154,7 @@ def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | N
         stack.enter_context(ending_on_signals())
         fetch_parts(steps, tools=False)
         lab = stack.enter_context(running_or_own(steps, with_prometheus=source == "prometheus"))
-        start_in_background()
+        start_spark_beside(steps)
         with steps.step(f"Running {scenario} with seed {seed}") as step:
             from workbench.lab.run_scenario import run_scenario
 
@@ -211,17 +212,16 @@ def setup(with_pulsar: bool) -> int:
 
     with Steps() as steps:
         fetch_parts(steps, tools=True)
+        prepare_spark(steps)
         if with_pulsar:
             _fetch_jars(steps, PULSAR)
     return ExitCode.OK
 
 
 def fetch_parts(steps: Steps, *, tools: bool) -> None:
-    """Kafka's jars (and its tools), Prometheus, and Spark's class archive, with a progress bar for what is missing."""
+    """Kafka's jars (and its tools) and Prometheus, with a progress bar for what is missing."""
     from workbench.lab.kafka_jars import BROKER, TOOLS
     from workbench.lab.prometheus import ensure_prometheus, find_prometheus
-    from workbench.spark.class_archive import archive_path, build_archive, is_built
-    from workbench.spark.java import find_java
 
     for jars in (BROKER, TOOLS) if tools else (BROKER,):
         _fetch_jars(steps, jars)
@@ -229,9 +229,28 @@ def fetch_parts(steps: Steps, *, tools: bool) -> None:
         with steps.step("Looking for a Prometheus") as step:
             found = ensure_prometheus()
             step.note = str(found) if found else "none available without root; metrics will be scraped directly"
+
+
+def prepare_spark(steps: Steps) -> None:
+    """Build Spark's class archive, if it is missing."""
+    from workbench.spark.class_archive import archive_path, build_archive, is_built
+    from workbench.spark.java import find_java
+
     if not is_built(archive_path(find_java())):
         with steps.step("Preparing a faster start of Spark (once)"):
             build_archive()
+
+
+def start_spark_beside(steps: Steps) -> None:
+    """Start Spark in the background; a class archive that is missing is built before that, there too."""
+    from workbench.spark.class_archive import archive_path, build_archive, is_built
+    from workbench.spark.java import find_java
+    from workbench.spark.session import start_in_background
+
+    built = is_built(archive_path(find_java()))
+    if not built:
+        steps.say("  Beside what follows, a faster start of Spark is prepared (once).")
+    start_in_background(None if built else build_archive)
 
 
 def _fetch_jars(steps: Steps, jars: JarSet) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
@@ -267,11 +267,17 @@ def _set(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
 _starting: Future[SparkSession] | None = None
 
 
-def start_in_background() -> None:
-    """Start the session in the background; `session` then waits for it instead of starting another."""
+def start_in_background(first: Callable[[], object] | None = None) -> None:
+    """Start the session in the background; `session` then waits for it instead of starting another.
+
+    Args:
+        first: what is to be done before it, in the background too.
+    """
     global _starting
     if _starting is None:
         pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
+        if first is not None:
+            pool.submit(first)
         _starting = pool.submit(_start)
         pool.shutdown(wait=False)
 
