@@ -53,6 +53,22 @@ def test_what_began_later_and_waits_far_less_is_no_beginning_of_what_others_wait
     assert as_bad.onset == pytest.approx(-1500, abs=120) and as_bad.good_until_us is not None
 
 
+@pytest.mark.parametrize("since", [-2800.0, -1500.0, -1000.0])
+def test_what_has_waited_since_before_the_window_was_no_good_time(since: float) -> None:
+    """One of its partitions comes and goes meanwhile: the baseline ends where the first fell behind, not where the window begins."""
+
+    def for_good(at: float) -> float:
+        return 3 + max(0.0, 0.6 * (at - since))
+
+    def comes_and_goes(at: float) -> float:
+        return 203 if -700 <= at < -600 or at >= -200 else 3
+
+    found = judged_of(for_good, comes_and_goes, lambda _at: 3.0)
+    assert found.good_until_us is not None
+    assert since - 60 <= found.good_until_us / 1e6 - END.timestamp() <= since + 60
+    assert found.start_us == round(WINDOW.start.timestamp() * 1e6)
+
+
 @pytest.mark.parametrize(("stops", "from_the_start"), [((-250.0,), False), ((-800.0, -520.0, -250.0), True)])
 def test_what_comes_and_goes_did_not_begin_with_its_last_time(stops: tuple[float, ...], from_the_start: bool) -> None:
     """Stands still for 200 s, catches up in one step, and stands still again: what happens at each stop is counted in all of them."""

@@ -336,3 +336,14 @@ def test_commits_as_seldom_as_samples_are_no_faster_steps(scrape: float, commit:
     """Two commits between two samples, and none before: the pace of a steady catch-up is the same for all of them."""
     parts = noted_of(catching_up(np.random.default_rng(seed), scrape=scrape, commit=commit, capable=190.0))
     assert not [number for number, it in parts.items() if it.skip_beside or it.skip_outran]
+
+
+@pytest.mark.parametrize("stood", [2200.0, 2280.0, 2340.0])
+def test_a_long_stop_says_nothing_of_the_time_between_commits(stood: float) -> None:
+    """Half of the data are late: what was passed in one step beside what was read next is noted all the same."""
+    at = np.arange(-4500.0, 0.1, 120.0) - 7
+    back, kept, pace = -900.0, 1200.0, 6 * RATE
+    reading = np.minimum(ends(at - 3), ends(np.array(back - kept)) + pace * (at - back))
+    committed = np.where(at <= back, ends(np.minimum(at - 3, back - stood)), reading)
+    story = told(MeasuredPartition(committed=Track(at, committed), log_end=Track(at, ends(at))), LIMITS)
+    assert story.skipped is not None and story.skipped >= 0.8 * RATE * (stood - kept)

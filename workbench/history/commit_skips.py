@@ -34,15 +34,19 @@ def skip(found: PartitionHistory, it: Aged) -> None:
     highest = it.committed.value >= np.maximum.accumulate(it.committed.value)
     committed, age = Track(it.committed.at[highest], it.committed.value[highest]), it.age[highest]
     at, offset = committed.at, committed.value
-    # A sample finds a commit at any age up to the time between two: that is how the ages of the better half are spread.
-    hidden = min(spacing, (quantile(it.age, MOST) - quantile(it.age, PART)) / (MOST - PART))
+    # A sample finds a commit at any age up to the time between two: that is how the ages of what is not late are spread.
+    late = limits.objective + limits.commit_every
+    usual_age = it.age[it.age <= late]
+    hidden = spacing
+    if len(usual_age):
+        hidden = min(spacing, (quantile(usual_age, MOST) - quantile(usual_age, PART)) / (MOST - PART))
     forward, took, unseen, reading = _steps(committed, end, spacing, hidden)
     if not len(forward):
         return
     step = offset[forward] - offset[forward - 1]
     most = int(np.argmax(step))
     jump = int(forward[most])
-    if age[jump - 1] + (took[most] if unseen[most] else 0.0) <= limits.objective + limits.commit_every:
+    if age[jump - 1] + (took[most] if unseen[most] else 0.0) <= late:
         return
     every, _, _, read_in = _steps(it.committed, end, spacing, 0.0)
     others = (np.diff(it.committed.value)[every - 1] / read_in)[it.committed.at[every] != at[jump]]

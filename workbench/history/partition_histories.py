@@ -240,12 +240,13 @@ def _judged(parts: Mapping[int, PartitionHistory], window: Window, floor: float)
     if not begun:  # a few that have stood still all the time say nothing about the others
         return None
     onset = min(begun)
-    # What comes and goes did not begin with its last time.
+    # What comes and goes did not begin with its last time; what began before the window did.
     again = any(it.late_times >= SEVERAL - 1 for it in behind)
     step = max((it.interval or 0.0) for it in behind)
     shortest = max(TREND_SAMPLES * step, TENTH * window.seconds)
     # The last good sample belongs to the judged time: growth needs a beginning.
-    from_us = start_us if again else end_us + round((onset - step) * _MICRO)
+    begun_us = end_us + round((onset - step) * _MICRO)
+    from_us = min(start_us, begun_us) if again else begun_us
     judged_us = max(start_us, min(from_us, end_us - round(shortest * _MICRO)))
     good_us = min(from_us, judged_us)
     first_us = round(window.baseline_start.timestamp() * _MICRO)
