@@ -176,6 +176,18 @@ def test_loss_is_the_time_until_the_next_segment_goes() -> None:
     assert told(one(follows, at, log_start=Track(at, follows - 5)), LIMITS).loss_in is None
 
 
+@pytest.mark.parametrize("stopped", [300.0, 600.0, 1200.0])
+@pytest.mark.parametrize("reads", [0.0, 0.5])
+def test_loss_is_told_by_the_pace_since_it_fell_behind(stopped: float, reads: float) -> None:
+    """It kept up until then, and so did retention: what counts is how the two come closer now."""
+    at = scraped()
+    start = ends(np.floor((at - 1800) / 60) * 60)
+    committed = ends(np.where(at < -stopped, at - 3, -stopped - 3 + reads * (at + stopped)))
+    found = told(one(committed, at, log_start=Track(at, start)), LIMITS)
+    room = 1800 - (1 - reads) * stopped
+    assert found.loss_in == pytest.approx(room / (1 - reads), abs=0.1 * room / (1 - reads) + 120)
+
+
 # Instants are of milliseconds, and each is there once, as where series are read.
 LINE = st.lists(st.tuples(st.integers(-5_000_000, 0), st.floats(-10, 1e12)), max_size=40).map(
     lambda rows: Track(np.array([at / 1000 for at, _ in sorted(rows)]), np.array([it for _, it in sorted(rows)])).once()

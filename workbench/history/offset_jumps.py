@@ -85,7 +85,7 @@ def _as_of(times: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
 
 
 def deleted(found: PartitionHistory, start: Track, committed: Track, end: Track) -> FloatArray | None:
-    """Add what retention deleted before it was read, and when it reaches what waits.
+    """Add what retention deleted before it was read.
 
     Returns:
         The log's start as of each sample of the commit, -inf before its own first one; None if it is not measured.
@@ -107,7 +107,6 @@ def deleted(found: PartitionHistory, start: Track, committed: Track, end: Track)
         found.lost_ago = float(at[-1] - at[0])
     elif len(over) == len(at):
         found.lost_before = float(gone[-1])
-    _loss_in(found, committed, start)
     return low
 
 
@@ -128,8 +127,10 @@ def passed(found: PartitionHistory, it: Aged, low: FloatArray) -> None:
         found.lost_from, found.lost_ago = float(offset[first - 1]), float(at[-1] - at[int(forward[hit][-1])])
 
 
-def _loss_in(found: PartitionHistory, committed: Track, start: Track) -> None:
-    """Retention deletes whole segments: when will it delete the one that holds the next message?"""
+def reached(found: PartitionHistory, committed: Track, start: Track) -> None:
+    """Add when retention will delete the next message: it deletes whole segments, and so the one that holds it."""
+    if not len(start):
+        return
     jumps = np.flatnonzero(np.diff(start.value) > 0) + 1
     room = float(committed.value[-1] - start.value[-1])
     if len(jumps) < 2 or room < 0:
@@ -145,7 +146,10 @@ def _loss_in(found: PartitionHistory, committed: Track, start: Track) -> None:
     sizes = np.diff(np.concatenate([[start.value[jumps[0] - 1]], start.value[jumps]]))
     every = median(np.diff(start.at[jumps]))
     size = median(sizes)
-    closing = size / every - pace_of(committed) if every > 0 else 0.0
+    # What it read before it fell behind does not keep the distance now.
+    since = committed.at >= (found.onset if found.onset is not None else committed.at[0])
+    lately = Track(committed.at[since], committed.value[since])
+    closing = size / every - pace_of(lately) if every > 0 else 0.0
     if closing <= 0:
         return
     # A segment that is reached in part goes as a whole.

@@ -9,7 +9,7 @@ import numpy as np
 from workbench.history.commit_skips import skip
 from workbench.history.episode import drain, episode
 from workbench.history.next_message_age import ages, from_lag, newest_log, oldest_at_most, without_glitches
-from workbench.history.offset_jumps import back_and_above, deleted, passed, unread_before, without_misread
+from workbench.history.offset_jumps import back_and_above, deleted, passed, reached, unread_before, without_misread
 from workbench.history.partition_series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.judgement_numbers import MISSED, RECENT
 from workbench.quantiles import median
@@ -41,6 +41,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     back_and_above(found, committed, end, limits)
     age, known = ages(committed, end, time_lag, step)
     if age is None:
+        reached(found, Track(at, offset), it.log_start)
         return found
     age = without_glitches(at, age)
     aged = Aged(
@@ -70,6 +71,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     aged = replace(aged, age=age)
     episode(found, aged)
     drain(found, aged)
+    reached(found, Track(at, offset), it.log_start)
     return found
 
 
