@@ -175,6 +175,16 @@ def test_a_pod_that_has_moved_is_one_series() -> None:
     assert [at for at, _ in samples_of(found.series, "log_end_offset")] == [*before, *after]
 
 
+@pytest.mark.parametrize("moved", [45.0, 120.0, 300.0, 1800.0, 3300.0, 3570.0])
+@pytest.mark.parametrize("without", [60.0, 90.0])
+def test_a_pod_that_has_moved_a_moment_ago_has_samples(moved: float, without: float) -> None:
+    """Whichever of the two has been there for most of the time: what the other one measured is not left out."""
+    end = a_log(rate=3)
+    before, after = HOUR[HOUR < HOUR[-1] - moved - without], HOUR[HOUR >= HOUR[-1] - moved]
+    found = counted([({**END, "pod": "x-1"}, before, end(before)), ({**END, "pod": "x-2"}, after, end(after))])
+    assert [at for at, _ in samples_of(found.series, "log_end_offset")] == [*before, *after]
+
+
 def test_one_client_id_on_two_pods_is_two_members() -> None:
     """As frameworks name clients by default; a rebalance of one is none of the other."""
     name = {"__name__": "kafka_consumer_coordinator_rebalance_total", "client_id": "consumer-pay-1"}

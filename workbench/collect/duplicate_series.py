@@ -34,6 +34,7 @@ from workbench.collect.source_agreement import (
     compared_offsets,
     has_gap,
     in_gaps,
+    reaches,
     surely_whole,
 )
 from workbench.collect.sum_counter_series import CounterParts, measured
@@ -216,9 +217,7 @@ class _Clashes:
         behind = self._behind(copied, sources)
         order = sorted(samples, key=lambda source: (source in behind, -samples[source], source))
         used = ", ".join(f"{name}={value}" for name, value in order[0]) or "without these labels"
-        note = (
-            f"{len(order)} sources measure the same ({listed(self.telling)}): each measurement counts once, from {used}"
-        )
+        note = f"{len(order)} sources measure the same ({listed(self.telling)}): each measurement counts once, from {used}, while it has samples"
         late = [", ".join(f"{name}={value}" for name, value in source) for source in order if source in behind]
         notes = [note, *(f"the source {name} stands still or is late: not used" for name in late[:_SHOWN])]
         return {source: place for place, source in enumerate(order)}, tuple(notes)
@@ -279,8 +278,9 @@ class _Clashes:
     def _filled(self, units: Sequence[Sequence[int]]) -> SeriesTable | None:
         """The first unit with its gaps filled from the others; None if it has none."""
         lengths = [sum([self.lengths[at] for at in unit]) for unit in units]
-        everything = self._span([at for unit in units for at in unit])
-        enough = lengths[0] >= _COVERED_RATIO * max(lengths) and self._span(units[0]) >= _COVERED_RATIO * everything
+        begin, end = self._span([at for unit in units for at in unit])
+        covered = reaches(*self._span(units[0]), lengths[0], begin=begin, end=end)
+        enough = lengths[0] >= _COVERED_RATIO * max(lengths) and covered
         gapless = len(units[0]) == 1 and self.whole[units[0][0]]
         if enough and (gapless or not has_gap(self._samples(units[0])[0])):
             return None
@@ -300,8 +300,8 @@ class _Clashes:
             whole.flags[kept][order],
         )
 
-    def _span(self, unit: Sequence[int]) -> int:
-        return max([self.lasts[at] for at in unit]) - min([self.firsts[at] for at in unit]) + 1
+    def _span(self, unit: Sequence[int]) -> tuple[int, int]:
+        return min([self.firsts[at] for at in unit]), max([self.lasts[at] for at in unit])
 
     # Owners
 

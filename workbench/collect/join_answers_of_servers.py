@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.collect.matrix_parser import EMPTY, Matrix
-from workbench.collect.source_agreement import GAP_INTERVALS, Measured, in_gaps, surely_whole
+from workbench.collect.source_agreement import Measured, in_gaps, reaches, surely_whole
 
 _MOST_RATIO = 0.9  # of the samples of the one that has most: so many, and a series is read from the usual address
 
@@ -117,11 +117,9 @@ class _Copies:
 
     def _covers(self, used: int, others: Sequence[int]) -> bool:
         """Whether a series surely has no gap that another one could fill."""
-        if not self.gapless[used] or self.lengths[used] < 2:
-            return False
-        near = GAP_INTERVALS * (self.lasts[used] - self.firsts[used]) / (self.lengths[used] - 1)
-        return all(
-            self.firsts[used] - self.firsts[at] <= near and self.lasts[at] - self.lasts[used] <= near for at in others
+        begin, end = min(self.firsts[at] for at in others), max(self.lasts[at] for at in others)
+        return self.gapless[used] and reaches(
+            self.firsts[used], self.lasts[used], self.lengths[used], begin=begin, end=end
         )
 
     def _filled(self, used: int, others: Sequence[int], *, rises: bool) -> Measured:

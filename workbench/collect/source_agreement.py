@@ -117,6 +117,14 @@ def in_gaps(have: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
     return (before > near) & (until > near) & ((before > gap - until) | (until > gap))
 
 
+def reaches(first: int, last: int, length: int, *, begin: int, end: int) -> bool:
+    """Whether so many samples, evenly from first to last, leave no gap at the ends of this time."""
+    if length < 2:
+        return False
+    near = GAP_INTERVALS * (last - first) / (length - 1)
+    return first - begin <= near and end - last <= near
+
+
 def surely_whole(ts_us: IntArray, values: FloatArray, lengths: IntArray) -> list[bool]:
     """Series, none without samples, that surely have no gap (`has_gap`), all at once; of the others it is not known yet."""
     if not len(lengths):
