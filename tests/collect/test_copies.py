@@ -180,7 +180,8 @@ def test_a_pod_that_has_moved_is_one_series() -> None:
 def test_a_pod_that_has_moved_a_moment_ago_has_samples(moved: float, without: float) -> None:
     """Whichever of the two has been there for most of the time: what the other one measured is not left out."""
     end = a_log(rate=3)
-    before, after = HOUR[HOUR < HOUR[-1] - moved - without], HOUR[HOUR >= HOUR[-1] - moved]
+    at, since = HOUR + 0, HOUR[-1] - moved
+    before, after = at[at < since - without], at[at >= since]
     found = counted([({**END, "pod": "x-1"}, before, end(before)), ({**END, "pod": "x-2"}, after, end(after))])
     assert [at for at, _ in samples_of(found.series, "log_end_offset")] == [*before, *after]
 

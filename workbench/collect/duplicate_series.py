@@ -217,7 +217,8 @@ class _Clashes:
         behind = self._behind(copied, sources)
         order = sorted(samples, key=lambda source: (source in behind, -samples[source], source))
         used = ", ".join(f"{name}={value}" for name, value in order[0]) or "without these labels"
-        note = f"{len(order)} sources measure the same ({listed(self.telling)}): each measurement counts once, from {used}, while it has samples"
+        several = f"{len(order)} sources measure the same ({listed(self.telling)})"
+        note = f"{several}: each measurement counts once, from {used}, while it has samples"
         late = [", ".join(f"{name}={value}" for name, value in source) for source in order if source in behind]
         notes = [note, *(f"the source {name} stands still or is late: not used" for name in late[:_SHOWN])]
         return {source: place for place, source in enumerate(order)}, tuple(notes)
