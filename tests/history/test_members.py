@@ -14,8 +14,9 @@ from workbench.history.member_stories import (
     members_of,
     moved_by_hand,
 )
+from workbench.history.partition_series import Bounds, MeasuredPartition, Track
 from workbench.history.partition_series import PartitionHistory as PartitionStory
-from workbench.history.partition_series import Track
+from workbench.history.partition_story import told
 from workbench.samples import SERIES_ORDER, concat
 
 ORDER = [(name, "ascending") for name in (*SERIES_ORDER, "ts")]
@@ -85,6 +86,60 @@ def test_a_job_that_is_rarely_counted_and_members_that_have_just_left_are_none()
     assert moved(left, -600.0).skipped is None
     joined = np.where((AT < -1800) | (AT >= -600), 3.0, 0.0)
     assert moved(joined, -600.0).skipped is None
+
+
+def passed_alone(counts: np.ndarray, *values: np.ndarray) -> list[PartitionStory]:
+    """Stories of partitions with these commits, beside a count of members."""
+    limits = Bounds(objective=120.0, commit_every=0.0, window_start=-900.0)
+    end = 1e6 + 25 * (AT + 3600)
+    lines = {at: {"committed": Track(AT, value), "log_end": Track(AT, end)} for at, value in enumerate(values)}
+    parts = {at: told(MeasuredPartition(**own), limits) for at, own in lines.items()}
+    moved_by_hand(Track(AT, counts), parts, lines)
+    return list(parts.values())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_members_that_come_and_go_between_two_counts_read_what_they_commit(seed: int) -> None:
+    """A crash loop: each life reads some records a partition, and is counted by chance; nothing is skipped."""
+    rng = np.random.default_rng(seed)
+    value = 1e6 + 25 * (AT + 3597)
+    counts = np.full(len(AT), 3.0)
+    at, read = -1600.0, 25 * 2000.0
+    counts[at <= AT], value[at <= AT] = 0.0, 1e6 + read
+    while at < -60:
+        at += rng.uniform(90, 150)
+        counts[(at <= AT) & (at + 25 > AT)] = rng.integers(1, 4)
+        read += rng.uniform(40, 90)
+        value[at + 20 <= AT] = 1e6 + read
+    for until in (-1300.0, -900.0, -300.0, 0.0):
+        kept = until >= AT
+        lines = {"committed": Track(AT[kept], value[kept])}
+        story = PartitionStory()
+        moved_by_hand(Track(AT[kept], counts[kept]), {0: story}, {0: lines})
+        assert story.skipped is None
+
+
+@pytest.mark.parametrize("samples", [3, 4, 5, 8, 40])
+def test_a_count_that_ends_for_good_skips_nothing(samples: int) -> None:
+    """An exporter that does not see the members of the new protocol, from one deploy on: commits go on at their pace."""
+    value = 1e6 + 25 * (AT + 3597)
+    counts = np.where(np.arange(len(AT)) < len(AT) - samples, 3.0, 0.0)
+    assert [it.skipped for it in passed_alone(counts, value, value - 40)] == [None, None]
+
+
+@pytest.mark.parametrize("zeros", [3, 4, 12])
+def test_a_reset_between_two_counts_of_none_is_an_administrators(zeros: int) -> None:
+    """All partitions, minutes behind, are at the end in one sample, and nobody was there before nor after it."""
+    gone = np.flatnonzero(AT >= -1200)[:zeros]
+    counts = np.full(len(AT), 3.0)
+    counts[gone] = 0.0
+    value = 1e6 + 15 * (AT + 3600)  # it reads less than what arrives
+    jump = AT[gone[1]]
+    value = np.where(jump <= AT, 1e6 + 25 * (AT + 3590), np.where(AT >= -1200, 1e6 + 15 * 2400.0, value))
+    value = np.where((jump <= AT) & (counts == 0), 1e6 + 25 * (jump + 3600), value)
+    for story in passed_alone(counts, value, value):
+        assert story.skip_alone and story.skip_read == 0.0
+        assert story.skipped == pytest.approx(25 * (jump + 3600) - 15 * 2400, abs=100)
 
 
 def handling(member: str, **seconds: float) -> Story:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.history.handled_counts import counters_of
-from workbench.history.partition_series import FEW_MOVES, PartitionHistory, Track, stretches, tracks_of
+from workbench.history.partition_series import FEW_MOVES, PartitionHistory, Track, pace_of, stretches, tracks_of
 from workbench.judgement_numbers import FEW_SAMPLES, MOST
 from workbench.quantiles import median
 from workbench.samples import grown
@@ -171,7 +171,8 @@ def moved_by_hand(
 ) -> None:
     """Note what commits passed while the group had no members, of a group that usually has some: nobody read it.
 
-    Only an administrator commits for a group without members. A job that starts and ends between two counts usually has none.
+    Only an administrator commits for a group without members: once or twice, from a commit that stood. A job that starts and ends
+    between two counts usually has none, and members that come and go between two counts are seen for a moment, or commit again.
 
     Args:
         counted: how many members, over time. parts, lines: stories and series of one subscription whose count is not disproved.
@@ -180,26 +181,39 @@ def moved_by_hand(
         return
     step = median(np.diff(counted.at))
     begins, ends = stretches(counted.value == 0)
-    # The last commits of those that left are seen a sample or two later, and an exporter of commits may be later than one of members.
-    alone = [
-        (float(counted.at[begin]) + 2 * step, float(counted.at[end - 1]))
-        for begin, end in zip(begins, ends, strict=True)
-        if end - begin > FEW_SAMPLES
-    ]
+    if np.any(begins[1:] - ends[:-1] < FEW_SAMPLES):
+        return
+    alone = list(zip(counted.at[begins].tolist(), counted.at[ends - 1].tolist(), strict=True))
+    found: dict[int, int] = {}
+    moments: set[float] = set()
     for partition, story in parts.items():
         committed = lines[partition].get("committed", Track())
+        moves = np.diff(committed.value) > 0
         before, after = committed.at[:-1], committed.at[1:]
+        # The last commits of those that left are seen a sample or two later, and an exporter of commits may be later than one of
+        # members: but they pass no more than what was read by then.
+        later = 2 * step + max(story.rhythm or 0.0, story.cadence or 0.0)
+        fast = np.zeros(len(before), dtype=bool)
+        if story.skipped is not None and not story.skip_new and (story.skip_read or 0.0) < MOST:
+            fast = np.abs(after - (committed.at[-1] - (story.skipped_ago or 0.0))) < 1e-6
+        # What it usually reads meanwhile, a member may have read that came and went.
+        more = np.diff(committed.value) > pace_of(committed) * (after - before)
+        stood = np.append(False, ~moves[:-1]) & more
         inside = np.zeros(len(before), dtype=bool)
-        usual = max(story.rhythm or 0.0, story.cadence or 0.0)
         for begin, end in alone:
-            inside |= (before >= begin + usual) & (after <= end)
-        moved = np.flatnonzero(inside & (np.diff(committed.value) > 0)) + 1
-        if len(moved):
-            last = int(moved[-1])
-            story.skipped = float(committed.value[last] - committed.value[last - 1])
-            story.skipped_from = float(committed.value[last - 1])
-            story.skipped_ago = float(committed.at[-1] - committed.at[last])
-            story.skip_read = 0.0
+            inside |= (after <= end) & ((stood & (before >= begin + later)) | (fast & (before >= begin)))
+        passed = np.flatnonzero(inside & moves) + 1
+        if len(passed):
+            found[partition] = int(passed[-1])
+            moments.update(np.round(committed.at[passed], 1).tolist())
+    if len(moments) >= FEW_MOVES:
+        return
+    for partition, last in found.items():
+        story, committed = parts[partition], lines[partition]["committed"]
+        story.skipped = float(committed.value[last] - committed.value[last - 1])
+        story.skipped_from = float(committed.value[last - 1])
+        story.skipped_ago = float(committed.at[-1] - committed.at[last])
+        story.skip_read, story.skip_alone = 0.0, True
 
 
 def back_amid_members(counted: Track, parts: Mapping[int, PartitionHistory]) -> None:

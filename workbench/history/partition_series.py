@@ -140,6 +140,7 @@ class PartitionHistory:
         skip_beside: whether partitions that had stood beside it then read far slower, and were still behind.
         skip_waited: how long the first of them had waited, at most.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
+        skip_alone: whether the group had no members then, so that nobody read them.
         skip_uncounted: whether they seem not to have handled most, and may have: their counters are measured apart from the commits.
         skip_new: whether they are the first of a new partition, before its first commit.
         back, back_ago: messages by which the commit went back, and when; `back_unseen` seconds after the last commit that was higher,
@@ -187,6 +188,7 @@ class PartitionHistory:
     skip_outran: bool = False
     skip_beside: bool = False
     skip_read: float | None = None
+    skip_alone: bool = False
     skip_uncounted: bool = False
     skip_new: bool = False
     back: float | None = None

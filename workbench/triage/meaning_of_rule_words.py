@@ -125,8 +125,9 @@ TERMS = (
         "skipped",
         f"In the largest step of a commit that was late, {n.APART:g} × as fast as any other or more, messages were passed of which the"
         f" handlers can have counted less than {percent(n.PART)}. Where nobody counts them: at {_DEFAULT.skip_pace_ratio:g} × the usual"
-        f" pace (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all partitions. What commits pass while a"
-        " group that usually has members has none, nobody read, at any pace.",
+        f" pace (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all partitions. What a commit that"
+        " stood passes while a group that usually has members has none, nobody read, at any pace: if it is more than it usually reads"
+        " meanwhile, and happens no more than twice.",
         ("that nobody read", "quick step"),
     ),
     Term(

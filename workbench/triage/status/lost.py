@@ -91,8 +91,9 @@ def _headline(row: Row) -> str:
         they = "it was" if row.lost_messages == 1 else "they were"
         return f"Records lost: retention deleted {lost} of {where} before {they} read{when}."
     passed = f"Records skipped: commits of {where} passed {counted(row.skipped_messages, 'message')} in one step{when}"
-    read = _told(row, "skip_read")
-    if read:
+    if any(_told(row, "skip_alone").values()):
+        return f"{passed}, while the group had no members."
+    if read := _told(row, "skip_read"):
         return f"{passed}; the handlers account for {percent(min(read.values()))} of them."
     return f"{passed}, faster than this group ever read."
 
