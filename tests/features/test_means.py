@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.stories import TIMES, WINDOW, Story, lagging, steps
+from evaluation.stories import TIMES, WINDOW, Story, growing, lagging, steps
 from tests.triage.judging import rows_of
 from workbench.features.chart_series import series_of
+from workbench.triage.question_order import TREE
 
 pytestmark = pytest.mark.jvm
 RATE, BATCH = 100.0, 4.0
@@ -77,3 +78,22 @@ def test_a_mean_of_the_last_minute_counts_when_it_has_caught_up(spark: Any) -> N
     found = processor(spark, story)
     assert found.process_seconds == pytest.approx(0.008, rel=0.01)
     assert found.baseline_seconds == pytest.approx(0.002, rel=0.1)
+
+
+@pytest.mark.parametrize("times", [3.0, 30.0])
+@pytest.mark.parametrize("at", [-48.0, -30.0])
+def test_good_time_in_the_window_is_not_mixed_with_the_bad_time_after_it(spark: Any, at: float, times: float) -> None:
+    """At the old pace a few seconds have more records than all the time since, and the thread waited most of the time."""
+    pace = steps(RATE, RATE / times, at=at)(TIMES)
+    counts = np.concatenate([[0.0], np.cumsum(np.diff(TIMES) * pace[1:])])
+    sums = np.concatenate([[0.0], np.cumsum(np.diff(counts) * steps(0.002, 0.002 * times, at=at)(TIMES)[1:])])
+    place = {"group": "payments", "member": "m-0"}
+    story = Story().all_partitions(lag=growing(20.0, start=5.0, since=at), time_lag=growing(0.5, start=0.1, since=at))
+    story.people().add("poll_idle", steps(0.8, 0.01, at=at), **place)
+    story.add("process_time", counts.tolist(), stat="count", processor="0", **place)
+    story.add("process_time", sums.tolist(), stat="sum", processor="0", **place)
+    [row] = rows_of(spark, story.samples()).values()
+    assert row.work_since_onset
+    assert row.processors[0].process_seconds == pytest.approx(0.002 * times, rel=0.01)
+    assert row.poll_idle == pytest.approx(0.01, abs=0.01)
+    assert "since it fell behind" in TREE["queue_backed_up"].words(row)

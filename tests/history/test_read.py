@@ -20,9 +20,9 @@ WINDOW = Window(baseline_start=END - timedelta(minutes=75), start=END - timedelt
 KEY = ("c", "g", "t")
 
 
-def judged_of(*waits: Callable[[float], float]) -> JudgedHistory:
+def judged_of(*waits: Callable[[float], float], every: float = 10.0) -> JudgedHistory:
     """How a group is judged whose partitions wait so many seconds at a time before the end; 50 records arrive a second."""
-    at = np.arange(-4500.0, 0.1, 10.0)
+    at = np.arange(-4500.0, 0.1, every)
     batch = SampleBatch("c", "exporter")
     micros = [round((END.timestamp() + float(it)) * 1e6) for it in at]
     for number, wait in enumerate(waits):
@@ -69,6 +69,30 @@ def test_what_has_waited_since_before_the_window_was_no_good_time(since: float) 
     assert found.start_us == round(WINDOW.start.timestamp() * 1e6)
 
 
+@pytest.mark.parametrize("step", [5.0, 10.0, 30.0])
+@pytest.mark.parametrize("onset", [-700.0, -433.0, -240.0])
+def test_the_work_of_members_is_measured_from_the_first_bad_sample_on(onset: float, step: float) -> None:
+    """One good minute at the old pace has more records than five bad ones; growth of a lag needs the last good sample all the same."""
+    judged = judged_of(lambda at: 3 + max(0.0, 0.9 * (at - onset)), every=step)
+    from_at, work_from = (it / 1e6 - END.timestamp() for it in (judged.start_us, judged.work_from_us))
+    assert judged.onset is not None
+    assert judged.onset == pytest.approx(onset, abs=2 * step)
+    assert (from_at, work_from) == pytest.approx((judged.onset - step, judged.onset + step), abs=0.01)
+
+
+@pytest.mark.parametrize("onset", [-4000.0, -1500.0, -915.0])
+def test_the_work_of_members_is_measured_in_the_window_where_it_began_before(onset: float) -> None:
+    """Nothing good is in it."""
+    judged = judged_of(lambda at: 3 + max(0.0, 0.2 * (at - onset)))
+    assert judged.work_from_us == judged.start_us == round(WINDOW.start.timestamp() * 1e6)
+
+
+def test_of_an_onset_just_now_enough_samples_are_measured() -> None:
+    """A tenth of the window at least, although some of it was good."""
+    judged = judged_of(lambda at: 3 + (200 if at > -35 else 0))
+    assert judged.work_from_us == judged.start_us == round((END.timestamp() - 90) * 1e6)
+
+
 @pytest.mark.parametrize(("stops", "from_the_start"), [((-250.0,), False), ((-800.0, -520.0, -250.0), True)])
 def test_what_comes_and_goes_did_not_begin_with_its_last_time(stops: tuple[float, ...], from_the_start: bool) -> None:
     """Stands still for 200 s, catches up in one step, and stands still again: what happens at each stop is counted in all of them."""
@@ -92,6 +116,7 @@ def test_what_comes_and_goes_did_not_begin_with_its_last_time(stops: tuple[float
     assert start == pytest.approx(-900 if from_the_start else -255, abs=40)
     assert judged.good_until_us is not None
     assert judged.good_until_us <= judged.start_us
+    assert (judged.work_from_us == judged.start_us) is from_the_start
 
 
 def late_in(*stretches: tuple[float, float]) -> PartitionHistory:

@@ -7,6 +7,7 @@ group, those of members and queues under the topic that they serve; so nothing h
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from workbench.equal_row_runs import runs_of
 from workbench.features.condense import COLUMNS, SUMMARY_SCHEMA, condense
 from workbench.features.subscription_features import of_summary
 from workbench.features.summary_of_slots import of_periods
-from workbench.features.summary_schema import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY
+from workbench.features.summary_schema import BASELINE_PERIODS, CUMULATIVE, LATER, NOW, STORY, WORK
 from workbench.history.partition_histories import Chronicle, JudgedHistory, Subscription, facts
 from workbench.history.partition_histories import read as read_chronicle
 from workbench.samples import SERIES_ORDER
@@ -143,10 +144,22 @@ def throttles_in_force(ordered: pa.Table) -> pa.Table:
 
 def _whole(window: Window) -> JudgedHistory:
     start = _micros(window.start)
-    return JudgedHistory(start_us=start, good_until_us=start if window.baseline_seconds > 0 else None)
+    good_until = start if window.baseline_seconds > 0 else None
+    return JudgedHistory(start_us=start, good_until_us=good_until, work_from_us=start)
 
 
 def _for(
+    samples: pa.Table, judged: JudgedHistory, window: Window, wanted: Sequence[Subscription], places: _Places
+) -> pa.Table:
+    if judged.work_from_us > judged.start_us:
+        work = pc.is_in(samples["signal"], pa.array(WORK))
+        later = replace(judged, start_us=judged.work_from_us)
+        parts = [(samples.filter(pc.invert(work)), judged), (samples.filter(work), later)]
+        return pa.concat_tables(_since(part, it, window, wanted, places) for part, it in parts)
+    return _since(samples, judged, window, wanted, places)
+
+
+def _since(
     samples: pa.Table, judged: JudgedHistory, window: Window, wanted: Sequence[Subscription], places: _Places
 ) -> pa.Table:
     edges, periods = _edges(judged, window)

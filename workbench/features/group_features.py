@@ -30,6 +30,7 @@ GROUP_FEATURES = {
     # How the subscription is judged (`features.condense_by_subscription`).
     "onset_seconds": of("min", "last", STORY, stat="group_onset"),
     "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
+    "work_since_onset": of("max", "last", STORY, stat="group_work_since_onset"),
     "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),
     "comes_again": of("max", "last", STORY, stat="group_comes_again"),
     "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),

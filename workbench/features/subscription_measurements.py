@@ -184,6 +184,7 @@ class MeasuredSubscription:
         comes_again: 1 if it was late several times in the window, and may be so again.
         repeated_seconds: for how long its offsets have been repeated by their source, while its handlers go on.
         without_baseline: 1 if no good time was seen to compare with.
+        work_since_onset: 1 if what its members do (`features.summary_schema.WORK`) is measured since the onset; 0: in the window.
         poll_age_seconds: of the most active member; `rebalances` of the most disturbed one in the window
             (`rebalances_since`: since the onset, which may be longer), `delay_fill` of the fullest.
     """
@@ -229,6 +230,7 @@ class MeasuredSubscription:
     usual_fewest_members: float | None
     onset_seconds: float | None
     without_baseline: float | None
+    work_since_onset: float | None
     repeated_seconds: float | None
     count_disproved: float | None
     comes_again: float | None

@@ -59,11 +59,14 @@ class JudgedHistory:
     Attributes:
         start_us: from here to the window's end: from the onset on, where there is one.
         good_until_us: up to here it is the baseline; None: it was not well at any time that the data show.
+        work_from_us: from here on the work of its members is measured: later than `start_us` where the last good sample and what the
+            first bad one is a mean of would count; an onset that is found too late leaves out some of the bad time, and nothing else.
         onset: seconds before the window's end, negative; None if it is not behind, or since longer than the data show.
     """
 
     start_us: int
     good_until_us: int | None
+    work_from_us: int
     onset: float | None = None
 
 
@@ -236,7 +239,7 @@ def _judged(parts: Mapping[int, PartitionHistory], window: Window, floor: float)
     least = PART * max((it.waiting or 0.0 for it in moving), default=0.0)
     begun = [it.onset for it in worst if it.onset is not None and (it.waiting or 0.0) >= least]
     if len(from_start) > max(len(begun), PART * len(parts)) or (moving and not begun):
-        return JudgedHistory(start_us=start_us, good_until_us=None)
+        return JudgedHistory(start_us=start_us, good_until_us=None, work_from_us=start_us)
     if not begun:  # a few that have stood still all the time say nothing about the others
         return None
     onset = min(begun)
@@ -247,11 +250,15 @@ def _judged(parts: Mapping[int, PartitionHistory], window: Window, floor: float)
     # The last good sample belongs to the judged time: growth needs a beginning.
     begun_us = end_us + round((onset - step) * _MICRO)
     from_us = min(start_us, begun_us) if again else begun_us
-    judged_us = max(start_us, min(from_us, end_us - round(shortest * _MICRO)))
+    latest_us = end_us - round(shortest * _MICRO)
+    judged_us = max(start_us, min(from_us, latest_us))
+    # ... and a mean does not: at the old pace, a minute of it has more records than five of the new one.
+    work_us = judged_us if again else max(judged_us, min(end_us + round((onset + step) * _MICRO), latest_us))
     good_us = min(from_us, judged_us)
     first_us = round(window.baseline_start.timestamp() * _MICRO)
     enough = good_us - first_us >= TREND_SAMPLES * step * _MICRO
-    return JudgedHistory(start_us=judged_us, good_until_us=good_us if enough else None, onset=onset)
+    good_until_us = good_us if enough else None
+    return JudgedHistory(start_us=judged_us, good_until_us=good_until_us, work_from_us=work_us, onset=onset)
 
 
 def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Track]], set[_Key]]:
@@ -316,6 +323,7 @@ def facts(chronicle: Chronicle) -> Iterator[Fact]:
         if judged.onset is not None:
             yield Fact(key, None, "group_onset", judged.onset)
         yield Fact(key, None, "group_without_baseline", float(judged.good_until_us is None))
+        yield Fact(key, None, "group_work_since_onset", float(judged.work_from_us > judged.start_us))
         for name, it in chronicle.members.get(key, {}).items():
             yield Fact(key, None, "member_worked", it.worked, name, it.last)
             if it.against_peers is not None:

@@ -16,7 +16,7 @@ from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
 from workbench.triage.question_types import Conclude, Leaf, Measure, Node, no, proves, yes
 from workbench.triage.shared_actions import DUMPS, more_threads
-from workbench.triage.status.limited_by_own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER
+from workbench.triage.status.limited_by_own_work import HAS_ROOM, NO_BASELINE, NOT_SLOWER, since
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict_names import Answer, Verdict
 
@@ -35,7 +35,7 @@ def _words(row: Row) -> str:
     if slowest is None:
         return "no baseline of process times"
     text = (
-        f"{printable(slowest.processor)} {duration(slowest.process_seconds)} (n = {count(slowest.attempts)}), "
+        f"{printable(slowest.processor)} {duration(slowest.process_seconds)} (n = {count(slowest.attempts)}{since(row)}), "
         f"{multiple(slowest.slow_down)} its baseline {duration(slowest.baseline_seconds)}"
     )
     return text + (f"; others {duration(row.peers_seconds)}" if row.peers_seconds is not None else "")

@@ -78,6 +78,11 @@ def _words(row: Row) -> str:
     return ", ".join(parts)
 
 
+def since(row: Row) -> str:
+    """Of which time the work of members is told: its words, after a number of theirs."""
+    return " since it fell behind" if row.work_since_onset else ""
+
+
 def _own_work(row: Row) -> str:
     parts = []
     if row.fetched_low is not None:
@@ -87,10 +92,10 @@ def _own_work(row: Row) -> str:
         else:
             parts.append("at times no fetched message waits in the client")
     if row.poll_idle is not None:
-        parts.append(f"its busiest thread waits for records {percent(row.poll_idle)} of the time")
+        parts.append(f"its busiest thread waits for records {percent(row.poll_idle)} of the time{since(row)}")
     if row.loop_busy is not None:
         was = f", was {percent(row.loop_busy_baseline)}" if row.loop_busy_baseline is not None else ""
-        parts.append(f"handlers take {percent(row.loop_busy)} of a member's time{was}")
+        parts.append(f"handlers take {percent(row.loop_busy)} of a member's time{since(row)}{was}")
     return "no queues of its own; " + (", ".join(parts) or "nothing shows what takes its time")
 
 
