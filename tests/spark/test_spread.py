@@ -43,3 +43,12 @@ def test_features_of_many_rows_are_those_of_few(spark: Any, monkeypatch: pytest.
         found, wanted = (frame.toArrow().sort_by("group") for frame in (many, few))
         assert found.num_rows == len(stories)
         assert found.equals(wanted)
+
+
+def test_a_piece_without_rows_ends_nothing(spark: Any) -> None:
+    """Spark reads no further than it: the rows after it would be missing, and nobody would be told."""
+    pieces = [pa.table({"number": pa.array(rows, pa.int64())}) for rows in ([], [1], [], [2, 3], [])]
+    rows = pa.concat_tables(pieces)
+    for frame in (frame_of(spark, rows), spread(spark, rows), frame_of(spark, rows.slice(0, 0))):
+        assert set(frame.toArrow()["number"].to_pylist()) <= {1, 2, 3}
+    assert frame_of(spark, rows).count() == spread(spark, rows).count() == 3
