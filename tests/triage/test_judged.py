@@ -8,10 +8,18 @@ from typing import Any
 import pytest
 
 from tests.triage.made import made
-from workbench.features.subscription_measurements import MeasuredSubscription, PartitionFeatures, ProcessorFeatures
+from workbench.features.subscription_measurements import (
+    MeasuredSubscription,
+    OldestMessage,
+    PartitionFeatures,
+    ProcessorFeatures,
+)
 from workbench.thresholds import Thresholds
+from workbench.triage.question_order import TREE
+from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import judged
+from workbench.triage.verdict_leaves import leaf_of
 from workbench.triage.verdict_names import Answer, Verdict
 
 WELL: dict[str, float] = {"waiting": 0.0, "moved_ago": 5.0, "late": 0.0, "pauses": 0.0, "interval": 15.0, "quiet": 1.0}
@@ -324,6 +332,31 @@ def test_a_partition_that_may_have_stopped_is_not_known_to_drain(still: float, v
     row = judge([one, other, part(2)], lag_recent_slope=-3.0, sample_interval_seconds=60.0)
     assert row.verdict is verdict
     assert row.reasons["lagging"] == ("keeps_up" if verdict is Verdict.PRODUCER_BURST else "behind")
+
+
+@pytest.mark.parametrize("whole", [40.0, 3.0, -1.0])
+@pytest.mark.parametrize("arriving", [0.5, 1.0, 30.0])
+def test_what_catches_up_is_nowhere_said_to_grow_nor_to_be_a_burst(whole: float, arriving: float) -> None:
+    """It grew for most of the time, and has turned; whatever left the backlog, arrivals that did not rise are no burst."""
+    drains = {"waiting": 400.0, "late": 1.0, "age_slope": -0.1, "drain_in": 900.0, "drain_seen": 300.0, "rhythm": 12.0}
+    late = {"lag_messages": 4000.0, "lag_recent_low": 4000.0, "lag_slope": whole, "lag_recent_slope": -4.0}
+    parts = [part(it, drains, **late, time_lag_seconds=400.0) for it in (0, 1)]
+    row = judge(
+        parts,
+        lag_slope=2 * whole,
+        lag_recent_slope=-8.0,
+        arrival_per_second=2 * arriving,
+        arrival_baseline_per_second=2.0,
+        time_lag_seconds=400.0,
+        oldest=OldestMessage(
+            time_lag_seconds=400.0, time_lag_low=None, time_lag_high=None, time_lag_method="exact_record", partition=0
+        ),
+    )
+    assert row.verdict is Verdict.PRODUCER_BURST
+    said = [leaf_of(row.verdict).headline(row), lagging.words(row), TREE["draining"].words(row)]
+    assert all("shrink" in it or "pace" in it for it in said)
+    assert "grow" not in " ".join(said)
+    assert ("burst" in " ".join(said)) is (arriving > 1.0)
 
 
 @pytest.mark.parametrize(("slope", "behind"), [(3.0, (0,)), (-3.0, ())])

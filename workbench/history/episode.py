@@ -182,6 +182,25 @@ def drain(found: PartitionHistory, it: Aged) -> None:
         found.drain_in, found.drain_seen = last / -max(slopes), float(x[-1] - x[0])
 
 
+def course(found: PartitionHistory, it: Aged) -> None:
+    """How fast the lag has changed in the last few samples, of one that is behind or on the way to it; it may have turned a moment ago.
+
+    Where commits are rarer than samples, right after each of the last few: in between, every lag grows.
+    """
+    committed, changed = it.committed, it.changed
+    behind = found.onset is not None or found.sick_from_start or (found.waiting or 0.0) > it.limits.objective / 2
+    if (it.lag is None and not len(it.end)) or not behind:
+        return
+    rhythm = found.rhythm or 0.0
+    at, offset = committed.at, committed.value
+    if rhythm > 2 * it.step and at[-1] - at[changed[-1]] <= FAR * rhythm:
+        at, offset = at[changed], offset[changed]
+    if len(at) < FEW_MOVES:
+        return
+    waits = it.waits(at, offset)[-FEW_MOVES - 1 :]
+    found.lag_course = slope(at[-FEW_MOVES - 1 :], waits)
+
+
 def _regained(waits: FloatArray) -> float:
     """The most that a lag grew again after it had shrunk."""
     shrunk = np.maximum.accumulate(waits) - waits

@@ -126,6 +126,7 @@ class PartitionHistory:
         idle: nothing arrives, and what waits are at most the marks of transactions.
         unmoved: so long as the data show neither its commit nor its end has moved, and something lies between them; seconds.
         age_slope: of the age over the last half of the window, in seconds per second.
+        lag_course: messages/s by which the lag of one that is behind has changed in the last few samples.
         late: whether it waits for longer than the objective and its cadence explain.
         lateness: the stretches of the window in which it was late, from and to; no fact by itself.
         drain_in: until nothing waits, at the pace since the lag was highest; None if it does not shrink.
@@ -168,6 +169,7 @@ class PartitionHistory:
     unmoved: float | None = None
     late: bool | None = None
     age_slope: float | None = None
+    lag_course: float | None = None
     lateness: tuple[tuple[float, float], ...] = ()
     outages: int = 0
     drain_in: float | None = None

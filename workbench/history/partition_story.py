@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from workbench.history.commit_skips import skip
-from workbench.history.episode import drain, episode
+from workbench.history.episode import course, drain, episode
 from workbench.history.next_message_age import ages, from_lag, newest_log, oldest_at_most, without_glitches
 from workbench.history.offset_jumps import back_and_above, deleted, passed, reached, unread_before, without_misread
 from workbench.history.partition_series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
@@ -71,6 +71,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     aged = replace(aged, age=age)
     episode(found, aged)
     drain(found, aged)
+    course(found, aged)
     reached(found, Track(at, offset), it.log_start)
     return found
 

@@ -33,6 +33,7 @@ from workbench.triage.question_types import Ask, Measure, Node
 from workbench.triage.rank_candidate_causes import likeliest_first
 from workbench.triage.second_faults import also_true, said_of
 from workbench.triage.shared_actions import keep_longer, offered
+from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import candidates, open_questions, proven_by, way_of
 from workbench.triage.verdict_leaves import leaf_of
@@ -79,7 +80,7 @@ def build_finding(
         time_lag=TimeLag.of(row.oldest),
         lag_messages=_whole(row.lag_messages),
         arrival_per_second=row.arrival_per_second,
-        lag_slope=row.lag_slope,
+        lag_slope=lagging.trend(row),
         eta_drain_seconds=_eta_drain(row),
         eta_loss_seconds=row.loss_seconds,
         path=tuple(_step(node, row) for node in path),

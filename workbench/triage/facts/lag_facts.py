@@ -10,7 +10,7 @@ from functools import cached_property
 from math import floor, sqrt
 
 from workbench.features.subscription_measurements import PartitionFeatures
-from workbench.judgement_numbers import DRAIN_SECONDS, MISSED, MOST, PART, SEVERAL
+from workbench.judgement_numbers import DRAIN_SECONDS, LESS, MISSED, MOST, PART, SEVERAL
 from workbench.triage.facts import fact
 from workbench.triage.facts.standstill import Standing, is_idle, is_tail, waited
 from workbench.triage.facts.unknown_numbers import (
@@ -138,6 +138,13 @@ class Lag(Standing):
         each = [_drains_in(p) for p in self.late_or_soon]
         return most(*each) if all(it is not None for it in each) else None
 
+    @cached_property
+    def _reads_the_usual(self) -> Known:
+        """Whether those that are behind are read as fast as records usually arrive there: else it is the quiet hour that helps."""
+        read = (p.committed_recent_per_second for p in self.late_or_soon)
+        usual = (p.arrival_baseline_per_second for p in self.late_or_soon)
+        return at_least(total(read), times(LESS, total(usual)))
+
     @fact
     def draining(self) -> Known:
         """Whether it catches up in time: an end that is days away, or after the loss of messages, calms nobody."""
@@ -151,6 +158,7 @@ class Lag(Standing):
             going_on,
             at_most(self.eta_drain_seconds, bound),
             shrinks,
+            self._reads_the_usual is not False,
         )
         before_loss = below(self.eta_drain_seconds, self.loss_seconds) is not False
         # A run that is in time is no burst.

@@ -1,4 +1,4 @@
-"""The group catches up with a backlog: a burst of messages arrived, or it stood still."""
+"""The group catches up with a backlog, whatever left it: a burst, a standstill, slow handlers that are over."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUESTION = Node(
 
 
 def _headline(row: Row) -> str:
-    falling = row.lag_recent_slope if row.lag_recent_slope is not None else row.lag_slope
+    falling = lagging.trend(row)
     pace = rate(abs(falling)) if falling is not None and falling < 0 else "an unknown pace"
     # A standstill leaves a backlog, too.
     burst = row.arrival_ratio is not None and row.arrival_ratio >= MORE

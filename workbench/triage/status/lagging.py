@@ -16,26 +16,37 @@ def _is_batch(row: Row) -> bool:
     return row.batch_due_seconds is not None
 
 
+def trend(row: Row) -> float | None:
+    """Messages/s by which the lag changes, for every line that says it: of what is behind, in the last few samples."""
+    courses = row.told("lag_course")
+    if not courses:
+        recent = row.lag_recent_slope if row.draining else None
+        return recent if recent is not None else row.lag_slope
+    lately = (courses.get(it.partition, it.lag_recent_slope) for it in row.partitions)
+    return sum(it for it in lately if it is not None)
+
+
 def words(row: Row) -> str:
     """How far behind, in time and messages, and the trend."""
     if row.reasons.get("data_usable") == "empty":
         return "the topic has no record"
     behind = row.time_lag_seconds
-    slope = row.lag_slope
+    slope = trend(row)
     if slope is None:
-        trend = "trend unknown"
+        course = "trend unknown"
     elif abs(slope) < 0.5:
-        trend = "steady"
+        course = "steady"
     else:
-        arriving = f" of {rate(row.arrival_per_second)} arriving" if row.arrival_per_second is not None else ""
-        trend = f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))}{arriving}"
+        joined = " of" if slope > 0 else ","  # what is caught up with may be more than what arrives
+        arriving = f"{joined} {rate(row.arrival_per_second)} arriving" if row.arrival_per_second is not None else ""
+        course = f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))}{arriving}"
     if behind is None:
         known = row.told("age_at_most").values()
         lately = (
             f" (lately at times {duration(max(known))} or less)" if known and len(known) == row.partition_count else ""
         )
-        return f"{counted(row.lag_messages, 'message')} behind, {trend}; how long they wait is not measured{lately}"
-    return f"{age(row)} behind ({counted(row.lag_messages, 'message')}), {trend}{_besides(row)}"
+        return f"{counted(row.lag_messages, 'message')} behind, {course}; how long they wait is not measured{lately}"
+    return f"{age(row)} behind ({counted(row.lag_messages, 'message')}), {course}{_besides(row)}"
 
 
 def age(row: Row) -> str:
