@@ -156,6 +156,55 @@ def test_lost_is_what_retention_took_before_it_was_read() -> None:
     assert story.back is not None
 
 
+def overtaken(*, every: float, share: float, latest: bool, stops: float = 0.0, fast: float = 0.0) -> PartitionHistory:
+    """A group that reads a share of what arrives until retention, which keeps 20 minutes, reaches it half an hour before the end.
+
+    It then goes on at the log's end, or at its start. It has stood still for `stops` seconds by then, and reads `fast` times as fast
+    as what arrives from then on.
+    """
+    seconds = np.arange(-4500.0, 0.1) - 7.0
+    end, kept = ends(seconds), np.floor((seconds + 5000) / 100) * 100 - 5000 - 1200
+    start, place = ends(kept), np.zeros(len(seconds))
+    place[0] = start[2700] - share * RATE * (2700 - stops)
+    for it in range(1, len(seconds)):
+        pace = fast * RATE if fast and it > 2700 else 0.0 if 2700 - stops < it <= 2700 else share * RATE
+        place[it] = min(end[it], place[it - 1] + pace)
+        if place[it] < start[it] and it > 2700:
+            place[it] = end[it] if latest else min(end[it], start[it] + pace)
+    shown = slice(None, None, round(every))
+    at = seconds[shown]
+    series = (Track(at, line[shown]) for line in (np.floor(place), end, start))
+    return told(MeasuredPartition(**dict(zip(("committed", "log_end", "log_start"), series, strict=True))), LIMITS)
+
+
+@pytest.mark.parametrize("every", [15.0, 30.0, 60.0])
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.8])
+def test_what_is_passed_on_the_way_to_the_end_is_lost_as_what_retention_took(every: float, share: float) -> None:
+    """Its place was deleted, and it begins at the end: twenty minutes of records that nobody reads; and no step to doubt besides."""
+    story = overtaken(every=every, share=share, latest=True)
+    assert story.leapt == pytest.approx(1200 * RATE, rel=0.15)
+    assert story.lost is not None
+    assert story.lost_ago == pytest.approx(1800, abs=200)
+    assert story.skipped is None
+
+
+@pytest.mark.parametrize("every", [15.0, 30.0, 60.0])
+@pytest.mark.parametrize(
+    "more", [{"share": 0.5}, {"share": 0.5, "fast": 2.0}, {"share": 0.9, "stops": 900.0, "fast": 400.0}]
+)
+def test_what_goes_on_at_the_logs_start_has_leapt_over_nothing_else(every: float, more: dict[str, float]) -> None:
+    """Nor what reads all of it in one step after a stop: its own pace before that is not known to be all that it can."""
+    assert overtaken(every=every, latest=False, **more).leapt is None
+
+
+def test_where_the_start_follows_the_commits_nothing_is_leapt_over() -> None:
+    """Kafka Streams deletes what it has read of its own topics; slow handlers that are well again read it in one step."""
+    at = scraped()
+    committed = ends(np.where(at > -900, at - 3, at - 0.5 * (at + 4600)))
+    story = told(one(committed, at, log_start=Track(at, committed - 20)), LIMITS)
+    assert story.leapt is None
+
+
 def test_the_mark_of_a_transaction_is_no_lag() -> None:
     """Nothing arrives, and one offset is never committed; with two more messages it is a lag."""
     at = scraped()

@@ -334,6 +334,17 @@ def test_a_partition_that_may_have_stopped_is_not_known_to_drain(still: float, v
     assert row.reasons["lagging"] == ("keeps_up" if verdict is Verdict.PRODUCER_BURST else "behind")
 
 
+@pytest.mark.parametrize("leapt", [None, 60_000.0])
+def test_what_commits_passed_on_the_way_to_the_end_is_told_beside_what_was_deleted(leapt: float | None) -> None:
+    """Retention took some, and the next commit was at the end: that is most of the loss."""
+    story = {"lost": 10_000.0, "lost_from": 5.0, "lost_ago": 300.0, **({"leapt": leapt} if leapt is not None else {})}
+    row = judge([part(0, story), part(1)])
+    assert row.verdict is Verdict.RECORDS_LOST
+    for said in (leaf_of(row.verdict).headline(row), TREE["lost"].words(row)):
+        assert "deleted 10 k" in said
+        assert ("passed 60 k more to the log's end" in said) is (leapt is not None)
+
+
 @pytest.mark.parametrize("whole", [40.0, 3.0, -1.0])
 @pytest.mark.parametrize("arriving", [0.5, 1.0, 30.0])
 def test_what_catches_up_is_nowhere_said_to_grow_nor_to_be_a_burst(whole: float, arriving: float) -> None:

@@ -14,7 +14,7 @@ from workbench.history.partition_series import (
     pace_of,
     stretches,
 )
-from workbench.judgement_numbers import MOST, NOISE, SKIP_RATE, SLACK
+from workbench.judgement_numbers import FAR, MOST, NOISE, SKIP_RATE, SLACK
 from workbench.quantiles import median
 
 
@@ -125,6 +125,35 @@ def passed(found: PartitionHistory, it: Aged, low: FloatArray) -> None:
         found.lost = float(reached[hit].sum())
         first = int(forward[hit][0])
         found.lost_from, found.lost_ago = float(offset[first - 1]), float(at[-1] - at[int(forward[hit][-1])])
+
+
+def leapt(found: PartitionHistory, it: Aged, offset: FloatArray, low: FloatArray) -> None:
+    """Add what commits passed to the log's end after their place had been deleted, far faster than they moved just before, late.
+
+    A consumer whose place is deleted goes on at the log's start or at its end (`auto.offset.reset`): nobody has read what lies between.
+
+    Args:
+        offset: the commits themselves, also where they lie before the log's start.
+        low: the log's start as of each of them.
+    """
+    at, step = it.committed.at, np.diff(offset, prepend=offset[0])
+    took, late = np.diff(at, prepend=np.nan), it.age > it.limits.objective + it.limits.commit_every
+    read = np.flatnonzero(
+        (step > 0) & late & np.append(False, late[:-1])
+    )  # all that it can read, as something was left
+    from_at = np.maximum(np.append(low[0], offset[:-1]), low)
+    gone = (step > 0) & (low > np.append(np.inf, offset[:-1])) & np.append(False, late[:-1])
+    at_end = np.interp(at, it.end.at, it.end.value) - offset <= pace_of(it.end) * took + SLACK
+    for place in np.flatnonzero(gone & at_end):
+        before, unread = read[read < place][-FEW_MOVES:], float(offset[place] - from_at[place])
+        moving = len(before) == FEW_MOVES and at[place - 1] - at[before[-1]] <= it.limits.objective
+        if not moving or unread <= FAR * float(np.max(step[before] / took[before])) * took[place]:
+            continue
+        found.leapt, found.lost_ago = (found.leapt or 0.0) + unread, float(at[-1] - at[place])
+        if found.lost is None:
+            found.lost, found.lost_from = float(low[place] - offset[place - 1]), float(offset[place - 1])
+        if found.skipped_ago == found.lost_ago:
+            found.skipped = None  # it is no step that may have been read
 
 
 def reached(found: PartitionHistory, committed: Track, start: Track) -> None:

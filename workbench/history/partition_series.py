@@ -135,6 +135,7 @@ class PartitionHistory:
             so for longer than usual.
         late_from, late_to, late_peak: the latest stretch in which it was late, if it ended in the window, and the highest age.
         lost, lost_from, lost_ago: messages that retention deleted before they were committed, the first of them, and when.
+        leapt: messages that the commit passed to the log's end after its place had been deleted.
         lost_before: those of a commit that the log's start had passed before the data begin.
         skipped, skipped_from, skipped_ago: messages that a commit passed in one step; `skip_pace` times the usual pace, at `skip_rate`.
         skip_outran: whether it then read on, slower, and was still behind: it cannot read at the pace of that step.
@@ -180,6 +181,7 @@ class PartitionHistory:
     lost: float | None = None
     lost_from: float | None = None
     lost_ago: float | None = None
+    leapt: float | None = None
     lost_before: float | None = None
     skipped: float | None = None
     skipped_from: float | None = None

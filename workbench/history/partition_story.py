@@ -9,7 +9,15 @@ import numpy as np
 from workbench.history.commit_skips import skip
 from workbench.history.episode import course, drain, episode
 from workbench.history.next_message_age import ages, from_lag, newest_log, oldest_at_most, without_glitches
-from workbench.history.offset_jumps import back_and_above, deleted, passed, reached, unread_before, without_misread
+from workbench.history.offset_jumps import (
+    back_and_above,
+    deleted,
+    leapt,
+    passed,
+    reached,
+    unread_before,
+    without_misread,
+)
 from workbench.history.partition_series import Aged, Bounds, MeasuredPartition, PartitionHistory, Track
 from workbench.judgement_numbers import MISSED, RECENT
 from workbench.quantiles import median
@@ -57,6 +65,8 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     if found.lost is None and low is not None:
         passed(found, aged, low)
     skip(found, aged)
+    if low is not None and len(end):
+        leapt(found, aged, offset, low)
     slack = MISSED * step + 1.0
     if len(age) > 1 and abs(float(age[-1]) - float(age[-2])) > slack:
         # One odd sample at the end changes nothing, unless the offsets say the same: an age grows by a second in a second.

@@ -140,7 +140,8 @@ def _also_seen(row: SubscriptionFeatures) -> tuple[str, ...]:
         found.append(f"{node.words(row).capitalize()}." + (f" To decide: {look}." if look is not None else ""))
     if row.verdict in (Verdict.RECORDS_LOST, Verdict.OFFSETS_RESET) and row.answers["lagging"] is Answer.YES:
         way = way_of(row.answers, proven_by(row.reasons), row, Ask("lagging"))
-        found.append(f"It lags, too. {leaf_of(way.verdict).headline(replace(row, verdict=way.verdict))}")
+        beside = replace(row, verdict=way.verdict, path=tuple(it.id for it in way.path))
+        found.append(f"It lags, too. {leaf_of(way.verdict).headline(beside)}")
     return tuple(found)
 
 

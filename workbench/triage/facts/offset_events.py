@@ -37,6 +37,11 @@ class Events(ProcessorFacts):
         return self._total("lost")
 
     @fact
+    def leapt_messages(self) -> Number:
+        """Passed unread on the way from a place that was deleted to the log's end."""
+        return self._total("leapt")
+
+    @fact
     def back_messages(self) -> Number:
         """By which commits went back."""
         return self._total("back")

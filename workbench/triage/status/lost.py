@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import counted, duration, listed, percent, plural
+from workbench.humanize import count, counted, duration, listed, percent, plural
 from workbench.triage.action_subject import Subject
 from workbench.triage.facts.unknown_numbers import above
 from workbench.triage.finding import Action, Scope
@@ -13,11 +13,16 @@ from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict_names import Answer, Verdict
 
 
+def _leapt(row: Row) -> str:
+    """What the next commit passed, for a consumer that then begins at the end."""
+    return f", and commits then passed {count(row.leapt_messages)} more to the log's end" if row.leapt_messages else ""
+
+
 def words(row: Row) -> str:
     """Messages that nobody read."""
     parts = []
     if row.lost_messages:
-        parts.append(f"retention deleted {counted(row.lost_messages, 'message')} before they were read")
+        parts.append(f"retention deleted {counted(row.lost_messages, 'message')} before they were read{_leapt(row)}")
     if row.skipped_messages:
         parts.append(f"commits passed {counted(row.skipped_messages, 'message')} in one step")
     if row.doubtful_messages and not parts:
@@ -89,7 +94,7 @@ def _headline(row: Row) -> str:
     if row.lost_messages:
         lost = counted(row.lost_messages, "message")
         they = "it was" if row.lost_messages == 1 else "they were"
-        return f"Records lost: retention deleted {lost} of {where} before {they} read{when}."
+        return f"Records lost: retention deleted {lost} of {where} before {they} read{_leapt(row)}{when}."
     passed = f"Records skipped: commits of {where} passed {counted(row.skipped_messages, 'message')} in one step{when}"
     if any(_told(row, "skip_alone").values()):
         return f"{passed}, while the group had no members."
@@ -105,7 +110,8 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         return [
             keep_longer(
                 it,
-                "Keep what is left: raise retention.ms of the topic until the group has caught up",
+                "Keep what is left: raise retention.ms of the topic (retention.bytes, if its size is the limit) until the group has"
+                " caught up",
                 "the log start no longer passes the commits",
                 Check("lost_messages", "=", 0.0),
             ),
