@@ -205,6 +205,46 @@ def test_where_the_start_follows_the_commits_nothing_is_leapt_over() -> None:
     assert story.leapt is None
 
 
+def transactions(
+    *, every: float, apart: float, records: int = 2, mark: int = 1, until: float = 0.0, left: int = 0
+) -> PartitionHistory:
+    """Some records each time, with a mark behind them, all read at once; from `until` on, `left` offsets of the last time are not."""
+    at = scraped(every)
+    size = records + mark
+    times = np.floor((at + 5000) / apart)
+    last = np.floor((until + 5000 - 1) / apart)
+    end = 1000.0 + size * np.minimum(times, last)
+    committed = np.where(times >= last, end - mark - left, end - mark)
+    return told(MeasuredPartition(committed=Track(at, committed), log_end=Track(at, end)), LIMITS)
+
+
+@pytest.mark.parametrize("every", [15.0, 30.0, 60.0])
+@pytest.mark.parametrize("apart", [200.0, 700.0])
+@pytest.mark.parametrize("records", [1, 2, 40])
+def test_nothing_waits_where_commits_always_rest_before_the_mark(every: float, apart: float, records: int) -> None:
+    """Each transaction takes one offset more than it has records, and no consumer commits that one before the next transaction."""
+    for until in (0.0, -900.0):
+        story = transactions(every=every, apart=apart, records=records, until=until)
+        assert (story.mark, story.waiting, story.late, story.onset) == (True, 0.0, False, None)
+
+
+@pytest.mark.parametrize("records", [1, 2, 40])
+@pytest.mark.parametrize("mark", [0, 1])
+def test_a_record_that_waits_at_the_end_is_no_mark(records: int, mark: int) -> None:
+    """It hangs with the last record, or with all of the last time: of transactions that is one offset more than the mark."""
+    for left in {1, records}:
+        story = transactions(every=30.0, apart=300.0, records=records, mark=mark, until=-600.0, left=left)
+        assert (story.mark, story.late) == (False, True)
+
+
+def test_who_is_always_one_record_behind_leaves_no_mark() -> None:
+    """Single records, each of which takes until the next one comes; and what was seen twice may be chance."""
+    at = scraped()
+    end = 1000.0 + np.floor((np.minimum(at, -300.0) + 5000) / 60)
+    assert not told(MeasuredPartition(committed=Track(at, end - 1), log_end=Track(at, end)), LIMITS).mark
+    assert not transactions(every=30.0, apart=2200.0).mark
+
+
 def test_the_mark_of_a_transaction_is_no_lag() -> None:
     """Nothing arrives, and one offset is never committed; with two more messages it is a lag."""
     at = scraped()

@@ -13,6 +13,7 @@ from tests.features.whole import summarise
 from tests.triage.judging import rows_of
 from workbench.features.chart_series import series_of
 from workbench.features.entity_features import fleet_entities
+from workbench.triage.status import lagging
 from workbench.triage.status.lost import words
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict_names import Verdict
@@ -129,3 +130,20 @@ def test_a_chart_draws_what_waits() -> None:
     story = case.story()
     lines = series_of(story.samples(), WINDOW, group=story.group, topic=story.topic).lag
     assert all(np.nanmax(it.values) == (case.left if it.name == "0" else 5.0) for it in lines)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_the_mark_of_a_transaction_does_not_wait_and_a_record_before_it_does(spark: Any, left: int) -> None:
+    """Two records and their mark each 20 s, read at once, and nothing arrives in the last 50 s, whatever was left of it by then."""
+    times = np.floor(np.minimum(TIMES, -50.0) / 20)
+    end = END + 3 * times
+    commit = np.where(TIMES >= -59, end - 1 - left, end - 1)
+    story = Story(group="payments", topic="orders", partitions=1, members=2)
+    story.add("log_end_offset", end.tolist(), topic="orders", partition=0)
+    story.add("committed_offset", commit.tolist(), group="payments", topic="orders", partition=0)
+    story.add("consumer_lag", (end - commit).tolist(), group="payments", topic="orders", partition=0)
+    story.add("group_members", 2, group="payments")
+    [row] = rows_of(spark, story.samples()).values()
+    assert row.lag_messages == (0 if not left else left + 1)
+    assert (row.verdict is Verdict.HEALTHY) is (left == 0)
+    assert ("the mark of a transaction" in lagging.words(row)) is (left == 0)

@@ -78,18 +78,18 @@ def _of_partitions(stale_after_seconds: float) -> dict[str, str]:
     """Columns of partitions computed from their other features.
 
     Values without a recent sample count as unknown: an old last value would look like a stuck one. A commit that lies before the log's
-    start stands for that start: what was deleted in between does not wait.
+    start stands for that start: what was deleted in between does not wait, nor does the mark of a transaction at the log's end.
     """
     stale = stale_seconds(stale_after_seconds, "lag_interval_seconds")
     committed = f"CASE WHEN committed_last_seconds >= -{stale} THEN committed_last END"
     # `greatest` and `least` pass over what is not known: nothing is deleted then, and an unknown lag stays unknown.
-    deleted = f"greatest(log_start - ({committed}), 0D)"
+    unread = f"(greatest(log_start - ({committed}), 0D) + mark)"
     return {
         **PARTITION_DERIVED,
-        "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN lag_last - least({deleted}, lag_last) END",
-        "lag_recent_low": f"recent_low - least({deleted}, recent_low)",
-        "lag_recent_lowest": f"recent_lowest - least({deleted}, recent_lowest)",
-        "committed": f"({committed}) + {deleted}",
+        "lag_messages": f"CASE WHEN lag_last_seconds >= -{stale} THEN lag_last - least({unread}, lag_last) END",
+        "lag_recent_low": f"recent_low - least({unread}, recent_low)",
+        "lag_recent_lowest": f"recent_lowest - least({unread}, recent_lowest)",
+        "committed": f"({committed}) + {unread}",
         "last_stable": f"CASE WHEN stable_last_seconds >= -{stale} THEN stable_last END",
     }
 

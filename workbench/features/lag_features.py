@@ -43,6 +43,7 @@ PARTITION_FEATURES = {
     "gap_now": of("max", "longest_gap", _COMMITTED),
     "gap_quarters": quarters("longest_gap", _COMMITTED),
     "loss_told": of("max", "last", STORY, stat="loss_in"),
+    "mark": f"coalesce({of('max', 'last', STORY, stat='mark')}, 0D)",
     "cadence_told": of("max", "last", STORY, stat="cadence"),
     "committed_per_second": of("max", "slope", _COMMITTED),
     "committed_recent_per_second": of("max", "recent_slope", _COMMITTED),

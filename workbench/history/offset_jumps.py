@@ -14,7 +14,7 @@ from workbench.history.partition_series import (
     pace_of,
     stretches,
 )
-from workbench.judgement_numbers import FAR, MOST, NOISE, SKIP_RATE, SLACK
+from workbench.judgement_numbers import FAR, MOST, NOISE, SEVERAL, SKIP_RATE, SLACK
 from workbench.quantiles import median
 
 
@@ -76,6 +76,20 @@ def unread_before(start: Track, committed: Track) -> FloatArray:
         return np.zeros(len(committed))
     begin = np.minimum.accumulate(start.value[::-1])[::-1]
     return np.maximum(_as_of(start.at, begin, committed.at) - committed.value, 0.0)
+
+
+def marks(committed: Track, end: Track) -> FloatArray:
+    """1 where what lies between a commit and the log's end is the mark of a transaction, which no consumer is given; else 0.
+
+    Known where whatever arrives is more than one offset (records and their mark), and each commit goes at once to one before the end
+    and rests there, time after time, and never anywhere else: a record that waits besides would be one more.
+    """
+    last = np.maximum(_as_of(end.at, end.value, committed.at), end.value[0]) if len(end) else np.zeros(len(committed))
+    short, grown = last - committed.value, np.diff(last, prepend=last[:1])
+    rests = grown == 0
+    times = np.count_nonzero(rests[1:] & ~rests[:-1])
+    known = times >= SEVERAL and (short[rests] == 1).all() and (grown[~rests] >= 2).all()
+    return (short == 1).astype(float) if known else np.zeros(len(committed))
 
 
 def _as_of(times: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
@@ -182,4 +196,5 @@ def reached(found: PartitionHistory, committed: Track, start: Track) -> None:
     if closing <= 0:
         return
     # A segment that is reached in part goes as a whole.
-    found.loss_in = max(0.0, (room - size) / closing)
+    within = max(0.0, (room - size) / closing)
+    found.loss_in = within if np.isfinite(within) else None

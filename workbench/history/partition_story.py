@@ -13,6 +13,7 @@ from workbench.history.offset_jumps import (
     back_and_above,
     deleted,
     leapt,
+    marks,
     passed,
     reached,
     unread_before,
@@ -41,9 +42,11 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     changed = np.flatnonzero(np.diff(offset) != 0) + 1
     found.moved_ago = float(at[-1] - at[changed[-1]]) if len(changed) else None
     low = deleted(found, it.log_start, committed, end)
-    gone = unread_before(it.log_start, committed)
+    mark = marks(committed, end)
+    found.mark = bool(mark[-1])
+    gone = unread_before(it.log_start, committed) + mark
     if gone.any():
-        # What was deleted does not wait, whatever is exported of it.
+        # What was deleted does not wait, nor does a mark, whatever is exported of them.
         committed, time_lag = Track(at, offset + gone), Track()
         lag = Track(lag.at, np.maximum(lag.value - np.interp(lag.at, at, gone), 0.0))
     back_and_above(found, committed, end, limits)
