@@ -205,7 +205,7 @@ def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
 
     # Spark reads no further than a batch without rows.
     there = [it for it in samples.to_batches() if it.num_rows]
-    return spark.createDataFrame(pa.Table.from_batches(there, samples.schema))
+    return spark.createDataFrame(pa.Table.from_batches(there) if there else samples)
 
 
 def cut_off(frame: DataFrame, *, made_of: DataFrame | None = None) -> DataFrame:
