@@ -205,6 +205,38 @@ def test_where_the_start_follows_the_commits_nothing_is_leapt_over() -> None:
     assert story.leapt is None
 
 
+@pytest.mark.parametrize("every", [15.0, 30.0, 60.0])
+@pytest.mark.parametrize("old", [2000.0, 9000.0])
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_timestamps_from_before_the_records_came_make_nobody_late(every: float, old: float, share: float) -> None:
+    """Devices that were offline: some or all records are hours old when they come. Offsets say how long they wait, also if they do."""
+    at = scraped(every)
+    told_old = np.where(np.random.default_rng(7).random(len(at)) < share, old, 2.0)
+    for behind, late in ((np.full(len(at), 3.0), False), (3.0 + np.maximum(0.0, at + 600.0), True)):
+        series = Track(at, told_old + behind)
+        story = told(one(ends(at - behind), at, time_lag=series), LIMITS)
+        assert story.other_clock == pytest.approx(old, rel=0.4)
+        assert story.late is late
+        assert story.waiting == pytest.approx(behind[-1], abs=every + 1)
+
+
+@pytest.mark.parametrize("off", [-60.0, 0.0, 60.0])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_record_that_has_waited_so_long_contradicts_nobody(off: float, frozen: bool) -> None:
+    """A clock a minute off is no other one; nor is that of a client whose exporter repeats the offsets of before it fell behind."""
+    at = scraped()
+    behind = 3.0 + np.maximum(0.0, at + 1500.0)
+    age = Track(at, np.maximum(0.0, behind + off))
+    shown = np.minimum(at, -1510.0) if frozen else at
+    committed = ends(shown - (3.0 if frozen else behind))
+    story = told(
+        MeasuredPartition(committed=Track(at, committed), log_end=Track(at, ends(shown)), time_lag=age), LIMITS
+    )
+    assert story.other_clock is None
+    assert story.late is True
+    assert story.waiting == pytest.approx(age.value[-1], abs=1)
+
+
 def transactions(
     *, every: float, apart: float, records: int = 2, mark: int = 1, until: float = 0.0, left: int = 0
 ) -> PartitionHistory:

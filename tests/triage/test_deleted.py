@@ -147,3 +147,22 @@ def test_the_mark_of_a_transaction_does_not_wait_and_a_record_before_it_does(spa
     assert row.lag_messages == (0 if not left else left + 1)
     assert (row.verdict is Verdict.HEALTHY) is (left == 0)
     assert ("the mark of a transaction" in lagging.words(row)) is (left == 0)
+
+
+@pytest.mark.parametrize("old", [None, 4000.0])
+def test_offsets_decide_against_timestamps_from_before_the_records_came(spark: Any, old: float | None) -> None:
+    """A second and a half behind, by what was committed; its source tells the age of what a device had kept for an hour."""
+    end = END + np.floor(50 * TIMES)
+    commit = END + np.floor(50 * (TIMES - 1.5))
+    story = Story(group="payments", topic="orders", partitions=1, members=2)
+    story.add("log_end_offset", end.tolist(), topic="orders", partition=0)
+    story.add("committed_offset", commit.tolist(), group="payments", topic="orders", partition=0)
+    story.add("consumer_lag", (end - commit).tolist(), group="payments", topic="orders", partition=0)
+    story.add("time_lag", (old or 0.0) + 1.5, group="payments", topic="orders", partition=0)
+    story.add("group_members", 2, group="payments")
+    [row] = rows_of(spark, story.samples()).values()
+    assert row.verdict is Verdict.HEALTHY
+    assert row.time_lag_seconds == pytest.approx(1.5, abs=2.0)
+    assert row.oldest is not None
+    assert row.oldest.time_lag_method == ("exact_record" if old is None else "interpolated")
+    assert ("from before they came" in lagging.words(row)) is (old is not None)

@@ -43,6 +43,7 @@ PARTITION_FEATURES = {
     "gap_now": of("max", "longest_gap", _COMMITTED),
     "gap_quarters": quarters("longest_gap", _COMMITTED),
     "loss_told": of("max", "last", STORY, stat="loss_in"),
+    "other_clock": of("max", "last", STORY, stat="other_clock"),
     "mark": f"coalesce({of('max', 'last', STORY, stat='mark')}, 0D)",
     "cadence_told": of("max", "last", STORY, stat="cadence"),
     "committed_per_second": of("max", "slope", _COMMITTED),

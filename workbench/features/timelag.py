@@ -1,7 +1,7 @@
 """Time lag of a partition: age of the oldest message that is not committed, with method and bounds.
 
 Methods, best first:
-    exact_record         the consumer reports the record's timestamp; or there is no lag
+    exact_record         the consumer reports the record's timestamp, and offsets do not contradict it; or there is no lag
     interpolated         the log end passed the committed offset between two samples: that is when the message was produced
     broker_time          an exporter's estimate, from the broker's timestamps or its own table
     extrapolated_capped  the committed offset is older than the first sample: at least so old; if anything arrives, its production is
@@ -95,7 +95,9 @@ def with_time_lag(
         `partitions` with `time_lag_seconds`, `time_lag_low`, `time_lag_high` (s) and `time_lag_method`; and their inputs.
     """
     rate = ratio("newest.value - oldest.value", "newest.seconds - oldest.seconds")
-    fresh = f"time_lag_exact_seconds IS NOT NULL AND time_lag_age_seconds <= {stale_after_seconds}"
+    fresh = (
+        f"time_lag_exact_seconds IS NOT NULL AND other_clock IS NULL AND time_lag_age_seconds <= {stale_after_seconds}"
+    )
     by_record = f"{fresh} AND coalesce(lag_messages > 0, true)"
     produced = "(before.seconds + (after.seconds - before.seconds) * (committed - before.value) / (after.value - before.value))"
     labelled = extend(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.history.partition_series import BoolArray, FloatArray, Track, step_of
-from workbench.judgement_numbers import FAR, FEW_SAMPLES, MISSED, MOST, SLACK
+from workbench.judgement_numbers import FAR, FEW_SAMPLES, MISSED, MOST, SEVERAL, SLACK
 
 
 def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[FloatArray | None, BoolArray]:
@@ -35,6 +35,23 @@ def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[Fl
         age = np.where(near, exact, age if age is not None else exact)
         known = known | near
     return age, known
+
+
+def told_by_another_clock(committed: Track, end: Track, time_lag: Track, step: float) -> float | None:
+    """The latest age that a source tells of messages that were not there yet so long ago, several times; None if its ages may be true.
+
+    A record's own timestamp is what its producer says: hours ago, of a device that was offline. The log's end, at or below the commit
+    then and above it later, shows when the record came.
+    """
+    if not len(end) or not len(time_lag):
+        return None
+    rising = np.maximum.accumulate(end.value)
+    latest = np.searchsorted(committed.at, time_lag.at, side="right") - 1
+    after = np.searchsorted(rising, committed.value[np.maximum(latest, 0)], side="right")
+    seen = (latest >= 0) & (after > 0) & (after < len(rising))
+    at_most = time_lag.at - end.at[np.clip(after, 1, len(rising)) - 1] + MISSED * max(step, step_of(end.at))
+    wrong = np.flatnonzero(seen & (time_lag.value > FAR * at_most))
+    return float(time_lag.value[wrong[-1]]) if len(wrong) >= SEVERAL else None
 
 
 def oldest_at_most(lag: Track, seconds: float) -> float | None:

@@ -124,6 +124,7 @@ class PartitionHistory:
         steady: whether it has been equally late all the time, while its commits moved.
         by_client: whether its end and its lag are only known from the client that reads it: what that does not fetch, it does not see.
         idle: nothing arrives, and what waits are at most the marks of transactions.
+        other_clock: the latest age that its source tells, where offsets show several times that the message cannot have waited so long.
         mark: what lies between its commit and its end is the mark of a transaction.
         unmoved: so long as the data show neither its commit nor its end has moved, and something lies between them; seconds.
         age_slope: of the age over the last half of the window, in seconds per second.
@@ -168,6 +169,7 @@ class PartitionHistory:
     steady: bool = False
     by_client: bool = False
     idle: bool = False
+    other_clock: float | None = None
     mark: bool = False
     unmoved: float | None = None
     late: bool | None = None

@@ -8,7 +8,14 @@ import numpy as np
 
 from workbench.history.commit_skips import skip
 from workbench.history.episode import course, drain, episode
-from workbench.history.next_message_age import ages, from_lag, newest_log, oldest_at_most, without_glitches
+from workbench.history.next_message_age import (
+    ages,
+    from_lag,
+    newest_log,
+    oldest_at_most,
+    told_by_another_clock,
+    without_glitches,
+)
 from workbench.history.offset_jumps import (
     back_and_above,
     deleted,
@@ -42,6 +49,9 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     changed = np.flatnonzero(np.diff(offset) != 0) + 1
     found.moved_ago = float(at[-1] - at[changed[-1]]) if len(changed) else None
     low = deleted(found, it.log_start, committed, end)
+    found.other_clock = told_by_another_clock(committed, end, time_lag, step)
+    if found.other_clock is not None:
+        time_lag = Track()
     mark = marks(committed, end)
     found.mark = bool(mark[-1])
     gone = unread_before(it.log_start, committed) + mark

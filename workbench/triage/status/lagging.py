@@ -73,6 +73,8 @@ def batch_due(row: Row) -> str:
 def _besides(row: Row) -> str:
     if marked := sum(1 for it in row.told("mark").values() if it):
         return f"; the last offset of {plural(marked, 'partition')} is the mark of a transaction, which nobody reads"
+    if clocks := row.told("other_clock"):
+        return f"; by offsets: the timestamps of its records, up to {duration(max(clocks.values()))} old, are from before they came"
     if row.unowned_partitions:
         return f"; no member has {numbered('partition', row.unowned_partitions)}, where records wait"
     if row.batch_due_seconds is not None:
