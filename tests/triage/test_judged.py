@@ -334,6 +334,19 @@ def test_a_partition_that_may_have_stopped_is_not_known_to_drain(still: float, v
     assert row.reasons["lagging"] == ("keeps_up" if verdict is Verdict.PRODUCER_BURST else "behind")
 
 
+@pytest.mark.parametrize(
+    ("slope", "said"), [(1.9, "growing"), (2.6, "growing"), (3.2, "unknown"), (4645.0, "unknown"), (0.1, "steady")]
+)
+def test_no_lag_is_said_to_grow_faster_than_messages_arrive(slope: float, said: str) -> None:
+    """One misread sample makes a line steep; two messages arrive a second."""
+    behind = {"time_lag_seconds": 3.0, "lag_messages": 6.0}
+    for known in (behind, {**behind, "time_lag_seconds": None}):
+        row = judge([part(0), part(1)], lag_slope=slope, lag_recent_slope=slope, arrival_per_second=2.0, **known)
+        words = lagging.words(row)
+        assert said in words
+        assert ("growing" in words) is (said == "growing")
+
+
 @pytest.mark.parametrize("leapt", [None, 60_000.0])
 def test_what_commits_passed_on_the_way_to_the_end_is_told_beside_what_was_deleted(leapt: float | None) -> None:
     """Retention took some, and the next commit was at the end: that is most of the loss."""

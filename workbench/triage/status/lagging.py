@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from workbench.humanize import counted, duration, numbered, plural, rate
-from workbench.judgement_numbers import SEVERAL
-from workbench.triage.facts.unknown_numbers import any_of
+from workbench.judgement_numbers import APART, SEVERAL
+from workbench.triage.facts.unknown_numbers import above, any_of, most, times
 from workbench.triage.finding import TimeLag
 from workbench.triage.question_types import Ask, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.subscription import SubscriptionFeatures as Row
@@ -17,13 +17,17 @@ def _is_batch(row: Row) -> bool:
 
 
 def trend(row: Row) -> float | None:
-    """Messages/s by which the lag changes, for every line that says it: of what is behind, in the last few samples."""
+    """Messages/s by which the lag changes, for every line that says it: of what is behind, in the last few samples.
+
+    None where it would grow faster than messages arrive: a sample was misread, or commits were set back. (A line through a lag that
+    grew in one step is half as steep again as the mean.)
+    """
     courses = row.told("lag_course")
-    if not courses:
-        recent = row.lag_recent_slope if row.draining else None
-        return recent if recent is not None else row.lag_slope
-    lately = (courses.get(it.partition, it.lag_recent_slope) for it in row.partitions)
-    return sum(it for it in lately if it is not None)
+    slope = row.lag_recent_slope if row.draining and row.lag_recent_slope is not None else row.lag_slope
+    if courses:
+        slope = sum(courses.get(it.partition, it.lag_recent_slope) or 0.0 for it in row.partitions)
+    arriving = most(row.arrival_per_second, row.arrival_recent_per_second if courses else None, 1.0)
+    return None if above(slope, times(APART, arriving)) else slope
 
 
 def words(row: Row) -> str:
@@ -38,7 +42,8 @@ def words(row: Row) -> str:
         course = "steady"
     else:
         joined = " of" if slope > 0 else ","  # what is caught up with may be more than what arrives
-        arriving = f"{joined} {rate(row.arrival_per_second)} arriving" if row.arrival_per_second is not None else ""
+        told = row.arrival_per_second is not None and slope <= row.arrival_per_second  # else it has arrived lately
+        arriving = f"{joined} {rate(row.arrival_per_second)} arriving" if told else ""
         course = f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))}{arriving}"
     if behind is None:
         known = row.told("age_at_most").values()
