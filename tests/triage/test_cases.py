@@ -44,6 +44,7 @@ WITHOUT_A_CASE = frozenset(
         "queue_backed_up.inside",
         "queue_backed_up.no_queue",
         "rebalancing.added",
+        "rebalancing.over",
         "reset.anew",
         "stuck.handlers_fail",
         "stuck.no_commits",

@@ -43,6 +43,26 @@ def test_members_that_are_added_make_rebalances(known: dict[str, Any], rule: str
     assert rebalancing(**known) == rule
 
 
+@given(apart=st.floats(1.0, 300.0), pauses=st.floats(0.1, 10.0))
+def test_rebalances_that_are_over_hold_nobody_up(apart: float, pauses: float) -> None:
+    """They are over where the last one is long ago, also compared with how they came; one that goes on lets nobody read."""
+    ago = pauses * apart
+    over = ago > 90.0 and ago > 2.5 * apart
+    known: dict[str, Any] = {"rebalanced_ago": ago, "rebalances_apart": apart, "moving_now": True}
+    assert rebalancing(**known) == ("over" if over else "often")
+    assert rebalancing(**{**known, "moving_now": False}) == "often"
+    assert rebalancing(**known, rejoining=True) == "rejoining"
+    assert rebalancing(**known, baseline_members=3, passing_members=3) == "passing"
+
+
+@given(before=st.floats(0.1, 4.0), now=st.floats(0.1, 4.0), kept=st.booleans())
+def test_handlers_with_more_to_do_are_in_no_storm(before: float, now: float, kept: bool) -> None:
+    """A storm takes time away from them. What is not committed is done again, and may be what makes them busy."""
+    known: dict[str, Any] = {"loop_busy": now, "loop_busy_baseline": before, "works_on": kept and now >= 0.75}
+    known |= {"rebalanced_ago": 5.0, "rebalances_apart": 20.0, "moving_now": True}
+    assert rebalancing(**known) == ("works_on" if known["works_on"] and now >= 1.2 * before else "often")
+
+
 @pytest.mark.parametrize(
     ("known", "added"),
     [

@@ -51,3 +51,9 @@ def test_rounds_count_since_the_lag_began(judged: Any, case: str) -> None:
         assert row.verdict is Verdict.REBALANCE_STORM
         assert row.storm_cause == "poll_stall"
         assert rebalances_counted(row) == "2 in the window, 4 since it began"
+
+
+def test_the_last_one_and_the_time_between_two_are_measured(judged: Any) -> None:
+    """Of the window alone; of a single one no time between two is known."""
+    measured = {"a": (30.0, 4.0), "b": (30.0, 4.0), "c": (30.0, 4.0), "d": (30.0, None), "e": (None, None)}
+    assert {name: (row.rebalanced_ago, row.rebalances_apart) for name, row in judged.items()} == measured

@@ -45,7 +45,7 @@ SUMMARY_SCHEMA = pa.schema(
         ("resets", pa.int64()),
         *((name, pa.float64()) for name in ("slope", "recent_slope", "recent_low", "recent_lowest", "last_two_high")),
         ("starts", pa.int32()),
-        # Of commits: the time of the last change, and the longest time between two changes.
+        # Of commits and rebalances: the time of the last change, and the longest time between two changes.
         ("moved_us", pa.int64()),
         ("longest_gap", pa.float64()),
         ("history", pa.list_(pa.struct([("us", pa.int64()), ("value", pa.float64())]))),
@@ -292,10 +292,10 @@ def _starts(rows: _Rows, valid: BoolArray, run_of_row: IntArray) -> pa.Array:
 
 
 def _moves(rows: _Rows, valid: BoolArray, run_of_row: IntArray) -> dict[str, pa.Array]:
-    """When each commit last changed, and the longest time between two of its changes, in seconds; null where it has not changed."""
+    """When each commit or count of rebalances last changed, and the longest time between two of its changes, in seconds, or null."""
     runs = len(rows.starts)
     moved_us, longest = np.full(runs, np.nan), np.full(runs, np.nan)
-    mask = rows.of("committed_offset")[run_of_row] & valid
+    mask = (rows.of("committed_offset") | rows.of("rebalances"))[run_of_row] & valid
     if mask.any():
         of_run, stamps = run_of_row[mask], rows.stamps[mask]
         changed = np.diff(rows.values[mask], prepend=np.nan) != 0

@@ -46,6 +46,8 @@ MEMBER_FEATURES = {
     "poll_age_usual": lower_median(quarters("high", "poll_age")),
     "rebalances": of("max", "increase", "rebalances"),
     "rebalances_since": f"sum(increase) FILTER (WHERE signal = 'rebalances' AND period >= {NOW})",  # the onset
+    "rebalanced_ago": f"-{of('max', 'moved_seconds', 'rebalances')}",
+    "rebalances_apart": of("max", "longest_gap", "rebalances"),
     # By the start times of its process if they are known, else by counter resets.
     "restarts": f"coalesce({of('max', 'starts', 'start_time')} - 1, {of('max', 'resets', 'rebalances')})",
     "in_baseline": f"min(period) < {NOW}",

@@ -130,6 +130,8 @@ GROUP_COLUMNS = {
     "poll_age_seconds": "min(poll_age_seconds) FILTER (WHERE live)",
     "rebalances": "max(rebalances)",
     "rebalances_since": "max(rebalances_since)",
+    "rebalanced_ago": "min(rebalanced_ago)",
+    "rebalances_apart": "max(rebalances_apart)",
     "delay_fill": "max(delay_fill) FILTER (WHERE live)",
     "delay_high": "max(delay_high) FILTER (WHERE live)",
     "throttle_seconds": "max(throttle_seconds)",

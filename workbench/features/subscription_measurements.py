@@ -187,6 +187,7 @@ class MeasuredSubscription:
         work_since_onset: 1 if what its members do (`features.summary_schema.WORK`) is measured since the onset; 0: in the window.
         poll_age_seconds: of the most active member; `rebalances` of the most disturbed one in the window
             (`rebalances_since`: since the onset, which may be longer), `delay_fill` of the fullest.
+        rebalanced_ago, rebalances_apart: since any member's last rebalance in the window; the longest time between two of one member.
     """
 
     cluster: str
@@ -239,6 +240,8 @@ class MeasuredSubscription:
     poll_age_seconds: float | None
     rebalances: float | None
     rebalances_since: float | None
+    rebalanced_ago: float | None
+    rebalances_apart: float | None
     delay_fill: float | None
     delay_high: float | None
     throttle_seconds: float | None

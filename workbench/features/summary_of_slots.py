@@ -45,7 +45,7 @@ def of_periods(timed: DataFrame, end: float, *, counters: bool = True) -> DataFr
         growth within the period, resets taken care of), `resets` (counters: how often they restarted), `slope` (gauges: unit per
         second, least squares), `recent_slope` (the same over the last third of the window), and of single signals: `recent_low`
         (the lag's second lowest value in the last third: one odd sample does not count; `recent_lowest` is the lowest),
-        `moved_seconds`, `longest_gap` (of commits: the last change, and the longest time between two, in seconds),
+        `moved_seconds`, `longest_gap` (of commits and rebalances: the last change, and the longest time between two, in seconds),
         `last_two_high` (of the members, the higher of the last two samples), `starts` (the different start
         times), `history` (of log ends: the samples themselves).
     """
@@ -96,5 +96,7 @@ def _counters(timed: DataFrame, end: float) -> DataFrame:
             "increase": "sum(CASE WHEN increase IS NOT NULL OR between IS NOT NULL"
             " THEN coalesce(increase, 0D) + coalesce(between, 0D) END)",
             "resets": "sum(coalesce(resets, 0) + reset_between)",
+            "moved_seconds": f"max(moved_us) / 1e6D - {end!r}D",
+            "longest_gap": "max(longest_gap)",
         },
     )

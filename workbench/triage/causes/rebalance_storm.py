@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.humanize import count, listed, percent, plural
-from workbench.judgement_numbers import SEVERAL
+from workbench.judgement_numbers import MISSED, MORE, PAUSE_SECONDS, SEVERAL
 from workbench.signals import GROUP_STATES
 from workbench.triage.action_subject import Subject
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
-from workbench.triage.facts.unknown_numbers import at_least
+from workbench.triage.facts.unknown_numbers import above, at_least, times
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
@@ -21,6 +21,19 @@ from workbench.triage.verdict_names import Answer, Verdict
 def _rounds_are_long(row: Row) -> bool:
     half = at_least(row.rebalances, row.limits.rebalances / 2) is True
     return bool(row.paused_members) and at_least(row.rebalances_since, row.limits.rebalances) is True and half
+
+
+def _takes_more_work(row: Row) -> bool:
+    """Rebalances take time from handlers: those of a storm have less to do than before, or do it again."""
+    more = at_least(row.loop_busy, times(MORE, row.loop_busy_baseline)) is True
+    return row.works_on and (row.rebalances is None or more)
+
+
+def _is_over(row: Row) -> bool:
+    ago = row.rebalanced_ago
+    # A number may have grown by several between two samples: then it is not known how far apart they were.
+    apart = above(ago, times(MISSED, row.rebalances_apart)) is not False
+    return row.moving_now and above(ago, PAUSE_SECONDS) is True and apart
 
 
 def _nobody_comes_or_goes(row: Row) -> bool:
@@ -94,9 +107,24 @@ QUESTION = Node(
             ),
         ),
         no(
+            "over",
+            "it has rebalanced, and does so no more: it reads, and the last one is longer ago than they came apart",
+            _is_over,
+            Operand("rebalanced_ago", "s since the last one", ">", number=PAUSE_SECONDS),
+            Operand(
+                "rebalanced_ago",
+                "s since the last one",
+                ">",
+                number=MISSED,
+                of="rebalances_apart",
+                why="whoever starts a process that crashes waits up to twice as long each time",
+            ),
+        ),
+        no(
             "works_on",
-            "nobody counts rebalances, but its handlers are busy all the time and what they do is committed",
-            lambda row: row.rebalances is None and row.works_on,
+            f"its handlers are busy all the time and what they do is committed; where rebalances are counted: {MORE:g} × as busy as"
+            " before, and not less, as rebalances make them",
+            _takes_more_work,
         ),
         no(
             "stays",
@@ -111,7 +139,7 @@ QUESTION = Node(
         ),
         proves(
             "often",
-            "one of its members has rebalanced so often in the window",
+            "one of its members has rebalanced so often in the window, and does so still",
             always,
             Operand("rebalances", "in the window", ">=", setting="rebalances"),
         ),
