@@ -15,6 +15,7 @@ from workbench.features.subscription_measurements import (
     ProcessorFeatures,
 )
 from workbench.thresholds import Thresholds
+from workbench.triage.build_finding import build_finding
 from workbench.triage.question_order import TREE
 from workbench.triage.status import lagging
 from workbench.triage.subscription import SubscriptionFeatures
@@ -422,3 +423,20 @@ def test_a_log_that_has_just_begun_anew_is_no_all_clear(ago: float, verdict: Ver
     """A commit above its end needs three samples to be known; until then nobody knows."""
     row = judge([part(0, {"recreated_ago": ago}), part(1)])
     assert (row.verdict, row.reasons["reset"] == "anew") == (verdict, verdict is Verdict.CANNOT_TELL)
+
+
+@pytest.mark.parametrize(("fact", "lag"), [("skipped", True), ("skipped", False), ("lost", True), ("lost", False)])
+def test_what_was_lost_an_hour_ago_hides_no_action_for_what_lags_now(fact: str, lag: bool) -> None:
+    """It leads, as it is proven; who reads its actions finds those for the group that has stopped since, too, and each of them once."""
+    story = {fact: 4000.0, f"{fact}_from": 100.0, f"{fact}_ago": 3000.0, "skip_read": 0.0, "skip_alone": 1.0}
+    late = {"lag_messages": 400.0, "lag_recent_low": 100.0, "lag_slope": 1.0, "time_lag_seconds": 400.0} if lag else {}
+    stands = {"waiting": 400.0, "late": 1.0, "age_slope": 1.0, "moved_ago": 400.0} if lag else {}
+    parts = [part(it, {**story, **stands}, **late, moved_ago_seconds=stands.get("moved_ago", 5.0)) for it in (0, 1)]
+    members = 0.0 if lag else 2.0
+    row = judge(
+        parts, group_members=members, group_members_recent=members, usual_fewest_members=2.0, lag_recent_low=400.0
+    )
+    titles = [action.title for action in build_finding(row, profiles=[]).actions]
+    assert row.verdict is Verdict.RECORDS_LOST
+    assert any("Start them again" in it or "Check whether the consumers run" in it for it in titles) is lag
+    assert len(set(titles)) == len(titles)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -64,6 +64,7 @@ def build_finding(
     at_risk = _is_at_risk(row, leaf.state)
     loss = f"Retention deletes unread messages in about {duration(row.loss_seconds)}. " if at_risk else ""
     shortfall = shortfall_of(row, leaf.state)
+    beside = _beside(row)
     subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, recording, system_among(profiles))
     return Finding(
         cluster=row.cluster,
@@ -93,8 +94,8 @@ def build_finding(
             for name in row.passed
             if TREE[name].by != "side"
         ),
-        also_seen=_also_seen(row),
-        actions=tuple(offered(subject, (*(_keep(subject, row) if at_risk else ()), *leaf.actions(subject, row)))),
+        also_seen=_also_seen(row, beside),
+        actions=tuple(offered(subject, (*(_keep(subject, row) if at_risk else ()), *_actions(subject, row, beside)))),
         runbook=leaf.runbook,
         since=since,
         sizing=sizing.words if sizing is not None else None,
@@ -132,17 +133,32 @@ def _most_of_it(shortfall: Shortfall | None) -> str:
     return f" Measured: {most.words}." if most is not None and most.share >= MOST else ""
 
 
-def _also_seen(row: SubscriptionFeatures) -> tuple[str, ...]:
+def _also_seen(row: SubscriptionFeatures, beside: SubscriptionFeatures | None) -> tuple[str, ...]:
     """What an open side question leaves possible; and, where records were lost or commits set back, why the group lags."""
     found = []
     for node in (TREE[name] for name in row.passed if TREE[name].by == "side"):
         look = node.rule(row.reasons[node.id]).look
         found.append(f"{node.words(row).capitalize()}." + (f" To decide: {look}." if look is not None else ""))
-    if row.verdict in (Verdict.RECORDS_LOST, Verdict.OFFSETS_RESET) and row.answers["lagging"] is Answer.YES:
-        way = way_of(row.answers, proven_by(row.reasons), row, Ask("lagging"))
-        beside = replace(row, verdict=way.verdict, path=tuple(it.id for it in way.path))
-        found.append(f"It lags, too. {leaf_of(way.verdict).headline(beside)}")
+    if beside is not None:
+        found.append(f"It lags, too. {leaf_of(beside.verdict).headline(beside)}")
     return tuple(found)
+
+
+def _beside(row: SubscriptionFeatures) -> SubscriptionFeatures | None:
+    """The same, as it is judged by its lag alone, where records were lost or commits set back; None: it does not lag."""
+    if row.verdict not in (Verdict.RECORDS_LOST, Verdict.OFFSETS_RESET) or row.answers["lagging"] is not Answer.YES:
+        return None
+    way = way_of(row.answers, proven_by(row.reasons), row, Ask("lagging"))
+    return replace(row, verdict=way.verdict, path=tuple(it.id for it in way.path))
+
+
+def _actions(it: Subject, row: SubscriptionFeatures, beside: SubscriptionFeatures | None) -> Iterator[Action]:
+    """Those of the verdict, and then of what keeps the lag, if that is another one."""
+    first = list(leaf_of(row.verdict).actions(it, row))
+    yield from first
+    if beside is not None and beside.verdict is not Verdict.CANNOT_TELL:
+        told = {action.title for action in first}
+        yield from (action for action in leaf_of(beside.verdict).actions(it, beside) if action.title not in told)
 
 
 def _is_at_risk(row: SubscriptionFeatures, state: State) -> bool:
