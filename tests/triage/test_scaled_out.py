@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.triage.made import subscription
+from tests.triage.made import made, subscription
+from workbench.features.subscription_measurements import PartitionFeatures, ProcessorFeatures
 from workbench.thresholds import Thresholds
 from workbench.triage import capacity
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
 from workbench.triage.operand import first_of
 from workbench.triage.question_order import TREE
-from workbench.triage.question_types import deciding
+from workbench.triage.question_types import Rule, deciding
 from workbench.triage.verdict_names import Answer
 
 
@@ -97,16 +98,48 @@ def test_a_rollout_replaces_members(known: dict[str, Any], cause: str | None) ->
     assert first_of(STORM_CAUSES, subscription(limits=Thresholds(), **known)) == cause
 
 
+@given(arrives=st.floats(1.0, 500.0), took=st.floats(0.001, 0.1), own_work=st.booleans(), against=st.floats(1.0, 10.0))
+def test_a_partition_that_fills_a_thread_is_hot_whatever_has_grown(
+    arrives: float, took: float, own_work: bool, against: float
+) -> None:
+    """A partition has one consumer; where as much arrives in all, or the work waits for what does not come, it is not the reason."""
+    parts = made(PartitionFeatures, partition=0, arrival_per_second=arrives), made(PartitionFeatures, partition=1)
+    handlers = (made(ProcessorFeatures, processor="all", rate_per_second=70.0, process_seconds=took),)
+    known: dict[str, Any] = {
+        "hot_partitions": (0,),
+        "hot_count": 1,
+        "few_partitions": 1,
+        "behind_partitions": (0,),
+        "partitions": parts,
+    }
+    known |= {"hot_growth": 1.0, "hot_arrival_ratio": against, "own_work": own_work, "queueless": True}
+    row = subscription(limits=Thresholds(), processors=handlers, **known)
+    del vars(row)["hot_fills_a_thread"]
+    fills = own_work and arrives * took >= 0.75
+    assert deciding(TREE["hot_partition"].rules, row).answer is (
+        Answer.YES if fills and against >= 3.0 else Answer.CANNOT_TELL
+    )
+
+
 def too_few(**known: Any) -> Answer:
     """The answer to the question about the number of consumers."""
+    return asked(**known).answer
+
+
+def asked(**known: Any) -> Rule:
+    """The rule that answers it."""
     row = subscription(limits=Thresholds(), group_members=3.0, partition_count=6, **known)
-    return deciding(TREE["too_few"].rules, row).answer
+    return deciding(TREE["too_few"].rules, row)
 
 
 def test_members_with_room_beside_late_ones_are_not_too_few() -> None:
     """Divided evenly, the partitions would leave time to each of them; where nobody tells, the others are ruled out as before."""
     assert too_few(busiest_if_even=0.5) is Answer.CANNOT_TELL
     assert too_few(busiest_if_even=1.2) is Answer.YES
+    # Whatever the mean of all members' handlers is: who waits for records and who is late is measured.
+    idle = {"queueless": True, "loop_busy": 0.3, "loop_busy_baseline": 0.35}
+    assert "which member has" in (asked(busiest_if_even=0.4, **idle).look or "")
+    assert "profile" in (asked(**idle).look or "")
     assert too_few() is Answer.YES
 
 

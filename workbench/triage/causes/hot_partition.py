@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.humanize import count, counted, listed, numbered, plural
-from workbench.judgement_numbers import APART, FAR, MORE
+from workbench.judgement_numbers import APART, BUSY, FAR, MORE
 from workbench.triage.action_subject import Subject
 from workbench.triage.facts.unknown_numbers import at_least
 from workbench.triage.finding import Action, Scope
@@ -46,11 +46,14 @@ QUESTION = Node(
             Operand("hot_growth", "× the growth of the rest", ">=", number=MORE),
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=MORE),
         ),
-        # Without a baseline: some partitions get more at all times.
+        # Some partitions get more at all times: where what they got before is known, it has to be more than one consumer can read.
         yes(
             "gets_far_more",
-            "a few partitions hold the lag, and get far more than the others; what they got before is not known",
-            lambda row: row.hot_growth is None and at_least(row.hot_arrival_ratio, FAR),
+            "a few partitions hold the lag, and get far more than the others; what they got before is not known, or its own work is"
+            f" the limit and what arrives there takes {BUSY:g} of a thread's time, or more",
+            lambda row: (
+                at_least(row.hot_arrival_ratio, FAR) is True and (row.hot_growth is None or row.hot_fills_a_thread)
+            ),
             Operand("hot_arrival_ratio", "× a typical partition's arrivals", ">=", number=FAR),
         ),
         yes(
@@ -65,7 +68,8 @@ QUESTION = Node(
         ),
         leaves_open(
             "room_elsewhere",
-            "a few partitions hold the lag, and get no more than the others: more consumers for all are not what is missing",
+            "a few partitions hold the lag, and nothing shows that one consumer cannot read what they get: more consumers for all are"
+            " not what is missing",
             always,
             look="what their members do, and which broker leads them",
         ),

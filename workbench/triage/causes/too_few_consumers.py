@@ -51,6 +51,12 @@ QUESTION = Node(
             look="what happens at the same times: a job, a flush, a restart",
         ),
         leaves_open(
+            "uneven",
+            "some members are late and others wait for records: divided evenly, the partitions leave time to each of them",
+            Operand("busiest_if_even", "of the busiest member's time", "<=", number=UTILISATION),
+            look="which member has how many partitions, and why (the assignor, a subscription to several topics)",
+        ),
+        leaves_open(
             "hidden",
             "its handlers take half of a thread or less, and no more than before, but nothing waits for records: what takes the"
             " time is not measured",
@@ -58,12 +64,6 @@ QUESTION = Node(
             look="a profile of the process",
         ),
         LOST_PACE,
-        leaves_open(
-            "uneven",
-            "some members are late and others wait for records: divided evenly, the partitions leave time to each of them",
-            Operand("busiest_if_even", "of the busiest member's time", "<=", number=UTILISATION),
-            look="which member has how many partitions, and why (the assignor, a subscription to several topics)",
-        ),
         no(
             "all_busy",
             "every cause on the way is ruled out, and its members handle all partitions at once already",

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.features.summary_schema import NOW
-from workbench.judgement_numbers import APART, FAR, FEW_SAMPLES, FREEZES, MORE, MOST, SEVERAL, TENTH
+from workbench.judgement_numbers import APART, BUSY, FAR, FEW_SAMPLES, FREEZES, MORE, MOST, SEVERAL, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.offset_events import Events
 from workbench.triage.facts.reasons_within_verdict import STALL_CAUSES
@@ -207,6 +207,15 @@ class Partitions(Events):
         """What arrives in a hot partition, as a multiple of what arrives in a typical one."""
         hot = [p for p in self.partitions if p.partition in self.hot_partitions]
         return ratio(least(*(p.arrival_per_second for p in hot)), self.typical_arrival)
+
+    @fact
+    def hot_fills_a_thread(self) -> bool:
+        """Whether its own work is the limit, and handling what arrives in a hot partition takes all that its one reader has."""
+        records = total(p.rate_per_second for p in self.processors)
+        took = total(times(p.rate_per_second, p.process_seconds) for p in self.processors)
+        hot = (p.arrival_per_second for p in self.partitions if p.partition in self.hot_partitions)
+        work = times(least(*hot), ratio(took, records))
+        return self.queueless and self.own_work is True and at_least(work, BUSY) is True
 
     def _growth_besides(self, hot: Collection[int]) -> Number:
         """What arrives in all other partitions, as a multiple of the baseline; of all, if too little is known of them."""
