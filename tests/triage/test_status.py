@@ -119,7 +119,7 @@ WINDOWS: dict[str, Told] = {
         "STOP (#237)", "ok", "one message is not twenty seconds of arrivals",
     ),
     "low traffic, and its one message waits": Told(
-        lambda s: one(s, 1.0, age=growing(1.0, since=-100.0), rate=0.05), "OK or STOP", "late",
+        lambda s: one(s, growing(0.01, start=1.0, since=-100.0), age=growing(1.0, since=-100.0), rate=0.01), "OK or STOP", "late",
         "the age of what waits counts, not how much it is"
     ),
     "low traffic": Told(
