@@ -30,7 +30,7 @@ EACH_MEMBERS = ("fetch_queue_length",)
 # What members do, measured as a mean or a rate that stands beside what was usual: good time must not be mixed with it.
 WORK = (
     *("process_time", "processed", "enqueue_time", "queue_length", "delayed_length", "fetch_queue_length"),
-    *("poll_idle", "paused_partitions", "broker_rtt", "throttle_time"),
+    *("poll_idle", "paused_partitions", "throttle_time"),
 )
 TOLD = ("mean", "batch")  # `stat` of what a client tells as a mean of its last half to whole minute
 BAD_FLAGS = ("nan", "inf", "sentinel", "stale", "mixed")

@@ -201,11 +201,12 @@ def frame_of(spark: SparkSession, samples: pa.Table) -> DataFrame:
             f"{samples.num_rows:,} samples are too many to upload to a Spark Connect server (at most {_CONNECT_ROWS:,}).",
             hint="Select fewer samples, or store them in a folder that the server can read: workbench triage --all --store FOLDER",
         )
-    import pyarrow as pa
-
     # Spark reads no further than a batch without rows.
-    there = [it for it in samples.to_batches() if it.num_rows]
-    return spark.createDataFrame(pa.Table.from_batches(there) if there else samples)
+    batches = samples.to_batches()
+    there = [it for it in batches if it.num_rows]
+    if 0 < len(there) < len(batches):
+        samples = type(samples).from_batches(there)
+    return spark.createDataFrame(samples)
 
 
 def cut_off(frame: DataFrame, *, made_of: DataFrame | None = None) -> DataFrame:

@@ -153,10 +153,10 @@ def _beside(row: SubscriptionFeatures) -> SubscriptionFeatures | None:
 
 
 def _actions(it: Subject, row: SubscriptionFeatures, beside: SubscriptionFeatures | None) -> Iterator[Action]:
-    """Those of the verdict, and then of what keeps the lag, if that is another one."""
+    """Those of the verdict, and then of what else keeps the lag; commits that were set back keep it themselves."""
     first = list(leaf_of(row.verdict).actions(it, row))
     yield from first
-    if beside is not None and beside.verdict is not Verdict.CANNOT_TELL:
+    if row.verdict is Verdict.RECORDS_LOST and beside is not None and beside.verdict is not Verdict.CANNOT_TELL:
         told = {action.title for action in first}
         yield from (action for action in leaf_of(beside.verdict).actions(it, beside) if action.title not in told)
 

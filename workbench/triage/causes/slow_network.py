@@ -13,7 +13,6 @@ from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
 from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, proves
-from workbench.triage.status.limited_by_own_work import since
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict_names import Answer, Verdict
 
@@ -47,7 +46,7 @@ def _words(row: Row) -> str:
     if row.behind_stand_still:
         return f"{waiting}; nothing of what is behind is read, so the time that fetches take says nothing of the path"
     was = f", was {duration(row.rtt_baseline_seconds)}" if row.rtt_baseline_seconds is not None else ""
-    return f"round trips {duration(row.rtt_seconds)}{since(row)}{was}; {waiting}"
+    return f"round trips {duration(row.rtt_seconds)}{was}; {waiting}"
 
 
 QUESTION = Node(

@@ -26,6 +26,8 @@ def trend(row: Row) -> float | None:
     slope = row.lag_recent_slope if row.draining and row.lag_recent_slope is not None else row.lag_slope
     if courses:
         slope = sum(courses.get(it.partition, it.lag_recent_slope) or 0.0 for it in row.partitions)
+    if row.arrival_per_second is None:
+        return slope
     arriving = most(row.arrival_per_second, row.arrival_recent_per_second if courses else None, 1.0)
     return None if above(slope, times(APART, arriving)) else slope
 
