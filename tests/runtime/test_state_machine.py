@@ -199,7 +199,7 @@ def test_no_order_of_troubles_breaks_a_promise(caplog: pytest.LogCaptureFixture,
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=1 + steps * 13 // (10 * STEPS_EACH),  # a draw may end early
+            max_examples=1 + steps * 8 // (5 * STEPS_EACH),  # a draw may end early
             stateful_step_count=STEPS_EACH,
             deadline=None,
             database=None,
