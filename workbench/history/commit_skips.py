@@ -34,14 +34,13 @@ def skip(found: PartitionHistory, it: Aged) -> None:
     highest = it.committed.value >= np.maximum.accumulate(it.committed.value)
     committed, age = Track(it.committed.at[highest], it.committed.value[highest]), it.age[highest]
     at, offset = committed.at, committed.value
-    # A sample finds a commit at any age up to the time between two: that is how the ages of what is not late are spread, unless both
-    # are in step.
+    # A sample finds a commit at any age up to the time between two: that is how the ages of what is not late are spread, unless
+    # samples come as fast as commits do.
     late = limits.objective + limits.commit_every
     usual_age = it.age[it.age <= late]
     hidden = spacing
-    if len(usual_age):
-        spread = (quantile(usual_age, MOST) - quantile(usual_age, PART)) / (MOST - PART)
-        hidden = min(spacing, max(spread, COMMIT_SECONDS))
+    if len(usual_age) and spacing > COMMIT_SECONDS:
+        hidden = min(spacing, (quantile(usual_age, MOST) - quantile(usual_age, PART)) / (MOST - PART))
     forward, took, unseen, reading = _steps(committed, end, spacing, hidden)
     if not len(forward):
         return
