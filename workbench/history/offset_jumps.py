@@ -152,11 +152,11 @@ def leapt(found: PartitionHistory, it: Aged, offset: FloatArray, low: FloatArray
     """
     at, step = it.committed.at, np.diff(offset, prepend=offset[0])
     took, late = np.diff(at, prepend=np.nan), it.age > it.limits.objective + it.limits.commit_every
-    read = np.flatnonzero(
-        (step > 0) & late & np.append(False, late[:-1])
-    )  # all that it can read, as something was left
+    was_late = np.append(False, late[:-1])
+    # All that it can read, as something was left.
+    read = np.flatnonzero((step > 0) & late & was_late)
     from_at = np.maximum(np.append(low[0], offset[:-1]), low)
-    gone = (step > 0) & (low > np.append(np.inf, offset[:-1])) & np.append(False, late[:-1])
+    gone = (step > 0) & (low > np.append(np.inf, offset[:-1])) & was_late
     at_end = np.interp(at, it.end.at, it.end.value) - offset <= pace_of(it.end) * took + SLACK
     for place in np.flatnonzero(gone & at_end):
         before, unread = read[read < place][-FEW_MOVES:], float(offset[place] - from_at[place])

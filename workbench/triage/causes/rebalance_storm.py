@@ -108,7 +108,7 @@ QUESTION = Node(
         ),
         no(
             "over",
-            "it has rebalanced, and does so no more: it reads, and the last one is longer ago than they came apart",
+            "its rebalances are over: it reads, and the time since the last one is longer than the time between them",
             _is_over,
             Operand("rebalanced_ago", "s since the last one", ">", number=PAUSE_SECONDS),
             Operand(
