@@ -153,3 +153,40 @@ def test_the_listener_timer_of_spring_is_one_processor() -> None:
     assert times == {"count": 4173.0, "sum": pytest.approx(35.501776771)}
     assert {row["processor"] for row in rows if row["signal"] == "process_time"} == {"all"}
     assert {(row["group"], row["member"]) for row in rows} == {("loyalty", "loyalty-0")}
+
+
+TIMER = "spring_kafka_listener_seconds"
+HISTOGRAM = "messaging_process_duration_seconds"
+
+
+@pytest.mark.parametrize(
+    ("profile", "page"),
+    [
+        (
+            "spring_listener",
+            [(TIMER, 'exception="none",result="success"', 40), (TIMER, 'exception="E",result="failure"', 2)],
+        ),
+        ("spring_listener", [(TIMER, 'error="none"', 40), (TIMER, 'error="E"', 2)]),
+        ("otel_messaging", [(HISTOGRAM, 'messaging_operation_name="process"', 40), (HISTOGRAM, 'error_type="E"', 2)]),
+        ("otel_messaging", [(HISTOGRAM, 'error_type=""', 40), (HISTOGRAM, 'error_type="_OTHER"', 2)]),
+    ],
+)
+def test_a_timer_tells_how_attempts_end_beside_how_long_they_took(
+    profile: str, page: list[tuple[str, str, int]]
+) -> None:
+    """Its count, by the label with the outcome; the times stay those of all attempts."""
+    who = 'pod="pay-0",messaging_client_id="pay-0",messaging_consumer_group_name="pay"'
+    lines = [f"{name}_{end}{{{who},{labels}}} {count}" for name, labels, count in page for end in ("count", "sum")]
+    page_text = Page(url="http://page", taken_at=1000.0, text="\n".join(lines) + "\n")
+    [found] = page_series(page_text, [load_profile(profile)], cluster="c")
+    rows = with_groups(found, load_profile(profile), {"pay-0": "pay"}).to_samples().to_pylist()
+    ended = {row["stat"]: row["value"] for row in rows if row["signal"] == "processed"}
+    assert ended == {"ok": 40.0, "failed": 2.0}
+    assert sum(row["value"] for row in rows if row["signal"] == "process_time" and row["stat"] == "count") == 42.0
+
+
+def test_a_timer_without_an_outcome_tells_none() -> None:
+    """Older versions have no such label: nobody counts how attempts end, which is not that none fails."""
+    page = Page(url="http://page", taken_at=1000.0, text=f'{TIMER}_count{{pod="pay-0",name="l"}} 7\n')
+    [found] = page_series(page, [load_profile("spring_listener")], cluster="c")
+    assert [row["signal"] for row in found.to_samples().to_pylist()] == ["process_time"]

@@ -118,7 +118,7 @@ def _unmapped(labels: Mapping[str, str], profile: Profile, mapped: dict[str, fro
         used = frozenset({"__name__", "le"})
         named = profile.read_name(metric)
         for _, rule, _ in profile.metrics()[named[0]] if named is not None else ():
-            used |= rule.used
+            used |= rule.used - set(rule.passing)
         mapped[metric] = used
     return tuple(sorted([pair for pair in labels.items() if pair[0] not in used]))
 

@@ -18,7 +18,7 @@ from workbench.collect.deploys_and_alerts import of_window
 from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.scrape import scrape
 from workbench.collect.scraped_timestamps import OwnTimes
-from workbench.collect.source_join import groups_of_clients, with_derived_lag
+from workbench.collect.source_join import groups_of_clients, with_derived
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty, writing
@@ -137,7 +137,7 @@ class Recorder:
         )
         missing += unreachable
         # Kafka itself comes first: its values are more recent than any exporter's.
-        found = with_derived_lag(most_trusted([*tables, pages])).to_samples()
+        found = with_derived(most_trusted([*tables, pages])).to_samples()
         self._samples.append(found)
         self.rounds += 1
         self.total_samples += found.num_rows

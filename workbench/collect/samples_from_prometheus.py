@@ -21,7 +21,7 @@ from workbench.collect.matrix_parser import Matrix
 from workbench.collect.one_prometheus import AskedPrometheus
 from workbench.collect.restore_underscored_names import Spelling, in_full_first
 from workbench.collect.selectors import LabelMatcher, named, one_of
-from workbench.collect.source_join import with_derived_lag, with_groups
+from workbench.collect.source_join import with_derived, with_groups
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import listed
@@ -117,7 +117,7 @@ class PrometheusSource:
             found = [self._of_generation(it, window, groups, topics, sources, spelling) for it in generations]
             tables[at] = most_trusted(found, by=OF_A_MEMBER)
         return Collected(
-            series=with_derived_lag(most_trusted([tables[at] for at in sorted(tables)])),
+            series=with_derived(most_trusted([tables[at] for at in sorted(tables)])),
             incomplete=(*self.partial, *self._left_out.words(), *dict.fromkeys(spelling.notes)),
             unanswered=self.partial,
             sources=tuple(dict.fromkeys([*self._shared_words(), *sources, *self._left_out.notes()])),
@@ -254,7 +254,8 @@ class PrometheusSource:
                 matchers.append(one_of(topic_label, topics))
             narrow = len(matchers) > 1
             for matrix in self._fetch(matchers, window, by_chunks=not narrow):
-                tables.append(_to_series(matrix, profile, self.cluster, window, self._left_out))
+                for view in profile.views():
+                    tables.append(_to_series(matrix, view, self.cluster, window, self._left_out))
         return _joined(tables)
 
     def _fetch(self, matchers: Sequence[LabelMatcher], window: Window, *, by_chunks: bool) -> Iterator[Matrix]:
@@ -320,13 +321,14 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
     batch = SampleBatch(cluster, profile.name)
     known = np.zeros(len(matrix), bool)
     states = np.full(len(matrix), np.nan)  # placeholder for the values of a series
+    present = np.zeros(len(matrix), bool)
     for at, labels in enumerate(matrix.labels):
         meaning = profile.meaning(labels.get("__name__", ""), labels, left_out=left_out)
         if meaning is None:
             continue
         known[at] = True
         if meaning.value is not None:
-            states[at] = meaning.value
+            states[at], present[at] = meaning.value, meaning.by_presence
         batch.name(
             meaning.signal, meaning.labels, stat=meaning.stat, le=meaning.le, scale=meaning.scale, plus=meaning.plus
         )
@@ -339,7 +341,7 @@ def _to_series(matrix: Matrix, profile: Profile, cluster: str, window: Window, l
     if (stated := ~np.isnan(states)).any():
         values = np.where(
             np.repeat(stated, found.lengths),
-            np.where(values != 0, np.repeat(states, found.lengths), np.nan),
+            np.where((values != 0) | np.repeat(present, found.lengths), np.repeat(states, found.lengths), np.nan),
             values,
         )
     lengths = found.lengths[known]

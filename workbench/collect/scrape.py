@@ -87,6 +87,7 @@ def page_series(
     generations = [
         [SampleBatch(cluster, profile.name) for _ in range(profile.names_of_a_metric)] for profile in profiles
     ]
+    views = [(it, batches) for profile, batches in zip(profiles, generations, strict=True) for it in profile.views()]
     times = own_times if own_times is not None else OwnTimes()
     processes = processes if processes is not None else ProcessNames()
     host = urlsplit(page.url).netloc.rpartition("@")[2]
@@ -97,7 +98,7 @@ def page_series(
             for sample in family.samples:
                 labels = {**instance, **sample.labels}
                 at = None
-                for profile, batches in zip(profiles, generations, strict=True):
+                for profile, batches in views:
                     meaning = profile.meaning(sample.name, labels, left_out=left_out)
                     if meaning is None:
                         continue
@@ -107,7 +108,13 @@ def page_series(
                             meaning.signal,
                             processes.told_apart(meaning, profile, labels),
                             [round(at * 1e6)],
-                            [sample.value if meaning.value is None else meaning.value if sample.value else math.nan],
+                            [
+                                sample.value
+                                if meaning.value is None
+                                else meaning.value
+                                if sample.value or meaning.by_presence
+                                else math.nan
+                            ],
                             stat=meaning.stat,
                             le=meaning.le,
                             scale=meaning.scale,

@@ -1,4 +1,4 @@
-"""Join of several sources: the group of a client, and the lag from two exported offsets."""
+"""Join of several sources: the group of a client, and a lag or a commit from two of what is exported."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from workbench.collect.source_agreement import longest_age
 from workbench.collect.streams_restore_lag import with_restoring
 from workbench.profiles import Profile
 from workbench.profiles.labels_in_metric_names import as_written
+from workbench.profiles.left_out_series import WHOLE
 from workbench.samples import NAMES_SCHEMA, SampleBatch, SeriesTable, codes_of, concat_series
 
 DERIVED = "derived"
@@ -97,6 +98,38 @@ def _without_second_names(series: SeriesTable) -> SeriesTable:
         if topic is not None and "." in topic
     }
     return series.where(pa.array([key not in second for key in every])) if second else series
+
+
+def with_derived(series: SeriesTable) -> SeriesTable:
+    """Add what two of a lag, a log's end and a commit say of the third."""
+    return with_derived_lag(_with_derived_commits(series))
+
+
+def _with_derived_commits(series: SeriesTable) -> SeriesTable:
+    """Add the commits of subscriptions whose exporter tells lags and ends of logs alone: end minus lag, at one and the same scrape.
+
+    It has made the one of the other, so what is left is the commit that it saw, or the end itself where that was passed meanwhile. Not
+    of a lag of a whole topic, whose end is that of partitions without commits, too: known by a second partition.
+    """
+    signal = series.names["signal"]
+    lags = series.where(pc.and_(pc.equal(signal, "consumer_lag"), pc.is_null(series.names["member"])))
+    has_commits = set(_subscriptions(series.where(pc.equal(signal, "committed_offset"))))
+    parted = set(_subscriptions(lags.where(pc.greater(lags.names["partition"], WHOLE)))) - has_commits
+    lacking = np.array([at for at, key in enumerate(_subscriptions(lags)) if key in parted], np.int64)
+    if not len(lacking):
+        return series
+    ends = by_name(series.where(pc.equal(signal, "log_end_offset")), "source", "topic", "partition")
+    batch = SampleBatch(series.names["cluster"][0].as_py(), DERIVED)
+    for (source, group, topic, partition), (times, lag) in by_name(
+        lags.take(lacking), "source", "group", "topic", "partition"
+    ).items():
+        if (end := ends.get((source, topic, partition))) is None:
+            continue
+        both, at, of_end = np.intersect1d(times, end[0], return_indices=True)
+        if len(both):
+            labels = {"group": group, "topic": topic, "partition": partition}
+            batch.add("committed_offset", labels, both, end[1][of_end] - lag[at])
+    return concat_series([series, batch.to_series()])
 
 
 def with_derived_lag(series: SeriesTable) -> SeriesTable:

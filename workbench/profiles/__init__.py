@@ -45,6 +45,7 @@ __all__ = [
     "Quality",
     "is_path",
     "known_profiles",
+    "lag_arrives_late",
     "load_profile",
     "name_of",
     "own_profiles",
@@ -72,8 +73,8 @@ ESTIMATE = "estimate"
 class Meaning:
     """Meaning of one exported series: its signal, canonical labels, stat, and the factor to the signal's unit.
 
-    `plus` is added to that. `value` replaces the sample's value if a label has it (a group's state); `generation` is the place of the
-    metric's name in its rule.
+    `plus` is added to that. `value` replaces the sample's value if a label has it (a group's state): one that is not 0, or any one
+    (`by_presence`). `generation` is the place of the metric's name in its rule.
     """
 
     signal: str
@@ -84,6 +85,7 @@ class Meaning:
     value: float | None = None
     generation: int = 0
     plus: float = 0.0
+    by_presence: bool = False
 
 
 class Profile(BaseModel):
@@ -117,6 +119,7 @@ class Profile(BaseModel):
     _index: dict[str, list[tuple[str, MappingRule, str]]] = PrivateAttr(default_factory=dict)
     _generation: dict[str, int] = PrivateAttr(default_factory=dict)
     _with_places: tuple[str, ...] = PrivateAttr(default=())
+    _second: tuple[Profile, ...] = PrivateAttr(default=())
 
     @field_validator("signals")
     @classmethod
@@ -178,6 +181,18 @@ class Profile(BaseModel):
                 self._index.setdefault(name, []).append((signal, rule, stat))
                 self._generation[name] = generation
         self._with_places = tuple(labels_in_metric_names.most_telling_first(self._index))
+        twice = {
+            it[0]: self.signals[it[0]]
+            for first, *others in self._index.values()
+            for it in others
+            if it[0] != first[0] and it[1].where == first[1].where and set(it[1].only_with) >= set(first[1].only_with)
+        }
+        if 0 < len(twice) < len(self.signals):
+            self._second = (Profile(**{**dict(self), "signals": twice}),)
+
+    def views(self) -> tuple[Profile, ...]:
+        """This profile, and one of the signals whose series have another meaning, too: a timer's count by outcome, for one."""
+        return (self, *self._second)
 
     def rules(self) -> Iterator[tuple[str, MappingRule]]:
         """Every rule with its signal: of a signal that has several, each."""
@@ -258,7 +273,8 @@ class Profile(BaseModel):
             stat = ESTIMATE
         # A count is a number of observations, whatever their unit.
         scale = 1.0 if stat in ("bucket", "count", "batch") else rule.scale
-        return Meaning(signal, canonical, stat, le, scale, state, self._generation[name], rule.plus)
+        by_presence = rule.state_label in rule.passing
+        return Meaning(signal, canonical, stat, le, scale, state, self._generation[name], rule.plus, by_presence)
 
 
 def _unreadable(left_out: LeftOut | None, metric: str, label: str, value: str | None, *, wanted: str) -> Meaning | None:
@@ -408,6 +424,11 @@ def known_profiles(names: Iterable[str] = ()) -> list[Profile]:
 def system_among(profiles: Sequence[Profile]) -> str:
     """The queue that these profiles are about: Kafka, if none says another one."""
     return next((it.system for it in profiles if it.system != "kafka"), "kafka")
+
+
+def lag_arrives_late(profiles: Sequence[Profile]) -> float:
+    """Seconds by which the values of the lag are old when they arrive: 0 where one of the sources has them at once."""
+    return min((it.late_seconds for it in profiles if "consumer_lag" in it.signals), default=0.0)
 
 
 def why_absent(signal: str, profiles: Sequence[Profile]) -> str | None:

@@ -60,7 +60,8 @@ class MappingRule(BaseModel):
         where: label to a pattern that it must match in full, if it exists (one metric name may have several meanings: the first rule
             of the profile whose pattern matches counts).
         only_with: labels without which a series is not meant: an exporter may write a count and its percentiles under one name.
-        state_label: for a group's state, the label with its name; the series with the value 1, or the only one, counts.
+        state_label: for a group's state, the label with its name; the series whose value is not 0 counts, or, if `passing` has the
+            label, the one that began last, whatever its value.
         parts: for a duration without a histogram, the metrics that tell it: `mean` of a call lately, `batch` (mean records in a call;
             without it, one), `count` (of records, a counter); for outcomes, the metric of each. Of several names, the exporter has one.
         per_second: the counts are told as rates, and are added up over the time between two samples.
