@@ -170,7 +170,7 @@ def _table(rows: _Rows, edges: IntArray) -> pa.Table:
         if name == "source":
             column = pc.if_else(pa.array(gauge), None, column)
         built[name] = column
-    members = rows.of("group_members") & some
+    members = (rows.of("group_members") | rows.of("group_state")) & some
     lag = rows.of("consumer_lag")
     before = np.maximum.reduceat(np.where(valid & (at < last[run_of_row]), at, -1), rows.starts)
     two = np.fmax(rows.values[last], np.where(before >= 0, rows.values[before], np.nan))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from workbench.features.summary_schema import NOW, STORY, lasted, lower_median, of, quarters, ratio
 from workbench.judgement_numbers import FEW_SAMPLES
+from workbench.signals import GROUP_STATES
 
+_EMPTY = GROUP_STATES["empty"]
 _RTT, _REMOTE = "broker_rtt", "remote_reads"
 _STANDS = (
     "bool_and(last = recent_lowest AND abs(recent_slope) < 1e-12)"
@@ -12,11 +14,19 @@ _STANDS = (
 )
 
 
+def _members(counted: str, state: str, *, some: int | None = None) -> str:
+    """SQL for a number of members; where none are counted, 0 for a group whose state says that it has none, else `some`."""
+    has_some = f" WHEN {state} > {_EMPTY} THEN {some}" if some is not None else ""
+    return f"coalesce({counted}, CASE WHEN {state} <= {_EMPTY} THEN 0{has_some} END)"
+
+
 # Of the group, as `features.subscription_measurements.MeasuredSubscription` says (the state: `signals.GROUP_STATES`).
 GROUP_FEATURES = {
-    "group_members": of("max", "last", "group_members"),
-    "group_members_recent": of("max", "last_two_high", "group_members"),
-    "group_members_low": of("min", "low", "group_members"),
+    "group_members": _members(of("max", "last", "group_members"), of("max", "last", "group_state")),
+    "group_members_recent": _members(
+        of("max", "last_two_high", "group_members"), of("max", "last_two_high", "group_state")
+    ),
+    "group_members_low": _members(of("min", "low", "group_members"), of("min", "low", "group_state")),
     "group_state": of("max", "last", "group_state"),
     "reassigning_low": of("min", "low", "reassigning_partitions"),
     "read_quota_per_second": of("max", "last", "read_quota"),
@@ -25,13 +35,16 @@ GROUP_FEATURES = {
     "restoring_messages": of("max", "last", "restoring"),
     "restoring_per_second": of("max", "recent_slope", "restoring"),
     "group_state_mean": of("max", "mean", "group_state"),
-    "usual_fewest_members": lower_median(quarters("low", "group_members")),
+    "usual_fewest_members": _members(
+        lower_median(quarters("low", "group_members")), lower_median(quarters("low", "group_state")), some=1
+    ),
     "usual_members": lower_median(quarters("mean", "group_members")),
     # How the subscription is judged (`features.condense_by_subscription`).
     "onset_seconds": of("min", "last", STORY, stat="group_onset"),
     "without_baseline": of("max", "last", STORY, stat="group_without_baseline"),
     "work_since_onset": of("max", "last", STORY, stat="group_work_since_onset"),
     "count_disproved": of("max", "last", STORY, stat="group_count_disproved"),
+    "emptied": of("max", "last", STORY, stat="group_emptied"),
     "comes_again": of("max", "last", STORY, stat="group_comes_again"),
     "repeated_seconds": of("max", "last", STORY, stat="group_repeated"),
 }

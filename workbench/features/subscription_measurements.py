@@ -180,6 +180,7 @@ class MeasuredSubscription:
         usual_members, usual_fewest_members: of the group in the baseline: on average, and the fewest, of a usual quarter of it.
         onset_seconds: when it fell behind, relative to the window's end; None if it is not behind, or for longer than the data show.
         count_disproved: 1 if commits have moved on while an exporter counted no member.
+        emptied: how often the group's last member has gone in the time that is judged; None: never, as far as members are counted.
         restoring_messages, restoring_per_second: what Kafka Streams must still read of its changelogs, and how that changes.
         comes_again: 1 if it was late several times in the window, and may be so again.
         repeated_seconds: for how long its offsets have been repeated by their source, while its handlers go on.
@@ -234,6 +235,7 @@ class MeasuredSubscription:
     work_since_onset: float | None
     repeated_seconds: float | None
     count_disproved: float | None
+    emptied: float | None
     comes_again: float | None
     live_members: int | None
     baseline_members: int | None

@@ -46,7 +46,7 @@ def of_periods(timed: DataFrame, end: float, *, counters: bool = True) -> DataFr
         second, least squares), `recent_slope` (the same over the last third of the window), and of single signals: `recent_low`
         (the lag's second lowest value in the last third: one odd sample does not count; `recent_lowest` is the lowest),
         `moved_seconds`, `longest_gap` (of commits and rebalances: the last change, and the longest time between two, in seconds),
-        `last_two_high` (of the members, the higher of the last two samples), `starts` (the different start
+        `last_two_high` (of the members and the state, the higher of the last two samples), `starts` (the different start
         times), `history` (of log ends: the samples themselves).
     """
     gauges = timed.where(*columns(f"signal NOT IN {sql_list(CUMULATIVE)}")).select(

@@ -14,7 +14,7 @@ from workbench.history.partition_series import FEW_MOVES, PartitionHistory, Trac
 from workbench.judgement_numbers import FEW_SAMPLES, MOST
 from workbench.quantiles import median
 from workbench.samples import grown
-from workbench.signals import SIGNALS, Grain
+from workbench.signals import GROUP_STATES, SIGNALS, Grain
 from workbench.window import Window
 
 _OF_MEMBERS = [it.name for it in SIGNALS.values() if it.grain is Grain.MEMBER]
@@ -110,18 +110,30 @@ def compare(members: Mapping[str, MemberStory], since: float) -> None:
 
 
 def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]:
-    """How many members each group was counted with, over time.
+    """How many members each group was counted with, over time; where none are counted, 0 or 1 by its state.
 
     Args:
         samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
         window: baseline and window.
     """
-    rows = samples.filter(pc.and_(pc.equal(samples["signal"], "group_members"), pc.is_valid(samples["value"])))
-    return {
-        (label["cluster"], label["group"]): line
-        for label, line in tracks_of(rows, ("cluster", "group"), window)
-        if len(line) >= 2
+    by: dict[str, dict[tuple[str, str], Track]] = {}
+    for signal in ("group_state", "group_members"):
+        rows = samples.filter(pc.and_(pc.equal(samples["signal"], signal), pc.is_valid(samples["value"])))
+        by[signal] = {
+            (label["cluster"], label["group"]): line
+            for label, line in tracks_of(rows, ("cluster", "group"), window)
+            if len(line) >= 2
+        }
+    stated = {
+        key: Track(it.at, (it.value > GROUP_STATES["empty"]).astype(float)) for key, it in by["group_state"].items()
     }
+    return {**stated, **by["group_members"]}
+
+
+def emptied(counted: Track, since: float) -> int:
+    """How often the last member of a group has gone, since a time."""
+    gone = (counted.value[1:] == 0) & (counted.value[:-1] > 0)
+    return int((gone & (counted.at[1:] > since)).sum())
 
 
 def _none_since(counted: Track) -> float | None:

@@ -18,6 +18,7 @@ from workbench.history.member_stories import (
     compare,
     counts_of,
     disproved,
+    emptied,
     members_of,
     moved_by_hand,
 )
@@ -74,13 +75,15 @@ class JudgedHistory:
 class Chronicle:
     """Stories by partition, and the judged time of each subscription that differs from the window; of these the members, too.
 
-    `repeated` says for how long the source of a subscription's offsets has repeated them, in seconds: all of them stand, and its
-    handlers go on. `disproved` are groups whose commits moved on while an exporter counted no member.
+    `emptied` says how often the last member of its group has gone since then. `repeated` says for how long the source of a
+    subscription's offsets has repeated them, in seconds: all of them stand, and its handlers go on. `disproved` are groups whose
+    commits moved on while an exporter counted no member.
     """
 
     stories: Mapping[Subscription, Mapping[int, PartitionHistory]]
     judged: Mapping[Subscription, JudgedHistory]
     members: Mapping[Subscription, Mapping[str, MemberStory]] = field(default_factory=dict)
+    emptied: Mapping[Subscription, int] = field(default_factory=dict)
     repeated: Mapping[Subscription, float] = field(default_factory=dict)
     disproved: frozenset[Subscription] = frozenset()
 
@@ -126,15 +129,17 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     of_members = members_of(samples, window, {key[:2] for key in judged}) if judged else {}
     end_us = round(window.end.timestamp() * _MICRO)
     members = {}
+    since = {key: (found.start_us - end_us) / _MICRO for key, found in judged.items()}
     for key, found in judged.items():
         members[key] = {**of_members.get((*key[:2], None), {}), **of_members.get(key, {})}
         for it in members[key].values():
             it.before = found.good_until_us is not None and it.first * _MICRO + end_us < found.good_until_us
-        compare(members[key], (found.start_us - end_us) / _MICRO)
+        compare(members[key], since[key])
     return Chronicle(
         stories=stories,
         judged=judged,
         members=members,
+        emptied={key: emptied(counts[key[:2]], since[key]) for key in since if key[:2] in counts},
         repeated=repeated,
         disproved=wrong_counts,
     )
@@ -324,6 +329,8 @@ def facts(chronicle: Chronicle) -> Iterator[Fact]:
             yield Fact(key, None, "group_onset", judged.onset)
         yield Fact(key, None, "group_without_baseline", float(judged.good_until_us is None))
         yield Fact(key, None, "group_work_since_onset", float(judged.work_from_us > judged.start_us))
+        if times := chronicle.emptied.get(key):
+            yield Fact(key, None, "group_emptied", float(times))
         for name, it in chronicle.members.get(key, {}).items():
             yield Fact(key, None, "member_worked", it.worked, name, it.last)
             if it.against_peers is not None:

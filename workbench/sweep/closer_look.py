@@ -40,7 +40,8 @@ _SUMS = (
 # Of the group: its rows have no topic.
 _GROUP = {
     **{name: GROUP_COLUMNS[name] for name in ("group_members", "live_members", "baseline_members")},
-    "left_alone": "coalesce(bool_or((group_members_low = 0 AND coalesce(usual_members > 0, true)) OR group_state IN (2, 3)), false)",
+    "left_alone": "coalesce(bool_or((group_members_low = 0 AND coalesce(greatest(usual_members, usual_fewest_members) > 0, true))"
+    " OR group_state IN (2, 3)), false)",
     "group_failing": "coalesce(bool_or(CASE WHEN topic IS NULL THEN failing END), false)",
 }
 

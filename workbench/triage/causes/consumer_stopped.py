@@ -14,6 +14,7 @@ from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
 from workbench.triage.question_types import Ask, Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
 from workbench.triage.shared_actions import consume_again, hung_or_gone
+from workbench.triage.status.limited_by_own_work import since
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict_names import Verdict
 
@@ -53,7 +54,7 @@ def _words(row: Row) -> str:
         parts.append(f"{still} of {earlier} still {'reports' if still == 1 else 'report'}")
     if row.poll_age_seconds is not None:
         parts.append(f"last poll {duration(row.poll_age_seconds)} ago")
-    parts.append(f"{counted(row.committed_moved, 'message')} committed in the window")
+    parts.append(f"{counted(row.committed_moved, 'message')} committed{since(row) or ' in the window'}")
     idle = [m.worked_ago_seconds for m in row.members if m.member in row.idle_members]
     if known := [it for it in idle if it is not None]:
         parts.append(f"{listed(row.idle_members)} has finished nothing for {duration(min(known))}, while others have")
@@ -67,6 +68,12 @@ QUESTION = Node(
     short="group consuming?",
     rules=(
         no("batch_missed", "no run came that was due", lambda row: row.batch_missed),
+        # The next question asks why.
+        yes(
+            "come_and_go",
+            "its members come and go, all of them, again and again",
+            lambda row: row.loses_all_members,
+        ),
         no("no_members", "the group has no members, and no commit moves", _counts_nobody),
         no(
             "unsubscribed",

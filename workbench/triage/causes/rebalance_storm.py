@@ -42,12 +42,17 @@ def _nobody_comes_or_goes(row: Row) -> bool:
 
 
 def _words(row: Row) -> str:
-    number = _without_counter(row) if row.rebalances is None else rebalances_counted(row)
+    yes = row.answers.get("rebalancing") is Answer.YES
+    number = rebalances_counted(row) if yes or row.rebalances is not None else _without_counter(row)
     return f"{number}; {waits}" if (waits := reconciling(row)) else number
 
 
 def rebalances_counted(row: Row, what: str = "") -> str:
     """How many of the most disturbed member in the window, and since the onset, if that are more; `what` they are, in words."""
+    if row.rebalances is None and row.emptied:
+        return f"{plural(round(row.emptied), 'time')} in the window nobody was left in the group"
+    if row.rebalances is None:
+        return f"members rejoin, {what.strip() or 'rebalances'} are not counted"
     since = row.rebalances_since or 0.0
     longer = f", {count(since)} since it began" if since > (row.rebalances or 0.0) else ""
     return f"{count(row.rebalances)}{what} in the window{longer}"
@@ -84,6 +89,13 @@ QUESTION = Node(
             "one_record",
             "a few partitions stand still and the others keep up: a record there ends each owner in turn; a storm holds up all",
             lambda row: row.fells_its_owners,
+        ),
+        proves(
+            "emptied",
+            "a group that usually has members has lost the last one again and again, and got members again",
+            lambda row: row.loses_all_members,
+            Operand("emptied", "times in the window", ">=", number=SEVERAL),
+            Operand("usual_fewest_members", "members", ">", number=0.0, why="a job that starts and ends is no storm"),
         ),
         proves("rejoining", "its members are rejoining, now and most of the time", lambda row: row.rejoining),
         # Of members that poll too rarely, each round takes as long as the group allows: a window may have only one of several.
@@ -202,7 +214,7 @@ def _who_did_what(row: Row) -> str:
 
 def _headline(row: Row) -> str:
     why, *_ = _CAUSES.get(row.storm_cause or "", (_who_did_what(row),))
-    why = why.replace("{who}", listed(sorted(_who(row))))
+    why = why.replace("{who}", listed(sorted(_who(row))) or "all members")
     return f"Rebalance storm: {rebalances_counted(row, ' rebalances')}; {why}."
 
 
@@ -220,7 +232,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     _, title, kind = _CAUSES[row.storm_cause]
     who = sorted(_who(row))
     act = Action(
-        title=title.format(who=listed(who) or "one member"),
+        title=title.format(who=listed(who) or ("all members" if row.loses_all_members else "one member")),
         verify="no rebalance for 5 min",
         kind=kind,
         parameters={"members": who},

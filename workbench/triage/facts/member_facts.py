@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor
 
 from workbench.features.subscription_measurements import MemberFeatures
-from workbench.judgement_numbers import APART, LESS, PART, STABLE_STATE
+from workbench.judgement_numbers import APART, LESS, PART, SEVERAL, STABLE_STATE
 from workbench.signals import GROUP_STATES
 from workbench.triage.facts import fact
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
@@ -43,6 +43,11 @@ class Members(Partitions):
         """Its members wait for each other, most of the time and now."""
         state = self.group_state
         return all_of(None if state is None else state in _REJOINING, below(self.group_state_mean, STABLE_STATE))
+
+    @fact
+    def loses_all_members(self) -> bool:
+        """Whether the last member of a group that usually has some has gone again and again."""
+        return all_of(at_least(self.emptied, SEVERAL), above(self.usual_fewest_members, 0)) is True
 
     @fact
     def paused_members(self) -> tuple[str, ...]:

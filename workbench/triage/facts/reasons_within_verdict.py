@@ -100,8 +100,8 @@ STORM_CAUSES: tuple[Reason[str], ...] = (
     Reason(
         "member_crash",
         "member_crash",
-        "a member started anew, and it is no deploy",
-        besides=lambda row: bool(row.restarted_members),
+        "a member started anew, and it is no deploy; or all have gone, again and again",
+        besides=lambda row: bool(row.restarted_members) or row.loses_all_members,
     ),
     Reason(
         "poll_stall",
