@@ -460,6 +460,19 @@ def test_only_a_commit_that_leaps_forward_again_was_a_late_one(
     assert story.back_leapt is leapt
 
 
+@pytest.mark.parametrize("pace", [1.5, 2.0, 4.0])
+@pytest.mark.parametrize("share", [0.3, 0.9, 1.1, 2.0])
+def test_what_went_back_is_over_where_the_commit_was(pace: float, share: float) -> None:
+    """However late the group is by then, for another reason."""
+    at = scraped()
+    usual = ends(at - 3)
+    from_at = -1200 * share / pace
+    low = ends(np.array([from_at - 3 - 1200.0]))[0]
+    story = told(one(np.where(at > from_at, np.minimum(low + pace * RATE * (at - from_at), usual), usual), at), LIMITS)
+    assert story.back == pytest.approx(1200 * RATE, rel=0.1)
+    assert story.back_over is (share > 1)
+
+
 @pytest.mark.parametrize("every", [30.0, 120.0])
 @pytest.mark.parametrize(("away", "counted"), [(300.0, True), (700.0, False)])
 def test_outages_are_stops_between_long_times_of_work(every: float, away: float, counted: bool) -> None:
@@ -499,6 +512,20 @@ def test_how_long_a_batch_has_stood_still_before_is_known_of_its_runs(every_minu
     read = np.where(at < began, at[0] - period, np.maximum(last_run, at[0]))
     story = told(one(ends(np.maximum(read, -4990.0)), at), LIMITS)
     assert story.stood_before == pytest.approx(period - 120.0, abs=90.0)
+
+
+@pytest.mark.parametrize("slow", [0.0, 0.6])
+@pytest.mark.parametrize("since", [1200.0, 3000.0])
+@pytest.mark.parametrize("pace", [1.4, 3.0])
+def test_a_backlog_that_has_turned_drains_after_a_few_samples(slow: float, since: float, pace: float) -> None:
+    """However large it is beside what a few samples read of it."""
+    at = scraped()
+    turned = -110.0
+    read = np.where(at < -since, 1.0, np.where(at < turned, slow, pace))
+    behind = np.maximum(np.cumsum(np.append(0.0, (1 - read[1:]) * np.diff(at))), 0.0)
+    story = told(one(ends(at) - RATE * (behind + 3), at), LIMITS)
+    assert story.drain_in == pytest.approx(behind[-1] / (pace - 1), rel=0.3)
+    assert story.lag_course == pytest.approx((1 - pace) * RATE, rel=0.3)
 
 
 def test_who_reads_all_the_time_has_not_stood_still() -> None:

@@ -148,6 +148,27 @@ def test_who_moved_commits_back_is_said_as_far_as_it_shows(
     assert ("read again" in leaf.headline(row)) == (cause == "went_back")
 
 
+@pytest.mark.parametrize(
+    ("over", "words", "since"), [((True, True), "were read again", None), ((True, False), "are read again", 60.0)]
+)
+def test_commits_that_are_where_they_were_keep_the_lag_no_longer(
+    over: tuple[bool, bool], words: str, since: float | None
+) -> None:
+    """As long as one partition is still read again, that is the lag; then it has a reason and a beginning of its own."""
+    leaf = leaf_of(Verdict.OFFSETS_RESET)
+    hit = [
+        made(
+            PartitionFeatures,
+            partition=it,
+            story={"back": 99.0, "back_ago": 60.0, **({"back_over": 1.0} if done else {})},
+        )
+        for it, done in enumerate(over)
+    ]
+    row = subscription(partitions=tuple(hit), back_messages=198.0)
+    assert words in leaf.headline(row)
+    assert leaf.began_ago(row) == since
+
+
 @pytest.mark.parametrize(("unseen", "said"), [(30.0, False), (60.0, False), (1200.0, True)])
 def test_a_commit_that_was_gone_before_it_went_back_is_said(unseen: float, said: bool) -> None:
     """It had expired or was lost, perhaps; a sample that is late is none that is missing."""
@@ -165,3 +186,30 @@ def test_a_member_that_does_not_poll_lags_as_soon_as_its_partitions_fall_behind(
     """However short the time that they are behind."""
     known = {"late": False, "growing": False, "hung_members": hung, "behind_partitions": behind}
     assert deciding(TREE["lagging"].rules, subscription(**known)).answer is answer
+
+
+@pytest.mark.parametrize(
+    ("end", "high", "end_seconds", "dark"),
+    [
+        (500.0, 500.0, 0.0, ()),
+        (501.0, 500.0, 0.0, (0,)),
+        (499.0, 500.0, 0.0, (0,)),
+        (500.0, 500.0, -900.0, (0,)),
+        (500.0, None, 0.0, (0,)),
+    ],
+)
+def test_what_was_read_to_its_end_is_not_dark(
+    end: float, high: float | None, end_seconds: float, dark: tuple[int, ...]
+) -> None:
+    """An exporter forgets the commits of an idle partition; as long as its log ends there, nothing waits. An older or other log may."""
+    forgotten = made(
+        PartitionFeatures,
+        partition=0,
+        log_end=end,
+        log_end_last_seconds=end_seconds,
+        committed_high=high,
+        lag_ever_samples=90,
+    )
+    known = made(PartitionFeatures, partition=1, lag_messages=0.0, lag_last_seconds=0.0, lag_ever_samples=90)
+    row = made(ProcessorFacts, partitions=(forgotten, known), limits=Thresholds(), sample_interval_seconds=30.0)
+    assert row.dark_partitions == dark

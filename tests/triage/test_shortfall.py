@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from tests.triage.made import made, subscription
 from workbench.features.subscription_measurements import PartitionFeatures, ProcessorFeatures
+from workbench.triage.build_finding import build_finding
 from workbench.triage.finding import Shortfall
 from workbench.triage.lag_share_by_cause import shortfall_of
-from workbench.triage.verdict_names import Answer, State
+from workbench.triage.question_order import TREE
+from workbench.triage.verdict_names import Answer, State, Verdict
 
 YES = Answer.YES
 
@@ -148,3 +150,21 @@ def test_for_any_numbers_no_part_is_more_than_the_whole(
     assert amounts == sorted(amounts, reverse=True)
     assert all(0 < it <= found.missing_per_second for it in amounts)
     assert all(0 < it.share <= 1 for it in found.parts)
+
+
+@pytest.mark.parametrize(
+    ("throttle", "own", "asked"), [(4.0, Answer.YES, True), (4.0, Answer.NO, False), (None, YES, False)]
+)
+def test_what_is_to_be_done_about_the_larger_of_two_faults_is_said(
+    throttle: float | None, own: Answer, asked: bool
+) -> None:
+    """Beside a partition that stands still; only of a cause that the data show."""
+    row = subscription(
+        arrival_per_second=200.0, lag_slope=190.0, partitions=parts(8, arrival=25.0), frozen_partitions=(2,),
+        throttle_seconds=throttle, at_quota=throttle is not None, verdict=Verdict.STUCK_PARTITION,
+        answers={**dict.fromkeys(TREE, Answer.NO), "lagging": YES, "stuck": YES, "throttled": own},
+    )  # fmt: skip
+    titles = [it.title for it in build_finding(row, profiles=()).actions]
+    assert titles
+    assert any("quota" in it for it in titles) is asked
+    assert len(set(titles)) == len(titles)

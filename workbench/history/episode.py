@@ -171,10 +171,12 @@ def drain(found: PartitionHistory, it: Aged) -> None:
         return
     peak = int(np.argmax(waits))
     x, y = at[peak:], waits[peak:]
-    if len(x) < FEW_MOVES or y[-1] > (1 - NOISE) * y[0]:
+    if len(x) < FEW_MOVES:
         return
-    # What goes up and down says nothing of an end, until it has gone down by more than ever before.
-    if y[0] - last <= APART * _regained(waits):
+    # What goes up and down says nothing of an end, until it has gone down by more than ever before; by far more, as long as that is a
+    # small part of it.
+    fell = y[0] - last
+    if fell <= (APART if fell > NOISE * y[0] else FAR) * _regained(waits):
         return
     recent = slice(-max(FEW_MOVES, len(x) // 2), None)
     slopes = [slope(x[part], y[part]) for part in (slice(None), recent)]
@@ -197,8 +199,10 @@ def course(found: PartitionHistory, it: Aged) -> None:
         at, offset = at[changed], offset[changed]
     if len(at) < FEW_MOVES:
         return
-    waits = it.waits(at, offset)[-FEW_MOVES - 1 :]
-    found.lag_course = slope(at[-FEW_MOVES - 1 :], waits)
+    # The middle one of the slopes between any two of them: one odd sample, wherever it is, turns nothing.
+    last, waits = at[-FEW_MOVES - 2 :], it.waits(at, offset)[-FEW_MOVES - 2 :]
+    one, other = np.triu_indices(len(last), k=1)
+    found.lag_course = median((waits[other] - waits[one]) / (last[other] - last[one]))
 
 
 def _regained(waits: FloatArray) -> float:

@@ -56,11 +56,11 @@ def without_misread(committed: Track) -> Track:
 
 
 def _note_back(found: PartitionHistory, committed: Track, below: FloatArray, worst: int) -> None:
-    """Add by how much a commit went back, when it was first seen lower, and whether it then leapt over most of that."""
+    """Add by how much a commit went back, when it was first seen lower, and whether it leapt over most of that, or is made good."""
     at, offset = committed.at, committed.value
     first = int(np.flatnonzero(below[: worst + 1] == 0)[-1]) + 1
     found.back, found.back_ago = float(below[worst]), float(at[-1] - at[first])
-    found.back_unseen = float(at[first] - at[first - 1])
+    found.back_unseen, found.back_over = float(at[first] - at[first - 1]), bool(below[-1] == 0)
     step, took = np.diff(offset), np.diff(at)
     usual = median(step[step > 0] / took[step > 0])
     made_good = -np.diff(below)[worst:]

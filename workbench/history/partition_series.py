@@ -148,7 +148,8 @@ class PartitionHistory:
         skip_uncounted: whether they seem not to have handled most, and may have: their counters are measured apart from the commits.
         skip_new: whether they are the first of a new partition, before its first commit.
         back, back_ago: messages by which the commit went back, and when; `back_unseen` seconds after the last commit that was higher,
-            `back_leapt` if it leapt over most of them again: nobody reads so fast. `back_amid_members` if the group had members all the
+            `back_leapt` if it leapt over most of them again: nobody reads so fast; `back_over` if it is again where it was.
+            `back_amid_members` if the group had members all the
             while: Kafka lets no administrator reset offsets then; a consumer does.
         above_end: messages by which the commit is above the log's end.
         recreated_ago: when the log began anew.
@@ -203,6 +204,7 @@ class PartitionHistory:
     back_ago: float | None = None
     back_unseen: float | None = None
     back_leapt: bool = False
+    back_over: bool = False
     back_amid_members: bool = False
     above_end: float | None = None
     recreated_ago: float | None = None

@@ -9,7 +9,7 @@ from datetime import datetime
 from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.humanize import duration, significant
 from workbench.judgement_numbers import LOSS_SECONDS, MOST
-from workbench.profiles import Profile, Quality, load_profile, profile_names, system_among, why_absent
+from workbench.profiles import Profile, Quality, lag_arrives_late, load_profile, profile_names, system_among, why_absent
 from workbench.profiles.profile_fit import what_to_add
 from workbench.queues.group_kinds import cannot_judge
 from workbench.signals import SIGNALS
@@ -33,7 +33,7 @@ from workbench.triage.question_types import Ask, Measure, Node
 from workbench.triage.rank_candidate_causes import likeliest_first
 from workbench.triage.second_faults import also_true, said_of
 from workbench.triage.shared_actions import keep_longer, offered
-from workbench.triage.status import lagging
+from workbench.triage.status import lagging, reset
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.tree_walk import candidates, open_questions, proven_by, way_of
 from workbench.triage.verdict_leaves import leaf_of
@@ -64,7 +64,7 @@ def build_finding(
     at_risk = _is_at_risk(row, leaf.state)
     loss = f"Retention deletes unread messages in about {duration(row.loss_seconds)}. " if at_risk else ""
     shortfall = shortfall_of(row, leaf.state)
-    beside = _beside(row)
+    beside, late = _beside(row), lag_arrives_late(profiles)
     subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, recording, system_among(profiles))
     return Finding(
         cluster=row.cluster,
@@ -72,7 +72,14 @@ def build_finding(
         topic=row.topic,
         verdict=verdict,
         state=leaf.state,
-        headline=loss + leaf.headline(row) + (_most_of_it(shortfall) if verdict is Verdict.CANNOT_TELL else ""),
+        headline="".join(
+            (
+                loss,
+                leaf.headline(row),
+                _most_of_it(shortfall) if verdict is Verdict.CANNOT_TELL else "",
+                f" These values are {duration(late)} old when they arrive: so it was then." if late else "",
+            )
+        ),
         scope=replace(
             leaf.scope(row),
             needed=sizing.keep_up if sizing is not None else None,
@@ -95,7 +102,9 @@ def build_finding(
             if TREE[name].by != "side"
         ),
         also_seen=_also_seen(row, beside),
-        actions=tuple(offered(subject, (*(_keep(subject, row) if at_risk else ()), *_actions(subject, row, beside)))),
+        actions=tuple(
+            offered(subject, (*(_keep(subject, row) if at_risk else ()), *_actions(subject, row, beside, shortfall)))
+        ),
         runbook=leaf.runbook,
         since=since,
         sizing=sizing.words if sizing is not None else None,
@@ -152,13 +161,27 @@ def _beside(row: SubscriptionFeatures) -> SubscriptionFeatures | None:
     return replace(row, verdict=way.verdict, path=tuple(it.id for it in way.path))
 
 
-def _actions(it: Subject, row: SubscriptionFeatures, beside: SubscriptionFeatures | None) -> Iterator[Action]:
-    """Those of the verdict, and then of what else keeps the lag; commits that were set back keep it themselves."""
+def _actions(
+    it: Subject, row: SubscriptionFeatures, beside: SubscriptionFeatures | None, shortfall: Shortfall | None
+) -> Iterator[Action]:
+    """Those of the verdict, and then of what else keeps the lag."""
     first = list(leaf_of(row.verdict).actions(it, row))
     yield from first
-    if row.verdict is Verdict.RECORDS_LOST and beside is not None and beside.verdict is not Verdict.CANNOT_TELL:
+    # Commits that were set back keep it themselves, as long as that is read again.
+    reset_keeps_it = row.verdict is Verdict.OFFSETS_RESET and not reset.read_again(row)
+    second = beside.verdict if beside is not None else _larger(row, shortfall)
+    if second not in (None, Verdict.CANNOT_TELL) and not reset_keeps_it:
         told = {action.title for action in first}
-        yield from (action for action in leaf_of(beside.verdict).actions(it, beside) if action.title not in told)
+        yield from (action for action in leaf_of(second).actions(it, beside or row) if action.title not in told)
+
+
+def _larger(row: SubscriptionFeatures, shortfall: Shortfall | None) -> Verdict | None:
+    """Another cause that the data show, and that leaves more unread than the verdict's."""
+    if shortfall is None or row.verdict is Verdict.CANNOT_TELL:
+        return None
+    largest = Verdict(shortfall.parts[0].cause)
+    shown = {it for node in TREE.values() if row.answers[node.id] is Answer.YES for it in node.yes.verdicts}
+    return largest if largest in shown - {row.verdict} else None
 
 
 def _is_at_risk(row: SubscriptionFeatures, state: State) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.humanize import listed, times
+from workbench.humanize import listed, numbered, plural, times
 from workbench.triage.causes.rebalance_storm import reconciling
 from workbench.triage.causes.slow_downstream import fetched_wait, held_by_own_work
 from workbench.triage.causes.slow_network import is_slow
@@ -31,10 +31,10 @@ def proven(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
 
 
 def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf) -> tuple[str, ...]:
-    """Other facts, off the path, in sentences; only for subscriptions that lag."""
+    """Other facts, off the path, in sentences; only for subscriptions that lag, or are about to."""
     asked = {node.id for node in path}
     if leaf.verdict is _V.CANNOT_TELL and row.answers["lagging"] is Answer.YES:
-        told = [*_network(row, asked), *_answered(row, asked, tuple(_HARD))]
+        told = [*_which(row), *_network(row, asked), *_answered(row, asked, (*_HARD, "failing"))]
     elif leaf.state is State.LAGGING:
         told = [
             *([] if leaf.names_members else _changed_members(row)),
@@ -43,6 +43,8 @@ def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf) -> tu
             *_idle_and_slower(row, asked),
             *_others_slower(row, leaf.verdict),
         ]
+    elif row.late_in_seconds is not None:
+        told = _answered(row, asked, tuple(_HARD))
     else:
         return ()
     return tuple(told)
@@ -55,6 +57,17 @@ def _changed_members(row: SubscriptionFeatures) -> list[str]:
         *([f"Members that joined, left or restarted in the window: {listed(sorted(changed))}."] if changed else []),
         *([f"The group is {waits}."] if waits else []),
     ]
+
+
+def _which(row: SubscriptionFeatures) -> list[str]:
+    """A few partitions that are behind, while the others are not."""
+    others = plural(row.partition_count - len(row.behind_partitions), "other partition keeps", "other partitions keep")
+    which = numbered("partition", row.behind_partitions)
+    return (
+        [f"Behind {'is' if len(row.behind_partitions) == 1 else 'are'} {which}; {others} up."]
+        if row.few_are_behind
+        else []
+    )
 
 
 def _answered(row: SubscriptionFeatures, asked: set[str], questions: Sequence[str]) -> list[str]:

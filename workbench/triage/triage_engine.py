@@ -13,7 +13,7 @@ from workbench.errors import ConfigError, NoSeriesError
 from workbench.history.backlog_before_kafka import words_of_lag_before
 from workbench.history.gateway_counts import processes
 from workbench.humanize import shell_word, with_missing
-from workbench.profiles import Profile, is_path, load_profile
+from workbench.profiles import Profile, is_path, lag_arrives_late, load_profile
 from workbench.queues.group_kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.samples_by_subscription import SamplesBySubscription
 from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
@@ -193,7 +193,7 @@ def prepare(
 
 def _as_fresh_as_they_are(limits: Thresholds, profiles: Sequence[Profile]) -> Thresholds:
     """Thresholds under which values that are always late are no old ones; where another source of lag is not late, nothing changes."""
-    late = min((it.late_seconds for it in profiles if "consumer_lag" in it.signals), default=0.0)
+    late = lag_arrives_late(profiles)
     return limits.model_copy(update={"stale_after_seconds": limits.stale_after_seconds + late}) if late else limits
 
 

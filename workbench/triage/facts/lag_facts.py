@@ -10,7 +10,7 @@ from functools import cached_property
 from math import floor, sqrt
 
 from workbench.features.subscription_measurements import PartitionFeatures
-from workbench.judgement_numbers import DRAIN_SECONDS, LESS, MISSED, MOST, PART, SEVERAL
+from workbench.judgement_numbers import APART, DRAIN_SECONDS, LESS, MISSED, MOST, PART, SEVERAL
 from workbench.triage.facts import fact
 from workbench.triage.facts.standstill import Standing, is_idle, is_tail, waited
 from workbench.triage.facts.unknown_numbers import (
@@ -39,6 +39,11 @@ from workbench.triage.facts.work_or_arrivals import told
 _KNOWN_AGES = ("exact_record", "interpolated", "broker_time")
 
 
+def course(p: PartitionFeatures) -> Number:
+    """Messages/s by which its lag changes: in the last few samples where it is behind, else in the window's last third."""
+    return first_known(told(p, "lag_course"), p.lag_recent_slope)
+
+
 def _drains_in(p: PartitionFeatures) -> Number:
     """Seconds until a partition has caught up; None if it does not.
 
@@ -47,8 +52,8 @@ def _drains_in(p: PartitionFeatures) -> Number:
     slower one counts: that of the whole time, and the latest.
     """
     two_turns = at_most(2 * (told(p, "turn") or 0.0), told(p, "drain_seen"))
-    grows = all_of(above(told(p, "age_slope"), 0), above(p.lag_recent_slope, 0))
-    lately = ratio(p.lag_messages, minus(0.0, p.lag_recent_slope)) if below(p.lag_recent_slope, 0) else None
+    grows = all_of(above(told(p, "age_slope"), 0), above(course(p), 0))
+    lately = ratio(p.lag_messages, minus(0.0, course(p))) if below(course(p), 0) else None
     return most(told(p, "drain_in"), lately) if two_turns and grows is not True else None
 
 
@@ -106,7 +111,7 @@ class Lag(Standing):
 
         def is_behind(p: PartitionFeatures) -> Known:
             soon = above(told(p, "waiting"), self.half_seconds + self.rhythm_seconds(p))
-            return any_of(equal(told(p, "late"), 1), all_of(soon, below(p.lag_recent_slope, 0) is not True))
+            return any_of(equal(told(p, "late"), 1), all_of(soon, below(course(p), 0) is not True))
 
         return tuple(p for p in self.partitions if is_behind(p) and not is_tail(p))
 
@@ -149,7 +154,7 @@ class Lag(Standing):
     def draining(self) -> Known:
         """Whether it catches up in time: an end that is days away, or after the loss of messages, calms nobody."""
         bound = max(DRAIN_SECONDS, 2 * (self.time_lag_seconds or 0.0))
-        shrinks = below(self.lag_recent_slope, 0) is not False
+        shrinks = below(total(course(p) for p in self.partitions), 0) is not False
         # Of every partition that is behind, and not of their sum; what may have stopped is not known to go on.
         going_on = None if {p.partition for p in self.late_or_soon} & {*self.standing_partitions} else True
         in_time = all_of(
@@ -188,6 +193,19 @@ class Lag(Standing):
         )
 
     # The course of the lag.
+
+    @fact
+    def late_in_seconds(self) -> Number:
+        """Until one that is in time yet is late, by what was not read of its arrivals in the last few samples."""
+
+        def late_in(p: PartitionFeatures) -> Number:
+            unread = ratio(told(p, "lag_course"), most(p.arrival_recent_per_second, p.arrival_per_second))
+            if is_idle(p) or above(unread, self.limits.growth_ratio) is not True or below(unread, APART) is not True:
+                return None
+            return ratio(minus(self.objective_seconds + self.rhythm_seconds(p), told(p, "waiting")), unread)
+
+        soonest = least(*(late_in(p) for p in self.partitions))
+        return None if any_of(self.late, self.draining) is True else soonest
 
     @fact
     def outages(self) -> bool:

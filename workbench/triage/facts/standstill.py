@@ -181,12 +181,19 @@ class Standing(WorkFacts):
 
     @fact
     def dark_partitions(self) -> tuple[int, ...]:
-        """Whose lag was measured before, and is no more, while other lags or ends of logs are: no leader, no client, or hidden."""
+        """Whose lag was measured before, and is no more, while other lags or ends of logs are: no leader, no client, or hidden.
+
+        Not where the log still ends at the highest commit that was ever seen: nothing can wait there, whoever has forgotten it.
+        """
         missed = APART * max(self.limits.stale_after_seconds, self.sample_interval_seconds or 0.0)
         newest = most(*(most(p.lag_last_seconds, p.log_end_last_seconds) for p in self.partitions))
         since = minus(newest, missed)
         gone = (p for p in self.partitions if p.lag_messages is None or below(p.lag_last_seconds, since))
-        return tuple(p.partition for p in gone if above(p.lag_ever_samples, 0))
+
+        def all_read(p: PartitionFeatures) -> bool:
+            return all_of(equal(p.log_end, p.committed_high), at_least(p.log_end_last_seconds, since)) is True
+
+        return tuple(p.partition for p in gone if above(p.lag_ever_samples, 0) and not all_read(p))
 
     @fact
     def unmoved_partitions(self) -> tuple[int, ...]:

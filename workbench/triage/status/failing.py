@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def _words(row: Row) -> str:
     if row.failing_share is None:
-        return "no outcomes of attempts"
+        return "nobody counts how attempts end"
     was = f", was {percent(row.failing_baseline_share)}" if row.failing_baseline_share is not None else ""
     return f"{percent(row.failing_share)} of the attempts fail{was}"
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from workbench.humanize import counted, duration, numbered, plural, rate
 from workbench.judgement_numbers import APART, SEVERAL
+from workbench.triage.facts.lag_facts import course
 from workbench.triage.facts.unknown_numbers import above, any_of, most, times
 from workbench.triage.finding import TimeLag
 from workbench.triage.question_types import Ask, Measure, Node, always, leaves_open, no, yes
@@ -25,7 +26,7 @@ def trend(row: Row) -> float | None:
     courses = row.told("lag_course")
     slope = row.lag_recent_slope if row.draining and row.lag_recent_slope is not None else row.lag_slope
     if courses:
-        slope = sum(courses.get(it.partition, it.lag_recent_slope) or 0.0 for it in row.partitions)
+        slope = sum(course(it) or 0.0 for it in row.partitions)
     if row.arrival_per_second is None:
         return slope
     arriving = most(row.arrival_per_second, row.arrival_recent_per_second if courses else None, 1.0)
@@ -39,21 +40,21 @@ def words(row: Row) -> str:
     behind = row.time_lag_seconds
     slope = trend(row)
     if slope is None:
-        course = "trend unknown"
+        moves = "trend unknown"
     elif abs(slope) < 0.5:
-        course = "steady"
+        moves = "steady"
     else:
         joined = " of" if slope > 0 else ","  # what is caught up with may be more than what arrives
         told = row.arrival_per_second is not None and slope <= row.arrival_per_second  # else it has arrived lately
         arriving = f"{joined} {rate(row.arrival_per_second)} arriving" if told else ""
-        course = f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))}{arriving}"
+        moves = f"{'growing' if slope > 0 else 'shrinking'} {rate(abs(slope))}{arriving}"
     if behind is None:
         known = row.told("age_at_most").values()
         lately = (
             f" (lately at times {duration(max(known))} or less)" if known and len(known) == row.partition_count else ""
         )
-        return f"{counted(row.lag_messages, 'message')} behind, {course}; how long they wait is not measured{lately}"
-    return f"{age(row)} behind ({counted(row.lag_messages, 'message')}), {course}{_besides(row)}"
+        return f"{counted(row.lag_messages, 'message')} behind, {moves}; how long they wait is not measured{lately}"
+    return f"{age(row)} behind ({counted(row.lag_messages, 'message')}), {moves}{_besides(row)}"
 
 
 def age(row: Row) -> str:
@@ -88,6 +89,8 @@ def _besides(row: Row) -> str:
         return _of_batch(row)
     if row.comes_and_goes:
         return "; late more than once"
+    if row.late_in_seconds is not None:
+        return f"; late in {duration(row.late_in_seconds)} if it goes on"
     if row.steady:
         return "; as late all the time: on purpose, or for longer than the data show"
     behind = row.time_lag_seconds or 0.0

@@ -13,7 +13,7 @@ from workbench.triage.verdict_names import State, Verdict
 
 def _words(row: Row) -> str:
     if row.quiet_seconds is None:
-        return "no arrival in the data"
+        return "no arrival in the data" if row.arrival_per_second is not None else "arrivals are not measured"
     gap = f", before at most {duration(row.usual_gap_seconds)} apart" if row.usual_gap_seconds is not None else ""
     return f"last arrival {duration(row.quiet_seconds)} ago{gap}"
 

@@ -61,6 +61,11 @@ def _all(row: Row, name: str) -> bool:
     return all(row.told(name).get(it) for it in row.told("back"))
 
 
+def read_again(row: Row) -> bool:
+    """Whether commits that went back are all where they were, so that what keeps the lag now is something else."""
+    return _cause(row) == "went_back" and _all(row, "back_over")
+
+
 def _cause(row: Row) -> str:
     """What is known of it: the log itself comes first, and only a leap back to where they were is a late commit."""
     if row.above_end_messages:
@@ -100,8 +105,9 @@ def _headline(row: Row) -> str:
         if _all(row, "back_amid_members")
         else ""
     )
-    again = "it is read again" if row.back_messages == 1 else "they are read again"
-    if all(row.told("moved_ago").get(it) == ago for it, ago in row.told("back_ago").items()):
+    one, over = row.back_messages == 1, read_again(row)
+    again = f"{'it' if one else 'they'} {('was' if one else 'were') if over else ('is' if one else 'are')} read again"
+    if not over and all(row.told("moved_ago").get(it) == ago for it, ago in row.told("back_ago").items()):
         again += ", at the latest when the consumer starts anew: no commit has followed"
     return f"Offsets reset: {moved}{gone}; {again}.{by}"
 
@@ -134,10 +140,16 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     return [Action(title=title, command=command, verify=verify, checks=(Check(fact, "=", 0.0),))]
 
 
+def _began_ago(row: Row) -> float | None:
+    """When offsets moved; None where that is over, and the lag of now began later."""
+    seen = [*row.told("recreated_ago").values(), *row.told("back_ago").values()]
+    return max(seen) if seen and not read_again(row) else None
+
+
 LEAF = Leaf(
     verdict=Verdict.OFFSETS_RESET,
     headline=_headline,
     scope=lambda row: Scope(partitions=_hit(row), cause=_cause(row)),
     actions=_actions,
-    began_ago=lambda row: max([*row.told("recreated_ago").values(), *row.told("back_ago").values()], default=None),
+    began_ago=_began_ago,
 )
