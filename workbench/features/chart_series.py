@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.samples import rises
+from workbench.samples import codes_of, rises
 from workbench.signals import FAILURES, ProcessingOutcome
 from workbench.window import Window
 
@@ -73,7 +74,7 @@ def series_of(samples: pa.Table, window: Window, *, group: str, topic: str) -> S
         process_time=rows.process_time(),
         arrivals=SeriesLine(name="arriving", values=rows.growth("log_end_offset")),
         commits=SeriesLine(name="committed", values=rows.growth("committed_offset")),
-        members=total(rows.by("group_members", "group"), "members") or SeriesLine(name="members", values=rows.empty()),
+        members=total(rows.by("group_members", "group"), "members") or SeriesLine(name="members", values=rows.nothing),
         failing=SeriesLine(name="failing", values=rows.share_failing()),
     )
 
@@ -106,43 +107,32 @@ class _Rows:
     """Samples of one subscription with their bins."""
 
     def __init__(self, own: pa.Table, edges: FloatArray) -> None:
-        self._edges = edges
-        self._bins = len(edges) - 1
-        self._width = edges[1] - edges[0]
-        self._own = own
+        self._own, self._edges, self._bins = own, edges, len(edges) - 1
+        self.nothing: FloatArray = np.full(self._bins, np.nan)
 
     def _each(
-        self, signal: str, stat: str, labels: Sequence[str]
-    ) -> Iterator[tuple[tuple[Any, ...], FloatArray, FloatArray]]:
-        """Yield (label values, times, values) of each series of a signal, in order of time."""
+        self, signal: str, stat: str, *labels: str
+    ) -> Iterator[tuple[tuple[Any, ...], npt.NDArray[np.int64], FloatArray]]:
+        """Yield (label values, bins, values) of each series of a signal, in order of time."""
         rows = self._own.filter(pc.and_(pc.equal(self._own["signal"], signal), pc.equal(self._own["stat"], stat)))
-        if rows.num_rows == 0:
+        if not rows.num_rows:
             return
-        times = pc.cast(rows["ts"], pa.int64()).to_numpy() / 1e6
-        values = rows["value"].to_numpy()
-        keys = list(zip(*(rows[name].to_pylist() for name in labels), strict=True))
-        positions: dict[tuple[Any, ...], list[int]] = {}
-        for position, key in enumerate(keys):
-            positions.setdefault(key, []).append(position)
-        for key in sorted(positions, key=lambda items: tuple((item is None, item) for item in items)):
-            at = np.array(positions[key])
-            order = at[np.argsort(times[at], kind="stable")]
-            yield key, times[order], values[order]
-
-    def _bin(self, times: FloatArray) -> npt.NDArray[np.int64]:
-        found = np.searchsorted(self._edges, times, side="left") - 1
-        return np.clip(found, 0, self._bins - 1).astype(np.int64)
-
-    def empty(self) -> FloatArray:
-        """A line without a value."""
-        return np.full(self._bins, np.nan)
+        micros, values = pc.cast(rows["ts"], pa.int64()).to_numpy(), rows["value"].to_numpy()
+        bins = np.clip(np.searchsorted(self._edges, micros / 1e6, side="left") - 1, 0, self._bins - 1)
+        codes = codes_of(rows, labels)
+        order = np.lexsort((micros, codes))
+        each = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+        firsts = rows.select(labels).take(pa.array([at[0] for at in each])).to_pylist()
+        keyed = [(tuple(first.values()), at) for first, at in zip(firsts, each, strict=True)]
+        for key, at in sorted(keyed, key=lambda it: [(label is None, label) for label in it[0]]):
+            yield key, bins[at], values[at]
 
     def by(self, signal: str, label: str) -> tuple[SeriesLine, ...]:
         """Last value of each bin, by one label; of several members the highest."""
         found: dict[Any, FloatArray] = {}
-        for (key, _member), times, values in self._each(signal, "value", (label, "member")):
-            line = self.empty()
-            line[self._bin(times)] = values  # later samples overwrite earlier ones of the same bin
+        for (key, _member), at, values in self._each(signal, "value", label, "member"):
+            line = self.nothing.copy()
+            line[at] = values  # later samples overwrite earlier ones of the same bin
             found[key] = np.fmax(found[key], line) if key in found else line
         return tuple(SeriesLine(name=str(key), values=values) for key, values in found.items())
 
@@ -150,85 +140,66 @@ class _Rows:
         """The lag of each partition, without what lies before its log's start: that is deleted."""
         starts = {it.name: it.values for it in self.by("log_start_offset", "partition")}
         commits = {it.name: it.values for it in self.by("committed_offset", "partition")}
-        unknown = self.empty()
-        return tuple(
-            SeriesLine(
-                name=it.name,
-                values=np.maximum(
-                    it.values - np.fmax(starts.get(it.name, unknown) - commits.get(it.name, unknown), 0.0), 0.0
-                ),
-            )
-            for it in self.by("consumer_lag", "partition")
-        )
+        found = []
+        for it in self.by("consumer_lag", "partition"):
+            deleted = starts.get(it.name, self.nothing) - commits.get(it.name, self.nothing)
+            found.append(SeriesLine(name=it.name, values=np.maximum(it.values - np.fmax(deleted, 0.0), 0.0)))
+        return tuple(found)
 
     def growth(self, signal: str) -> FloatArray:
         """Growth per second of the sum of a signal that only grows, (bins,)."""
         grown = np.zeros(self._bins)
         seen = np.zeros(self._bins, dtype=bool)
-        for _, times, values in self._each(signal, "value", ("partition",)):
-            if len(times) > 1:
-                at = self._bin(times[1:])
-                np.add.at(grown, at, np.maximum(np.diff(values), 0))
-                seen[at] = True
-        return np.where(seen, grown / self._width, np.nan)
+        for _, at, values in self._each(signal, "value", "partition"):
+            np.add.at(grown, at[1:], np.maximum(np.diff(values), 0))
+            seen[at[1:]] = True
+        return np.where(seen, grown / (self._edges[1] - self._edges[0]), np.nan)
 
     def process_time(self) -> tuple[SeriesLine, ...]:
         """Mean time of an attempt in each bin, by processor."""
-        sums = self._increases("process_time", "sum")
-        counts = self._increases("process_time", "count")
-        told = self._told()
-        lines = [SeriesLine(name=str(key), values=values) for key, values in told.items()]
-        for key, counted in counts.items():
-            if key in told:
-                continue
-            summed = sums.get(key, np.zeros(self._bins))
-            with np.errstate(invalid="ignore", divide="ignore"):
-                lines.append(SeriesLine(name=str(key), values=np.where(counted > 0, summed / counted, np.nan)))
-        return tuple(lines)
-
-    def _told(self) -> Mapping[Any, FloatArray]:
-        """Means that clients tell themselves, of a call with a batch of records: mean of the members in each bin, by processor."""
-        batches = self._averages("batch")
-        return {key: mean / batches.get(key, 1.0) for key, mean in self._averages("mean").items()}
+        sums, batches = self._increases("process_time", "sum"), self._averages("batch")
+        # What clients tell themselves is of a call with a batch of records.
+        told = {key: mean / batches.get(key, 1.0) for key, mean in self._averages("mean").items()}
+        counted = {key: _ratio(sums[key], of) for key, of in self._increases("process_time", "count").items()}
+        lines = told | {key: values for key, values in counted.items() if key not in told}
+        return tuple(SeriesLine(name=str(key), values=values) for key, values in lines.items())
 
     def _averages(self, stat: str) -> Mapping[Any, FloatArray]:
-        found: dict[Any, tuple[FloatArray, FloatArray]] = {}
-        for (key, *_), times, values in self._each("process_time", stat, ("processor", "member", "topic")):
-            total, count = found.setdefault(key, (np.zeros(self._bins), np.zeros(self._bins)))
-            at = self._bin(times)
-            np.add.at(total, at, values)
-            np.add.at(count, at, 1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return {key: np.where(count > 0, total / count, np.nan) for key, (total, count) in found.items()}
+        """Mean of the members in each bin, by processor."""
+        sums, counts = self._zeros(), self._zeros()
+        for (key, *_), at, values in self._each("process_time", stat, "processor", "member", "topic"):
+            np.add.at(sums[key], at, values)
+            np.add.at(counts[key], at, 1)
+        return {key: _ratio(sums[key], of) for key, of in counts.items()}
+
+    def _zeros(self) -> defaultdict[Any, FloatArray]:
+        return defaultdict(lambda: np.zeros(self._bins))
 
     def share_failing(self) -> FloatArray:
         """Share of the attempts of all processors that failed, timed out or went to dead letters, (bins,)."""
         ended = {it: self._increases("processed", it) for it in ProcessingOutcome}
         total = {it: np.sum([*lines.values(), np.zeros(self._bins)], axis=0) for it, lines in ended.items()}
-        every = np.sum(list(total.values()), axis=0)
-        bad = np.sum([total[it] for it in FAILURES], axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(every > 0, bad / every, np.nan)
+        return _ratio(np.sum([total[it] for it in FAILURES], axis=0), np.sum(list(total.values()), axis=0))
 
     def _increases(self, signal: str, stat: str) -> Mapping[Any, FloatArray]:
-        found: dict[Any, FloatArray] = {}
-        for (key, *_), times, values in self._each(
-            signal, stat, ("processor", "member", "topic", "queue", "partition")
-        ):
-            np.add.at(found.setdefault(key, np.zeros(self._bins)), self._bin(times[1:]), rises(values))
+        found = self._zeros()
+        for (key, *_), at, values in self._each(signal, stat, "processor", "member", "topic", "queue", "partition"):
+            np.add.at(found[key], at[1:], rises(values))
         return found
 
     def fill(self) -> tuple[SeriesLine, ...]:
         """Fill of the fullest queue of each processor."""
-        capacity = {
-            key: values[-1]
-            for key, _, values in self._each("queue_capacity", "value", ("processor", "member", "queue"))
-        }
-        found: dict[str, list[SeriesLine]] = {}
-        for key, times, values in self._each("queue_length", "value", ("processor", "member", "queue")):
+        queue = ("processor", "member", "queue")
+        capacity = {key: values[-1] for key, _, values in self._each("queue_capacity", "value", *queue)}
+        found: dict[str, FloatArray] = {}
+        for key, at, values in self._each("queue_length", "value", *queue):
             if capacity.get(key):
-                line = self.empty()
-                line[self._bin(times)] = values / capacity[key]
-                found.setdefault(str(key[0]), []).append(SeriesLine(name="", values=line))
-        merged = ((name, highest(lines, name)) for name, lines in found.items())
-        return tuple(line for _, line in merged if line is not None)
+                line = self.nothing.copy()
+                line[at] = values / capacity[key]
+                found[str(key[0])] = np.fmax(found.get(str(key[0]), self.nothing), line)
+        return tuple(SeriesLine(name=name, values=values) for name, values in found.items())
+
+
+def _ratio(part: FloatArray, of: FloatArray) -> FloatArray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(of > 0, part / of, np.nan)
