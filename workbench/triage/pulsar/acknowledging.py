@@ -18,7 +18,7 @@ from workbench.triage.pulsar.question_types import (
     says_no,
     stays_open,
 )
-from workbench.triage.verdict_names import DispatchVerdict, State
+from workbench.triage.verdict_names import DispatchVerdict
 
 _INTERNAL = "internalStats of the topic, which the token must be allowed to read"
 
@@ -298,18 +298,15 @@ def _keys(it: Known) -> str:
 
 
 LEAVES = (
+    DispatchLeaf(DispatchVerdict.BLOCKED_ON_UNACKED, _blocked, _acknowledge),
+    DispatchLeaf(DispatchVerdict.KEY_SHARED_BLOCKED, _keys, _release),
+    DispatchLeaf(DispatchVerdict.ACK_HOLE, _hole, _close),
     DispatchLeaf(
-        verdict=DispatchVerdict.BLOCKED_ON_UNACKED, state=State.LAGGING, headline=_blocked, actions=_acknowledge
-    ),
-    DispatchLeaf(verdict=DispatchVerdict.KEY_SHARED_BLOCKED, state=State.LAGGING, headline=_keys, actions=_release),
-    DispatchLeaf(verdict=DispatchVerdict.ACK_HOLE, state=State.LAGGING, headline=_hole, actions=_close),
-    DispatchLeaf(
-        verdict=DispatchVerdict.REDELIVERING,
-        state=State.LAGGING,
-        headline=lambda it: (
+        DispatchVerdict.REDELIVERING,
+        lambda it: (
             f"Sent again and again: {percent(it.resent_share)} of {count(it.sent_per_second)} messages/s were sent before;"
             f" {entries_a_second(it.acked_per_second)} are acknowledged, {behind(it)}."
         ),
-        actions=_refused,
+        _refused,
     ),
 )

@@ -18,7 +18,7 @@ from workbench.triage.pulsar.question_types import (
     stays_open,
 )
 from workbench.triage.shared_actions import DUMPS
-from workbench.triage.verdict_names import DispatchVerdict, State
+from workbench.triage.verdict_names import DispatchVerdict
 
 _STORAGE = "the brokers' pulsar_ml_cache_misses_rate and the bookies' bookkeeper_server_READ_ENTRY_REQUEST"
 
@@ -208,15 +208,14 @@ def _unload(tools: DispatchTools, it: Known) -> list[Action]:
 
 
 LEAVES = (
-    DispatchLeaf(verdict=DispatchVerdict.DISPATCH_THROTTLED, state=State.LAGGING, headline=_limit, actions=_lift),
+    DispatchLeaf(DispatchVerdict.DISPATCH_THROTTLED, _limit, _lift),
     DispatchLeaf(
-        verdict=DispatchVerdict.DISPATCHER_STUCK,
-        state=State.LAGGING,
-        headline=lambda it: (
+        DispatchVerdict.DISPATCHER_STUCK,
+        lambda it: (
             f"The broker stands: {behind(it)} at {it.part.read_position}, consumers take {counted(it.least_permits, 'message')}"
             " more, and it neither reads nor sends."
         ),
-        actions=_unload,
+        _unload,
     ),
-    DispatchLeaf(verdict=DispatchVerdict.NO_PERMITS, state=State.LAGGING, headline=_full, actions=_help_consumers),
+    DispatchLeaf(DispatchVerdict.NO_PERMITS, _full, _help_consumers),
 )

@@ -17,7 +17,7 @@ from workbench.triage.pulsar.question_types import (
     stays_open,
 )
 from workbench.triage.shared_actions import WEEK_MS
-from workbench.triage.verdict_names import DispatchVerdict, State
+from workbench.triage.verdict_names import DispatchVerdict
 
 EXPIRING = DispatchQuestion(
     id="expiring",
@@ -160,11 +160,10 @@ def _revive(tools: DispatchTools, it: Known) -> list[Action]:
 
 
 LEAVES = (
-    DispatchLeaf(verdict=DispatchVerdict.EXPIRING, state=State.LAGGING, headline=_expiring, actions=_keep),
+    DispatchLeaf(DispatchVerdict.EXPIRING, _expiring, _keep),
     DispatchLeaf(
-        verdict=DispatchVerdict.DEAD_SUBSCRIPTION,
-        state=State.LAGGING,
-        headline=lambda it: f"Nobody is connected: {behind(it)}; the topic keeps them until they are read or deleted.",
-        actions=_revive,
+        DispatchVerdict.DEAD_SUBSCRIPTION,
+        lambda it: f"Nobody is connected: {behind(it)}; the topic keeps them until they are read or deleted.",
+        _revive,
     ),
 )

@@ -16,7 +16,7 @@ from workbench.triage.pulsar.question_types import (
     says_no,
     stays_open,
 )
-from workbench.triage.verdict_names import DispatchVerdict, State
+from workbench.triage.verdict_names import DispatchVerdict
 
 _NOW = Test("connected_seconds", "<=", PAUSE_SECONDS)
 _STAYS = says_no(
@@ -119,20 +119,16 @@ def _calm(tools: DispatchTools, _it: Known) -> list[Action]:
 
 LEAVES = (
     DispatchLeaf(
-        verdict=DispatchVerdict.BAD_LOAD_REPORT,
-        state=State.LAGGING,
-        headline=lambda it: (
-            f"A broker's load is no number ({listed(it.servers.bad_loads)}), so topics are moved: {_moved(it)}."
-        ),
-        actions=_mend_report,
+        DispatchVerdict.BAD_LOAD_REPORT,
+        lambda it: f"A broker's load is no number ({listed(it.servers.bad_loads)}), so topics are moved: {_moved(it)}.",
+        _mend_report,
     ),
     DispatchLeaf(
-        verdict=DispatchVerdict.UNLOAD_STORM,
-        state=State.LAGGING,
-        headline=lambda it: (
+        DispatchVerdict.UNLOAD_STORM,
+        lambda it: (
             f"Topics are moved again and again: {counted(it.unload_times, 'time')} within half an hour bundles were unloaded;"
             f" {_moved(it)}."
         ),
-        actions=_calm,
+        _calm,
     ),
 )

@@ -216,35 +216,35 @@ def _healthy(it: Known) -> str:
 
 
 LEAVES = (
-    DispatchLeaf(verdict=Verdict.HEALTHY, state=State.HEALTHY, headline=_healthy, has_runbook=False),
+    DispatchLeaf(Verdict.HEALTHY, _healthy, state=State.HEALTHY, has_runbook=False),
     DispatchLeaf(
-        verdict=Verdict.UNUSABLE_DATA,
-        state=State.CANNOT_TELL,
-        headline=lambda it: (
+        Verdict.UNUSABLE_DATA,
+        lambda it: (
             "Cannot tell: the topic was loaded anew, or the subscription reset, while it was looked at."
             if it.part.counters_back
             else "Cannot tell: the admin does not tell the backlog."
         ),
-        actions=_look_again,
-    ),
-    DispatchLeaf(
-        verdict=Verdict.CANNOT_TELL,
+        _look_again,
         state=State.CANNOT_TELL,
-        headline=lambda it: f"Cannot tell: {behind(it)}, and nothing that was read proves why.",
-        actions=_look_again,
     ),
     DispatchLeaf(
-        verdict=DispatchVerdict.DELAYED_MESSAGES,
-        state=State.HEALTHY,
-        headline=lambda it: (
+        Verdict.CANNOT_TELL,
+        lambda it: f"Cannot tell: {behind(it)}, and nothing that was read proves why.",
+        _look_again,
+        state=State.CANNOT_TELL,
+    ),
+    DispatchLeaf(
+        DispatchVerdict.DELAYED_MESSAGES,
+        lambda it: (
             f"Healthy: {counted(it.part.delayed_entries, 'entry', 'entries')} wait for their time, and nothing else."
         ),
         has_runbook=False,
+        state=State.HEALTHY,
     ),
     DispatchLeaf(
-        verdict=DispatchVerdict.CATCHING_UP,
-        state=State.DRAINING,
-        headline=lambda it: f"Catching up: {behind(it)}, drained in {duration(it.drain_seconds)} at this pace.",
+        DispatchVerdict.CATCHING_UP,
+        lambda it: f"Catching up: {behind(it)}, drained in {duration(it.drain_seconds)} at this pace.",
         has_runbook=False,
+        state=State.DRAINING,
     ),
 )

@@ -188,7 +188,7 @@ class DispatchQuestion:
         return tuple(it for it in (self.yes, self.no) if it is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DispatchLeaf:
     """A verdict with its texts and actions.
 
@@ -198,9 +198,9 @@ class DispatchLeaf:
     """
 
     verdict: AnyVerdict
-    state: State
     headline: Callable[[Known], str]
     actions: Callable[[DispatchTools, Known], Sequence[Action]] = lambda _tools, _known: ()
+    state: State = State.LAGGING
     has_runbook: bool = True
 
     @property

@@ -18,7 +18,7 @@ from workbench.triage.pulsar.question_types import (
     says_yes,
     stays_open,
 )
-from workbench.triage.verdict_names import DispatchVerdict, State
+from workbench.triage.verdict_names import DispatchVerdict
 
 _SLOW = Test("write_seconds", ">=", FLUSH_SECONDS)
 _TAKE_MORE = Test("most_permits", ">", 0)
@@ -175,27 +175,24 @@ def _slow(it: Known) -> str:
 
 LEAVES = (
     DispatchLeaf(
-        verdict=DispatchVerdict.REDELIVERY_CACHE_MISS,
-        state=State.LAGGING,
-        headline=lambda it: (
+        DispatchVerdict.REDELIVERY_CACHE_MISS,
+        lambda it: (
             f"Sent again, and read from bookies again: {percent(it.resent_share)} of {count(it.sent_per_second)} messages/s were sent"
             f" before, and {count(it.servers.misses[it.place])} entries/s of the topic are not in the cache; {behind(it)}."
         ),
-        actions=_keep_cached,
+        _keep_cached,
     ),
     DispatchLeaf(
-        verdict=DispatchVerdict.ACK_WRITE_AMPLIFICATION,
-        state=State.LAGGING,
-        headline=lambda it: f"{percent(it.ack_share)} of the writes to bookies are acknowledgements, and {_slow(it)}.",
-        actions=_fewer_writes,
+        DispatchVerdict.ACK_WRITE_AMPLIFICATION,
+        lambda it: f"{percent(it.ack_share)} of the writes to bookies are acknowledgements, and {_slow(it)}.",
+        _fewer_writes,
     ),
     DispatchLeaf(
-        verdict=DispatchVerdict.BOOKIE_QUARANTINE,
-        state=State.LAGGING,
-        headline=lambda it: (
+        DispatchVerdict.BOOKIE_QUARANTINE,
+        lambda it: (
             f"Few bookies carry all: {counted(it.quarantines, 'quarantine')} within half an hour, {printable(it.servers.busiest or '')}"
             f" is written {significant(it.busiest_share or 0.0)} × the mean, and {_slow(it)}."
         ),
-        actions=_spread,
+        _spread,
     ),
 )
