@@ -126,7 +126,7 @@ LEAVES = (
     DispatchLeaf(
         DispatchVerdict.UNLOAD_STORM,
         lambda it: (
-            f"Topics are moved again and again: {counted(it.unload_times, 'time')} within half an hour bundles were unloaded;"
+            f"Topics are moved again and again: {counted(it.servers.unload_times, 'time')} within half an hour bundles were unloaded;"
             f" {_moved(it)}."
         ),
         _calm,

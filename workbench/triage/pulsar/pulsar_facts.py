@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from workbench.queues.dispatching_queues import DispatchedConsumer, DispatchedPart
 from workbench.triage.pulsar.what_servers_tell import Servers
+
+Made = TypeVar("Made")
 
 # What a rule compares: its name in words, and its unit (as `humanize.quantity` takes it).
 FACTS: dict[str, tuple[str, str]] = {
@@ -68,6 +73,11 @@ FACTS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
+def _of(made: Callable[..., Made], *numbers: float | None) -> Made | None:
+    """What is made of numbers; None if one of them is not known."""
+    return None if None in numbers else made(*numbers)
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """Numbers of one partition.
@@ -84,8 +94,8 @@ class Known:
 
     def fact(self, name: str) -> float | None:
         """A number by its name in `FACTS`; true is 1, false is 0."""
-        value = getattr(self, name) if hasattr(type(self), name) else getattr(self.part, name)
-        return None if value is None else float(value)
+        of = next(it for it in (self, self.part, self.servers) if hasattr(type(it), name))
+        return _of(float, getattr(of, name))
 
     @property
     def reading(self) -> tuple[DispatchedConsumer, ...] | None:
@@ -118,9 +128,7 @@ class Known:
     @property
     def ready_entries(self) -> int | None:
         """Entries that no producer has asked to delay."""
-        if self.part.entries is None or self.part.delayed_entries is None:
-            return None
-        return max(0, self.part.entries - self.part.delayed_entries)
+        return _of(lambda all_of, delayed: max(0, all_of - delayed), self.part.entries, self.part.delayed_entries)
 
     @property
     def age_seconds(self) -> float | None:
@@ -142,8 +150,7 @@ class Known:
     def quota_share(self) -> float | None:
         """Of the quota that is nearer; 0 without any, or without an entry."""
         it = self.part
-        one, other = self._share(it.backlog_bytes, it.quota_bytes), self._share(it.oldest_seconds, it.quota_seconds)
-        return None if one is None or other is None else max(one, other)
+        return _of(max, self._share(it.backlog_bytes, it.quota_bytes), self._share(it.oldest_seconds, it.quota_seconds))
 
     @property
     def acked_per_second(self) -> float | None:
@@ -171,9 +178,7 @@ class Known:
     @property
     def ready_seconds(self) -> float | None:
         """Until what is not delayed now is acknowledged; None if nothing is acknowledged."""
-        if self.ready_entries is None or not self.acked_per_second:
-            return None
-        return self.ready_entries / self.acked_per_second
+        return _of(operator.truediv, self.ready_entries, self.acked_per_second or None)
 
     @property
     def connected_seconds(self) -> float | None:
@@ -212,16 +217,14 @@ class Known:
     @property
     def waiting_entries(self) -> int | None:
         """Entries that were not read yet, and of those read the ones that the broker has kept."""
-        it = self.part
-        return None if it.unread_entries is None or it.replay_entries is None else it.unread_entries + it.replay_entries
+        return _of(operator.add, self.part.unread_entries, self.part.replay_entries)
 
     @property
     def resent_share(self) -> float | None:
         """Of the messages sent between the looks."""
-        it = self.part
-        if it.resent_messages is None or not it.sent_messages:
-            return None
-        return min(1.0, it.resent_messages / it.sent_messages)
+        return _of(
+            lambda again, sent: min(1.0, again / sent), self.part.resent_messages, self.part.sent_messages or None
+        )
 
     @property
     def missed_again_share(self) -> float | None:
@@ -229,21 +232,23 @@ class Known:
 
         What the topic's other subscriptions were sent may be all of it what the cache missed.
         """
-        missed, sent, resent = self._misses, self._per_second(self.part.sent_entries), self.resent_share
         others = self._per_second(self.part.others_sent_entries)
-        if missed is None or not sent or resent is None or others is None:
-            return None
-        return max(0.0, min(1.0, (missed - others) / sent) + resent - 1)
+        return _of(
+            lambda missed, sent, resent, others: max(0.0, min(1.0, (missed - others) / sent) + resent - 1),
+            *self._sent_again,
+            others,
+        )
 
     @property
     def missed_at_most(self) -> float | None:
         """Of the entries sent: neither more than was sent again, nor than the topic's cache missed."""
-        missed, sent, resent = self._misses, self._per_second(self.part.sent_entries), self.resent_share
-        return None if missed is None or not sent or resent is None else min(1.0, missed / sent, resent)
+        return _of(lambda missed, sent, resent: min(1.0, missed / sent, resent), *self._sent_again)
 
     @property
-    def _misses(self) -> float | None:
-        return self.servers.misses.get(self.place)
+    def _sent_again(self) -> tuple[float | None, float | None, float | None]:
+        """Misses of the topic's cache, entries sent (None: none), and the share that was sent again."""
+        sent = self._per_second(self.part.sent_entries) or None
+        return self.servers.misses.get(self.place), sent, self.resent_share
 
     @property
     def place(self) -> str:
@@ -251,52 +256,25 @@ class Known:
         return self.part.topic + ("" if self.part.partition < 0 else f"-partition-{self.part.partition}")
 
     @property
-    def bad_reports(self) -> int | None:
-        """See `Servers`; so the next five."""
-        return self.servers.bad_reports
-
-    @property
-    def unload_times(self) -> int | None:
-        """Of all brokers."""
-        return self.servers.unload_times
-
-    @property
-    def ack_share(self) -> float | None:
-        """On all brokers: they write to the same bookies."""
-        return self.servers.ack_share
-
-    @property
     def write_seconds(self) -> float | None:
         """Of the broker that has the topic."""
         return self.servers.write_seconds.get(self.servers.broker_of.get(self.place, ""))
 
     @property
-    def quarantines(self) -> int | None:
-        """By all brokers."""
-        return self.servers.quarantines
-
-    @property
-    def busiest_share(self) -> float | None:
-        """Of all bookies that tell."""
-        return self.servers.busiest_share
-
-    @property
     def least_permits(self) -> int | None:
         """At the look at which they were fewer."""
-        return min(found) if (found := self._permits()) is not None else None
+        return _of(min, *self._permits())
 
     @property
     def most_permits(self) -> int | None:
         """At the look at which they were more."""
-        return max(found) if (found := self._permits()) is not None else None
+        return _of(max, *self._permits())
 
     @property
     def sure_permits(self) -> int | None:
         """At the look at which they were fewer; of Key_Shared those of the fullest reader, whose keys it may have."""
         told = self._rooms()
-        if told is None:
-            return None
-        return min(min(it) if self.key_shared else max(it) for it in told)
+        return None if told is None else min(min(it) if self.key_shared else max(it) for it in told)
 
     @property
     def full(self) -> tuple[DispatchedConsumer, ...]:
@@ -306,12 +284,12 @@ class Known:
     @property
     def full_readers(self) -> int | None:
         """Number of `full`; None unless each reader told its permits twice."""
-        return None if self._permits() is None else len(self.full)
+        return None if self._rooms() is None else len(self.full)
 
-    def _permits(self) -> tuple[int, int] | None:
+    def _permits(self) -> tuple[int | None, int | None]:
         """Of the freest reader, at both looks."""
         told = self._rooms()
-        return (max(told[0]), max(told[1])) if told is not None else None
+        return (None, None) if told is None else (max(told[0]), max(told[1]))
 
     def _rooms(self) -> tuple[list[int], list[int]] | None:
         """What each reader takes, at both looks; None unless each told it twice."""
@@ -324,18 +302,16 @@ class Known:
         flags = (it.blocked, self.part.blocked)
         if self.one_by_one and True in flags:
             return 0, 0
-        is_known = self.one_by_one is False or (self.one_by_one is True and None not in flags)
-        now, before = (
-            told if is_known or (told is not None and told <= 0) else None for told in (it.permits, it.permits_before)
-        )
+        if self.one_by_one is False or (self.one_by_one is True and None not in flags):
+            return it.permits, it.permits_before
+        now, before = (told if told is not None and told <= 0 else None for told in (it.permits, it.permits_before))
         return now, before
 
     def _share(self, used: float | None, limit: int | None) -> float | None:
         """Of a limit that deletes entries; 0 is none."""
         if limit == 0 or self.part.entries == 0:
             return 0.0
-        return None if used is None or limit is None else used / limit
+        return _of(operator.truediv, used, limit)
 
     def _per_second(self, number: float | None) -> float | None:
-        seconds = self.part.look_seconds
-        return None if number is None or not seconds else number / seconds
+        return _of(operator.truediv, number, self.part.look_seconds or None)

@@ -15,7 +15,7 @@ from workbench.triage.pulsar.pulsar_facts import Known
 from workbench.triage.pulsar.pulsar_status import behind
 from workbench.triage.pulsar.pulsar_walk import DispatchStep, JudgedPart, worst_first
 from workbench.triage.subscription import SubscriptionFeatures
-from workbench.triage.verdict_names import State, Verdict
+from workbench.triage.verdict_names import AnyVerdict, State, Verdict
 
 
 def pulsar_finding(cluster: str, group: str, parts: Sequence[JudgedPart], *, tools: DispatchTools) -> Finding:
@@ -67,7 +67,7 @@ def pulsar_finding(cluster: str, group: str, parts: Sequence[JudgedPart], *, too
             for question, rule in worst.passed
             if worst.verdict is not Verdict.CANNOT_TELL
         ),
-        also_seen=(*_besides(worst), *_others(ordered, worst)),
+        also_seen=_also_seen(ordered, worst),
         features=_nothing_measured(cluster, group, known.part.topic),
     )
 
@@ -105,9 +105,8 @@ def _age(known: Known) -> float | None:
 
 def _time_lag(ages: Sequence[float | None]) -> TimeLag:
     told = [it for it in ages if it is not None]
-    if not told or len(told) < len(ages):
-        return TimeLag(seconds=None, method="unknown")
-    return TimeLag(seconds=max(told), method="publish_time", low=max(told), high=max(told))
+    oldest = max(told, default=None) if len(told) == len(ages) else None
+    return TimeLag(seconds=oldest, method="unknown" if oldest is None else "publish_time", low=oldest, high=oldest)
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:
@@ -140,25 +139,16 @@ def _missing(worst: JudgedPart) -> list[Missing]:
     ]
 
 
-def _besides(worst: JudgedPart) -> list[str]:
-    found = []
-    if worst.besides is not None:
-        found.append(f"It lags, too. {worst.besides.leaf.headline(worst.besides.known)}")
-    return found
-
-
-def _others(ordered: Sequence[JudgedPart], worst: JudgedPart) -> list[str]:
-    """Other verdicts of a subscription's partitions, a sentence each."""
-    groups: dict[str, list[JudgedPart]] = defaultdict(list)
+def _also_seen(ordered: Sequence[JudgedPart], worst: JudgedPart) -> tuple[str, ...]:
+    """Why it lags beside a loss, and other verdicts of the subscription's partitions, a sentence each."""
+    others: dict[AnyVerdict, list[JudgedPart]] = defaultdict(list)
     for it in ordered:
-        if it.verdict is not worst.verdict:
-            groups[it.verdict.value].append(it)
-    found = []
-    for them in groups.values():
-        first = them[0]
-        if first.leaf.state is State.HEALTHY:
+        others[it.verdict].append(it)
+    del others[worst.verdict]
+    found = [f"It lags, too. {it.leaf.headline(it.known)}" for it in (worst.besides,) if it is not None]
+    for them in others.values():
+        if them[0].leaf.state is State.HEALTHY:
             found.append(f"{plural(len(them), 'partition')} healthy.")
-            continue
-        where = _where([it.known.part.partition for it in them], len(ordered) + 1)
-        found.append(where + _headline(first))
-    return found
+        else:
+            found.append(_where([it.known.part.partition for it in them], len(ordered) + 1) + _headline(them[0]))
+    return tuple(found)

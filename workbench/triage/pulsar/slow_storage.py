@@ -184,14 +184,15 @@ LEAVES = (
     ),
     DispatchLeaf(
         DispatchVerdict.ACK_WRITE_AMPLIFICATION,
-        lambda it: f"{percent(it.ack_share)} of the writes to bookies are acknowledgements, and {_slow(it)}.",
+        lambda it: f"{percent(it.servers.ack_share)} of the writes to bookies are acknowledgements, and {_slow(it)}.",
         _fewer_writes,
     ),
     DispatchLeaf(
         DispatchVerdict.BOOKIE_QUARANTINE,
         lambda it: (
-            f"Few bookies carry all: {counted(it.quarantines, 'quarantine')} within half an hour, {printable(it.servers.busiest or '')}"
-            f" is written {significant(it.busiest_share or 0.0)} × the mean, and {_slow(it)}."
+            f"Few bookies carry all: {counted(it.servers.quarantines, 'quarantine')} within half an hour,"
+            f" {printable(it.servers.busiest or '')} is written {significant(it.servers.busiest_share or 0.0)} ×"
+            f" the mean, and {_slow(it)}."
         ),
         _spread,
     ),
