@@ -7,9 +7,10 @@ where they are measured. A reader that is busy all the time, or elsewhere, or wh
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from workbench.triage.who_holds_up_whom import BlamedCause, Cleared, Impact, Mov
 
 _FEW, _TREND = int(FEW_SAMPLES), int(TREND_SAMPLES)
 _NEEDED = ("consumer_lag", "leader", "broker_traffic")  # without them nothing can be said
+Line = TypeVar("Line")
 _TRAFFIC = {"group": "BytesOutPerSec", "client": "BytesOutPerSec", "writer": "BytesInPerSec"}
 
 
@@ -172,46 +174,42 @@ def _answer(
 
 def _suspects(all_of: Neighbourhood) -> Iterator[_Suspect]:
     """Everybody that moves bytes: groups by their client ids or else by topics, client ids of no group, and producers."""
-    users: dict[str, set[str]] = {}
+    users: dict[str, set[str]] = defaultdict(set)
     for group, clients in all_of.clients_of.items():
         for client in clients:
-            users.setdefault(client, set()).add(group)
-    by_client: dict[str, dict[int, FloatArray]] = {}
-    for (client, broker), line in all_of.clients.items():
-        by_client.setdefault(client, {})[broker] = line
-    brokers_of: dict[str, dict[int, GroupOnBroker]] = {}
-    for (group, broker), one in all_of.groups.items():
-        brokers_of.setdefault(group, {})[broker] = one
+            users[client].add(group)
+    by_client, brokers_of = _by_name(all_of.clients), _by_name(all_of.groups)
     of_groups: set[str] = set()
     for group in sorted(brokers_of.keys() | all_of.clients_of.keys()):
         clients = all_of.clients_of.get(group, ())
         shared = tuple(it for it in clients if len(users[it]) > 1)
-        own = [
-            it for it in clients if it in by_client
-        ]  # what no broker names reads nothing: a member without partitions
+        # What no broker names reads nothing: a member without partitions.
+        own = [by_client[it] for it in clients if it in by_client]
         if own and not shared:
-            of_groups |= set(own)
-            brokers = {broker for client in own for broker in by_client[client]}
-            lines = {
-                broker: np.sum([by_client[client][broker] for client in own if broker in by_client[client]], axis=0)
-                for broker in brokers
-            }
-            yield _Suspect("group", group, clients, lines, "client_reads")
-            continue
-        told = {
-            broker: one.read_bytes for broker, one in brokers_of.get(group, {}).items() if one.read_bytes is not None
-        }
-        if told:
+            of_groups |= set(clients)
+            brokers = {broker for lines in own for broker in lines}
+            sums = {broker: np.sum([it[broker] for it in own if broker in it], axis=0) for broker in brokers}
+            yield _Suspect("group", group, clients, sums, "client_reads")
+        elif told := _told_bytes(brokers_of[group]):
             yield _Suspect("group", group, clients, told, "topic_reads", shared)
     for client, lines in sorted(by_client.items()):
-        if client not in of_groups and not any(_has_bytes(all_of, group) for group in users.get(client, ())):
-            shared = (client,) if len(users.get(client, ())) > 1 else ()
+        if client not in of_groups and not any(_told_bytes(brokers_of[group]) for group in users[client]):
+            shared = (client,) if len(users[client]) > 1 else ()
             yield _Suspect("client", client, (client,), lines, "client_reads", shared)
-    writers: dict[str, dict[int, FloatArray]] = {}
-    for (client, broker), line in all_of.writers.items():
-        writers.setdefault(client, {})[broker] = line
-    for client, lines in sorted(writers.items()):
+    for client, lines in sorted(_by_name(all_of.writers).items()):
         yield _Suspect("writer", client, (client,), lines, "client_writes")
+
+
+def _by_name(lines: Mapping[tuple[str, int], Line]) -> defaultdict[str, dict[int, Line]]:
+    """What somebody has on each broker."""
+    found: dict[str, dict[int, Line]] = defaultdict(dict)
+    for (name, broker), line in lines.items():
+        found[name][broker] = line
+    return found
+
+
+def _told_bytes(on: Mapping[int, GroupOnBroker]) -> dict[int, FloatArray]:
+    return {broker: one.read_bytes for broker, one in on.items() if one.read_bytes is not None}
 
 
 def _unnamed(all_of: Neighbourhood, suspects: Sequence[_Suspect]) -> Iterator[_Suspect]:
@@ -220,18 +218,10 @@ def _unnamed(all_of: Neighbourhood, suspects: Sequence[_Suspect]) -> Iterator[_S
         lines: dict[int, FloatArray] = {}
         for broker, own in all_of.servers.items():
             if (whole := own.get(("broker_traffic", _TRAFFIC[kind]))) is not None:
-                same = [
-                    it.lines[broker]
-                    for it in suspects
-                    if (it.kind == "writer") == (kind == "writer") and broker in it.lines
-                ]
+                same = _same_way(kind, suspects, broker)
                 lines[broker] = whole - np.sum([np.nan_to_num(it) for it in same], axis=0) if same else whole
         if lines:
             yield _Suspect(kind, "", (), lines, "broker_traffic", is_named=False)
-
-
-def _has_bytes(all_of: Neighbourhood, group: str) -> bool:
-    return any(one.read_bytes is not None for (of, _), one in all_of.groups.items() if of == group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +252,9 @@ def _moved(it: _Suspect, suspects: Sequence[_Suspect], all_of: Neighbourhood) ->
     rises = {broker: _risen(line, span) for broker, line in told.items()}
     whole = sum(max(0.0, rise) for rise in rises.values())
     brokers = tuple(sorted(broker for broker, rise in rises.items() if rise > 0 and rise >= TENTH * whole))
-    before = sum(_mean(it.lines[broker][: span.begin]) for broker in brokers)
-    now = sum(_mean(it.lines[broker][span.begin : span.end]) for broker in brokers)
     part = slice(span.begin, span.end)
-    given = sum(_given(all_of, broker, kind, part) or 0.0 for broker in brokers for kind in ("group", "writer"))
+    before, now = (sum(_mean(it.lines[broker][when]) for broker in brokers) for when in (slice(span.begin), part))
+    given = sum(_given(all_of, broker, kind, part) for broker in brokers for kind in ("group", "writer"))
     if now < APART * before or now - before < TENTH * given:
         return _NotAccused("it takes hardly more than before", now)
     return _Moved(span, brokers, before, now, _share(it, suspects, brokers, span))
@@ -339,13 +328,10 @@ def _rise(line: FloatArray, first: int) -> Span | None:
     if height < APART * usual or height <= 0:
         return None
     above = line > (usual + height) / 2
-    spans: list[list[int]] = []
-    for at in np.flatnonzero(above):
-        if spans and at - spans[-1][1] <= _FEW:
-            spans[-1][1] = int(at) + 1
-        else:
-            spans.append([int(at), int(at) + 1])
-    begin, end = max(spans, key=lambda it: float(line[it[0] : it[1]].sum()), default=[0, 0])
+    places = np.flatnonzero(above)
+    parts = np.split(places, np.flatnonzero(np.diff(places) > _FEW + 1) + 1)
+    spans = [(int(it[0]), int(it[-1]) + 1) for it in parts if len(it)]
+    begin, end = max(spans, key=lambda it: float(line[it[0] : it[1]].sum()), default=(0, 0))
     if end - begin < _FEW or begin < _FEW or (rose_before and above[:begin].any()):
         return None
     return Span(begin, end, end < len(line) - _FEW)
@@ -366,18 +352,22 @@ def _risen(line: FloatArray, span: Span) -> float:
     return _mean(line[span.begin : span.end]) - _mean(line[: span.begin])
 
 
-def _given(all_of: Neighbourhood, broker: int, kind: str, part: slice) -> float | None:
-    """Bytes/s that a broker gives to all consumers, or takes from all producers, in a part of the grid."""
+def _given(all_of: Neighbourhood, broker: int, kind: str, part: slice) -> float:
+    """Bytes/s that a broker gives to all consumers, or takes from all producers, in a part of the grid; 0 if it does not tell."""
     line = all_of.servers.get(broker, {}).get(("broker_traffic", _TRAFFIC[kind]))
-    return None if line is None else mean_of(line[part])
+    return 0.0 if line is None else _mean(line[part])
 
 
 def _share(it: _Suspect, suspects: Sequence[_Suspect], brokers: Sequence[int], span: Span) -> float:
     """A suspect's part of all that is moved more than before on its brokers."""
     mine = sum(_risen(it.lines[broker], span) for broker in brokers)
-    same = [one for one in suspects if (one.kind == "writer") == (it.kind == "writer")]
-    whole = sum(max(0.0, _risen(one.lines[broker], span)) for broker in brokers for one in same if broker in one.lines)
+    whole = sum(max(0.0, _risen(line, span)) for broker in brokers for line in _same_way(it.kind, suspects, broker))
     return mine / whole if whole > 0 else 0.0
+
+
+def _same_way(kind: str, suspects: Sequence[_Suspect], broker: int) -> list[FloatArray]:
+    """What all that read, or all that write, move there."""
+    return [it.lines[broker] for it in suspects if (it.kind == "writer") == (kind == "writer") and broker in it.lines]
 
 
 def _cap(
@@ -388,22 +378,22 @@ def _cap(
     What a broker gives while it is at its limit, with a reserve, less what the others took before. Where that leaves nothing, a tenth
     of what it takes now.
     """
-    same = [one for one in suspects if one is not it and (one.kind == "writer") == (it.kind == "writer")]
+    rest = [one for one in suspects if one is not it]
+    part = slice(span.begin, span.end)
+    moves = {broker: _mean(it.lines[broker][part]) for broker in brokers}
     rooms = []
-    for broker in brokers:
-        mine = _mean(it.lines[broker][span.begin : span.end])
-        others = [one.lines[broker] for one in same if broker in one.lines]
-        told = _given(all_of, broker, it.kind, slice(span.begin, span.end)) or 0.0
-        given = max(told, mine + sum(_mean(line[span.begin : span.end]) for line in others))
+    for broker, mine in moves.items():
+        others = _same_way(it.kind, rest, broker)
+        told = _given(all_of, broker, it.kind, part)
+        given = max(told, mine + sum(_mean(line[part]) for line in others))
         needed = sum(_mean(line[: span.begin]) for line in others)
         rooms.append(min(max(UTILISATION * given - needed, TENTH * mine), MOST * mine))
     room = min(rooms)
     unread = None
     if it.kind == "group":
         own = [all_of.groups[it.name, broker] for broker in brokers if (it.name, broker) in all_of.groups]
-        pace = sum(mean_of(one.reads[span.begin : span.end]) or 0.0 for one in own)
-        waits = sum(mean_of(one.lag[-_FEW:]) or 0.0 for one in own)
-        moved = sum(_mean(it.lines[broker][span.begin : span.end]) for broker in brokers)
-        unread = waits * moved / pace if pace > 0 else None
+        pace = sum(_mean(one.reads[part]) for one in own)
+        waits = sum(_mean(one.lag[-_FEW:]) for one in own)
+        unread = waits * sum(moves.values()) / pace if pace > 0 else None
     done = unread / (room * len(brokers)) if unread is not None and room > 0 else None
     return room / max(1, len(it.clients)), done, unread

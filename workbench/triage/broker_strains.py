@@ -24,16 +24,11 @@ def is_calm(all_of: Neighbourhood, broker: int, begin: int, end: int, *, peers: 
     What it shows is compared with the calmest of its peers, too: one that was strained before, such as by an earlier incident, cannot
     show that it became so, because percentiles of brokers decay over minutes.
     """
-    told: set[str] = set()
-    for (signal, kind), line in all_of.servers.get(broker, {}).items():
-        before, now = mean_of(line[:begin]), mean_of(line[begin:end])
-        if before is None or now is None:
-            continue
-        told.add(signal)
-        calmest = min(_on_peers(all_of, peers, (signal, kind), slice(begin, end)), default=0.0)
-        if signal in _PARTS and now >= max(FAR * calmest, ANSWER_SECONDS):
-            return False
-    return told >= WATCHED
+    told = list(_before_and_now(all_of, broker, begin, end, peers))
+    limits = (
+        (now, max(FAR * min(theirs, default=0.0), ANSWER_SECONDS)) for (it, _), _, now, theirs in told if it in _PARTS
+    )
+    return {signal for (signal, _), *_ in told} >= WATCHED and all(now < limit for now, limit in limits)
 
 
 def strains_of(
@@ -43,28 +38,27 @@ def strains_of(
 
     A signal without a value in one of the two parts says nothing.
     """
-    for (signal, kind), line in sorted(all_of.servers.get(broker, {}).items()):
-        before, now = mean_of(line[:begin]), mean_of(line[begin:end])
-        if before is None or now is None:
-            continue
-        known = _on_peers(all_of, peers, (signal, kind), slice(begin, end))
-        theirs = float(np.median(known)) if known else None
-        if (found := _compared(signal, kind, before, now, theirs)) is not None:
+    for (signal, kind), before, now, theirs in _before_and_now(all_of, broker, begin, end, peers):
+        median = float(np.median(theirs)) if theirs else None
+        if (found := _compared(signal, kind, before, now, median)) is not None:
             yield Strain(broker=broker, kind="" if kind == "value" else kind, evidence=found)
 
 
-def _on_peers(all_of: Neighbourhood, peers: Sequence[int], key: tuple[str, str], part: slice) -> list[float]:
-    """What each of the other brokers that tell it shows in a part of the grid."""
-    lines = [it for peer in peers if (it := all_of.servers.get(peer, {}).get(key)) is not None]
-    return [value for it in lines if (value := mean_of(it[part])) is not None]
+def _before_and_now(
+    all_of: Neighbourhood, broker: int, begin: int, end: int, peers: Sequence[int]
+) -> Iterator[tuple[tuple[str, str], float, float, list[float]]]:
+    """Each signal that a broker tells before a span of the grid and in it, both means, and those of its peers meanwhile."""
+    for key, line in sorted(all_of.servers.get(broker, {}).items()):
+        before, now = mean_of(line[:begin]), mean_of(line[begin:end])
+        if before is not None and now is not None:
+            lines = (it for peer in peers if (it := all_of.servers.get(peer, {}).get(key)) is not None)
+            yield key, before, now, [value for it in lines if (value := mean_of(it[begin:end])) is not None]
 
 
 def _compared(signal: str, kind: str, before: float, now: float, peers: float | None) -> Evidence | None:
     """The rule of one signal, if it holds."""
-    if signal in _PARTS or (signal, kind) == (
-        "request_time",
-        "Produce",
-    ):  # that of a fetch includes its waiting for records
+    # The whole time of a fetch includes its waiting for records.
+    if signal in _PARTS or (signal, kind) == ("request_time", "Produce"):
         limit = max(FAR * before, FAR * (peers or 0.0), ANSWER_SECONDS)
         holds, unit, rule = now >= limit, "s", f"{FAR:g} × before and its peers, and {ANSWER_SECONDS:g} s"
     elif signal in _IDLE:
@@ -75,11 +69,8 @@ def _compared(signal: str, kind: str, before: float, now: float, peers: float | 
         unit = "per second" if signal == "isr_shrinks" else "partitions"
     else:
         return None
-    return (
-        Evidence(signal=signal, value=now, unit=unit, threshold=limit, baseline=before, peers=peers, rule=rule)
-        if holds
-        else None
-    )
+    found = Evidence(signal=signal, value=now, unit=unit, threshold=limit, baseline=before, peers=peers, rule=rule)
+    return found if holds else None
 
 
 def mean_of(line: FloatArray) -> float | None:

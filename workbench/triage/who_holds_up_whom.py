@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -211,11 +211,11 @@ def actions_of(
         title = f"Pause {it.words}: {_ids(it.clients)} may have no more than {size(cap)}/s from each broker already"
         return [Action(title=title, command=tools.list_quotas(), verify="the groups that are held up catch up")]
 
-    def action(
-        clients: Collection[str], title: str, verify: str, command: Callable[[str], str | None], to: float | None
-    ) -> Action:
+    def action(clients: Collection[str], title: str, verify: str, to: float | None) -> Action:
         words = [shell_word(it) for it in clients]
-        each = command(words[0] if len(words) == 1 else '"$id"')
+        word = words[0] if len(words) == 1 else '"$id"'
+        limit, lift = tools.limit_client, tools.lift_quota
+        each = lift(word, writes=writes) if to is None else limit(word, round(to), writes=writes)
         if each is not None and len(words) > 1:
             each = f"for id in {' '.join(words)}; do {each}; done"
         parameters = {"clients": list(clients), "writes": writes, "bytes_per_second": to}
@@ -227,7 +227,6 @@ def actions_of(
             f"Cap {_ids(looser)} at {size(cap)}/s{' each' if len(looser) > 1 else ''} on each broker, whoever uses it:"
             " quotas of its user, if there are any, count before it",
             f"it moves at most {size(cap)}/s from each broker, and the groups that are held up catch up",
-            lambda word: tools.limit_client(word, rate, writes=writes),
             rate,
         )
     ]
@@ -236,17 +235,11 @@ def actions_of(
             "it has none now" if quotas is not None else "if it has one now, note it first, and set that again instead"
         )
         title = f"The way back: take the cap of {_ids(free)} away ({had})"
-        verify = "no quota of it is listed"
-        found.append(action(free, title, verify, lambda word: tools.lift_quota(word, writes=writes), None))
+        found.append(action(free, title, "no quota of it is listed", None))
     for was in sorted({was for was in looser.values() if was is not None}):
         same = [client for client, its in looser.items() if its == was]
-        title, verify = (
-            f"The way back: set the former cap of {_ids(same)} again ({size(was)}/s)",
-            "its former quota is listed",
-        )
-        found.append(
-            action(same, title, verify, lambda word, was=was: tools.limit_client(word, round(was), writes=writes), was)  # type: ignore[misc]
-        )
+        title = f"The way back: set the former cap of {_ids(same)} again ({size(was)}/s)"
+        found.append(action(same, title, "its former quota is listed", was))
     return found
 
 
