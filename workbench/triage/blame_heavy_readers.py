@@ -202,7 +202,7 @@ def _suspects(all_of: Neighbourhood) -> Iterator[_Suspect]:
 
 def _by_name(lines: Mapping[tuple[str, int], Line]) -> defaultdict[str, dict[int, Line]]:
     """What somebody has on each broker."""
-    found: dict[str, dict[int, Line]] = defaultdict(dict)
+    found: defaultdict[str, dict[int, Line]] = defaultdict(dict)
     for (name, broker), line in lines.items():
         found[name][broker] = line
     return found

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.features.broker_features import Neighbourhood
+from workbench.features.broker_features import FloatArray, Neighbourhood
 from workbench.humanize import count, counted, duration, listed, numbered, percent, plural
 from workbench.judgement_numbers import (
     ANSWER_SECONDS,
@@ -120,10 +120,13 @@ class _Brokers:
         line = self._all.servers[broker].get((signal, kind))
         return None if line is None else mean_of(line[part])
 
-    def _now(self, signal: str, kind: str = "value") -> dict[int, float]:
-        """Of the brokers that tell a signal, its mean lately."""
-        found = {broker: self._mean(self._recent, broker, signal, kind) for broker in self._ids}
-        return {broker: now for broker, now in found.items() if now is not None}
+    def _means(self, part: slice, signal: str) -> dict[int, float]:
+        """Of the brokers that tell a signal in a part of the grid, its mean there."""
+        return {it: mean for it in self._ids if (mean := self._mean(part, it, signal)) is not None}
+
+    def _now(self, signal: str) -> dict[int, float]:
+        """The same lately."""
+        return self._means(self._recent, signal)
 
     def _readers(self, partitions: Collection[tuple[str, int]]) -> tuple[str, ...]:
         return tuple(sorted({group for part in partitions for group in self._all.readers.get(part, ())}))
@@ -185,9 +188,8 @@ class _Brokers:
 
     def _storm(self, limits: Thresholds) -> Iterator[BrokerFinding]:
         signal = "metadata_requests"
-        now = self._now(signal)
-        before = {it: mean for it in now if (mean := self._mean(self._before, it, signal)) is not None}
-        limit = {it: FAR * usual for it, usual in before.items()}
+        now, before = self._now(signal), self._means(self._before, signal)
+        limit = {it: FAR * usual for it, usual in before.items() if it in now}
         # Everywhere at once: who asks one broker alone asks for something that is there. Clients share their requests out unevenly, so
         # that all together are many.
         serving = {it for it in self._all.leaders.values() if it is not None} or set(self._ids)
@@ -222,10 +224,8 @@ class _Brokers:
         signal = "request_queue_time"
         for kind in _KINDS:
             waits, waited = (self._mean(it, broker, signal, kind) for it in (self._recent, self._before))
-            if waits is None or waited is None:
-                continue
-            limit = max(ANSWER_SECONDS, FAR * waited)
-            if waits >= limit:
+            limit = max(ANSWER_SECONDS, FAR * (waited or 0.0))
+            if waits is not None and waited is not None and waits >= limit:
                 yield strain_of(broker, signal, waits, "s", limit, kind, before=waited)
 
     def _who_asks(self) -> tuple[str, str]:
@@ -254,16 +254,15 @@ class _Brokers:
 
     def _queue_full(self) -> Iterator[BrokerFinding]:
         for broker, idle in self._now("request_handler_idle").items():
-            waits = {kind: self._mean(self._recent, broker, "request_queue_time", kind) for kind in _KINDS}
-            slow = {kind: it for kind, it in waits.items() if it is not None and it >= ANSWER_SECONDS}
+            signal = "request_queue_time"
+            waits = ((self._mean(self._recent, broker, signal, kind), kind) for kind in _KINDS)
+            slow = [
+                strain_of(broker, signal, it, "s", ANSWER_SECONDS, kind)
+                for it, kind in waits
+                if it is not None and it >= ANSWER_SECONDS
+            ]
             if idle < PART and slow:
-                strains = [
-                    strain_of(broker, "request_handler_idle", idle, "of the time", PART),
-                    *(
-                        strain_of(broker, "request_queue_time", it, "s", ANSWER_SECONDS, kind)
-                        for kind, it in slow.items()
-                    ),
-                ]
+                strains = [strain_of(broker, "request_handler_idle", idle, "of the time", PART), *slow]
                 yield finding_of(
                     BrokerVerdict.REQUEST_QUEUE_FULL,
                     f"Broker {broker} has more requests than its handlers can take: {first_words(strains)}.",
@@ -309,17 +308,19 @@ class _Brokers:
         if line is None or mean_of(line[first:]) is None:
             return None
         lasts = len(self._all.times) - first
-        usual = (mean_of(line[:first]) or 0.0) * lasts * self._all.step
-        return usual, float(np.nansum(line[first:])) * self._all.step
+        return (mean_of(line[:first]) or 0.0) * lasts * self._all.step, self._counted(line)
+
+    def _counted(self, line: FloatArray) -> float:
+        """How often a thing has happened in the window, by its rate."""
+        return float(np.nansum(line[self._all.first :])) * self._all.step
 
     def _remote_failing(self) -> Iterator[BrokerFinding]:
-        strains: list[Strain] = []
-        first = self._all.first
-        for broker in self._ids:
-            for (signal, kind), line in sorted(self._all.servers[broker].items()):
-                times = float(np.nansum(line[first:])) * self._all.step if signal == "remote_failures" else 0.0
-                if round(times) >= SEVERAL:
-                    strains.append(strain_of(broker, signal, times, "in the window", SEVERAL, kind))
+        lines = [(broker, key, line) for broker in self._ids for key, line in sorted(self._all.servers[broker].items())]
+        strains = [
+            strain_of(broker, signal, times, "in the window", SEVERAL, kind)
+            for broker, (signal, kind), line in lines
+            if signal == "remote_failures" and round(times := self._counted(line)) >= SEVERAL
+        ]
         if strains:
             brokers = brokers_of(strains)
             reads = any(it.kind.startswith("RemoteFetch") for it in strains)

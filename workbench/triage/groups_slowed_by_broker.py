@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -30,20 +32,14 @@ class HeldUp:
     """Which groups are held up on which brokers, in a span against the time before it."""
 
     def __init__(self, all_of: Neighbourhood, limits: Thresholds) -> None:
-        self._all = all_of
-        self._limits = limits
+        self._all, self._limits = all_of, limits
         self.keys = sorted(all_of.groups)
-        shape = (len(self.keys), len(all_of.times))
-
-        def stack(name: str) -> FloatArray:
-            lines = [getattr(all_of.groups[key], name) for key in self.keys]
-            return np.stack(lines) if lines else np.zeros(shape)
-
-        self._reads, self._arrivals = stack("reads"), stack("arrivals")
+        groups, shape = [all_of.groups[key] for key in self.keys], (len(self.keys), len(all_of.times))
+        self._reads = np.array([it.reads for it in groups]).reshape(shape)
+        self._arrivals = np.array([it.arrivals for it in groups]).reshape(shape)
         # What a group is to read again waits for no broker.
-        grown = [one.lag if one.grown is None else one.grown for one in (all_of.groups[key] for key in self.keys)]
-        self._lag = np.stack(grown) if grown else np.zeros(shape)
-        self._memo: dict[tuple[int, int], npt.NDArray[np.bool_]] = {}
+        self._lag = np.array([it.lag if it.grown is None else it.grown for it in groups]).reshape(shape)
+        self._mask = cache(self._held)
 
     @property
     def is_known(self) -> bool:
@@ -63,13 +59,11 @@ class HeldUp:
         growth = self._growth(span.begin, span.end) / self._need(span.begin, span.end)
         before, now = self._behind(0, span.begin), self._late(span)
         tolerance = 2 + int(np.ceil(COMMIT_SECONDS / self._all.step))
-        rows: dict[str, list[int]] = {}
-        for row, (group, _) in enumerate(self.keys):
-            rows.setdefault(group, []).append(row)
         found, served = [], 0
-        for group, mine in rows.items():
-            here = [row for row in mine if self.keys[row][1] in brokers]
-            there = [row for row in mine if self.keys[row][1] in elsewhere]
+        for group, every in groupby(enumerate(self.keys), key=lambda it: it[1][0]):
+            mine = [(row, broker) for row, (_, broker) in every]
+            here = [row for row, broker in mine if broker in brokers]
+            there = [row for row, broker in mine if broker in elsewhere]
             if group == without or not here:
                 continue
             served += 1
@@ -85,7 +79,7 @@ class HeldUp:
                     behind_seconds_before=float(np.nan_to_num(before[worst])),
                     behind_seconds=float(now[worst]),
                     lag_growth_of_arrivals=float(np.nan_to_num(growth[worst])),
-                    lag_growth_elsewhere=_worst(growth[there]),
+                    lag_growth_elsewhere=max(growth[there][~np.isnan(growth[there])].tolist(), default=None),
                 )
             )
         return tuple(sorted(found, key=lambda it: -it.behind_seconds)), served
@@ -98,21 +92,18 @@ class HeldUp:
                 on[group] = on.get(group, False) or bool(is_held)
         return len(on), sum(on.values())
 
-    def _mask(self, span: Span) -> npt.NDArray[np.bool_]:
+    def _held(self, span: Span) -> npt.NDArray[np.bool_]:
         """Whether each group waits on a broker: late, and growing or far later than before; and not by a burst of its own."""
-        key = (span.begin, span.end)
-        if key not in self._memo:
-            limits = self._limits
-            need, usual = self._need(span.begin, span.end), self._need(0, span.begin)
-            growth, grew = self._growth(span.begin, span.end) / need, self._growth(0, span.begin) / usual
-            late, was = self._late(span), self._behind(0, span.begin)
-            floor = limits.growth_floor_ratio * limits.time_lag_objective_seconds
-            reads, read = _means(self._reads[:, span.begin : span.end]), _means(self._reads[:, : span.begin])
-            with np.errstate(invalid="ignore"):
-                falls = (growth > limits.growth_ratio) & ~(grew > limits.growth_ratio)
-                own = (need > MORE * usual) & (reads >= LESS * read)
-                self._memo[key] = (late > floor) & (falls | (late > FAR * was)) & ~own
-        return self._memo[key]
+        limits = self._limits
+        need, usual = self._need(span.begin, span.end), self._need(0, span.begin)
+        growth, grew = self._growth(span.begin, span.end) / need, self._growth(0, span.begin) / usual
+        late, was = self._late(span), self._behind(0, span.begin)
+        floor = limits.growth_floor_ratio * limits.time_lag_objective_seconds
+        reads, read = _means(self._reads[:, span.begin : span.end]), _means(self._reads[:, : span.begin])
+        with np.errstate(invalid="ignore"):
+            falls = (growth > limits.growth_ratio) & ~(grew > limits.growth_ratio)
+            own = (need > MORE * usual) & (reads >= LESS * read)
+            return (late > floor) & (falls | (late > FAR * was)) & ~own
 
     def _need(self, begin: int, end: int) -> FloatArray:
         found = _means(self._arrivals[:, begin:end])
@@ -148,8 +139,3 @@ def _means(lines: FloatArray) -> FloatArray:
     known = ~np.isnan(lines)
     count = known.sum(axis=1)
     return np.where(count > 0, np.where(known, lines, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
-
-
-def _worst(values: FloatArray) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.max()) if len(known) else None
