@@ -21,13 +21,14 @@ KEY = ("c", "g", "t")
 
 
 def test_a_step_past_what_waited_is_no_riddle_where_only_the_lag_is_measured() -> None:
-    """An exporter tells the log's end and the lag, and no commit: 10 minutes wait, and are passed in one step."""
+    """An exporter tells the log's end, the lag and the members, and no commit: 10 minutes wait, and are passed in one step."""
     at = np.arange(-4500.0, 0.1, 15.0)
     micros = [round((END.timestamp() + float(it)) * 1e6) for it in at]
     waits = np.where((at >= -1200) & (at < -600), 50 * (at + 1200), 0.0) + 10
     batch = SampleBatch("c", "exporter")
     batch.add("log_end_offset", {"topic": "t", "partition": 0}, micros, list(map(float, 1e6 + 50 * (at + 10_000))))
     batch.add("consumer_lag", {"group": "g", "topic": "t", "partition": 0}, micros, list(map(float, waits)))
+    batch.add("group_members", {"group": "g"}, micros, [3.0] * len(at))
     samples = batch.to_arrow().select(list(COLUMNS)).sort_by([(name, "ascending") for name in (*SERIES_ORDER, "ts")])
     story = read(samples, WINDOW, lambda _group: Thresholds()).stories[KEY][0]
     assert story.skipped is not None and story.skipped > 25_000

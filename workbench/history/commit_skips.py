@@ -107,19 +107,12 @@ def _spacing(parts: Mapping[int, PartitionHistory]) -> float:
     return max((it.interval or 0.0 for it in parts.values()), default=0.0)
 
 
-def _noted(
-    parts: Mapping[int, PartitionHistory], lines: Mapping[int, Mapping[str, Track]]
-) -> dict[int, PartitionHistory]:
-    """Stories with a step of commits that were measured: where only the lag is, they were worked out, and show no such detail."""
-    return {number: it for number, it in parts.items() if it.skipped is not None and "committed" in lines[number]}
-
-
 def slower_beside(parts: Mapping[int, PartitionHistory], lines: Mapping[int, Mapping[str, Track]]) -> None:
     """Add, to each step that was noted, whether partitions that had stood as long show that nobody read so fast just then.
 
     They moved on at the same moment, and were still behind after a sample: that is all that their members can read.
     """
-    steps = {number: it for number, it in _noted(parts, lines).items() if not it.skip_new}
+    steps = {number: it for number, it in parts.items() if it.skipped is not None and not it.skip_new}
     noted = {number: _when(it, lines[number]["committed"]) for number, it in steps.items()}
     for number, story in steps.items():
         own, spacing = lines[number]["committed"], story.interval or 0.0
@@ -194,7 +187,7 @@ def explained(
     """
     every = [*lines.values(), *(others or {}).values()]
     counted = [own["committed"] for own in every if len(own.get("committed", ()))]
-    steps = _noted(parts, lines)
+    steps = {partition: it for partition, it in parts.items() if it.skipped is not None}
     for partition, story in steps.items():
         own = lines[partition]["committed"]
         after, spacing = _when(story, own), story.interval or _spacing(parts)

@@ -114,7 +114,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     wrong_counts = disproved(counts, measured)
     for key, parts in stories.items():
         if key not in wrong_counts and (counted := counts.get(key[:2])) is not None:
-            moved_by_hand(counted, parts, measured[key])
+            moved_by_hand(counted, _with_commits(parts, measured[key]), measured[key])
             back_amid_members(counted, parts)
     repeated = _repeated(samples, window, stories, measured)
     judged = {}
@@ -163,7 +163,7 @@ def _explain_skips(
     """Say of each commit that passed what waited in one step whether it was read; the counters are only looked at if there is one."""
     for key, parts in stories.items():
         unread_beginnings(parts, lines[key], bounds[key[1]])
-        slower_beside(parts, lines[key])
+        slower_beside(_with_commits(parts, lines[key]), lines[key])
     passed = [key for key, parts in stories.items() if any(it.skipped is not None for it in parts.values())]
     if not passed:
         return
@@ -175,7 +175,14 @@ def _explain_skips(
             of_others = (it for topic, it in lines.items() if topic[:2] == key[:2] and topic != key)
             others = dict(enumerate(line for it in of_others for line in it.values()))
         if own is not None:
-            explained(stories[key], lines[key], own, others)
+            explained(_with_commits(stories[key], lines[key]), lines[key], own, others)
+
+
+def _with_commits(
+    parts: Mapping[int, PartitionHistory], lines: Mapping[int, Mapping[str, Track]]
+) -> dict[int, PartitionHistory]:
+    """Those whose commits are measured: where only the lag is, a story is told from what it says of them, and has no more detail."""
+    return {number: it for number, it in parts.items() if "committed" in lines[number]}
 
 
 def _repeated(
