@@ -123,14 +123,10 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
     for signal in ("committed_offset", "consumer_lag"):
         for (group, topic, partition), _ in grid.last(signal, "group", "topic", "partition"):
             readers[topic, partition].add(group)
-    pairs = groups.select(["group", "client_id"]).filter(pc.is_valid(groups["client_id"]))
     clients_of: dict[str, set[str]] = defaultdict(set)
-    for group, client in zip(pairs["group"].to_pylist(), pairs["client_id"].to_pylist(), strict=True):
-        if client:  # Kafka's tools take an empty id for the default of all clients
-            clients_of[group].add(client)
-    behind: dict[str, FloatArray] = {}
-    for (group,), line in grid.highest("time_lag", "group"):
-        behind[group] = line
+    for it in groups.group_by(["group", "client_id"]).aggregate([]).to_pylist():
+        if it["client_id"]:  # Kafka's tools take an empty id for the default of all clients
+            clients_of[it["group"]].add(it["client_id"])
     told = grid.signals_since(start)
     told |= {signal for signal, source in WORKED_OUT.items() if source in told}
     return Neighbourhood(
@@ -148,7 +144,7 @@ def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighb
         short={key: int(value) for key, value in grid.last("missing_replicas", "topic", "partition") if value > 0},
         unread=unread,
         readers={part: tuple(sorted(names)) for part, names in readers.items()},
-        behind=behind,
+        behind={group: line for (group,), line in grid.highest("time_lag", "group")},
         coordinators=_coordinators(groups, start),
         absent=frozenset({*OF_SERVERS, *_OF_GROUPS, "leader", "missing_replicas"} - told),
     )
@@ -202,11 +198,8 @@ class _Grid:
     def signals_since(self, start: float) -> set[str]:
         """Those of which there is a value since then, in seconds since the epoch."""
         lately = pc.cast(self._samples["ts"], pa.int64()).to_numpy() >= start * 1e6
-        seen = set(
-            np.unique(
-                self._places[pc.is_valid(self._samples["value"]).to_numpy(zero_copy_only=False) & lately]
-            ).tolist()
-        )
+        known = pc.is_valid(self._samples["value"]).to_numpy(zero_copy_only=False)
+        seen = set(np.unique(self._places[known & lately]).tolist())
         return {name for name, code in self._codes.items() if code in seen or name == "leader"}
 
     def each(self, signal: str, *labels: str) -> Iterator[tuple[tuple[Any, ...], FloatArray, FloatArray]]:
@@ -228,10 +221,9 @@ class _Grid:
         order = np.lexsort((at, codes))
         at, values, codes = at[order], rows["value"].to_numpy()[order], codes[order]
         begins = np.flatnonzero(np.diff(codes, prepend=-1))
-        names = list(zip(*(rows[name].take(pa.array(order[begins])).to_pylist() for name in labels), strict=True))
-        ends = np.append(begins[1:], len(codes))
-        for key, begin, end in zip(names, begins, ends, strict=True):
-            yield key, at[begin:end], values[begin:end]
+        names = rows.select(labels).take(pa.array(order[begins])).to_pylist()
+        for key, begin, end in zip(names, begins, [*begins[1:], len(codes)], strict=True):
+            yield tuple(key.values()), at[begin:end], values[begin:end]
 
     def last(self, signal: str, *labels: str) -> Iterator[tuple[tuple[Any, ...], float]]:
         """The last value of each series up to the end."""
@@ -245,9 +237,7 @@ class _Grid:
         counts = SIGNALS[signal].kind is Kind.COUNTER
         added: dict[tuple[Any, ...], FloatArray] = {}
         for key, at, values in self.each(signal, *labels, *(() if "stat" in labels else ("stat",))):
-            line = self.rate(at, grown(values)) if counts else self.on(at, values)
-            other = added.get(key[: len(labels)])
-            added[key[: len(labels)]] = line if other is None else plus(other, line)
+            add(added, key[: len(labels)], self.rate(at, grown(values)) if counts else self.on(at, values))
         yield from added.items()
 
     def highest(self, signal: str, *labels: str) -> Iterator[tuple[tuple[Any, ...], FloatArray]]:
@@ -275,9 +265,10 @@ class _Grid:
         return np.append(np.nan, np.diff(line)) / self.step
 
 
-def plus(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Sum of two lines; where one is not known it adds nothing."""
-    return np.asarray(np.where(np.isnan(one), other, one + np.nan_to_num(other)), np.float64)
+def add(lines: dict[Any, FloatArray], key: object, line: FloatArray) -> None:
+    """Add a line to another one, if there is one; where one is not known it adds nothing."""
+    one = lines.get(key)
+    lines[key] = line if one is None else np.where(np.isnan(one), line, one + np.nan_to_num(line))
 
 
 class _Pages:
@@ -311,8 +302,7 @@ class _Pages:
         found: dict[int, dict[tuple[str, str], FloatArray]] = {broker: {} for broker in self.addresses}
         for signal in (it.name for it in SIGNALS.values() if it.grain is Grain.SERVER):
             for (kind, broker), line in self.of_each(signal, "stat").items():
-                own, key = found[broker], (signal, "value" if signal in _ADDED_UP else kind)
-                own[key] = plus(own[key], line) if key in own else line
+                add(found[broker], (signal, "value" if signal in _ADDED_UP else kind), line)
         for own in found.values():
             if (idle := own.pop(("request_handler_idle_time", "value"), None)) is not None:
                 key = ("request_handler_idle", "value")
@@ -321,7 +311,7 @@ class _Pages:
         for kind, signal in _OF_TOPICS.items():
             whole: dict[int, FloatArray] = {}
             for (_, broker), line in self.of_each(signal, "topic").items():
-                whole[broker] = plus(whole[broker], line) if broker in whole else line
+                add(whole, broker, line)
             for broker, line in whole.items():
                 found[broker].setdefault(("broker_traffic", kind), line)
         return found
@@ -329,11 +319,11 @@ class _Pages:
     def of_each(self, signal: str, label: str, *, unnamed: float = np.nan) -> dict[tuple[str, int], FloatArray]:
         """(Label, broker) to a line; `unnamed` is the value where its page is there and does not name it."""
         found: dict[tuple[str, int], FloatArray] = {}
+        nothing = np.full(len(self._grid.times), np.nan)
         for (name, address), line in self._grid.lines(signal, label, "broker"):
             for broker, is_there in self._there.get(address, {}).items():
-                other = found.get((name, broker))
-                mine = np.where(is_there, line, np.nan)
-                found[name, broker] = mine if other is None else np.where(np.isnan(other), mine, other)
+                known = found.get((name, broker), nothing)
+                found[name, broker] = np.where(np.isnan(known), np.where(is_there, line, np.nan), known)
         if not np.isnan(unnamed):
             paged: dict[int, npt.NDArray[np.bool_]] = {}
             for of in self._there.values():
@@ -347,16 +337,16 @@ class _Pages:
 def _groups(
     grid: _Grid, leaders: Mapping[tuple[str, int], int], topic_reads: Mapping[tuple[str, int], FloatArray], first: int
 ) -> tuple[dict[tuple[str, int], GroupOnBroker], dict[tuple[str, str, int], float]]:
-    ends = {key: grid.rate(at, values) for key, at, values in grid.each("log_end_offset", "topic", "partition")}
-    commits = {
-        key: grid.rate(at, values) for key, at, values in grid.each("committed_offset", "group", "topic", "partition")
-    }
+    partition_of = ("topic", "partition")
+    ends = {key: grid.rate(*line) for key, *line in grid.each("log_end_offset", *partition_of)}
+    commits = {key: grid.rate(*line) for key, *line in grid.each("committed_offset", "group", *partition_of)}
     points = len(grid.times)
-    lag: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
-    grown: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
-    arrivals: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
-    reads: dict[tuple[str, int], dict[str, FloatArray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(points)))
-    of_topic: dict[tuple[str, int], FloatArray] = defaultdict(lambda: np.zeros(points))
+
+    def zeros() -> defaultdict[Any, FloatArray]:
+        return defaultdict(lambda: np.zeros(points))
+
+    lag, grown, arrivals, of_topic = zeros(), zeros(), zeros(), zeros()
+    reads: dict[tuple[str, int], dict[str, FloatArray]] = defaultdict(zeros)
     unread: dict[tuple[str, str, int], float] = {}
     for key, at, values in grid.each("consumer_lag", "group", "topic", "partition"):
         group, topic, partition = key

@@ -264,8 +264,7 @@ def _flapping(changes: Sequence[float], settings: BreakerSettings, *, is_told: b
     for first in range(len(changes) - near + 1):
         if changes[first + near - 1] - changes[first] <= settings.flapping_within.total_seconds():
             dense[first : first + near] = True
-    starts, stops = stretches(dense)
-    for first, stop in zip(starts, stops, strict=True):
+    for first, stop in zip(*stretches(dense), strict=True):
         yield BreakerFinding(
             fault=BreakerFault.FLAPPING,
             since=changes[first],
@@ -326,15 +325,11 @@ def _pinned(process: Process, settings: BreakerSettings) -> Iterator[BreakerFind
 
 def _runs(blocks: Sequence[BreakerBlock], is_so: Callable[[BreakerBlock], bool]) -> Iterator[list[BreakerBlock]]:
     """Blocks of which it is so, one after the other without a gap."""
-    run: list[BreakerBlock] = []
-    for it in blocks:
-        if run and (not is_so(it) or it.since > run[-1].until):
-            yield run
-            run = []
-        if is_so(it):
-            run.append(it)
-    if run:
-        yield run
+    kept = [it for it in blocks if is_so(it)]
+    # One that is not so lies between, or a gap.
+    breaks = [at for at, (one, other) in enumerate(pairwise(kept), 1) if other.since > one.until]
+    for first, stop in pairwise([0, *breaks, len(kept)] if kept else []):
+        yield kept[first:stop]
 
 
 def _over(

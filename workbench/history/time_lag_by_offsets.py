@@ -41,10 +41,7 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
     whole = whole.filter(pc.and_(pc.is_valid(whole["value"]), pc.equal(whole["stat"], "value")))
     of_all = {(it["group"], it["topic"]): line for it, line in tracks_of(whole, ("group", "topic"), window)}
     end_us = round(window.end.timestamp() * 1e6)
-    keys: list[tuple[str, str]] = []
-    times: list[FloatArray] = []
-    values: list[FloatArray] = []
-    certain: list[BoolArray] = []
+    found = [DERIVED.empty_table()]
     for (cluster, group, topic, partition), own in lines.items():
         if group is None:
             continue
@@ -65,21 +62,11 @@ def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
         idle = is_idle(committed, end)
         age = np.zeros(len(age)) if idle else without_glitches(committed.at, age)
         sure = known | idle | ((age == 0) & is_measured(end, committed.at, step))
-        keys.append((group, topic))
-        times.append(committed.at[untold])
-        values.append(age[untold])
-        certain.append(sure[untold])
-    if not keys:
-        return DERIVED.empty_table()
-    each = pa.array(np.repeat(np.arange(len(keys)), [len(it) for it in times]))
-    columns = {
-        "ts": pa.array(np.round(np.concatenate(times) * 1e6).astype(np.int64) + end_us).cast(DERIVED.field("ts").type),
-        "group": pa.array([group for group, _ in keys], pa.string()).take(each),
-        "topic": pa.array([topic for _, topic in keys], pa.string()).take(each),
-        "value": np.concatenate(values),
-        "sure": np.concatenate(certain),
-    }
-    return pa.Table.from_pydict(columns, schema=DERIVED)
+        micros, count = np.round(committed.at[untold] * 1e6).astype(np.int64) + end_us, int(untold.sum())
+        ts = pa.array(micros).cast(DERIVED.field("ts").type)
+        columns = [ts, pa.repeat(group, count), pa.repeat(topic, count), age[untold], sure[untold]]
+        found.append(pa.table(columns, schema=DERIVED))
+    return pa.concat_tables(found).combine_chunks()
 
 
 def _is_told(time_lag: Track, at: FloatArray, step: float) -> BoolArray:
