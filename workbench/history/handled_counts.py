@@ -5,6 +5,7 @@ It is what tells a skip from a quick catching up: a commit says what was passed,
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,34 +56,30 @@ def handled_by(
     samples: pa.Table, window: Window, groups: Collection[tuple[str, str]]
 ) -> Mapping[tuple[str, str, str | None], Handled]:
     """Counters of `counters_of`, by cluster, group and the topic that they name (None: none)."""
-    found: dict[tuple[str, str, str | None], Handled] = {}
-    parts = [
-        ((label["cluster"], label["group"], label["topic"]), line.at, line.value)
-        for label, line in counters_of(samples, window, groups)
-        if len(line) > 1
-    ]
-    earliest: dict[tuple[str, str], float] = {}
-    for key, at, _ in parts:
-        earliest[key[:2]] = min(earliest.get(key[:2], 0.0), float(at[0]))
-    for key, at, value in parts:
-        mine = found.setdefault(key, Handled())
-        every = median(np.diff(at))
+    found: dict[tuple[str, str, str | None], Handled] = defaultdict(Handled)
+    parts = [it for it in counters_of(samples, window, groups) if len(it[1]) > 1]
+    earliest: dict[tuple[str, str], float] = defaultdict(float)
+    for label, line in parts:
+        group = label["cluster"], label["group"]
+        earliest[group] = min(earliest[group], float(line.at[0]))
+    for label, line in parts:
+        group, at, value = (label["cluster"], label["group"]), line.at, line.value
+        mine, growth, took = found[*group, label["topic"]], grown(value), np.diff(at)
+        every = median(took)
         mine.every = max(mine.every, every)
-        growth = grown(value)
-        took = np.diff(at)
         anew = np.diff(value) < 0
         lost = np.where(anew, every * float(np.max(np.diff(growth) / took)), value[:-1])
         paused = took > MISSED * every
         mine.unseen += [(float(at[it]), float(at[it + 1]), float(lost[it])) for it in np.flatnonzero(anew | paused)]
         # After a pause of the measurements it has grown at the end of it: most pauses are those of a process.
         pauses = np.flatnonzero(paused)
-        line = np.insert(at, pauses + 1, at[pauses + 1] - every)
+        times = np.insert(at, pauses + 1, at[pauses + 1] - every)
         growth = np.insert(growth, pauses + 1, growth[pauses])
-        if at[0] > earliest[key[:2]] + FEW_SAMPLES * every:
-            line, growth = np.concatenate([[at[0] - every], line]), np.concatenate([[0.0], growth + value[0]])
+        if at[0] > earliest[group] + FEW_SAMPLES * every:
+            times, growth = np.append(at[0] - every, times), np.append(0.0, growth + value[0])
         else:
             mine.unseen.append((-np.inf, float(at[0]), float(value[0])))
-        mine.lines.append(Track(line, growth))
+        mine.lines.append(Track(times, growth))
     return found
 
 
@@ -97,6 +94,8 @@ def counters_of(
         groups: cluster and group of those that are asked for.
         stat: which part of the process times.
     """
+    if not groups:
+        return
     names = pa.array(sorted({group for _, group in groups}), pa.string())
     wanted = pc.and_(pc.equal(samples["signal"], _COUNTED), pc.equal(samples["stat"], stat))
     wanted = pc.and_(pc.and_(wanted, pc.is_valid(samples["value"])), pc.is_in(samples["group"], names))

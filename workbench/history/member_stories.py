@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -54,29 +55,21 @@ def members_of(
     counters = [it for it in counters_of(samples, window, groups) if it[0]["member"] is not None]
     if not counters:
         return found
-    names = pa.array(sorted({group for _, group in groups}), pa.string())
-    others = samples.filter(
-        pc.and_(
-            pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"])),
-            pc.is_in(samples["group"], names),
-        )
-    )
-    named: dict[str, set[str]] = {}
+    others = samples.filter(pc.and_(pc.is_in(samples["signal"], pa.array(_OF_MEMBERS)), pc.is_valid(samples["member"])))
+    named: dict[str, set[str]] = defaultdict(set)
     for it in others.group_by(["group", "member"]).aggregate([]).to_pylist():
-        named.setdefault(it["group"], set()).add(it["member"])
+        named[it["group"]].add(it["member"])
     for label, line in counters:
-        at, value = line.at, line.value
-        if label["member"] not in named.get(label["group"], {label["member"]}):
+        at, member = line.at, label["member"]
+        if named[label["group"]] and member not in named[label["group"]]:
             continue
         # A counter that begins anew has grown, too.
-        changed = np.flatnonzero(np.diff(value) != 0) + 1
-        worked = float(at[changed[-1]]) if len(changed) else None
+        changed = at[1:][np.diff(line.value) != 0].tolist()
         mine = found.setdefault((label["cluster"], label["group"], label["topic"]), {})
-        known = mine.setdefault(label["member"], MemberStory(worked=worked, first=float(at[0]), last=float(at[-1])))
-        if worked is not None:
-            known.worked = worked if known.worked is None else max(known.worked, worked)
+        known = mine.setdefault(member, MemberStory(worked=None, first=float(at[0]), last=float(at[-1])))
+        known.worked = max([*changed[-1:], *([] if known.worked is None else [known.worked])], default=None)
         known.first, known.last = min(known.first, float(at[0])), max(known.last, float(at[-1]))
-        known.records.setdefault(label["processor"], []).append(Track(at, grown(value)))
+        known.records.setdefault(label["processor"], []).append(Track(at, grown(line.value)))
     for label, line in counters_of(samples, window, groups, "sum"):
         story = found.get((label["cluster"], label["group"], label["topic"]), {}).get(label["member"])
         if story is not None:

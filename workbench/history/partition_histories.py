@@ -100,7 +100,14 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     stories: dict[Subscription, dict[int, PartitionHistory]] = {}
     measured: dict[Subscription, dict[int, dict[str, Track]]] = {}
     expected = {group: limits_of(group) for group in {key[1] for key in lines} if group is not None}
-    bounds = {group: _bounds(limits, window) for group, limits in expected.items()}
+    bounds = {
+        group: Bounds(
+            objective=it.time_lag_objective_seconds,
+            commit_every=it.commit_every_seconds,
+            window_start=-window.seconds,
+        )
+        for group, it in expected.items()
+    }
     for (cluster, group, topic, partition), own in lines.items():
         if group is None:
             continue
@@ -126,7 +133,7 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
             turn = longest_turn(measured[key], -window.seconds if found.onset is None else found.onset)
             for story in parts.values():
                 story.turn = turn
-    of_members = members_of(samples, window, {key[:2] for key in judged}) if judged else {}
+    of_members = members_of(samples, window, {key[:2] for key in judged})
     end_us = round(window.end.timestamp() * _MICRO)
     members = {}
     since = {key: (found.start_us - end_us) / _MICRO for key, found in judged.items()}
@@ -145,14 +152,6 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
     )
 
 
-def _bounds(expected: Thresholds, window: Window) -> Bounds:
-    return Bounds(
-        objective=expected.time_lag_objective_seconds,
-        commit_every=expected.commit_every_seconds,
-        window_start=-window.seconds,
-    )
-
-
 def _explain_skips(
     samples: pa.Table,
     window: Window,
@@ -165,8 +164,6 @@ def _explain_skips(
         unread_beginnings(parts, lines[key], bounds[key[1]])
         slower_beside(_with_commits(parts, lines[key]), lines[key])
     passed = [key for key, parts in stories.items() if any(it.skipped is not None for it in parts.values())]
-    if not passed:
-        return
     counters = handled_by(samples, window, {key[:2] for key in passed})
     for key in passed:
         own: Handled | None = counters.get(key)
@@ -194,10 +191,10 @@ def _repeated(
     """Since when ends and commits of a topic all stand, although records usually arrive and the handlers go on as before."""
     suspects = {}
     for key, parts in stories.items():
-        stands = min((it.quiet for it in parts.values() if it.quiet is not None), default=0.0)
-        step = max((it.interval or 0.0 for it in parts.values()), default=0.0)
-        moved = min((it.moved_ago for it in parts.values() if it.moved_ago is not None), default=stands)
-        stands = min(stands, moved)
+        step = max(it.interval or 0.0 for it in parts.values())
+        moved = [it.moved_ago for it in parts.values() if it.moved_ago is not None]
+        stands = min([it.quiet for it in parts.values() if it.quiet is not None] or [0.0])
+        stands = min([stands, *moved])
         if stands < max(FEW_SAMPLES * step, PAUSE_SECONDS):
             continue
         ends = [own["log_end"] for own in lines[key].values() if len(own.get("log_end", ())) > 1]
@@ -205,7 +202,7 @@ def _repeated(
         before = -max(it.at[0] for it in ends) - stands if ends else 0.0
         if before > 0 and arrived / before * stands >= EXPECTED:
             suspects[key] = stands - step
-    counters = handled_by(samples, window, {key[:2] for key in suspects}) if suspects else {}
+    counters = handled_by(samples, window, {key[:2] for key in suspects})
     found = {}
     for key, stands in suspects.items():
         own = counters.get(key)
@@ -292,9 +289,8 @@ def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Tr
             continue
         if signal in ("log_end_offset", "consumer_lag") and label["source"] not in clients:
             outside.add(key)
-        found.setdefault(key, {})[_SIGNALS[signal]] = (
-            line.without_outliers() if signal.endswith("_offset") else line
-        ).once()
+        line = line.without_outliers() if signal.endswith("_offset") else line
+        found.setdefault(key, {})[_SIGNALS[signal]] = line.once()
     return found, outside
 
 

@@ -90,9 +90,7 @@ def _stops(partition: int, own: Mapping[str, Track], begin: FloatArray) -> list[
 
 def _waited(own: Mapping[str, Track], at: FloatArray, committed: FloatArray) -> np.ndarray:
     """Whether messages were there at these times; not if it is not known."""
-    end, lag = own.get("log_end"), own.get("lag")
-    if end is not None and len(end):
+    end, lag = own.get("log_end", Track()), own.get("lag", Track())
+    if len(end):
         return np.asarray(np.interp(at, end.at, end.value) >= committed + 1)
-    if lag is not None and len(lag):
-        return np.asarray(np.interp(at, lag.at, lag.value) >= 1)
-    return np.zeros(len(at), dtype=bool)
+    return np.interp(at, lag.at, lag.value) >= 1 if len(lag) else np.zeros(len(at), dtype=bool)
