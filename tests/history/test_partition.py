@@ -345,7 +345,7 @@ def test_two_long_pauses_among_a_hundred_commits_are_no_rhythm() -> None:
         read = np.where((at > begin) & (at <= begin + 180), begin, read)
     story = told(one(ends(read), at), LIMITS)
     assert story.cadence == 0.0
-    assert story.late or story.late_times
+    assert story.late or story.lateness
 
 
 def test_what_neither_grows_nor_is_read_has_not_moved() -> None:

@@ -80,6 +80,7 @@ def test_what_retention_deletes_while_nobody_reads_is_kept_first_and_then_read()
         row = subscription(lost_messages=40.0, partitions=(lost,), answers={"consuming": answer})
         actions = leaf_of(Verdict.RECORDS_LOST).actions(subject, row)
         assert [action.kind for action in actions if action.kind] == kinds
+        assert any("from offset 7 of partition 3" in action.title for action in actions)
         assert actions[0].checks[0].holds(row) is Answer.NO
         assert actions[0].checks[0].holds(subscription(lost_messages=0.0)) is Answer.YES
 

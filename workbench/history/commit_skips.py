@@ -58,7 +58,7 @@ def skip(found: PartitionHistory, it: Aged) -> None:
     landed = np.interp(at[jump], end.at, end.value) - offset[jump]
     if unseen[most] and landed > FEW_SAMPLES * spacing * arriving + SLACK:
         return
-    _note(found, offset[jump - 1], step[most], pace, at[-1] - at[jump])
+    found.note_skip(offset[jump - 1], step[most], at[-1] - at[jump], pace)
     found.skip_waited = float(age[jump - 1] + took[most])
     # A group that reads the whole time to the next sample, and is still behind, shows all the room that it has.
     after = forward[most + 1 : most + 2]
@@ -92,11 +92,6 @@ def _steps(
     return forward, took, unseen, np.maximum(reading, max(usual, spacing + hidden))
 
 
-def _note(found: PartitionHistory, first: float, passed: float, pace: float, ago: float) -> None:
-    found.skipped, found.skipped_from, found.skipped_ago = float(passed), float(first), float(ago)
-    found.skip_rate = pace
-
-
 def _between(line: Track, after: FloatArray, until: FloatArray) -> IntArray:
     """How many samples lie between two times."""
     return np.searchsorted(line.at, until, side="left") - np.searchsorted(line.at, after, side="right")
@@ -118,7 +113,7 @@ def slower_beside(parts: Mapping[int, PartitionHistory], lines: Mapping[int, Map
         own, spacing = lines[number]["committed"], story.interval or 0.0
         jump = _place(story, own)
         begin, until = float(own.at[jump - 1]), noted[number] + FEW_SAMPLES * spacing
-        moves = own.at[:jump][np.flatnonzero(np.diff(own.value[:jump])) + 1]
+        moves = own.at[1:jump][np.diff(own.value[:jump]) != 0]
         halfway = (float(moves[-1] if len(moves) else own.at[0]) + begin) / 2
         full = max(_full_pace(it, noted.get(other), (halfway, begin, until)) for other, it in lines.items())
         story.skip_beside = 0 < APART * full <= (story.skip_rate or 0.0)
@@ -167,8 +162,7 @@ def unread_beginnings(
         waited = float(end.value[np.searchsorted(end.at, read, side="left") - 1]) - first
         if waited <= 0 or committed.value[0] < first + waited:
             continue
-        pace = (float(committed.value[0]) - first) / spacing
-        _note(story, first, waited, pace, committed.at[-1] - read)
+        story.note_skip(first, waited, committed.at[-1] - read, (float(committed.value[0]) - first) / spacing)
         story.skip_new = True
 
 
@@ -255,11 +249,8 @@ def _when(story: PartitionHistory, committed: Track) -> float:
 
 def _moved(committed: list[Track], begin: float, until: float) -> float:
     """Records that commits have passed between two times."""
-    total = 0.0
-    for it in committed:
-        low, high = np.interp([begin, until], it.at, np.maximum.accumulate(it.value))
-        total += float(high - low)
-    return total
+    highest = (np.interp([begin, until], it.at, np.maximum.accumulate(it.value)) for it in committed)
+    return sum((float(high - low) for low, high in highest), 0.0)
 
 
 def _read(
@@ -282,10 +273,8 @@ def _read(
     # What is handled is committed some seconds later, and an exporter sees that later still.
     spacing = max(story.interval or 0.0, handled.every, COMMIT_SECONDS)
     jump, before = _place(story, own), _before(story, own, spacing)
-    stood = before
-    if jump > 1:
-        moves = np.flatnonzero(np.diff(own.value[:jump]) != 0) + 1
-        stood = float(own.at[moves[-1]]) if len(moves) else float(own.at[0])
+    moves = own.at[1:jump][np.diff(own.value[:jump]) != 0]
+    stood = float(moves[-1] if len(moves) else own.at[0]) if jump > 1 else before
     until = max(after, min(after + spacing, handled.last))
     # How many the counters count for each record that is committed, in all other time.
     first = handled.first

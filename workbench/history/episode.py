@@ -92,9 +92,7 @@ def episode(found: PartitionHistory, it: Aged) -> None:
 
 def _is_steady(age: FloatArray, changed: IntArray, cadence: float | None, noise: float) -> bool:
     """Equally late all the time, while commits move."""
-    spread = float(np.max(age) - np.min(age))
-    allowed = TENTH * median(age) + 2 * (cadence or 0.0) + noise
-    return bool(len(changed) >= FEW_MOVES) and spread <= allowed
+    return len(changed) >= FEW_MOVES and float(np.ptp(age)) <= TENTH * median(age) + 2 * (cadence or 0.0) + noise
 
 
 def _cadence(age: FloatArray, changed: IntArray, until: int) -> float | None:
@@ -127,8 +125,6 @@ def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> f
 
 
 def _latest(found: PartitionHistory, at: FloatArray, age: FloatArray, late: BoolArray, limits: Bounds) -> None:
-    if len(at) < 2:
-        return
     begins, ends = stretches(late)
     over = ends < len(at)
     if over.any() and at[ends[over][-1]] > limits.window_start:

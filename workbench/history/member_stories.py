@@ -215,9 +215,8 @@ def moved_by_hand(
         return
     for partition, last in found.items():
         story, committed = parts[partition], lines[partition]["committed"]
-        story.skipped = float(committed.value[last] - committed.value[last - 1])
-        story.skipped_from = float(committed.value[last - 1])
-        story.skipped_ago = float(committed.at[-1] - committed.at[last])
+        first, ago = committed.value[last - 1], committed.at[-1] - committed.at[last]
+        story.note_skip(first, committed.value[last] - first, ago, story.skip_rate)
         story.skip_read, story.skip_alone = 0.0, True
 
 

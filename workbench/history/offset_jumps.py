@@ -113,12 +113,13 @@ def deleted(found: PartitionHistory, start: Track, committed: Track, end: Track)
     gone = low - np.maximum.accumulate(offset)
     # Deleted while the commit stands before it. What was so all the time is a leftover, of a group or of a log that ended.
     over = np.flatnonzero(gone > 0)
-    if len(over) and len(over) < len(at) and (not len(end) or end.value[-1] > offset[over[-1]]):
+    if len(over) < len(at):
+        is_new = len(over) and (not len(end) or end.value[-1] > offset[over[-1]])
+    else:
+        is_new = begin[-1] > begin[0] and len(end) and end.value[-1] > end.value[0]
+    if is_new:
         found.lost, found.lost_from = float(gone[over[-1]]), float(offset[over[-1]])
         found.lost_ago = float(at[-1] - at[over[0]])
-    elif len(over) == len(at) and begin[-1] > begin[0] and len(end) and end.value[-1] > end.value[0]:
-        found.lost, found.lost_from = float(gone[-1]), float(offset[-1])
-        found.lost_ago = float(at[-1] - at[0])
     elif len(over) == len(at):
         found.lost_before = float(gone[-1])
     return low
@@ -136,9 +137,8 @@ def passed(found: PartitionHistory, it: Aged, low: FloatArray) -> None:
     late = it.age[forward - 1] > it.limits.objective + it.limits.commit_every
     hit = late & (reached > 2 * usual * took)
     if hit.any():
-        found.lost = float(reached[hit].sum())
-        first = int(forward[hit][0])
-        found.lost_from, found.lost_ago = float(offset[first - 1]), float(at[-1] - at[int(forward[hit][-1])])
+        found.lost, found.lost_ago = float(reached[hit].sum()), float(at[-1] - at[int(forward[hit][-1])])
+        found.lost_from = float(offset[int(forward[hit][0]) - 1])
 
 
 def leapt(found: PartitionHistory, it: Aged, offset: FloatArray, low: FloatArray) -> None:

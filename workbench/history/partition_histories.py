@@ -253,7 +253,7 @@ def _judged(parts: Mapping[int, PartitionHistory], window: Window, floor: float)
         return None
     onset = min(begun)
     # What comes and goes did not begin with its last time; what began before the window did.
-    again = any(it.late_times >= SEVERAL - 1 for it in behind)
+    again = any(len(it.lateness) >= SEVERAL - 1 for it in behind)
     step = max((it.interval or 0.0) for it in behind)
     shortest = max(TREND_SAMPLES * step, TENTH * window.seconds)
     # The last good sample belongs to the judged time: growth needs a beginning.

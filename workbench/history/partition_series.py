@@ -212,10 +212,14 @@ class PartitionHistory:
     quiet: float | None = None
     usual_gap: float | None = None
 
-    @property
-    def late_times(self) -> int:
-        """In how many stretches of the window it was late."""
-        return len(self.lateness)
+    def note_skip(self, first: float, passed: float, ago: float, rate: float | None) -> None:
+        """Note what a commit passed in one step; None: at a rate that says nothing."""
+        self.skipped_from, self.skipped, self.skipped_ago, self.skip_rate = (
+            float(first),
+            float(passed),
+            float(ago),
+            rate,
+        )
 
 
 def tracks_of(
