@@ -104,13 +104,7 @@ def tells_of_brokers(samples: pa.Table) -> bool:
 
 
 def neighbourhood(samples: pa.Table, groups: pa.Table, window: Window) -> Neighbourhood:
-    """Put a cluster's measurements on one grid.
-
-    Args:
-        samples: in `SAMPLES_SCHEMA`.
-        groups: members in `GROUPS_SCHEMA`.
-        window: from the start of its baseline to its end.
-    """
+    """Put a cluster's measurements (`SAMPLES_SCHEMA`, `GROUPS_SCHEMA`) on one grid, from the baseline's start to the window's end."""
     first, start, end = (it.timestamp() for it in (window.baseline_start, window.start, window.end))
     step = _step(samples, end - first)
     times = np.arange(first, end + step / 2, step)

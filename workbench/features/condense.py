@@ -92,8 +92,7 @@ def _condense(samples: pa.Table, edges_us: Sequence[int], origin_us: int) -> pa.
         samples, stamps = samples.filter(pa.array(inside)), stamps[inside]
     if not len(stamps):
         return SUMMARY_SCHEMA.empty_table()
-    rows = _rows(samples, stamps, edges)
-    return _table(rows, edges)
+    return _table(_rows(samples, stamps, edges), edges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +133,9 @@ def _rows(samples: pa.Table, stamps: IntArray, edges: IntArray) -> _Rows:
     changed[0] = True
     for code in codes.values():
         changed[1:] |= code[1:] != code[:-1]
-    backwards = np.zeros(len(stamps), dtype=bool)
-    backwards[1:] = (stamps[1:] < stamps[:-1]) & ~changed[1:]
     values = samples["value"].to_numpy()
     bad = _is_in(encoded(samples["flag"]), BAD_FLAGS)
-    if backwards.any():  # several members reported one entity
+    if ((stamps[1:] < stamps[:-1]) & ~changed[1:]).any():  # several members reported one entity
         order = np.lexsort((stamps, np.cumsum(changed)))
         stamps, values, bad, slots = stamps[order], values[order], bad[order], slots[order]
         # The runs stay in place: only rows within them have moved.
@@ -201,15 +198,11 @@ def _numbers(rows: _Rows, valid: BoolArray, run_of_row: IntArray, edges: IntArra
     recent_from = ends - RECENT * np.diff(edges)[rows.slots]
     # Seconds before the slot's end, so that squares stay small; computed as in Spark, to the same last digit.
     seconds = rows.stamps / 1e6 - ends[run_of_row] / 1e6
-    values, of_run = rows.values, run_of_row
-    late = valid & (rows.stamps > recent_from[run_of_row])
+    values, of_run, late = rows.values, run_of_row, rows.stamps > recent_from[run_of_row]
     if not valid.all():
-        seconds_valid, values, of_run, late_valid = seconds[valid], values[valid], of_run[valid], late[valid]
-    else:
-        seconds_valid, late_valid = seconds, late
-    all_of_them = _Runs(of_run, runs)
-    recent = _Runs(of_run[late_valid], runs)
-    recent_values = values[late_valid]
+        seconds, values, of_run, late = seconds[valid], values[valid], of_run[valid], late[valid]
+    all_of_them, recent = _Runs(of_run, runs), _Runs(of_run[late], runs)
+    recent_values = values[late]
     lowest = recent.low(recent_values)
     at_lowest = recent_values == lowest[recent.of_row]
     others = recent.low(np.where(at_lowest, np.inf, recent_values))
@@ -220,8 +213,8 @@ def _numbers(rows: _Rows, valid: BoolArray, run_of_row: IntArray, edges: IntArra
         "low": all_of_them.low(values),
         "high": -all_of_them.low(-values),
         "mean": _means(rows, all_of_them.mean(values), recent.mean(recent_values)),
-        "slope": all_of_them.slope(seconds_valid, values),
-        "recent_slope": recent.slope(seconds_valid[late_valid], recent_values),
+        "slope": all_of_them.slope(seconds, values),
+        "recent_slope": recent.slope(seconds[late], recent_values),
         "recent_lowest": lowest,
         "recent_low": second,
     }
@@ -238,9 +231,7 @@ class _Runs:
 
     def __init__(self, of_row: IntArray, runs: int) -> None:
         self.of_row, self.runs = of_row, runs
-        change = np.ones(len(of_row), dtype=bool)
-        change[1:] = of_row[1:] != of_row[:-1]
-        self.starts = np.flatnonzero(change)
+        self.starts = np.flatnonzero(np.diff(of_row, prepend=-1))
         self.present = of_row[self.starts]
 
     def _reduced(self, values: FloatArray, by: np.ufunc) -> FloatArray:
@@ -270,12 +261,11 @@ class _Runs:
 def _growth(values: FloatArray, runs: _Runs) -> dict[str, FloatArray]:
     """Growth from value to value, and the number of counter resets; after a reset to 0, the value is the growth."""
     grown = np.diff(values, prepend=np.nan)
-    first = np.zeros(len(values), dtype=bool)
-    first[runs.starts] = True
-    fell = ~first & (grown < 0)
+    later = np.diff(runs.of_row, prepend=-1) == 0
+    fell = later & (grown < 0)
     grown = np.where(fell, values, grown)
     return {
-        "increase": _Runs(runs.of_row[~first], runs.runs).sum(grown[~first]),
+        "increase": _Runs(runs.of_row[later], runs.runs).sum(grown[later]),
         "resets": runs.sum(fell.astype(np.float64)),
     }
 
@@ -298,17 +288,11 @@ def _moves(rows: _Rows, valid: BoolArray, run_of_row: IntArray) -> dict[str, pa.
     mask = (rows.of("committed_offset") | rows.of("rebalances"))[run_of_row] & valid
     if mask.any():
         of_run, stamps = run_of_row[mask], rows.stamps[mask]
-        changed = np.diff(rows.values[mask], prepend=np.nan) != 0
-        changed[1:] &= of_run[1:] == of_run[:-1]
-        changed[0] = False
+        changed = np.append(False, (np.diff(rows.values[mask]) != 0) & (np.diff(of_run) == 0))
         of_run, stamps = of_run[changed], stamps[changed]
-        if len(stamps):
-            last = np.append(of_run[1:] != of_run[:-1], True)
-            moved_us[of_run[last]] = stamps[last]
-            same = of_run[1:] == of_run[:-1]
-            gaps = np.diff(stamps)[same] / 1e6
-            if len(gaps):
-                longest = -_Runs(of_run[1:][same], runs).low(-gaps)
+        moved_us[of_run] = stamps  # of several the last one
+        same = np.diff(of_run) == 0
+        longest = -_Runs(of_run[1:][same], runs).low(-np.diff(stamps)[same] / 1e6)
     whole = np.nan_to_num(moved_us).astype(np.int64)
     return {"moved_us": pa.array(whole, mask=np.isnan(moved_us)), "longest_gap": _maybe(longest)}
 

@@ -6,6 +6,7 @@ group, those of members and queues under the topic that they serve; so nothing h
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -45,7 +46,6 @@ def features_of(spark: SparkSession, rows: pa.Table, *, stale_after_seconds: flo
     """All features of the subscriptions of condensed rows.
 
     Args:
-        spark: the session to work in.
         rows: of `condense_each`.
         stale_after_seconds: as in `features.subscription_features.of_summary`, whose rows these are.
 
@@ -131,8 +131,7 @@ def throttles_in_force(ordered: pa.Table) -> pa.Table:
     if not np.any(values[at] > 0):
         return ordered
     micros = pc.cast(ordered["ts"], pa.int64()).to_numpy()
-    starts, ends = runs_of(ordered.filter(pa.array(mine)), SERIES_ORDER)
-    for begin, end in zip(starts, ends, strict=True):
+    for begin, end in zip(*runs_of(ordered.filter(pa.array(mine)), SERIES_ORDER), strict=True):
         of_series = at[begin:end]
         until = micros[of_series] + np.nan_to_num(values[of_series]) * 1e6
         longest = np.maximum.accumulate(until)
@@ -196,23 +195,20 @@ class _Places:
         own = own.select(["cluster", "group", "topic", "member"])
         pairs = own.group_by(["cluster", "group", "topic"]).aggregate([]).to_pylist()
         self.subscriptions: list[Subscription] = sorted((it["cluster"], it["group"], it["topic"]) for it in pairs)
-        self.topics: dict[str, list[str]] = {}
-        self.groups: dict[str, list[str]] = {}
+        self.topics: dict[str, list[str]] = defaultdict(list)
+        self.groups: dict[str, list[str]] = defaultdict(list)
         for _, group, topic in self.subscriptions:
-            self.topics.setdefault(group, []).append(topic)
-            self.groups.setdefault(topic, []).append(group)
-        self._serves(ordered, own)
-
-    def _serves(self, ordered: pa.Table, own: pa.Table) -> None:
-        """What of a group with several topics belongs to one of them."""
+            self.topics[group].append(topic)
+            self.groups[topic].append(group)
+        # What of a group with several topics belongs to one of them.
         many = pa.array([group for group, topics in self.topics.items() if len(topics) > 1], pa.string())
         # By what serves it, "member" or "processor", with its group and name.
-        self.served: dict[tuple[str, str, str], set[str]] = {}
+        self.served: dict[tuple[str, str, str], set[str]] = defaultdict(set)
         for name, rows in (("member", own), ("processor", ordered)) if len(many) else ():
             known = pc.and_(pc.is_valid(rows["topic"]), pc.is_valid(rows[name]))
             rows = rows.filter(pc.and_(pc.is_in(rows["group"], many), known))
             for it in rows.group_by(["group", "topic", name]).aggregate([]).to_pylist():
-                self.served.setdefault((name, it["group"], it[name]), set()).add(it["topic"])
+                self.served[name, it["group"], it[name]].add(it["topic"])
 
     def of(self, wanted: Iterable[Subscription]) -> pa.Table:
         """Rows of some subscriptions, with those of their groups and logs, in order."""
@@ -222,9 +218,7 @@ class _Places:
 def _shared(rows: pa.Table, wanted: Sequence[Subscription], places: _Places) -> pa.Table:
     """Rows of logs under each group that reads them, rows of groups under each topic that they serve."""
     chosen = set(wanted)
-    take: list[np.ndarray] = []
-    group_of: list[str] = []
-    topic_of: list[str] = []
+    take, group_of, topic_of = [np.empty(0, np.int64)], list[str](), list[str]()
     names = ("cluster", "group", "topic", "member", "processor")
     starts, ends = runs_of(rows, names)
     labels = rows.select(list(names)).take(pa.array(starts)).to_pylist()
@@ -241,8 +235,7 @@ def _shared(rows: pa.Table, wanted: Sequence[Subscription], places: _Places) -> 
                 take.append(np.arange(begin, end))
                 group_of += [target[0]] * int(end - begin)
                 topic_of += [target[1]] * int(end - begin)
-    at = np.concatenate(take) if take else np.empty(0, dtype=np.int64)
-    made = rows.take(pa.array(at))
+    made = rows.take(pa.array(np.concatenate(take)))
     for name, values in (("group", group_of), ("topic", topic_of)):
         made = made.set_column(made.schema.get_field_index(name), name, pa.array(values, pa.string()))
     return made
@@ -263,21 +256,17 @@ def _topics_of(label: dict[str, str | None], places: _Places) -> Iterable[str]:
 def _facts(chronicle: Chronicle) -> pa.Table:
     told = list(facts(chronicle))
     count = len(told)
-    given = {
+    given: dict[str, Sequence[object]] = {
         **{name: [it.key[at] for it in told] for at, name in enumerate(("cluster", "group", "topic"))},
-        "partition": [it.partition for it in told],
+        **{name: [getattr(it, name) for it in told] for name in ("partition", "member")},
         "signal": [STORY] * count,
         "stat": [it.name for it in told],
         "slot_us": [0] * count,
         "samples": [1] * count,
         "bad_samples": [0] * count,
         "last": [it.value for it in told],
-        "member": [it.member for it in told],
         "last_us": [None if it.at is None else round(it.at * 1e6) for it in told],
+        "period": [0 if it.before else NOW for it in told],
     }
-    columns = [
-        pa.array(given[it.name], it.type) if it.name in given else pa.nulls(count, it.type) for it in SUMMARY_SCHEMA
-    ]
-    return pa.table(columns, schema=SUMMARY_SCHEMA).append_column(
-        _PERIOD, pa.array([0 if it.before else NOW for it in told], pa.int32())
-    )
+    columns = [pa.array(given.get(it.name, [None] * count), it.type) for it in CONDENSED_SCHEMA]
+    return pa.table(columns, schema=CONDENSED_SCHEMA)

@@ -59,14 +59,9 @@ def of(
 
     `of("max", "last", "consumer_lag")` → `max(last) FILTER (WHERE signal = 'consumer_lag' AND period = 4)`.
     """
-    conditions = [f"signal = '{signal}'"]
-    if stat is not None:
-        conditions.append(f"stat = '{stat}'")
-    if baseline:
-        conditions.append(f"period < {NOW}")
-    elif period is not None:
-        conditions.append(f"period = {period}")
-    return f"{aggregate}({column}) FILTER (WHERE {' AND '.join(conditions)})"
+    of_stat = "" if stat is None else f" AND stat = '{stat}'"
+    when = f" AND period < {NOW}" if baseline else "" if period is None else f" AND period = {period}"
+    return f"{aggregate}({column}) FILTER (WHERE signal = '{signal}'{of_stat}{when})"
 
 
 def lasted(signal: str, **where: Any) -> str:

@@ -107,9 +107,7 @@ def lag_before_kafka(
         stale_seconds: a process that has told nothing for longer is gone; what it held then is not known.
         breaker: answers are judged over its window and its least number.
     """
-    held: list[HeldBack] = []
-    told: set[str] = set()
-    untold: dict[str, str] = {}
+    held, told, untold = list[HeldBack](), list[str](), dict[str, str]()
     settings = breaker or BreakerSettings()
     for name, process in found.items():
         backlogs = {of for signal in (_AGE, *_SIZES) for of, _ in process.gauges.get(signal, {})}
@@ -123,11 +121,10 @@ def lag_before_kafka(
         some = [_backlog(name, process, of, window, late_seconds, stale_seconds) for of in sorted(backlogs, key=str)]
         some.append(_refusals(name, process, window, late_seconds, stale_seconds, settings))
         held += [it for it in some if isinstance(it, HeldBack)]
-        lacking = [it for it in some if isinstance(it, str)]
-        if lacking:
+        if lacking := [it for it in some if isinstance(it, str)]:
             untold[name] = lacking[0]
         else:
-            told.add(name)
+            told.append(name)
     return LagBeforeKafka(
         held=tuple(sorted(held, key=lambda it: (it.since, it.process, str(it.destination)))),
         told=tuple(sorted(told)),
@@ -252,7 +249,5 @@ def _risen(waiting: Track, window: Window, late_seconds: float) -> float | None:
     if len(before) < FEW_SAMPLES:
         return None
     usual = np.flatnonzero(waiting.value <= FAR * median(before))
-    first = int(usual[-1]) + 1 if len(usual) else 0
-    return (
-        float(waiting.at[first]) if first < len(waiting) and waiting.at[-1] - waiting.at[first] > late_seconds else None
-    )
+    much = waiting.at[int(usual[-1]) + 1 :] if len(usual) else waiting.at
+    return float(much[0]) if len(much) and much[-1] - much[0] > late_seconds else None

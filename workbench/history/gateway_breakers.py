@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 
 import numpy as np
 
@@ -245,8 +245,7 @@ def _open_now(blocks: Sequence[BreakerBlock], states: Sequence[Told], *, is_told
     """It is still open: since the last time that it was not."""
     if not states or states[-1][1] is not BreakerState.OPEN:
         return
-    last_closed = max((at for at, it in states if it is not BreakerState.OPEN), default=None)
-    since = min(at for at, it in states if last_closed is None or at > last_closed)
+    since = [at for at, _ in takewhile(lambda it: it[1] is BreakerState.OPEN, reversed(states))][-1]
     if not is_told:  # the records of its first block count, too
         since = next(it.since for it in blocks if it.until == since)
     yield _over(BreakerFault.OPEN, blocks, since, states[-1][0], is_told=is_told)

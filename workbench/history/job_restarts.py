@@ -18,13 +18,7 @@ from workbench.quantiles import median
 from workbench.window import Window
 
 RESTORED = "restore_time"
-_POSITIONS = {
-    "read_offset": "read",
-    "committed_offset": "committed",
-    "batch_start_offset": "batch",
-    "log_end_offset": "end",
-}
-_NONE = Track()
+_POSITIONS = {"read_offset": "read", "committed_offset": "committed", "batch_start_offset": "batch"}
 _EVER = float("inf")
 # Of samples from an instant on: the first may be older, as exporters keep what they tell, up to the next scrape.
 _CURRENT = slice(1, 2)
@@ -101,7 +95,7 @@ def job_restarts(samples: pa.Table, window: Window) -> JobRestarts:
     Args:
         samples: in the order of `workbench.samples.SERIES_ORDER`, then time; those of the baseline show what was before.
     """
-    wanted = pa.array([RESTORED, *_POSITIONS])
+    wanted = pa.array([RESTORED, "log_end_offset", *_POSITIONS])
     known = samples.filter(
         pc.and_(pc.is_in(samples["signal"], wanted), pc.and_(pc.is_valid(samples["value"]), pc.equal(samples["stat"], "value")))
     )  # fmt: skip
@@ -119,7 +113,7 @@ def job_restarts(samples: pa.Table, window: Window) -> JobRestarts:
             setattr(part, _POSITIONS[signal], line.once())
     for parts in jobs.values():
         for where, part in parts.items():
-            part.end = ends.get(where, _NONE)
+            part.end = ends.get(where, Track())
     end = window.end.timestamp()
     found = [
         it
@@ -149,8 +143,7 @@ def _restart(
     group: str, start: float, at: float, parts: Mapping[tuple[str, int], _Partition], end: float
 ) -> JobRestart:
     missing: set[str] = set() if parts else {"read_offset"}
-    since: list[float] = []
-    until: list[float] = []
+    since, until = list[float](), list[float]()
     low = high = passed = 0
     is_bounded = bool(parts)
     for part in parts.values():

@@ -63,12 +63,9 @@ def oldest_at_most(lag: Track, seconds: float) -> float | None:
     if not len(lag):
         return None
     fallen = np.concatenate([[0.0], np.cumsum(np.maximum(0.0, -np.diff(lag.value)))])
-    bounds = []
-    for now in np.flatnonzero(lag.at >= lag.at[-1] - seconds):
-        read = np.flatnonzero(fallen[: now + 1] + lag.value[: now + 1] <= fallen[now])
-        if len(read):
-            bounds.append(float(lag.at[now] - lag.at[read[-1]]))
-    return min(bounds, default=None)
+    recent = np.flatnonzero(lag.at >= lag.at[-1] - seconds)
+    read = (lag.at[: now + 1][fallen[: now + 1] + lag.value[: now + 1] <= fallen[now]] for now in recent)
+    return min((float(lag.at[now] - at[-1]) for now, at in zip(recent, read, strict=True) if len(at)), default=None)
 
 
 def without_glitches(at: FloatArray, age: FloatArray) -> FloatArray:

@@ -62,12 +62,7 @@ class _Suspect:
 
 
 def blame(all_of: Neighbourhood, limits: Thresholds) -> Impact:
-    """Find who holds whom up.
-
-    Args:
-        all_of: brokers, readers and groups over time.
-        limits: what counts as late and as growing.
-    """
+    """Find who holds whom up."""
     if all_of.first < _TREND:
         return _plain(all_of, Answer.CANNOT_TELL, "Cannot tell: there is no time before the window to compare with.")
     suspects = list(_suspects(all_of))

@@ -62,10 +62,7 @@ def judge_brokers(
     """Look at every broker.
 
     Args:
-        all_of: brokers and everybody that they serve.
         blamed: who slows whom: where somebody is accused, a broker is not slow by itself.
-        limits: what counts as late.
-        tools: commands.
         no_replicas: why these brokers have no replicas that could be out of sync; None if they have.
     """
     unsuited = {} if no_replicas is None else {BrokerVerdict.UNDER_REPLICATED: no_replicas}

@@ -190,8 +190,6 @@ def actions_of(
     """The cap with its command, what shows that it works, and the way back.
 
     Args:
-        cause: whose cap.
-        tools: commands.
         quotas: of client ids now, as `Observer.client_quotas` tells them; None: not known.
     """
     it, cap = cause.offender, cause.cap_bytes_per_second
