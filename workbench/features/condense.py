@@ -54,15 +54,12 @@ SUMMARY_SCHEMA = pa.schema(
 
 
 def condense(samples: pa.Table, edges_us: Sequence[int], *, origin_us: int = 0) -> pa.Table:
-    """Aggregate samples to one row per series and slot.
+    """Aggregate samples to `SUMMARY_SCHEMA`, one row per series (or entity) and slot that has samples.
 
     Args:
         samples: the columns of `COLUMNS`, in the order of `SERIES_ORDER`; text may be dictionary-encoded.
         edges_us: the bounds of the slots in µs since the epoch; slot i is `(edges[i], edges[i + 1]]`.
         origin_us: what the times of the rows begin at.
-
-    Returns:
-        `SUMMARY_SCHEMA`, one row per series (or entity) and slot that has samples.
     """
     cuts = _cuts(samples)
     if len(cuts) > 2:

@@ -43,11 +43,7 @@ _PIECE_ROWS = 250_000
 
 
 def features_of(spark: SparkSession, rows: pa.Table, *, stale_after_seconds: float) -> DataFrame:
-    """All features of the subscriptions of condensed rows.
-
-    Args:
-        rows: of `condense_each`.
-        stale_after_seconds: as in `features.subscription_features.of_summary`, whose rows these are.
+    """All features of the subscriptions of `condense_each`: the rows of `features.subscription_features.of_summary`.
 
     Raises:
         SetupError: if they are too many for a Spark Connect server.
@@ -73,16 +69,10 @@ def features_among(frame: DataFrame, present: Collection[str], *, stale_after_se
 
 
 def summary_of(frame: DataFrame, *, few: bool, counters: bool) -> DataFrame:
-    """The summary of condensed rows.
+    """The rows of `condense_each` as `features.summary_of_slots.of_periods` says; `few`: all of it is one task.
 
-    Args:
-        frame: of `condense_each`.
-        few: all of it is one task.
-        counters: as in `features.summary_of_slots.of_periods`.
-
-    Returns:
-        The columns of `features.summary_of_slots.of_periods`; every row has a group and a topic. The facts of `PartitionHistory` are
-        rows of the signal `features.summary_schema.STORY`, their name in `stat`, their number in `last`.
+    Every row has a group and a topic. Facts of `PartitionHistory` are rows of the signal `features.summary_schema.STORY`, their name in
+    `stat`, their number in `last`.
     """
     return of_periods(frame.coalesce(1) if few else frame, 0.0, counters=counters)
 
@@ -90,10 +80,7 @@ def summary_of(frame: DataFrame, *, few: bool, counters: bool) -> DataFrame:
 def condense_each(samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]) -> pa.Table:
     """The rows of `condense` with `period`, for each subscription, and their times from the window's end on; without Spark.
 
-    Args:
-        samples: `workbench.samples.SAMPLES_SCHEMA`, in any order.
-        window: baseline and window; samples outside are left out.
-        limits_of: as in `history.partition_histories`.
+    Samples (`SAMPLES_SCHEMA`) are in any order; those outside of baseline and window are left out.
     """
     mine = samples.select(list(COLUMNS))
     if mine.num_rows <= 2 * _PIECE_ROWS:

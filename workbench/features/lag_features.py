@@ -75,9 +75,7 @@ NO_STORY = "cast(NULL AS array<struct<key: string, value: double>>)"
 def stale_seconds(stale_after_seconds: float, interval: str) -> str:
     """SQL for the age from which a lag or a commit counts as unknown: some missed scrapes, and a clock that is a minute off, are none.
 
-    Args:
-        stale_after_seconds: of the settings.
-        interval: SQL for the time between two samples.
+    `interval` is SQL for the seconds between two samples.
     """
     return f"greatest({APART * stale_after_seconds!r}D, {STALE} * coalesce({interval}, 0))"
 

@@ -35,12 +35,7 @@ _ELEMENTS = {
 
 
 def of_summary(summary: DataFrame, *, stale_after_seconds: float, present: Collection[str] | None = None) -> DataFrame:
-    """Compute all features of all subscriptions in one plan.
-
-    Args:
-        summary: of `features.condense_by_subscription`: every row belongs to one subscription.
-        stale_after_seconds: a series whose last sample is older has ended.
-        present: as in `features.entity_features.entities`.
+    """Compute all features of all subscriptions in one plan; arguments are those of `features.entity_features.entities`.
 
     Returns:
         One row per (cluster, group, topic): the columns of `features.subscription_measurements.MeasuredSubscription`.

@@ -16,15 +16,11 @@ _LABELS = ", ".join(f"`{name}`" for name in LABELS)
 
 
 def of_slots(slots: DataFrame, ends: Sequence[datetime], *, counters: bool = True) -> DataFrame:
-    """Combine slots to a summary.
+    """Combine slots (`condense.SUMMARY_SCHEMA`) to a summary with the columns of `of_periods`.
 
     Args:
-        slots: of `condense.SUMMARY_SCHEMA`.
         ends: of the slots, oldest first: the quarters of the baseline and the window. A slot that has not landed has no rows.
         counters: whether there may be counters; a lag exporter has none, which saves two shuffles.
-
-    Returns:
-        The columns of `of_periods`.
     """
     periods = " ".join(f"WHEN {round(at.timestamp() * 1e6)} THEN {number}" for number, at in enumerate(ends))
     timed = slots.select(*columns("*", f"CASE slot_us {periods} END AS period")).where(*columns("period IS NOT NULL"))
@@ -35,9 +31,7 @@ def of_periods(timed: DataFrame, end: float, *, counters: bool = True) -> DataFr
     """Do the same for slots with their `period`.
 
     Args:
-        timed: of `condense.SUMMARY_SCHEMA`, and `period`.
         end: of the window, seconds since the epoch.
-        counters: as in `of_slots`.
 
     Returns:
         One row per (labels, signal, stat, period) with: `samples`, `bad_samples` (unusable ones), `first`, `last`, `low`, `high`,

@@ -83,16 +83,12 @@ def bracketed_by_search(partitions: DataFrame) -> DataFrame:
 def with_time_lag(
     partitions: DataFrame, *, stale_after_seconds: float, brackets: Callable[[DataFrame], DataFrame] = bracketed
 ) -> DataFrame:
-    """Add the time lag.
+    """Add `time_lag_seconds`, `time_lag_low`, `time_lag_high` (s) and `time_lag_method` to partitions, and the inputs of these.
 
     Args:
         partitions: rows with the features of `features.lag_features`; `history` holds (seconds, value) of the log end.
+        stale_after_seconds: an older value from the consumer itself does not count: a dead consumer reports nothing new.
         brackets: finds the samples around the commit.
-        stale_after_seconds: an older value from the consumer itself does not count, because a dead consumer reports
-        nothing new.
-
-    Returns:
-        `partitions` with `time_lag_seconds`, `time_lag_low`, `time_lag_high` (s) and `time_lag_method`; and their inputs.
     """
     rate = ratio("newest.value - oldest.value", "newest.seconds - oldest.seconds")
     fresh = (

@@ -102,8 +102,6 @@ def lag_before_kafka(
     """Find processes that hold records back, for longer than what counts as late, at the end of a window.
 
     Args:
-        found: of `gateway_counts.processes`.
-        late_seconds: what is older is late.
         stale_seconds: a process that has told nothing for longer is gone; what it held then is not known.
         breaker: answers are judged over its window and its least number.
     """
@@ -137,8 +135,7 @@ def words_of_lag_before(
 ) -> tuple[str, ...]:
     """What is held back before Kafka, for a judgement that sees only Kafka: the oldest in words, and how many more; often nothing.
 
-    Args:
-        source: option of the command that tells all of it: of a cluster, or of a capture.
+    `source` is the option of the command that tells all of it: of a cluster, or of a capture.
     """
     found = lag_before_kafka(processes(samples, window), window, late_seconds=late_seconds, stale_seconds=stale_seconds)
     if not found.held:

@@ -172,13 +172,7 @@ def explained(
     handled: Handled,
     others: Mapping[int, Mapping[str, Track]] | None = None,
 ) -> None:
-    """Add, to each step that was noted, what the handlers say of it.
-
-    Args:
-        parts, lines: stories and series of one subscription.
-        handled: its counters.
-        others: series of other topics that the same counters count.
-    """
+    """Add, to each step that was noted, what the handlers say of it; `others` are series of topics that the same counters count."""
     every = [*lines.values(), *(others or {}).values()]
     counted = [own["committed"] for own in every if len(own.get("committed", ()))]
     steps = {partition: it for partition, it in parts.items() if it.skipped is not None}
@@ -262,13 +256,9 @@ def _read(
     passed: float,
     moved: float,
 ) -> tuple[float | None, float]:
-    """Share of what a step has passed that the handlers account for, 0 to 1, None if the counters do not tell.
+    """Share of what a step has passed that the handlers account for (None: they do not tell), and how many they usually count for each.
 
-    And how many they usually count for each record.
-
-    Args:
-        passed: records that were passed at that moment, by this partition and others.
-        moved: those of them that are a movement of commits.
+    `passed` are the records that were passed at that moment, by this partition and others, `moved` those by a movement of commits.
     """
     # What is handled is committed some seconds later, and an exporter sees that later still.
     spacing = max(story.interval or 0.0, handled.every, COMMIT_SECONDS)

@@ -131,9 +131,7 @@ def breakers(
 ) -> list[Breaker]:
     """The breaker of each process that sends to the normal destination or tells its breaker's state; others have none.
 
-    Args:
-        found: of `gateway_counts.processes`.
-        stale_seconds: of a process that has told nothing for longer, the state is unknown.
+    Of a process that has told nothing for longer than `stale_seconds`, the state is unknown.
     """
     has_failover = not settings.failover or any(_sends(it, settings.failover) for it in found.values())
     return [

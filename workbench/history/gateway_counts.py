@@ -78,11 +78,7 @@ class Process:
 
 
 def processes(samples: pa.Table, window: Window) -> dict[str, Process]:
-    """Read each process, by name.
-
-    Args:
-        samples: of any signals, in `SAMPLES_SCHEMA`; those of the baseline show what was before.
-    """
+    """Read each process, by name; samples (`SAMPLES_SCHEMA`) of the baseline show what was before."""
     wanted = pa.array([name for name, *_ in OF_GATEWAYS])
     known = samples.filter(
         pc.and_(pc.is_in(samples["signal"], wanted), pc.and_(pc.is_valid(samples["value"]), pc.is_valid(samples["member"])))

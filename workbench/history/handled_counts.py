@@ -88,11 +88,7 @@ def counters_of(
 ) -> Iterator[tuple[Mapping[str, Any], Track]]:
     """Yield each counter of handled records (`stat` "sum": of the seconds that they took), one value an instant, with its labels.
 
-    Args:
-        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
-        window: baseline and window; samples outside are left out.
-        groups: cluster and group of those that are asked for.
-        stat: which part of the process times.
+    Samples are in the order of `workbench.samples.SERIES_ORDER`, then time; `groups` are the cluster and group of those asked for.
     """
     if not groups:
         return

@@ -90,11 +90,7 @@ class _Partition:
 
 
 def job_restarts(samples: pa.Table, window: Window) -> JobRestarts:
-    """Find the restarts of a window.
-
-    Args:
-        samples: in the order of `workbench.samples.SERIES_ORDER`, then time; those of the baseline show what was before.
-    """
+    """Find the restarts of a window, of samples in the order of `SERIES_ORDER`, then time; the baseline shows what was before."""
     wanted = pa.array([RESTORED, "log_end_offset", *_POSITIONS])
     known = samples.filter(
         pc.and_(pc.is_in(samples["signal"], wanted), pc.and_(pc.is_valid(samples["value"]), pc.equal(samples["stat"], "value")))

@@ -105,9 +105,7 @@ def compare(members: Mapping[str, MemberStory], since: float) -> None:
 def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]:
     """How many members each group was counted with, over time; where none are counted, 0 or 1 by its state.
 
-    Args:
-        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
-        window: baseline and window.
+    Samples are in the order of `SERIES_ORDER`, then time.
     """
     by: dict[str, dict[tuple[str, str], Track]] = {}
     for signal in ("group_state", "group_members"):
@@ -154,10 +152,6 @@ def disproved(
     """Subscriptions whose commits have moved since their group was last counted with members: the count is of something else.
 
     Of KIP-848's groups, and of those that assign partitions by hand, some exporters count no member at all.
-
-    Args:
-        counts: of `counts_of`.
-        lines: the series of each subscription's partitions.
     """
     found = set()
     for key, parts in lines.items():
@@ -177,10 +171,8 @@ def moved_by_hand(
     """Note what commits passed while the group had no members, of a group that usually has some: nobody read it.
 
     Only an administrator commits for a group without members: once or twice, from a commit that stood. A job that starts and ends
-    between two counts usually has none, and members that come and go between two counts are seen for a moment, or commit again.
-
-    Args:
-        counted: how many members, over time. parts, lines: stories and series of one subscription whose count is not disproved.
+    between two counts usually has none, and members that come and go between two counts are seen for a moment, or commit again. The
+    stories and series are those of one subscription whose count is not disproved.
     """
     if np.mean(counted.value > 0) < MOST and (counted.value[: len(counted.value) // 2] > 0).mean() < MOST:
         return
@@ -225,10 +217,7 @@ def back_amid_members(counted: Track, parts: Mapping[int, PartitionHistory]) -> 
 
     Kafka lets no administrator reset the offsets of a group that has members. Its consumers begin again where `auto.offset.reset` says
     if an offset has expired or is out of range; they seek; and one that comes back commits late what it had before. All partitions at
-    once may be reset by an administrator, in no more than the time between two samples.
-
-    Args:
-        counted: how many members, over time. parts: stories of one subscription whose count is not disproved.
+    once may be reset by an administrator, in no more than the time between two samples. The count is not disproved.
     """
     if all(it.back_ago is not None or it.moved_ago is None for it in parts.values()):
         return

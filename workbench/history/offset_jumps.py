@@ -101,8 +101,7 @@ def _as_of(times: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
 def deleted(found: PartitionHistory, start: Track, committed: Track, end: Track) -> FloatArray | None:
     """Add what retention deleted before it was read.
 
-    Returns:
-        The log's start as of each sample of the commit, -inf before its own first one; None if it is not measured.
+    Returns the log's start as of each sample of the commit, -inf before its own first one; None if it is not measured.
     """
     if not len(start):
         return None
@@ -145,10 +144,7 @@ def leapt(found: PartitionHistory, it: Aged, offset: FloatArray, low: FloatArray
     """Add what commits passed to the log's end after their place had been deleted, far faster than they moved just before, late.
 
     A consumer whose place is deleted goes on at the log's start or at its end (`auto.offset.reset`): nobody has read what lies between.
-
-    Args:
-        offset: the commits themselves, also where they lie before the log's start.
-        low: the log's start as of each of them.
+    `offset` are the commits themselves, also where they lie before the log's start, and `low` is that start as of each of them.
     """
     at, step = it.committed.at, np.diff(offset, prepend=offset[0])
     took, late = np.diff(at, prepend=np.nan), it.age > it.limits.objective + it.limits.commit_every

@@ -89,13 +89,7 @@ class Chronicle:
 
 
 def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Thresholds]) -> Chronicle:
-    """Read the stories of all partitions that have a group.
-
-    Args:
-        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
-        window: baseline and window.
-        limits_of: thresholds of a group.
-    """
+    """Read the stories of all partitions that have a group, of samples in the order of `SERIES_ORDER`, then time."""
     lines, outside = lines_of(samples, window)
     stories: dict[Subscription, dict[int, PartitionHistory]] = {}
     measured: dict[Subscription, dict[int, dict[str, Track]]] = {}

@@ -32,16 +32,10 @@ class _Stop(NamedTuple):
 
 
 def longest_turn(lines: Mapping[int, Mapping[str, Track]], since: float) -> float | None:
-    """How long partitions with waiting messages stand still usually while others move; the longest time, in seconds.
+    """How long partitions with waiting messages stand still usually while others move; the longest time, in seconds; None if none did.
 
-    Usual is a stop at whose end another partition's begins, and one that is not far longer than all the others.
-
-    Args:
-        lines: for each partition its `committed`, and `log_end` or `lag`.
-        since: stops that ended before are not counted (seconds before the window's end, negative).
-
-    Returns:
-        None if no partition did.
+    Usual is a stop at whose end another partition's begins, and one that is not far longer than all the others. Those that ended before
+    `since` (seconds before the window's end, negative) are not counted. Of each partition `committed` is read, and `log_end` or `lag`.
     """
     moves = {partition: _moves(own) for partition, own in lines.items()}
     stops = sorted(stop for partition, own in lines.items() for stop in _stops(partition, own, moves[partition]))

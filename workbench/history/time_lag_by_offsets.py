@@ -28,9 +28,7 @@ DERIVED = pa.schema(
 def derived_time_lag(samples: pa.Table, window: Window) -> pa.Table:
     """Derive the time lag of partitions for the times at which nobody measures it: while their consumers are down, or never.
 
-    Args:
-        samples: in the order of `workbench.samples.SERIES_ORDER`, then time.
-        window: the samples to read, baseline and window.
+    Samples are in the order of `workbench.samples.SERIES_ORDER`, then time.
 
     Returns:
         A row of `DERIVED` for each sample of a commit: seconds that the oldest message has waited. Not `sure`: at least so long, since

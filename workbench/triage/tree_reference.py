@@ -105,10 +105,6 @@ def _uses(node: Node, name: str) -> bool:
     return _says(node.id, name) if term is None else term in terms_in(_sentences(node))
 
 
-def _compared(node: Node) -> list[Operand]:
-    return [it for rule in _rules(node) for it in rule.operands]
-
-
 def _rules(node: Node) -> list[Rule | Reason[str]]:
     return [*node.rules, *node.causes]
 
@@ -148,11 +144,9 @@ def _sentences(node: Node) -> list[str]:
 
 def _before(name: str) -> list[str]:
     """Ways to a verdict: the answers that lead to it, from the first question on."""
-    found = []
-    for way, end in ways(dict.fromkeys(TREE, Answer.CANNOT_TELL)):
-        if name in [str(it) for it in end.verdicts]:
-            found.append(", ".join(f"{node.id} {SAID[answer]}" for node, answer in way))
-    return found
+    every = ways(dict.fromkeys(TREE, Answer.CANNOT_TELL))
+    found = (way for way, end in every if name in map(str, end.verdicts))
+    return [", ".join(f"{node.id} {SAID[answer]}" for node, answer in way) for way in found]
 
 
 def _question(node: Node) -> dict[str, Any]:
@@ -161,14 +155,13 @@ def _question(node: Node) -> dict[str, Any]:
         lambda rule: [compared(it) for it in rule.operands],
         number=node.number,
         needs=list(node.needs),
-        causes=[_cause(it) for it in node.causes],
+        causes=[
+            {"id": it.id, "cause": it.says, "because": it.because, "compares": [compared(one) for one in it.operands]}
+            for it in node.causes
+        ],
         yes=_outcome(node.yes, when=False),
         no=_outcome(node.no, when=False),
     )
-
-
-def _cause(it: Reason[str]) -> dict[str, Any]:
-    return {"id": it.id, "cause": it.says, "because": it.because, "compares": [compared(one) for one in it.operands]}
 
 
 def compared(it: Operand) -> str:
@@ -193,7 +186,7 @@ def _outcome(outcome: Outcome, *, when: bool = True) -> str:
 
 def _numbers(nodes: list[Node]) -> list[dict[str, Any]]:
     """Settings and constants that the rules of some questions compare; of all questions, all of the judgement."""
-    operands, every = [it for node in nodes for it in _compared(node)], len(nodes) == len(TREE)
+    operands, every = [it for node in nodes for rule in _rules(node) for it in rule.operands], len(nodes) == len(TREE)
     units = {it.setting: "×" if it.of is not None else it.unit for it in operands}
     used = {*units, *(it.threshold for node in nodes for it in node.measures)}
     found: list[tuple[str, float, str, str | None, str, str | None]] = []
@@ -279,16 +272,13 @@ def _leads(node: Node) -> str:
     return f"    {node.number:>2} {node.id}: a yes is the verdict {verdicts}; what is asked later is then only named beside it"
 
 
-_FEW_USERS = 2
-
-
 def _users(named: list[str], nodes: list[Node]) -> list[str]:
     """The questions that use a word, as a whole if they are few; of "cannot tell", what leaves each question open."""
     terms = [it.name for word in named if (it := term_of(word)) is not None]
     if "order" in terms:
         return _index()
     if "cannot_tell" not in terms:
-        if len(nodes) <= _FEW_USERS:
+        if len(nodes) <= 2:
             return [line for node in nodes for line in _lines(node)]
         return [f"Questions that use it: {', '.join(f'{it.number} {it.id}' for it in nodes)}"]
     title = (

@@ -19,11 +19,7 @@ from workbench.triage.verdict_names import AnyVerdict, State, Verdict
 
 
 def pulsar_finding(cluster: str, group: str, parts: Sequence[JudgedPart], *, tools: DispatchTools) -> Finding:
-    """Build the finding of one subscription.
-
-    Args:
-        parts: its partitions, at least one.
-    """
+    """Build the finding of one subscription of its partitions, at least one."""
     ordered = worst_first(parts)
     worst = ordered[0]
     known, leaf = worst.known, worst.leaf

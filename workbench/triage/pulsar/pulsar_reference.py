@@ -8,7 +8,7 @@ from typing import Any
 from workbench.humanize import significant
 from workbench.triage.pulsar.pulsar_facts import FACTS
 from workbench.triage.pulsar.pulsar_questions import LEAVES, QUESTIONS
-from workbench.triage.pulsar.question_types import NOT_KNOWN, DispatchQuestion, DispatchRule, Test
+from workbench.triage.pulsar.question_types import NOT_KNOWN, DispatchQuestion, Test
 from workbench.triage.search_tree_by_words import named_in, said_most, said_words
 from workbench.triage.tree_document_parts import SAID, question_document, said_of
 from workbench.triage.verdict_names import Answer, AnyVerdict
@@ -47,9 +47,7 @@ _NOT_ASKED = (
 def asked_for(text: str, of_groups: Collection[str]) -> list[DispatchQuestion]:
     """Questions that a text names, or that lead to a verdict that it names; all of them if it names only Pulsar itself.
 
-    Args:
-        text: a name, or a question in a person's words.
-        of_groups: names of Kafka's questions and verdicts: these ask for a subscription only if the text says so.
+    `of_groups` are names of Kafka's questions and verdicts: these ask for a subscription only if the text says so.
     """
     says_so = bool(_PULSAR & set(said_words(text).split())) or (text in _BY_NAME and text not in of_groups)
     theirs = set(map(said_words, of_groups))
@@ -204,8 +202,5 @@ def _step(number: int, question: DispatchQuestion, answer: Answer, *, last: bool
     if not last:
         checked = dict.fromkeys(FACTS[test.fact][0] for rule in question.rules for test in rule.tests)
         return f"{head}\n   Check {'; '.join(checked)}." if checked else head
-    return "\n".join([head, *(f"   - {_reason(rule)}." for rule in rules)])
-
-
-def _reason(rule: DispatchRule) -> str:
-    return rule.because[0].upper() + rule.because[1:] + ": " + ", ".join(map(compared_words, rule.tests))
+    reasons = (f"{it.because[0].upper()}{it.because[1:]}: {', '.join(map(compared_words, it.tests))}" for it in rules)
+    return "\n".join([head, *(f"   - {it}." for it in reasons)])
