@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from workbench.queues.dispatching_queues import DispatchedConsumer, DispatchedPart
+from workbench.triage.facts.unknown_numbers import plus, ratio
 from workbench.triage.pulsar.what_servers_tell import Servers
 
 Made = TypeVar("Made")
@@ -178,7 +178,7 @@ class Known:
     @property
     def ready_seconds(self) -> float | None:
         """Until what is not delayed now is acknowledged; None if nothing is acknowledged."""
-        return _of(operator.truediv, self.ready_entries, self.acked_per_second or None)
+        return ratio(self.ready_entries, self.acked_per_second)
 
     @property
     def connected_seconds(self) -> float | None:
@@ -215,9 +215,9 @@ class Known:
         return min(1.0, max(0, self.ready_entries - it.unread_entries) / it.span_entries)
 
     @property
-    def waiting_entries(self) -> int | None:
+    def waiting_entries(self) -> float | None:
         """Entries that were not read yet, and of those read the ones that the broker has kept."""
-        return _of(operator.add, self.part.unread_entries, self.part.replay_entries)
+        return plus(self.part.unread_entries, self.part.replay_entries)
 
     @property
     def resent_share(self) -> float | None:
@@ -311,7 +311,7 @@ class Known:
         """Of a limit that deletes entries; 0 is none."""
         if limit == 0 or self.part.entries == 0:
             return 0.0
-        return _of(operator.truediv, used, limit)
+        return ratio(used, limit)
 
     def _per_second(self, number: float | None) -> float | None:
-        return _of(operator.truediv, number, self.part.look_seconds or None)
+        return ratio(number, self.part.look_seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,13 +9,11 @@ from typing import Literal
 from workbench.humanize import quantity, size
 from workbench.judgement_numbers import Number
 from workbench.queues.dispatching_queues import DispatchTools
+from workbench.triage.facts.unknown_numbers import RELATIONS, times
 from workbench.triage.finding import Action, Because, Compared
 from workbench.triage.pulsar.pulsar_facts import FACTS, Known
 from workbench.triage.verdict_names import Answer, AnyVerdict, State
 
-_RELATIONS: dict[str, Callable[[float, float], bool]] = {
-    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "=": operator.eq,
-}  # fmt: skip
 NOT_KNOWN = "is not known"
 
 
@@ -26,7 +23,7 @@ class Test:
 
     Attributes:
         fact: key of `FACTS`.
-        relation: of `_RELATIONS`, or `NOT_KNOWN`.
+        relation: of `RELATIONS`, or `NOT_KNOWN`.
         limit: a number, or how many times `of`.
         of: another fact, or `objective_seconds`.
     """
@@ -44,15 +41,12 @@ class Test:
             return None
         if self.of is None:
             return float(self.limit)
-        of = it.objective_seconds if self.of == "objective_seconds" else it.fact(self.of)
-        return None if of is None else float(self.limit) * of
+        return times(float(self.limit), it.fact(self.of))
 
     def holds(self, it: Known) -> bool | None:
         """None if a number is missing."""
-        value, bound = it.fact(self.fact), self.bound(it)
-        if self.relation == NOT_KNOWN:
-            return value is None
-        return None if value is None or bound is None else _RELATIONS[self.relation](value, bound)
+        value = it.fact(self.fact)
+        return value is None if self.relation == NOT_KNOWN else RELATIONS[self.relation](value, self.bound(it))
 
     @property
     def origin(self) -> str:
