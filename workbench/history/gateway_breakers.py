@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import groupby, pairwise, takewhile
+from itertools import chain, groupby, pairwise, takewhile
 
 import numpy as np
 
@@ -232,11 +232,10 @@ def _state(block: BreakerBlock, settings: BreakerSettings) -> BreakerState:
 def _told(process: Process, destination: str) -> list[Told]:
     """What a gauge says of a destination's breaker at each scrape, also one that only says whether it is open; or nothing."""
     lines = process.gauges.get("breaker_state", {})
-    mine = {name: line for (of, name), line in lines.items() if of == destination and name in (*_OPEN, "closed")}
-    found = {at: BreakerState.CLOSED for line in mine.values() for at in line.at.tolist()}
-    for line in (mine[name] for name in _OPEN if name in mine):
-        found.update(dict.fromkeys(line.at[line.value > 0].tolist(), BreakerState.OPEN))
-    return sorted(found.items())
+    mine = [(name, line) for (of, name), line in lines.items() if of == destination and name in (*_OPEN, "closed")]
+    found = {at: BreakerState.CLOSED for _, line in mine for at in line.at.tolist()}
+    is_open = (line.at[line.value > 0].tolist() for name, line in mine if name in _OPEN)
+    return sorted((found | dict.fromkeys(chain.from_iterable(is_open), BreakerState.OPEN)).items())
 
 
 def _open_now(blocks: Sequence[BreakerBlock], states: Sequence[Told], *, is_told: bool) -> Iterator[BreakerFinding]:

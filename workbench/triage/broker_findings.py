@@ -81,11 +81,9 @@ class BrokerLook:
     @property
     def silence(self) -> str | None:
         """It in words; None if all tell."""
-        if not self.silent:
-            return None
         verb = "tells nothing of itself" if len(self.silent) == 1 else "tell nothing of themselves"
         words = numbered("broker", self.silent)
-        return f"{words[:1].upper()}{words[1:]} {verb} any more."
+        return f"{words[:1].upper()}{words[1:]} {verb} any more." if self.silent else None
 
 
 def finding_of(

@@ -68,27 +68,19 @@ def judge_brokers(
     unsuited = {} if no_replicas is None else {BrokerVerdict.UNDER_REPLICATED: no_replicas}
     found = tuple(it for it in _Brokers(all_of, tools).findings(blamed, limits) if it.verdict not in unsuited)
     seen = {it.verdict for it in found} | unsuited.keys()
-    unknown = {
+    lacking = {
         verdict: tuple(" or ".join(sorted(one)) for one in wanted if one <= all_of.absent)
         for verdict, wanted in NEEDS.items()
-        if verdict not in seen
     }
-    return BrokerLook(
-        findings=found,
-        unknown={verdict: names for verdict, names in unknown.items() if names},
-        unsuited=unsuited,
-        silent=_silent(all_of),
-    )
+    unknown = {verdict: names for verdict, names in lacking.items() if names and verdict not in seen}
+    return BrokerLook(findings=found, unknown=unknown, unsuited=unsuited, silent=_silent(all_of))
 
 
 def _silent(all_of: Neighbourhood) -> tuple[int, ...]:
     """Brokers whose page was there and is not at the end, while another one is: then it is not our own way to all of them."""
-    recent = int(FEW_SAMPLES)
-    told = {broker: np.vstack(list(own.values())) for broker, own in all_of.servers.items() if own}
-    last = {broker: bool((~np.isnan(lines[:, -recent:])).any()) for broker, lines in told.items()}
-    return tuple(
-        broker for broker, lines in told.items() if any(last.values()) and not last[broker] and (~np.isnan(lines)).any()
-    )
+    known = {broker: ~np.isnan(np.vstack(list(own.values()))) for broker, own in all_of.servers.items() if own}
+    tells = {broker for broker, lines in known.items() if lines[:, -int(FEW_SAMPLES) :].any()}
+    return tuple(broker for broker, lines in known.items() if tells and broker not in tells and lines.any())
 
 
 class _Brokers:
@@ -282,10 +274,10 @@ class _Brokers:
                 strains.append(strain_of(broker, failovers, times, "in the window", SEVERAL, before=usual))
         if strains:
             brokers, asked = brokers_of(strains), known.keys() | told.keys()
-            everywhere = len(asked) > 1 and len(brokers) > MOST * len(asked)
-            most = "most brokers: look at the storage that they share"
             own = "look at its disk" if slow else "look at the slow nodes of the store that it writes to"
-            where = most if everywhere else f"{numbered('broker', brokers)}: {own}"
+            where = f"{numbered('broker', brokers)}: {own}"
+            if len(asked) > 1 and len(brokers) > MOST * len(asked):
+                where = "most brokers: look at the storage that they share"
             below = f"{signal} is below {duration(FLUSH_SECONDS)}" if slow else f"{failovers} no longer grows"
             yield finding_of(
                 BrokerVerdict.FLUSH_SLOW,
@@ -363,8 +355,8 @@ class _Brokers:
             if loading is not None and np.nansum(loading[first:]) > 0:
                 strains.append(strain_of(broker, signal, float(np.nanmax(loading)), "partitions", 0, "loading"))
             # As it was when the window began: what moved long before says nothing of now.
-            known = [None if line is None else line[part] for part in (slice(first + 1), slice(first, None))]
-            before, now = (None if it is None else mean_of(it[~np.isnan(it)][-1:]) for it in known)
+            parts = [] if line is None else [line[: first + 1], line[first:]]
+            before, now = [mean_of(it[~np.isnan(it)][-1:]) for it in parts] or (None, None)
             if before is not None and now is not None and round(now) != round(before):
                 strains.append(strain_of(broker, signal, now, "partitions", before, "active", before=before))
         moved = {group: ids for group, ids in self._all.coordinators.items() if len(ids) > 1}

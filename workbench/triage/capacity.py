@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from workbench.features.subscription_measurements import ProcessorFeatures
 from workbench.humanize import count, duration, percent, plural, rate
 from workbench.judgement_numbers import CATCH_UP, UTILISATION
 from workbench.triage.subscription import SubscriptionFeatures
@@ -41,18 +40,12 @@ def processor_threads(row: SubscriptionFeatures, processors: set[str]) -> Sizing
     among the event types as the attempts were before the incident (each record is one event).
     """
     work = [p for p in row.processors if p.attempts or p.baseline_attempts]
-    before = sum(p.baseline_attempts or 0 for p in work)
-
-    def weight(processor: ProcessorFeatures) -> float:
-        return (processor.baseline_attempts if before else processor.attempts) or 0.0
-
-    total = sum(weight(p) for p in work)
-    arrival = row.arrival_per_second
-    if not total or arrival is None:
-        return None
-    mine = [p for p in work if p.processor in processors]
-    timed = [(weight(p), p.process_seconds) for p in mine if p.process_seconds is not None]
-    if not mine or len(timed) < len(mine):
+    before = any(p.baseline_attempts for p in work)
+    weighed = [(p, (p.baseline_attempts if before else p.attempts) or 0.0) for p in work]
+    total, arrival = sum(weight for _, weight in weighed), row.arrival_per_second
+    mine = [(weight, p.process_seconds) for p, weight in weighed if p.processor in processors]
+    timed = [(weight, seconds) for weight, seconds in mine if seconds is not None]
+    if not total or arrival is None or not mine or len(timed) < len(mine):
         return None
     share = sum(part for part, _ in timed) / total
     # Seconds of work for these types per record of the topic.
@@ -91,21 +84,17 @@ def loaded_members(row: SubscriptionFeatures, processors: set[str]) -> tuple[int
 def threads_in_members(row: SubscriptionFeatures, processors: set[str], threads: int) -> tuple[int, str]:
     """Total threads so that the busiest member has enough, if all members have the same number; and the reason in words."""
     loaded, members = loaded_members(row, processors)
+    of = plural(members, "member")
     if 0 < loaded < members:  # only the partitions of some members hold their keys
-        each = -(-threads // loaded)
-        return (
-            each * members,
-            f", {each} in each member, since most of these events go to {loaded} of {plural(members, 'member')}",
-        )
-    if members and (partitions := row.partition_count):  # partitions cannot be divided: one member has the most
+        each, why = -(-threads // loaded), f"most of these events go to {loaded} of {of}"
+    elif members and (partitions := row.partition_count):  # partitions cannot be divided: one member has the most
         most = -(-partitions // members)
-        each = _up(threads * most / partitions)
-        if each * members > threads:
-            return (
-                each * members,
-                f", {each} in each member, since one of {plural(members, 'member')} has {most} of {plural(partitions, 'partition')}",
-            )
-    return threads, ""
+        each, why = _up(threads * most / partitions), f"one of {of} has {most} of {plural(partitions, 'partition')}"
+        if each * members <= threads:
+            return threads, ""
+    else:
+        return threads, ""
+    return each * members, f", {each} in each member, since {why}"
 
 
 def consumers(row: SubscriptionFeatures) -> Sizing | None:

@@ -67,8 +67,7 @@ class FindingChange:
 
 def compare(before: Triage, after: Triage) -> list[FindingChange]:
     """Compare every subscription of either run, in the order of the first one."""
-    old = {(it.cluster, it.group, it.topic): it for it in before.findings}
-    new = {(it.cluster, it.group, it.topic): it for it in after.findings}
+    old, new = ({(it.cluster, it.group, it.topic): it for it in run.findings} for run in (before, after))
     return [_change(key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])]
 
 

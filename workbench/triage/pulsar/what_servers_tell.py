@@ -121,11 +121,10 @@ def servers_of(samples: pa.Table, *, brokers: int | None, end_seconds: float) ->
 
 def _by_signal(samples: pa.Table) -> dict[str, list[_Series]]:
     found: dict[str, list[_Series]] = defaultdict(list)
-    table = SeriesTable.of_samples(samples).merged() if samples.num_rows else None
-    if table is None:
+    if not samples.num_rows:
         return found
-    names = table.names.to_pylist()
-    for name, start, length in zip(names, table.starts, table.lengths, strict=True):
+    table = SeriesTable.of_samples(samples).merged()
+    for name, start, length in zip(table.names.to_pylist(), table.starts, table.lengths, strict=True):
         part = slice(start, start + length)
         found[name["signal"]].append(
             _Series(
@@ -144,12 +143,8 @@ def _by_signal(samples: pa.Table) -> dict[str, list[_Series]]:
 def _quarantines(by: Mapping[str, list[_Series]]) -> int:
     """The counter has no series before the first one: where a broker's other counters are older than it, it began at 0."""
     since = {it.broker: it.ts_us[0] for it in by["store_write_time"]}
-    found = 0.0
-    for it in by["quarantines"]:
-        found += it.rises.sum()
-        if it.ts_us[0] > since.get(it.broker, it.ts_us[0]) and not np.isnan(it.values[0]):
-            found += it.values[0]
-    return round(found)
+    begun = [it.values[0] for it in by["quarantines"] if it.ts_us[0] > since.get(it.broker, it.ts_us[0])]
+    return round(float(np.nansum(begun)) + sum(float(it.rises.sum()) for it in by["quarantines"]))
 
 
 def _busiest(bookies: list[_Series]) -> tuple[str | None, float | None]:
