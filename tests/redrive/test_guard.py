@@ -125,6 +125,29 @@ def test_a_group_with_members_is_not_moved(tmp_path: Path, monkeypatch: pytest.M
     assert ledger.ended(PLAN) is None
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"topic_ids": {TOPIC: "another id"}}, "deleted and recreated"),
+        ({"cluster_id": "another cluster"}, "for the cluster"),
+        ({"ends": {(TOPIC, 0): 9}}, "truncated"),
+    ],
+)
+def test_letters_of_another_log_are_not_discarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], words: str
+) -> None:
+    """The offsets of the plan are other letters there: a group would be moved past what nobody has looked at."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    gateway = gateway_of(LETTERS)
+    gateway.groups["readers"] = {(TOPIC, 0): 0}
+    for name, value in change.items():
+        setattr(gateway, name, value)
+    journal, ledger = Journal(path=tmp_path / "j"), Ledger(tmp_path / "ledger")
+    with pytest.raises(GuardError, match=words):
+        discard(PLAN, gateway, FakeCluster(LETTERS), journal, ledger, reason="x", group="readers")
+    assert gateway.groups["readers"] == {(TOPIC, 0): 0} and ledger.ended(PLAN) is None and journal.read() == ([], 0)
+
+
 def test_a_dry_run_says_what_each_broker_reads_and_writes(tmp_path: Path) -> None:
     """Reads by the leaders of the dead-letter topic, writes by those of the targets; nothing is produced."""
     cluster, ledger = FakeCluster(LETTERS), Ledger(tmp_path)

@@ -13,6 +13,7 @@ from workbench.queues.replay_port import WITHOUT_MEMBERS, Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.redrive.commit_marks import PlanProgress
 from workbench.redrive.every_log_must_answer import whole_logs
+from workbench.redrive.guard import HINTS, of_other_log
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.redrive_ledger import Ledger, ended_of
 from workbench.redrive.redrive_ports import LetterReader
@@ -51,7 +52,8 @@ def discard(
         group: a group without members, whose position is moved past them: forward only, and never past another letter.
 
     Raises:
-        GuardError: if the plan was begun, the group has members, or a position is not read back as written.
+        GuardError: if the topic is not the one of the plan, the plan was begun, the group has members, or a position is not read back
+            as written.
         SourceUnreachableError: if Kafka does not answer.
     """
     with only_one(plan.id):
@@ -67,6 +69,8 @@ def discard(
                 f"The plan {plan.short_hash} was begun: some of its letters were produced.",
                 hint="Apply it to the end; or give it up (dlq give-up), make a new plan of the rest, and discard that.",
             )
+        if (other := of_other_log(plan, gateway.cluster([plan.topic]))) is not None:
+            raise GuardError(other.message, hint=HINTS[other.code])
         before = gateway.commits(group) if group is not None else {}
         target, held = _positions(plan, gateway, letters, before) if group is not None else ({}, {})
         if group is not None:
@@ -108,6 +112,11 @@ def _positions(
 ) -> tuple[dict[Partition, int], dict[Partition, int]]:
     """Where the group may go: up to the first letter that is not in the plan."""
     logs = whole_logs(gateway, [(plan.topic, part.partition) for part in plan.partitions])
+    if short := [part.partition for part in plan.partitions if logs.ends[plan.topic, part.partition] < part.stop]:
+        raise GuardError(
+            f"{plan.topic}-{short[0]} ends before the end of the plan: it was truncated, and what it has there now are other letters.",
+            hint=HINTS["log_changed"],
+        )
     start = {
         part.partition: max(before.get((plan.topic, part.partition), 0), logs.starts[plan.topic, part.partition])
         for part in plan.partitions

@@ -57,9 +57,8 @@ class RedriveNow:
 
 def check_redrive(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> list[Refusal]:
     """All reasons not to produce."""
-    if now.cluster.cluster_id != plan.cluster_id:
-        text = f"The plan is for the cluster {plan.cluster_id}, this one is {now.cluster.cluster_id}."
-        return [Refusal(code="other_cluster", message=text)]
+    if (other := of_other_log(plan, now.cluster)) is not None and other.code == "other_cluster":
+        return [other]
     if now.state in (PlanState.DISCARDED, PlanState.GIVEN_UP):
         return [Refusal(code=now.state.value, message=f"{ended_words(plan, now.state)}.")]
     found = [*_topics(plan, now.cluster), *_position(plan, now), *_letters(plan, now, limits)]
@@ -76,6 +75,18 @@ def check_redrive(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> 
     return found
 
 
+def of_other_log(plan: RedrivePlan, view: ClusterView) -> Refusal | None:
+    """Why the offsets of the plan are none of the dead-letter topic that is there; None if they are.
+
+    Args:
+        view: with the dead-letter topic.
+    """
+    if view.cluster_id != plan.cluster_id:
+        text = f"The plan is for the cluster {plan.cluster_id}, this one is {view.cluster_id}."
+        return Refusal(code="other_cluster", message=text)
+    return _topic(plan.topic, plan.topic_id, view)
+
+
 def ended_words(plan: RedrivePlan, outcome: str) -> str:
     """How a plan ended without all of its records."""
     what = "discarded: its letters are not produced" if outcome == "discarded" else "given up: it produces nothing more"
@@ -86,19 +97,28 @@ def _topics(plan: RedrivePlan, view: ClusterView) -> list[Refusal]:
     found = []
     wanted = [(plan.topic, plan.topic_id, 0), *((it.topic, it.topic_id, len(it.ends)) for it in plan.targets)]
     for name, topic_id, partitions in wanted:
-        topic = view.topics.get(name)
-        if topic is None:
-            why = f"may not be described: {view.denied[name]}" if name in view.denied else "does not exist any more"
-            found.append(Refusal(code="topic_gone", message=f"The topic {name!r} {why}."))
-        elif topic.is_remade(topic_id):
-            text = f"The topic {name!r} was deleted and recreated since the plan was made."
-            found.append(Refusal(code="log_changed", message=text))
-        elif partitions and len(topic.leaders) != partitions:
+        if (other := _topic(name, topic_id, view)) is not None:
+            found.append(other)
+            continue
+        topic = view.topics[name]
+        if partitions and len(topic.leaders) != partitions:
             text = f"{name!r} had {plural(partitions, 'partition')} when the plan was made, now it has {len(topic.leaders)}."
             found.append(Refusal(code="partitions_changed", message=text))
         elif any(leader < 0 for leader in topic.leaders.values()):
             found.append(Refusal(code="silent", message=f"A partition of {name!r} has no leader."))
     return found
+
+
+def _topic(name: str, topic_id: str | None, view: ClusterView) -> Refusal | None:
+    """Why it is not the topic that it was."""
+    topic = view.topics.get(name)
+    if topic is None:
+        why = f"may not be described: {view.denied[name]}" if name in view.denied else "does not exist any more"
+        return Refusal(code="topic_gone", message=f"The topic {name!r} {why}.")
+    if topic.is_remade(topic_id):
+        text = f"The topic {name!r} was deleted and recreated since the plan was made."
+        return Refusal(code="log_changed", message=text)
+    return None
 
 
 def _position(plan: RedrivePlan, now: RedriveNow) -> list[Refusal]:
