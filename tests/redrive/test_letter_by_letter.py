@@ -76,7 +76,7 @@ def test_a_receipt_is_not_replaced_by_one_of_a_run_that_produced_nothing(tmp_pat
 
 
 def test_letters_of_a_recreated_topic_are_no_duplicates() -> None:
-    """The same offset, and another key or another timestamp; a letter that says no timestamp may be either."""
+    """The same offset, and another key, value or timestamp; a letter that says no timestamp may be either."""
     first = letter_of(0, 0, b"k", (0, 7))
     dated = [
         first._replace(offset=at, headers=[*first.headers, ("wb_timestamp_ms", b"%d" % ms)])
@@ -84,6 +84,15 @@ def test_letters_of_a_recreated_topic_are_no_duplicates() -> None:
     ]
     plan = plan_from([first, *dated, letter_of(0, 3, b"other", (0, 7))])
     assert (plan.letters, plan.left) == (3, {"duplicate": 1})
+
+
+def test_records_without_a_key_that_share_a_place_are_told_apart() -> None:
+    """Frameworks that write no timestamp, and records without a key: a value tells them apart, a tombstone from an empty one too."""
+    same = [letter_of(0, at, None, (0, 7)) for at in range(5)]
+    values = (b"first life", b"second life", b"first life", b"", None)
+    plan = plan_from([it._replace(value=value) for it, value in zip(same, values, strict=True)])
+    assert (plan.letters, plan.left) == (4, {"duplicate": 1})
+    assert plan.partitions[0].picks == "0-1 3-4"
 
 
 def test_a_plan_knows_what_its_target_refuses() -> None:

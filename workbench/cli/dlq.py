@@ -144,7 +144,8 @@ def show_command(
     type=click.Choice(["origin", "content", "none"]),
     default="origin",
     show_default=True,
-    help="Which letters are the same record: same source offset, or same target, key and value. The first one is produced.",
+    help="Which letters are the same record: same source offset, key and value, or same target, key and value. "
+    "The first one is produced.",
 )
 @click.option(
     "--order",

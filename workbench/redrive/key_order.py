@@ -46,14 +46,17 @@ class Columns:
 def duplicates(rows: Columns, by: Dedup) -> Mask:
     """Mark the letters of a record that an earlier row is a letter of, too.
 
-    A topic that was deleted and recreated has other records at the same offsets: of another key, or another timestamp.
+    A place does not name a record: a topic that was deleted and recreated has others at the same offsets, and so has a topic of the
+    same name on another cluster. They differ in key, value or timestamp; where they do not, nobody could tell them apart.
     """
     repeated = np.zeros(len(rows), bool)
     if by is Dedup.NONE or not len(rows):
         return repeated
     known = rows.source != NONE if by is Dedup.ORIGIN else np.ones(len(rows), bool)
     names = (
-        (rows.source, rows.source_partition, rows.source_offset, rows.key) if by is Dedup.ORIGIN else (rows.content,)
+        (rows.source, rows.source_partition, rows.source_offset, rows.content)
+        if by is Dedup.ORIGIN
+        else (rows.content,)
     )
     at = np.flatnonzero(known)
     keys = [name[at] for name in names]

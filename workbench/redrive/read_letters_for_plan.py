@@ -139,6 +139,7 @@ def survey(
                 left[found.value] += 1
                 continue
             origin, topic, bytes_ = found
+            crc = letter_checksum(topic, letter)
             named = origin.topic is not None and origin.partition is not None and origin.offset is not None
             row = (
                 letter.partition,
@@ -149,12 +150,12 @@ def survey(
                 origin.partition if named and origin.partition is not None else NONE,
                 origin.offset if named and origin.offset is not None else NONE,
                 origin.timestamp_ms if origin.timestamp_ms is not None else NONE,
-                _hash(topic.encode(), letter.key, letter.value) if by_content else 0,
+                _hash(topic.encode(), letter.key, letter.value) if by_content else crc,
             )
             for append, value in zip(add, row, strict=True):
                 append(value)
             size.append(bytes_)
-            checksum.append(letter_checksum(topic, letter))
+            checksum.append(crc)
             target.append(targets.of(topic))
             error.append(errors.of(origin.error))
             gave_up.append(NONE if origin.group is None else groups.of(origin.group))
