@@ -11,6 +11,7 @@ from tests.replay.test_rolling_cutover import Service
 from workbench.errors import GuardError
 from workbench.replay.guard import ReplayLimits
 from workbench.replay.receipt import Rollback, triples
+from workbench.replay.retire import retire
 from workbench.replay.rollback_of_apply import roll_back
 
 PAYMENTS = ("payments", 0)
@@ -147,6 +148,31 @@ def test_a_carry_that_is_not_read_back_stops_it(service: Service, fault: str) ->
     assert service.fleet.switches == []
     if fault != "members":
         assert service.journal.read()[0][-1].outcome == "failed"
+
+
+@pytest.mark.parametrize("phase", ["begin", "end"])
+def test_what_could_not_be_carried_is_no_start_of_the_new_group(service: Service, phase: str) -> None:
+    """Its commit came by `auto.offset.reset`, ahead of the old one: what lies between is left to the old group alone."""
+    service.gateway.refuse[PAYMENTS] = "NOT_ENOUGH_REPLICAS"
+    with pytest.raises(GuardError, match="payments-0"):
+        service.cutover(carry_others=True).run()
+    if phase == "begin":  # killed before it knew
+        lines = service.journal.path.read_text().splitlines(keepends=True)
+        service.journal.path.write_text(lines[0])
+    service.gateway.groups["new"][PAYMENTS] = 100
+    with pytest.raises(GuardError, match=r"60 messages would be skipped: .* on payments-0"):
+        service.cutover(carry_others=True).run()
+    service.gateway.members.pop("old")
+    with pytest.raises(GuardError, match="60 messages are left to 'old' alone, on payments-0"):
+        retire(
+            service.plan,
+            service.journal.path.with_name("plan.json"),
+            service.gateway,
+            service.journal,
+            stays=True,
+            now_ms=0,
+        )
+    assert "old" in service.gateway.groups
 
 
 def test_a_partition_without_any_commit_begins_at_the_end_of_its_empty_log(service: Service) -> None:

@@ -16,14 +16,19 @@ from workbench.replay.guard import HINTS, ReplayLimits
 from workbench.replay.planfile import Plan
 
 
-def carried(plan_hash: str, journal: Journal) -> dict[Partition, int]:
-    """Start offsets of carried-over partitions, from the journal; the last entry of each partition counts."""
+def carried(plan_hash: str, journal: Journal, *, surely: bool = False) -> dict[Partition, int]:
+    """Start offsets of carried-over partitions, from the journal; the last entry of each partition counts.
+
+    Args:
+        surely: only those that were read back; else also those of which it is not known, or that failed.
+    """
     return {
         (topic, number): offset
         for entry in journal.read()[0]
         if entry.plan == plan_hash and entry.action == "carry"
-        for topic, number, _, offset, _ in entry.changes
-        if offset is not None
+        if not surely or (entry.phase == "end" and entry.outcome in ("done", "partial"))
+        for topic, number, _, offset, error in entry.changes
+        if offset is not None and not (surely and error)
     }
 
 
@@ -35,7 +40,7 @@ def gaps_beyond(
     if any(
         offset > old[key] for key, offset in begun.items()
     ):  # is it ahead because of its own progress since it was carried over?
-        begun |= {key: offset for key, offset in carried(plan.hash, journal).items() if key in begun}
+        begun |= {key: offset for key, offset in carried(plan.hash, journal, surely=True).items() if key in begun}
     return {key: offset - old[key] for key, offset in begun.items() if offset > old[key]}
 
 
