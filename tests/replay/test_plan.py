@@ -307,6 +307,14 @@ def test_what_nobody_would_process_is_told() -> None:
     assert not any("not yet processed" in warning for warning in plan_of(orders()).warnings)
 
 
+def test_what_the_old_group_reads_and_never_committed_is_told() -> None:
+    """It may be at its first record still, one that it cannot process; a partition that it does not read is not its matter."""
+    gateway = orders()
+    del gateway.groups["old"]["orders", 1], gateway.groups["old"]["orders", 2]
+    gateway.members["old"], gateway.assigned["old"] = ["a"], [("orders", 1)]
+    assert any("not yet processed 5 messages before the targets" in warning for warning in plan_of(gateway).warnings)
+
+
 def test_a_quota_says_how_long_it_takes_at_least() -> None:
     """By the broker that has most to send, with the old group's client ids; a group without members tells none."""
     gateway = orders()

@@ -153,6 +153,15 @@ def test_back_again(service: Service) -> None:
     assert len(service.fleet.switches) == 5
 
 
+def test_what_the_old_group_reads_and_never_committed_would_be_skipped(service: Service) -> None:
+    """It holds the partition, and its first record is not processed: everything before the start of the window is left to it."""
+    del service.gateway.groups["old"]["orders", 3]
+    service.gateway.members["old"], service.gateway.assigned["old"] = ["i0-0"], [("orders", 3)]
+    with pytest.raises(GuardError, match=r"5 messages would be skipped: 'old' has not committed .* on orders-3"):
+        service.cutover().run()
+    assert service.fleet.switches == []
+
+
 def test_without_the_plan_applied_nothing_is_touched(service: Service) -> None:
     """One partition without its commit is enough; so are a strange group, a silent instance, missing replicas."""
     del service.gateway.groups["new"]["orders", 3]

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from workbench.queues.position import merged
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import PlannedPartition
 
 
-def gaps(planned: Sequence[PlannedPartition], old: Mapping[Partition, int]) -> dict[Partition, int]:
+def gaps(
+    planned: Sequence[PlannedPartition], old: Mapping[Partition, int], *, read: Collection[Partition] = ()
+) -> dict[Partition, int]:
     """Messages between the old group's commit and the new group's start: after a cutover, no group processes them.
 
-    If the plan commits nothing for a partition, the log end counts as the start. Partitions without an old commit are left out.
+    If the plan commits nothing for a partition, the log end counts as the start. Partitions without an old commit are left out, unless
+    the old group reads them.
+
+    Args:
+        read: partitions that the old group reads. Where it has never committed, it may have the whole log before it: it is at its first
+            record still, perhaps one that it cannot process.
     """
     found = {}
     for part in planned:
-        begin, committed = part.log_end if part.target is None else part.target, old.get(part.key)
+        begin = part.log_end if part.target is None else part.target
+        committed = old.get(part.key, part.log_start if part.key in read else None)
         if committed is not None and committed < begin:
             found[part.key] = begin - max(committed, part.log_start)
     return {key: number for key, number in found.items() if number > 0}

@@ -82,7 +82,7 @@ def plan_warnings(request: PlanRequest, planned: Sequence[PlannedPartition], fou
     warnings += order_words(found.spans, found.older)
     warnings += _quota(request, planned, found)
     warnings += remote_words(planned, found.local_starts)
-    if gap := gaps(planned, found.commits):
+    if gap := gaps(planned, found.commits, read=found.read_by_old):
         warnings.append(
             f"The old group has not yet processed {counted(sum(gap.values()), 'message')} before the targets (in "
             f"{plural(len(gap), 'partition')}): after a cutover they would be skipped. Let it catch up, or begin earlier."

@@ -16,7 +16,7 @@ from workbench.logs.window_done import reading_ends
 from workbench.logs.window_end import TAIL_OFFSETS
 from workbench.masking import masked
 from workbench.plans.journal import Journal, only_one
-from workbench.queues.replay_port import ClusterView, Gateway, names_of
+from workbench.queues.replay_port import ClusterView, Gateway, names_of, read_by
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import CountRecords
 from workbench.replay.cutover_checks import check_applied, check_old_commits, check_within_logs
@@ -115,7 +115,7 @@ class Cutover:
             begin = {key: old[key] for key in beyond | {part.key for part in plan.partitions} if key in old}
         else:
             check_applied(plan, new)
-            self._check_gaps(old, new)
+            self._check_gaps(cluster, old, new)
             begin = {key: offset for key, offset in new.items() if key in plan.targets}
         check_within_logs(plan, self.gateway, self.limits, group=self.group, commits=begin)
         self._check_keeps(plan)
@@ -178,9 +178,10 @@ class Cutover:
                 "has switched, both groups read there, and some records are processed twice."
             )
 
-    def _check_gaps(self, old: Mapping[Partition, int], new: Mapping[Partition, int]) -> None:
+    def _check_gaps(self, cluster: ClusterView, old: Mapping[Partition, int], new: Mapping[Partition, int]) -> None:
         planned = [part for part in self.plan.partitions if part.target is not None]
-        gap = gaps(planned, old) | gaps_beyond(self.plan, self.journal, old=old, new=new)
+        read = read_by(self.gateway.group(self.plan.from_group), old, cluster)
+        gap = gaps(planned, old, read=read) | gaps_beyond(self.plan, self.journal, old=old, new=new)
         if gap and not self.limits.allow_gap:
             raise GuardError(
                 f"{counted(sum(gap.values()), 'message')} would be skipped: {self.old_group!r} has not committed up to where "
