@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from workbench.api.groups_beside_replay import NeighbourWatch
     from workbench.plans.confirm import Confirmation
     from workbench.queues.replay_port import Gateway
+    from workbench.queues.snapshot_views import Partition
     from workbench.queues.systems import CountRecords
     from workbench.replay.guard import ReplayLimits
     from workbench.replay.planfile import Plan
@@ -82,6 +83,12 @@ class Replay:
 
         check_same_cluster(self.plan, self.gateway)
 
+    def _begun(self) -> frozenset[Partition]:
+        from workbench.plans.journal import Journal
+        from workbench.replay.known_start import known_starts
+
+        return known_starts(self.plan, self.path, Journal.of_user())
+
     def apply(
         self,
         confirm: str | None,
@@ -126,7 +133,7 @@ class Replay:
         """
         from workbench.replay.follow import Follower
 
-        follower = Follower(self.plan, self.gateway, self.count_records)
+        follower = Follower(self.plan, self.gateway, self.count_records, begun=self._begun)
         yield from follower.run(interval_seconds=interval_seconds, stop=stop)
 
     def neighbours(self, fleet: Path | None = None) -> NeighbourWatch:
@@ -178,6 +185,7 @@ class Replay:
             processed=processed,
             records=records,
             key_ranges=key_ranges,
+            begun=self._begun(),
         )
         return check(self.plan, self.cluster, self.gateway, self.count_records, asked)
 
@@ -259,6 +267,7 @@ class Replay:
             journal=Journal.of_user(),
             say=say,
             count_records=self.count_records,
+            begun=self._begun(),
             back=back,
             carry_others=carry_others,
             limits=limits or ReplayLimits(),
@@ -296,6 +305,7 @@ class Replay:
             now_ms=time.time() * 1000,
             allow_gap=allow_gap,
             allow_unproven=allow_unproven,
+            begun=self._begun(),
         )
 
 

@@ -1,7 +1,7 @@
 """Whether a group is through with its window in a partition: one statement for follow, verify, retire and the gate of a cutover. Pure.
 
 A commit proves a position, not that the records below it were processed: `auto.offset.reset` moves a group over what retention has
-deleted, too. So besides what is left, this says what speaks against the commit.
+deleted, too, and a group may never have begun at the window's start. So besides what is left, this says what speaks against the commit.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def through(
     log_start: int | None,
     tail: int | None = None,
     note: CommitNote | None = None,
+    has_begun: bool = True,
 ) -> Through:
     """Compare a commit with the window [target, end) of a partition.
 
@@ -63,6 +64,7 @@ def through(
         log_start: None if it is not known.
         tail: records from the commit to the end; None: not counted.
         note: that was stored with the commit.
+        has_begun: whether it is known that the group began at the target.
     """
     if part.target is None or end <= part.target:
         return Through(reached=end, left=0)
@@ -78,6 +80,8 @@ def through(
         doubt = "Its members have skipped something, and their note does not say what."
     elif log_start is not None and (gone := _common([(0, log_start)], spans)):
         doubt = f"Retention has deleted {ranges_in_words(gone)}: a commit does not prove that they were processed."
+    elif not has_begun and committed is not None and committed > part.target:
+        doubt = f"Neither journal nor receipt tells that the group began at {part.target:,}: then its commit proves nothing."
     return Through(reached=reached, left=end - readable, deleted=deleted, skipped=skipped, doubt=doubt)
 
 

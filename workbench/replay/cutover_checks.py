@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 
 from workbench.errors import GuardError
 from workbench.humanize import plural
@@ -12,8 +12,13 @@ from workbench.replay.guard import HINTS, ReplayLimits, check_same_logs
 from workbench.replay.planfile import Plan
 
 
-def check_applied(plan: Plan, new: Mapping[Partition, int]) -> None:
-    """Check that the new group has committed at least each target.
+def check_applied(
+    plan: Plan, limits: ReplayLimits, *, new: Mapping[Partition, int], begun: Collection[Partition] | None
+) -> None:
+    """Check that the new group is at each target, or has come from there.
+
+    Args:
+        begun: partitions where it is known that it began at the target; None: that was not looked for.
 
     Raises:
         GuardError: if not.
@@ -23,6 +28,16 @@ def check_applied(plan: Plan, new: Mapping[Partition, int]) -> None:
         raise GuardError(
             f"The plan is not applied: {plural(len(missing), 'partition')} of {plan.new_group!r} lack a commit at the target.",
             hint="First: workbench replay apply PLAN",
+        )
+    beyond = [
+        key for key, target in plan.targets.items() if begun is not None and new[key] > target and key not in begun
+    ]
+    if beyond and not limits.allow_gap:
+        raise GuardError(
+            f"{plan.new_group!r} is beyond the start of the window on {names_of(beyond)}, and neither journal nor receipt tells that "
+            "it began there: the records before would be skipped.",
+            hint="First: workbench replay apply PLAN. Was it applied on another machine, then put its receipt next to the plan; or "
+            "--allow-gap.",
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from workbench.commit_note import CommitNote, parse_note
@@ -22,11 +22,16 @@ _STILL_LOOKS = 3
 
 @dataclass(slots=True)
 class Follower:
-    """Observes a replay repeatedly."""
+    """Observes a replay repeatedly.
+
+    Args:
+        begun: tells the partitions where it is known that the group began at the target; None: that is not looked for.
+    """
 
     plan: Plan
     gateway: Gateway
     count_records: CountRecords
+    begun: Callable[[], Collection[Partition]] | None = None
     now_ms: Callable[[], float] = lambda: time.time() * 1000
     _without_records: frozenset[tuple[Partition, int, int]] = (
         frozenset()
@@ -58,7 +63,8 @@ class Follower:
             cluster = self.gateway.cluster(self.plan.topics)
             windows = windows_now(self.plan, cluster, logs, now_ms=self.now_ms())
             notes = {key: parse_note(text) for key, text in self.gateway.notes(self.plan.new_group).items()}
-            found = self._progress(new, old, logs, windows, members, notes)
+            begun = self.begun() if self.begun is not None else None
+            found = self._progress(new, old, logs, windows, members, notes, begun)
         return found
 
     def _note_lost(self, new: Mapping[Partition, int], logs: LogView, windows: Mapping[Partition, WindowEnd]) -> None:
@@ -77,6 +83,7 @@ class Follower:
         windows: Mapping[Partition, WindowEnd],
         members: int,
         notes: Mapping[Partition, CommitNote] | None = None,
+        begun: Collection[Partition] | None = None,
     ) -> ReplayProgress:
         return progress(
             self.plan,
@@ -89,6 +96,7 @@ class Follower:
             starts=logs.starts,
             notes=notes,
             lost=self._lost,
+            begun=begun,
             without_records=frozenset(
                 key
                 for key, committed, stop in self._without_records

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,6 +83,7 @@ def progress(
     starts: Mapping[Partition, int] | None = None,
     notes: Mapping[Partition, CommitNote] | None = None,
     lost: Mapping[Partition, str] | None = None,
+    begun: Collection[Partition] | None = None,
 ) -> ReplayProgress:
     """Compare commits with a plan.
 
@@ -93,6 +94,7 @@ def progress(
         starts: of the logs.
         notes: that the group's members have stored with their commits.
         lost: what was certainly not read, by partition, in words.
+        begun: partitions where it is known that the group began at the target; None: that was not looked for.
     """
     done: dict[str, int] = dict.fromkeys(plan.topics, 0)
     total: dict[str, int] = dict.fromkeys(plan.topics, 0)
@@ -111,6 +113,7 @@ def progress(
             log_start=(starts or {}).get(part.key),
             tail=0 if part.key in without_records else None,
             note=(notes or {}).get(part.key),
+            has_begun=begun is None or part.key in begun,
         )
         reached = found.reached
         if found.reservation is not None:

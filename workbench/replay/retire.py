@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,12 +54,14 @@ def retire(
     now_ms: float,
     allow_gap: bool = False,
     allow_unproven: bool = False,
+    begun: Collection[Partition] | None = None,
 ) -> Retired:
     """Delete the new group, or (`stays`) the old one.
 
     Args:
         allow_gap: with `stays`: also if there are records that only the old group would process.
         allow_unproven: also if the new group's commits do not prove that it processed the window.
+        begun: partitions where it is known that the new group began at the target; None: that was not looked for.
 
     Raises:
         GuardError: if the group has members, or something is left that only it would process.
@@ -78,7 +80,7 @@ def retire(
         if stays:
             _check_takes_over(plan, gateway, journal, old=mine, new=theirs, allow_gap=allow_gap)
         else:
-            _check_done(plan, gateway, mine, theirs, now_ms, allow_unproven=allow_unproven)
+            _check_done(plan, gateway, mine, theirs, now_ms, allow_unproven=allow_unproven, begun=begun)
         file = retired_path(path)
         document = {
             "schema": "workbench.replay-retired/1",
@@ -126,6 +128,7 @@ def _check_done(
     now_ms: float,
     *,
     allow_unproven: bool,
+    begun: Collection[Partition] | None,
 ) -> None:
     """The new group has processed the whole window, and the old one reads on where the fleet continues."""
     keys = [part.key for part in plan.partitions]
@@ -141,6 +144,7 @@ def _check_done(
             log_start=logs.starts.get(part.key),
             tail=tails.get(part.key) if ends[part.key].readable == ends[part.key].stop else None,
             note=notes.get(part.key),
+            has_begun=begun is None or part.key in begun,
         )
         for part in plan.partitions
     }

@@ -7,7 +7,7 @@ and an instance whose switch has no end in the journal is switched again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.errors import GuardError, NoAnswerError, SourceUnreachableError, WorkbenchError
@@ -40,6 +40,7 @@ class Cutover:
         carry_others: start the new group at the old one's commits on partitions that the old group reads and the plan does not cover.
         say: called with a line for every step.
         count_records: counts the records at the end of a partition; there may be none.
+        begun: partitions where it is known that the new group began at the target; None: that was not looked for.
     """
 
     plan: Plan
@@ -49,6 +50,7 @@ class Cutover:
     journal: Journal
     say: Say
     count_records: CountRecords
+    begun: Collection[Partition] | None = None
     back: bool = False
     carry_others: bool = False
     limits: ReplayLimits = field(default_factory=ReplayLimits)
@@ -114,7 +116,7 @@ class Cutover:
             check_old_commits(plan, self.limits, old=old, new=new, beyond=beyond)
             begin = {key: old[key] for key in beyond | {part.key for part in plan.partitions} if key in old}
         else:
-            check_applied(plan, new)
+            check_applied(plan, self.limits, new=new, begun=self.begun)
             self._check_gaps(cluster, old, new)
             begin = {key: offset for key, offset in new.items() if key in plan.targets}
         check_within_logs(plan, self.gateway, self.limits, group=self.group, commits=begin)

@@ -7,7 +7,7 @@ retention has taken a part of the window, or its end is not certain, it takes th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -87,6 +87,7 @@ class VerifyEvidence:
         processed_before: processed records before the target, by partition, from the log of processed records.
         notes: that the group's members have stored with their commits.
         late: records of the window behind its end, where they were looked for.
+        begun: partitions where it is known that the group began at the target; None: that was not looked for.
     """
 
     commits: Mapping[Partition, int]
@@ -99,6 +100,7 @@ class VerifyEvidence:
     processed_before: Mapping[Partition, int] = field(default_factory=dict)
     notes: Mapping[Partition, CommitNote] = field(default_factory=dict)
     late: Mapping[Partition, Late] = field(default_factory=dict)
+    begun: Collection[Partition] | None = None
 
 
 def verify(plan: Plan, evidence: VerifyEvidence) -> list[PartitionVerdict]:
@@ -167,6 +169,7 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: VerifyEvidence) -> 
         log_start=evidence.logs.starts.get(part.key),
         tail=evidence.tails.get(part.key),
         note=evidence.notes.get(part.key),
+        has_begun=evidence.begun is None or part.key in evidence.begun,
     )
     if found.skipped and not _is_whole(counts):
         return say(VerifyVerdict.INCOMPLETE, f"Its members have not read {ranges_in_words(found.skipped)}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,12 +33,17 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
-    """Evidence beyond the commits."""
+    """Evidence beyond the commits.
+
+    Attributes:
+        begun: partitions where it is known that the group began at the target (`known_starts`); None: that was not looked for.
+    """
 
     fleet: ServiceFleet | None = None
     processed: Path | None = None
     records: bool = False
     key_ranges: int | None = None
+    begun: Collection[Partition] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +131,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         processed_before=read.before,
         notes={key: parse_note(text) for key, text in gateway.notes(plan.new_group).items()},
         late=read.late,
+        begun=asked.begun,
     )
     if late := sum(it.records for it in read.late.values()):
         notes.append(
