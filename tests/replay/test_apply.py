@@ -358,6 +358,24 @@ def test_the_way_back_is_guarded_too(place: Place) -> None:
     assert "new" not in place.gateway.groups
 
 
+@pytest.mark.parametrize("topic", ["orders", "payments"])
+def test_a_rollback_writes_no_offset_of_a_topic_that_was_made_anew(place: Place, topic: str) -> None:
+    """Planned or not: the group would begin behind the first records of the new topic. The others are as they were, and it says so."""
+    gateway = place.gateway
+    gateway.records["payments", 0] = [(at, at) for at in range(50)]
+    gateway.groups["new"] = {("orders", 0): 2, ("payments", 0): 40}
+    place.apply(allow_existing=True)
+    gateway.topic_ids[topic] = "another id"
+    for key in [key for key in gateway.groups["new"] if key[0] == topic]:
+        del gateway.groups["new"][key]  # as Kafka does
+    found = roll_back(read_rollback(rollback_path(place.path)), gateway, place.journal, sleep=lambda _: None)
+    kept = {("orders", 0): 2, ("payments", 0): 40}
+    lost = {key: at for key, at in kept.items() if key[0] == topic}
+    assert gateway.groups["new"] == {key: at for key, at in kept.items() if key not in lost}
+    assert found.failed.keys() == lost.keys()
+    assert all("deleted and recreated" in words for words in found.failed.values())
+
+
 def test_a_tampered_rollback_file_is_refused(place: Place) -> None:
     """It would commit offsets that were never there."""
     place.apply()

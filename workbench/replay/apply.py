@@ -110,7 +110,7 @@ def apply_plan(
         if options.dry_run:
             return work.receipt(ReplayOutcome.DRY_RUN, commits, commits, {}, rollback=None)
         if earlier is None:
-            write_rollback(rollback_path(path), _rollback(plan, now))
+            write_rollback(rollback_path(path), _rollback(plan, now, _topic_ids(plan, now, gateway)))
         if pending:
             found = write_commits(
                 plan, gateway, journal, action="apply", before=commits, pending=pending, wanted=plan.targets
@@ -138,7 +138,14 @@ def _keep(receipt: Receipt, path: Path, trouble: OutputError | None) -> None:
         raise OutputError(f"{said} {trouble.message}", hint=trouble.hint)
 
 
-def _rollback(plan: Plan, now: Now) -> Rollback:
+def _topic_ids(plan: Plan, now: Now, gateway: Gateway) -> dict[str, str]:
+    """Of the topics of the plan, and of those that the group has commits on."""
+    names = {*plan.topics, *(topic for topic, _ in now.commits)}
+    there = (now.cluster if names <= {*plan.topics} else gateway.cluster(sorted(names))).topics
+    return {name: found for name in sorted(names & there.keys()) if (found := there[name].topic_id) is not None}
+
+
+def _rollback(plan: Plan, now: Now, topic_ids: dict[str, str]) -> Rollback:
     return Rollback(
         plan=plan.hash,
         cluster=plan.cluster,
@@ -148,6 +155,7 @@ def _rollback(plan: Plan, now: Now) -> Rollback:
         written_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         before=triples(now.commits),
         targets=triples(plan.targets),
+        topic_ids=topic_ids,
     )
 
 

@@ -99,6 +99,7 @@ class Rollback(StrictDocument):
         before: every commit of the group, including topics outside the plan: a new commit cannot be deleted for one partition, only
         by deleting the group and restoring the others.
         targets: the offsets of the plan.
+        topic_ids: of the topics of both, if the brokers have them: offsets of a recreated topic name other records.
     """
 
     schema_: Literal["workbench.replay-rollback/1"] = Field(alias="schema", default="workbench.replay-rollback/1")
@@ -111,6 +112,7 @@ class Rollback(StrictDocument):
     written_at: str
     before: list[tuple[str, Offset, Offset]]
     targets: list[tuple[str, Offset, Offset]]
+    topic_ids: dict[str, str] = Field(default={})  # files of earlier versions have none
 
     model_config = ConfigDict(
         hide_input_in_errors=True, extra="forbid", frozen=True, strict=True, populate_by_name=True

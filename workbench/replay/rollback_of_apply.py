@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import listed, plural
@@ -49,9 +49,11 @@ def roll_back(
         SourceUnreachableError: if the cluster stops answering; repeat it then.
     """
     with only_one(rollback.group):
-        cluster_id = gateway.cluster().cluster_id
-        if cluster_id != rollback.cluster_id:
-            raise GuardError(f"The rollback file is for the cluster {rollback.cluster_id}, this one is {cluster_id}.")
+        cluster = gateway.cluster(sorted({topic for topic, *_ in (*rollback.before, *rollback.targets)}))
+        if cluster.cluster_id != rollback.cluster_id:
+            raise GuardError(
+                f"The rollback file is for the cluster {rollback.cluster_id}, this one is {cluster.cluster_id}."
+            )
         view = gateway.group(rollback.group)
         if (wrong := wrong_kind(view)) is not None:
             raise GuardError(wrong, hint="There is nothing to roll back in it.")
@@ -65,7 +67,15 @@ def roll_back(
         sleep(quiet_seconds)
         if gateway.commits(rollback.group) != now:
             raise GuardError(f"Something still commits for the group {rollback.group!r}.", hint="Stop it first.")
-        before, ours = rollback.commits, rollback.wanted | carried(rollback.plan, journal)
+        # Kafka has deleted the commits of a topic that was deleted; those of before would skip records of the one that is there now.
+        before, lost = dict[Partition, int](), dict[Partition, str]()
+        for key, offset in rollback.commits.items():
+            topic = cluster.topics.get(key[0])
+            if topic is not None and topic.is_remade(rollback.topic_ids.get(key[0])):
+                lost[key] = f"the topic was deleted and recreated since, {offset:,} is an offset of the former one"
+            else:
+                before[key] = offset
+        ours = rollback.wanted | carried(rollback.plan, journal)
         moved = [key for key, offset in now.items() if offset not in (before.get(key), ours.get(key))]
         if moved and not discard_progress:
             names = listed([f"{topic}-{number}" for topic, number in moved])
@@ -73,11 +83,17 @@ def roll_back(
                 f"The group {rollback.group!r} has moved on in {plural(len(moved), 'partition')}: {names}.",
                 hint="To discard that progress: --discard-progress.",
             )
-        return _restore(rollback, gateway, journal, now)
+        done = _restore(rollback, gateway, journal, now, before)
+        return replace(done, failed={**lost, **done.failed})
 
 
-def _restore(rollback: Rollback, gateway: Gateway, journal: Journal, now: Mapping[Partition, int]) -> RolledBack:
-    before = rollback.commits
+def _restore(
+    rollback: Rollback,
+    gateway: Gateway,
+    journal: Journal,
+    now: Mapping[Partition, int],
+    before: Mapping[Partition, int],
+) -> RolledBack:
     changes: list[Change] = [
         (*key, now.get(key), before.get(key), None)
         for key in sorted(set(now) | set(before))
