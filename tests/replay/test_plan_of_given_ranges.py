@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay.fakes import FakeGateway, now_ms
+from tests.replay.fakes import FakeGateway, instant, now_ms, orders, request
 from tests.replay.test_planfile import PLAN
 from workbench.errors import GuardError, UsageError, WorkbenchError
 from workbench.logs.window_end import window_ends
@@ -27,6 +27,9 @@ from workbench.replay.planfile import Plan, read_plan
 from workbench.replay.progress import Pace, in_words, next_steps
 from workbench.replay.receipt import ReplayOutcome
 from workbench.replay.replay_request import PlanRequest
+from workbench.replay.verify import VerifyVerdict
+from workbench.replay.verify_evidence import Checked, CheckRequest, check
+from workbench.settings import Cluster
 from workbench.window import parse_instant
 
 NUMBERS = st.integers(0, 60)
@@ -206,3 +209,67 @@ def test_follow_says_when_all_ranges_are_through_and_offers_the_switch_back() ->
     source.members["new"] = ["m"]
     assert any("still has 1 member" in line for line in next_steps(plan, follower.look(), Path("plan.json")))
     assert next_steps(PLAN, look, Path("plan.json")) == ["Complete. Next: workbench replay verify plan.json"]
+
+
+MINUTE = 60_000
+
+
+def of_windows(source: FakeGateway, since_ms: int, until_ms: int, **changes: Any) -> Plan:
+    """A plan of the records of one window."""
+    asked = request(since_ms, until=instant(until_ms), **changes)
+    return make_range_plan(asked, source, ranges={}, windows=[(asked.since, instant(until_ms))])
+
+
+def checked(source: FakeGateway, plan: Plan) -> Checked:
+    """What `verify` says by the commits; no rest holds a record."""
+    return check(plan, Cluster(name="c", bootstrap="b:9092"), source, lambda it: dict.fromkeys(it, 0), CheckRequest())
+
+
+def quiet() -> tuple[FakeGateway, Plan]:
+    """Partition 3 has no record of the window when the plan is made; the new group processes what there is."""
+    source = orders()
+    begin = now_ms() - 5 * MINUTE
+    source.records["orders", 3] = source.records["orders", 3][:3]
+    plan = of_windows(source, begin, begin + 3 * MINUTE)
+    source.groups["new"] = {part.key: part.stop for part in plan.partitions}
+    return source, plan
+
+
+def test_late_records_where_no_range_was_planned_are_seen(tmp_path: Path) -> None:
+    """A producer that was cut off sends what it has kept: a partition without a record of the window gets some."""
+    source, plan = quiet()
+    assert plan.beside == [("orders", 3, 3)] and plan.whole_topics == ["orders"]
+    assert checked(source, plan).verdict is VerifyVerdict.VERIFIED
+    source.records["orders", 3] += [(3, plan.windows_ms[0][1]), (4, plan.windows_ms[0][0] + 1)]
+    found = checked(source, plan)
+    assert found.verdict is VerifyVerdict.INCOMPLETE
+    assert any(
+        "orders-3 had no record of the window when the plan was made, and has 1 record" in it for it in found.notes
+    )
+    source.groups["new"]["orders", 3] = 5  # consumers other than the runtime, and where they began is not known
+    assert checked(source, plan).verdict is VerifyVerdict.CANNOT_TELL
+    write_file(tmp_path / "plan.json", plan.document())
+    assert read_plan(tmp_path / "plan.json") == plan
+
+
+def test_added_partitions_are_seen_by_a_plan_of_windows(tmp_path: Path) -> None:
+    """As by any other: apply refuses, and verify cannot tell."""
+    source, plan = quiet()
+    source.records["orders", 4] = [(0, plan.windows_ms[0][0] + 1)]
+    assert checked(source, plan).verdict is VerifyVerdict.CANNOT_TELL
+    del source.groups["new"]
+    path, journal = tmp_path / "plan.json", Journal(path=tmp_path / "j")
+    receipt = apply_plan(plan, path, source, journal, ApplyOptions(quiet_seconds=0), sleep=lambda _: None)
+    assert receipt.hints == [HINTS["partitions_added"]]
+    chosen = of_windows(source, plan.since_ms, plan.windows_ms[0][1], partitions={"orders": [0]})
+    assert (chosen.beside, chosen.whole_topics) == (None, [])
+
+
+def test_a_window_of_ranges_that_is_not_over_is_never_verified() -> None:
+    """More of its records may still arrive, whatever is committed."""
+    source = orders()
+    plan = of_windows(source, now_ms() - 5 * MINUTE, now_ms() + 60 * MINUTE)
+    source.groups["new"] = {part.key: part.stop for part in plan.partitions}
+    found = checked(source, plan)
+    assert found.verdict is VerifyVerdict.CANNOT_TELL
+    assert all("The window ends at" in part.reason for part in found.partitions)

@@ -7,6 +7,7 @@ is then looked up again. While a transaction is open before the end, it is unkno
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from workbench.logs.read_request import Asked, AskedPartition
 from workbench.queues.replay_port import LogView
@@ -69,6 +70,7 @@ def _end(asked: Asked, part: AskedPartition, logs: LogView, now_ms: float) -> Wi
         why = f"Its log ends at {end:,}, before the window's end {stop:,}: was the topic recreated?"
     elif stable < stop:
         why = f"A transaction is open at {stable:,}: it is not decided yet which records from there to {stop:,} count."
-    elif until_ms is not None and now_ms < until_ms:
-        why = f"The window ends at {asked.until}: more of its records may still arrive."
+    elif (last_ms := max((until for _, until in asked.windows_ms), default=None)) is not None and now_ms < last_ms:
+        at = asked.until or datetime.fromtimestamp(last_ms / 1000, UTC).isoformat()
+        why = f"The window ends at {at}: more of its records may still arrive."
     return WindowEnd(stop=stop, readable=min(stop, stable, end), open=why)

@@ -110,7 +110,9 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
         requested_since=request.requested_since,
         requested_until=request.requested_until,
         after_end=request.after_end,
-        whole_topics=[],
+        whole_topics=[
+            topic for topic in dict.fromkeys(request.topics) if windows and not (request.partitions or {}).get(topic)
+        ],
         topic_ids={
             topic: found_id
             for topic in dict.fromkeys(request.topics)
@@ -119,6 +121,7 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
         warnings=warnings,
         windows=[(since.isoformat(), until.isoformat()) for since, until in windows] or None,
         unread=unread or None,
+        beside=[(*key, logs.ends[key]) for key in partitions if windows and key not in ranged] or None,
         partitions=planned,
     ).sealed()
 

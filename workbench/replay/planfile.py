@@ -139,6 +139,8 @@ class Plan(StrictDocument):
         topic_ids: of the topics, if the brokers have them; a recreated topic has another id.
         windows: in a plan of ranges, the windows of time [since, until) that were asked for, as ISO 8601 in UTC.
         unread: in a plan of ranges, unread offsets (topic, partition, start, stop), where more records of the windows may be.
+        beside: in a plan of windows, partitions without a range, and where their logs ended (topic, partition, log end): records of the
+            windows that come later lie behind that.
     """
 
     schema_: Literal["workbench.replay-plan/1", "workbench.replay-plan/2"] = Field(
@@ -163,6 +165,7 @@ class Plan(StrictDocument):
     topic_ids: dict[str, str] = Field(default={})  # plans of earlier versions have no topic ids
     windows: list[tuple[str, str]] | None = Field(default=None, strict=False)
     unread: list[tuple[str, Offset, Offset, Offset]] | None = Field(default=None, strict=False)
+    beside: list[tuple[str, Offset, Offset]] | None = Field(default=None, strict=False)
     partitions: list[PlannedPartition] = Field(min_length=1)
 
     model_config = ConfigDict(
@@ -179,8 +182,8 @@ class Plan(StrictDocument):
                 raise ValueError(f"{name} {text!r} has no time zone")
         if any(until <= since for since, until in self.windows_ms):
             raise ValueError("until is not after since")
-        if (self.windows or self.unread) and not self.is_of_ranges:
-            raise ValueError("windows and unread belong to a plan of ranges")
+        if (self.windows or self.unread or self.beside) and not self.is_of_ranges:
+            raise ValueError("windows, unread and beside belong to a plan of ranges")
         twice = [key for key, number in Counter(part.key for part in self.partitions).items() if number > 1]
         if twice:
             raise ValueError(f"{twice[0][0]}-{twice[0][1]} is planned twice")
@@ -239,6 +242,11 @@ class Plan(StrictDocument):
         return {part.key: part.target for part in self.partitions if part.target is not None}
 
     @property
+    def known(self) -> set[Partition]:
+        """Partitions that were there when the plan was made, as far as it says."""
+        return {part.key for part in self.partitions} | {(topic, number) for topic, number, _ in self.beside or ()}
+
+    @property
     def topics(self) -> list[str]:
         """Topics in the order of the plan."""
         return list(dict.fromkeys(part.topic for part in self.partitions))
@@ -257,7 +265,7 @@ class Plan(StrictDocument):
     def document(self) -> dict[str, Any]:
         """Plain values in the order of the fields; what a plan does not have is left out, as in earlier versions."""
         found = self.model_dump(mode="json", by_alias=True)
-        for name in ("windows", "unread"):
+        for name in ("windows", "unread", "beside"):
             if found[name] is None:
                 del found[name]
         if not self.is_of_ranges:

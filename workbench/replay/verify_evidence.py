@@ -108,7 +108,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     planned = {part.key for part in plan.partitions}
     unplanned = {(topic, number) for topic, number, *_ in plan.unread or ()} - planned
     added = _added(plan, view) if plan.windows_ms else []
-    logs = gateway.logs(sorted(planned | unplanned | set(added)), instants_ms=instants_of(plan), stable=True)
+    logs = gateway.logs(sorted(plan.known | unplanned | set(added)), instants_ms=instants_of(plan), stable=True)
     ends = windows_now(plan, view, logs, now_ms=time.time() * 1000)
     notes: list[str] = []
     statuses = _statuses(asked.fleet, notes)
@@ -144,9 +144,9 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         if late_there.told is not None:
             notes.append(f"{names_of([key])} is not in the plan: planning did not read all of it. {late_there.told}")
             verdict = _worse(verdict, VerifyVerdict.INCOMPLETE if late_there.records else VerifyVerdict.CANNOT_TELL)
-    if told := _told_of_added(plan, gateway, logs, added):
-        notes += told
-        verdict = _worse(verdict, VerifyVerdict.CANNOT_TELL)
+    for told, found_there in _outside(plan, gateway, logs, added, commits):
+        notes.append(told)
+        verdict = _worse(verdict, found_there)
     old = gateway.commits(plan.from_group)
     used = [
         "commits",
@@ -176,25 +176,38 @@ def _added(plan: Plan, view: ClusterView) -> list[Partition]:
     there = {
         (name, number) for name in plan.whole_topics if name in view.topics for number in view.topics[name].leaders
     }
-    return sorted(there - {part.key for part in plan.partitions})
+    return sorted(there - plan.known)
 
 
-def _told_of_added(plan: Plan, gateway: Gateway, logs: LogView, added: Sequence[Partition]) -> list[str]:
-    """Of those that may have records of the window. The plan commits nothing there, so a commit of the group proves nothing."""
-    spans = {key: (logs.starts[key], logs.ends[key]) for key in added if key in logs.starts and key in logs.ends}
+def _outside(
+    plan: Plan, gateway: Gateway, logs: LogView, added: Sequence[Partition], commits: Mapping[Partition, int]
+) -> list[tuple[str, VerifyVerdict]]:
+    """Of partitions without an offset of the plan, those that may have records of the window by now, and what that means.
+
+    The plan commits nothing there, so a commit of the group proves nothing.
+    """
+    begins = {(topic, number): end for topic, number, end in plan.beside or ()}
+    starts = {key: max(begins.get(key, 0), logs.starts[key]) for key in (*begins, *added) if key in logs.starts}
+    spans = {key: (start, max(start, logs.ends[key])) for key, start in starts.items() if key in logs.ends}
     late = find_late(plan, gateway, spans)
     found = []
-    for key in added:
-        it = late.get(key, Late())
+    for key in sorted((*begins, *added)):
+        it, verdict = late.get(key, Late()), VerifyVerdict.CANNOT_TELL
         if key not in spans:
             words = f"does not answer: {logs.errors.get(key, 'no reason given')}"
+        elif it.records and key in begins and key not in commits:
+            words, verdict = (
+                f"has {plural(it.records, 'record')} of it, which nobody has read",
+                VerifyVerdict.INCOMPLETE,
+            )
         elif it.records:
             words = f"has {plural(it.records, 'record')} of the window. Where the group began there is not known"
         elif it.unread:
             words = f"may have records of the window: {plural(it.unread, 'offset was', 'offsets were')} not read"
         else:
             continue
-        found.append(f"{names_of([key])} was added since the plan was made, and {words}.")
+        since = "had no record of the window when" if key in begins else "was added since"
+        found.append((f"{names_of([key])} {since} the plan was made, and {words}.", verdict))
     return found
 
 
