@@ -54,6 +54,8 @@ class InMemoryPulsar:
     names: list[str] = field(default_factory=lambda: ["one"])
     retention: str = '{"retentionTimeInMinutes":60,"retentionSizeInMB":-1}'
     ttl: int | None = 0
+    quotas: dict[str, Any] = field(default_factory=dict)  # as a broker tells them
+    entry_bytes: int = 0
     has_topic_policies: bool = True
     ignores_position: bool = False
     consumers: int = 0
@@ -75,6 +77,8 @@ class InMemoryPulsar:
                 if path.endswith("/messageTTL")
                 else json.loads(self.retention or '{"retentionTimeInMinutes":0}')
             )
+        if path == f"persistent/{TOPIC}/backlogQuotaMap":
+            return self.quotas
         if path == "brokers/configuration/runtime":
             return {
                 "defaultRetentionTimeInMinutes": "0",
@@ -170,8 +174,11 @@ class InMemoryPulsar:
         entries = [(ledger, 0 if ledger == open_one else len(times)) for ledger, times in part.ledgers.items()]
         return {
             "currentLedgerEntries": len(part.ledgers[open_one]),
+            "currentLedgerSize": len(part.ledgers[open_one]) * self.entry_bytes,
             "lastConfirmedEntry": f"{part.last[0]}:{part.last[1]}",
-            "ledgers": [{"ledgerId": ledger, "entries": count, "size": 0} for ledger, count in entries],
+            "ledgers": [
+                {"ledgerId": ledger, "entries": count, "size": count * self.entry_bytes} for ledger, count in entries
+            ],
             "cursors": {
                 _as_java(name): {
                     "markDeletePosition": f"{at[0]}:{at[1]}",

@@ -444,3 +444,44 @@ def test_a_time_to_live_that_is_not_told_is_said() -> None:
     pulsar, _ = two(ttl=-1)
     assert planned(pulsar, BEGIN).ttl_seconds is None
     assert [it for it in planned(pulsar, BEGIN).warnings() if "time-to-live is not known" in it]
+
+
+@pytest.mark.parametrize(
+    ("kind", "limits", "policy", "words"),
+    [
+        (
+            "destination_storage",
+            {"limitSize": 499},
+            "consumer_backlog_eviction",
+            "acknowledge its oldest entries, unread",
+        ),
+        ("destination_storage", {"limitSize": 499}, "producer_request_hold", "hold up or refuse the producers"),
+        ("message_age", {"limitTime": 60}, "consumer_backlog_eviction", "acknowledge its oldest entries, unread"),
+        ("destination_storage", {"limitSize": 500}, "consumer_backlog_eviction", None),
+        ("destination_storage", {"limitSize": -1}, "consumer_backlog_eviction", None),
+        ("message_age", {"limitTime": 7200}, "producer_exception", None),
+    ],
+)
+def test_a_backlog_quota_that_the_replay_exceeds(
+    place: tuple[Path, Journal], kind: str, limits: dict[str, int], policy: str, words: str | None
+) -> None:
+    """Brokers would take the window from the new subscription unread, or hold up the live producers for its sake."""
+    now = int(time.time() * 1000)
+    times = [now - 3_600_000 + at * 60_000 for at in range(8)]  # the last five in the window, of two ledgers
+    pulsar = InMemoryPulsar([Part({3: times[:4], 9: times[4:]}, {OLD: (9, 3)})], entry_bytes=100)
+    pulsar.quotas = {kind: {**limits, "policy": policy}}
+    plan = planned(pulsar, times[3])
+    assert plan.entries == 5 and any("backlog quota" in it for it in plan.warnings()) == (words is not None)
+    if words is not None:
+        with pytest.raises(GuardError, match=words):
+            applied(plan, pulsar, place)
+        assert NEW not in pulsar.parts[0].cursors
+        pulsar.quotas, quotas = {}, pulsar.quotas
+        applied(plan, pulsar, place)
+        pulsar.quotas = quotas  # somebody has lowered it
+    else:
+        applied(plan, pulsar, place)
+    pulsar.parts[0].acknowledge_through(NEW, (9, 3))
+    look = look_at(plan, pulsar)  # type: ignore[arg-type]
+    assert look.complete
+    assert (look.doubt is not None) == (words is not None and policy == "consumer_backlog_eviction")

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from workbench.errors import SourceUnreachableError
-from workbench.humanize import plural
+from workbench.humanize import duration, plural, size
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.topic_names import TopicName
 
@@ -34,6 +34,44 @@ class TopicPolicies:
     age_quota_deletes: bool | None = None
     limit_per_second: float | None = None
     limit_bytes_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogQuota:
+    """How large or how old the backlog of a topic's slowest subscription may be, of each partition by itself.
+
+    Attributes:
+        most: bytes or seconds.
+        is_age: seconds.
+        deletes: whether brokers acknowledge what is beyond, unread; else they hold or refuse producers.
+    """
+
+    most: int
+    is_age: bool
+    deletes: bool
+
+    @property
+    def words(self) -> str:
+        """The quota and what brokers do, in words."""
+        limit = duration(self.most) if self.is_age else size(self.most)
+        what = (
+            "acknowledge its oldest entries, unread" if self.deletes else "hold up or refuse the producers of the topic"
+        )
+        return f"The topic's backlog quota is {limit}: where a subscription has more, brokers {what}."
+
+
+def backlog_quotas(admin: PulsarAdmin, topic: TopicName) -> list[BacklogQuota]:
+    """Backlog quotas that apply to a topic; none if the admin does not tell any."""
+    quotas = _quotas(admin, topic)
+    found = []
+    for kind, names in (("destination_storage", ("limitSize", "limit")), ("message_age", ("limitTime",))):
+        quota = quotas.get(kind) if isinstance(quotas, Mapping) else None
+        limits = [_number(quota.get(name)) for name in names] if isinstance(quota, Mapping) else []
+        most = next((it for it in limits if it is not None), -1)
+        if most > 0:
+            is_age = kind == "message_age"
+            found.append(BacklogQuota(most=most, is_age=is_age, deletes=_deletes(quotas, kind) is not False))
+    return found
 
 
 def read_policies(admin: PulsarAdmin, topic: TopicName) -> TopicPolicies:

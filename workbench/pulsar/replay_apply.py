@@ -17,10 +17,10 @@ from workbench.plans.confirm import Confirmation
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.plans.strict_document import StrictDocument, canonical_hash, write_file
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
-from workbench.pulsar.policies import ttl_seconds
+from workbench.pulsar.policies import backlog_quotas, ttl_seconds
 from workbench.pulsar.replay_marks import Ownership, ownership_of, properties_of, read_part
 from workbench.pulsar.replay_plan import Place, PulsarReplayPlan, PulsarWindow, each, names_of, read_sealed, topic_of
-from workbench.pulsar.topic_log import partitions_of, place, read_log
+from workbench.pulsar.topic_log import PulsarLog, partitions_of, place, read_log
 from workbench.pulsar.topic_names import part_name
 from workbench.queues.position import Position
 
@@ -207,7 +207,12 @@ def check_plan(plan: PulsarReplayPlan, admin: PulsarAdmin) -> list[CheckedWindow
         raise GuardError(
             words, hint="Raise messageTTL of the topic or of its namespace first, or plan with a later --since."
         )
-    found = each(plan.windows, lambda it: _checked(plan, it, admin))
+    logs = dict(zip(numbers, each(numbers, lambda number: read_log(admin, plan.name, number)), strict=True))
+    if (words := plan.over_quota(backlog_quotas(admin, plan.name), logs, now_ms=time.time() * 1000)) is not None:
+        raise GuardError(
+            words, hint="Raise the quota of the topic or of its namespace first, or plan with a later --since."
+        )
+    found = each(plan.windows, lambda it: _checked(plan, it, logs[it.partition], admin))
     if others := [it.window.partition for it in found if it.whose is Ownership.OTHER]:
         told = ", ".join("the topic" if it < 0 else str(it) for it in others)
         raise GuardError(
@@ -218,8 +223,8 @@ def check_plan(plan: PulsarReplayPlan, admin: PulsarAdmin) -> list[CheckedWindow
     return found
 
 
-def _checked(plan: PulsarReplayPlan, it: PulsarWindow, admin: PulsarAdmin) -> CheckedWindow:
-    log, name = read_log(admin, plan.name, it.partition), part_name(plan.name, it.partition)
+def _checked(plan: PulsarReplayPlan, it: PulsarWindow, log: PulsarLog, admin: PulsarAdmin) -> CheckedWindow:
+    name = part_name(plan.name, it.partition)
     begin = max(it.begin, log.first)
     if plan.new_subscription in log.cursors:
         whose = ownership_of(read_part(admin, plan.name, it.partition, plan.new_subscription), plan.hash)

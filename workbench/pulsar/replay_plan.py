@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field
 
 from workbench.errors import EvidenceError, GuardError, UnknownGroupError, UsageError
-from workbench.humanize import did_you_mean, duration, plural, printable
+from workbench.humanize import did_you_mean, duration, plural, printable, size
 from workbench.plans.confirm import Confirmation
 from workbench.plans.strict_document import Offset, StrictDocument, canonical_hash, read_document, validated
 from workbench.pulsar.admin import AT_ONCE, NotThereError, PulsarAdmin
-from workbench.pulsar.policies import NOT_TOLD, retention_words, ttl_seconds
+from workbench.pulsar.policies import NOT_TOLD, BacklogQuota, backlog_quotas, retention_words, ttl_seconds
 from workbench.pulsar.topic_log import PulsarLog, partitions_of, place, position_at, published_ms, read_log
 from workbench.pulsar.topic_names import TopicName, part_name
 from workbench.queues.position import Position, unpacked
@@ -75,6 +75,7 @@ class PulsarReplayPlan(StrictDocument):
         since_ms, until_ms: the window of publish times; None: up to the last entry when the plan was made.
         retention: of what every subscription has acknowledged, in words.
         ttl_seconds: age at which brokers acknowledge an entry that nobody has read; 0 without one, None if not told.
+        quota: the backlog quota that the new subscription would exceed, in a sentence; None: none that is told.
     """
 
     schema_: Literal["workbench.pulsar-replay/1"] = Field(alias="schema", default="workbench.pulsar-replay/1")
@@ -91,6 +92,7 @@ class PulsarReplayPlan(StrictDocument):
     ttl_seconds: Offset | None
     reason: str | None
     windows: list[PulsarWindow]
+    quota: str | None = None
     hash: str = ""
 
     model_config = ConfigDict(
@@ -118,6 +120,20 @@ class PulsarReplayPlan(StrictDocument):
         if not ttl or self.begins_ms is None or self.begins_ms + ttl * 1000 > now_ms:
             return None
         return f"The topic's time-to-live is {duration(ttl)}, and the window begins before: brokers acknowledge its entries unread."
+
+    def over_quota(self, quotas: Sequence[BacklogQuota], logs: Mapping[int, PulsarLog], *, now_ms: float) -> str | None:
+        """Which backlog quota the new subscription exceeds from its begin on, in a sentence.
+
+        Args:
+            logs: by partition, as they are now.
+        """
+        most = max((logs[it.partition].bytes_from(it.begin) for it in self.windows if it.partition in logs), default=0)
+        for quota in quotas:
+            if quota.is_age and self.begins_ms is not None and self.begins_ms + quota.most * 1000 <= now_ms:
+                return f"{quota.words} The window begins before that."
+            if not quota.is_age and most > quota.most:
+                return f"{quota.words} From the begin of the window on, a partition has {size(most)}."
+        return None
 
     @property
     def confirmation(self) -> Confirmation:
@@ -147,6 +163,8 @@ class PulsarReplayPlan(StrictDocument):
         made_ms = datetime.fromisoformat(self.made_at).timestamp() * 1000
         if (words := self.outlived(self.ttl_seconds, now_ms=made_ms)) is not None:
             found.append(f"{words} `apply` will refuse this.")
+        if self.quota is not None:
+            found.append(f"{self.quota} `apply` will refuse this.")
         if self.ttl_seconds is None:
             found.append(
                 f"The topic's time-to-live is {NOT_TOLD}. Brokers acknowledge what is older, and nobody reads it."
@@ -257,6 +275,11 @@ def make_pulsar_plan(
         ttl_seconds=ttl_seconds(admin, name),
         reason=reason,
         windows=windows,
+    )
+    plan = plan.model_copy(
+        update={
+            "quota": plan.over_quota(backlog_quotas(admin, name), logs, now_ms=datetime.now(UTC).timestamp() * 1000)
+        }
     )
     return plan.model_copy(update={"hash": canonical_hash(plan.document())})
 

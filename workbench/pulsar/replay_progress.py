@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.pulsar.admin import PulsarAdmin
-from workbench.pulsar.policies import ttl_seconds
+from workbench.pulsar.policies import backlog_quotas, ttl_seconds
 from workbench.pulsar.replay_marks import Ownership, ownership_of, read_part
 from workbench.pulsar.replay_plan import PulsarReplayPlan, PulsarWindow, each
-from workbench.pulsar.topic_log import read_log
+from workbench.pulsar.topic_log import PulsarLog, read_log
 from workbench.pulsar.topic_stats import SubscriptionPart
 
 
@@ -24,6 +24,7 @@ class PulsarProgress:
         consumers: connected; None if not told.
         expired_messages: that a time-to-live took since the topic was loaded, unread; None if not told.
         outlived: why it may have taken more before, in a sentence.
+        evicted: why a backlog quota may have taken some, in a sentence; brokers do not count them.
     """
 
     plan: PulsarReplayPlan
@@ -32,6 +33,7 @@ class PulsarProgress:
     consumers: int | None
     expired_messages: int | None
     outlived: str | None
+    evicted: str | None = None
 
     @property
     def done(self) -> int:
@@ -52,6 +54,8 @@ class PulsarProgress:
             return f"The time-to-live took {self.expired_messages:,} messages from it unread: it may be that nobody has handled them."
         if self.outlived is not None:
             return f"{self.outlived} Before the topic was loaded last, nobody counted them."
+        if self.evicted is not None:
+            return f"{self.evicted} Nobody counts them: it may be that they were not handled."
         return None
 
     def _left(self, number: int, entries: int) -> int:
@@ -89,6 +93,8 @@ def look_at(plan: PulsarReplayPlan, admin: PulsarAdmin) -> PulsarProgress:
     names = {(who.consumerName, who.address) for some in known for who in some}
     expired = [it.part.expired_messages for it in looks if it.part is not None]
     told = [it for it in expired if it is not None]
+    quotas = [it for it in backlog_quotas(admin, plan.name) if it.deletes]
+    logs = {it.partition: look.log for it, look in zip(plan.windows, looks, strict=True)}
     return PulsarProgress(
         plan=plan,
         left={it.partition: look.left for it, look in zip(plan.windows, looks, strict=True)},
@@ -98,11 +104,13 @@ def look_at(plan: PulsarReplayPlan, admin: PulsarAdmin) -> PulsarProgress:
         consumers=len(names) if len(known) == len(consumers) else None,
         expired_messages=sum(told) if len(told) == len(expired) else None,
         outlived=plan.outlived(ttl_seconds(admin, plan.name), now_ms=time.time() * 1000),
+        evicted=plan.over_quota(quotas, logs, now_ms=time.time() * 1000),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
+    log: PulsarLog
     part: SubscriptionPart | None = None
     left: int | None = None
     unplanned: str | None = None
@@ -113,10 +121,10 @@ def _look(plan: PulsarReplayPlan, it: PulsarWindow, admin: PulsarAdmin) -> _Look
     cursor = log.cursors.get(plan.new_subscription)
     part = read_part(admin, plan.name, it.partition, plan.new_subscription) if cursor is not None else None
     if cursor is None or part is None:
-        return _Look(unplanned="there is no subscription")
+        return _Look(log=log, unplanned="there is no subscription")
     match ownership_of(part, plan.hash):
         case Ownership.OTHER:
-            return _Look(part=part, unplanned="this plan has not made the subscription that is there")
+            return _Look(log=log, part=part, unplanned="this plan has not made the subscription that is there")
         case Ownership.MADE:
-            return _Look(part=part, unplanned="the subscription was made, and not read back")
-    return _Look(part=part, left=log.entries_after(cursor.acknowledged, it.end))
+            return _Look(log=log, part=part, unplanned="the subscription was made, and not read back")
+    return _Look(log=log, part=part, left=log.entries_after(cursor.acknowledged, it.end))

@@ -6,7 +6,7 @@ Positions are those of Pulsar, `ledger:entry`. An entry is a batch of one or mor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from workbench.queues.position import Position
 class _Ledger(PulsarAnswer):
     ledgerId: int  # noqa: N815 - the admin's names
     entries: int
+    size: int = 0
 
 
 class _Cursor(PulsarAnswer):
@@ -33,6 +34,7 @@ class _Cursor(PulsarAnswer):
 
 class _Internal(PulsarAnswer):
     currentLedgerEntries: int  # noqa: N815
+    currentLedgerSize: int = 0  # noqa: N815
     lastConfirmedEntry: str  # noqa: N815
     ledgers: list[_Ledger]
     cursors: dict[str, _Cursor]
@@ -64,11 +66,13 @@ class PulsarLog:
         ledgers: number of a ledger to its entries, the oldest first.
         stop: position after the last entry.
         cursors: by subscription.
+        sizes: number of a ledger to its bytes.
     """
 
     ledgers: Mapping[int, int]
     stop: Position
     cursors: Mapping[str, PulsarCursor]
+    sizes: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def first(self) -> Position:
@@ -89,6 +93,15 @@ class PulsarLog:
                 return max(self.first, Position((ledger, held - entries)))
             entries -= held
         return self.first
+
+    def bytes_from(self, start: Position) -> int:
+        """About how many bytes the entries from a position on have: of its own ledger, as many as of its entries."""
+        return sum(
+            size
+            * (self.ledgers.get(ledger, 0) - _up_to(start, ledger, self.ledgers.get(ledger, 0)))
+            // max(1, self.ledgers.get(ledger, 0))
+            for ledger, size in self.sizes.items()
+        )
 
     def begins_at(self, subscription: str, position: Position) -> bool:
         """Whether a subscription would get the entry at this position next, and has acknowledged nothing from there on."""
@@ -158,10 +171,13 @@ def read_log(admin: PulsarAdmin, topic: TopicName, partition: int) -> PulsarLog:
     except ValueError:
         raise EvidenceError(f"The positions of {name} cannot be read: one is no ledger:entry.") from None
     ledgers = {it.ledgerId: it.entries for it in found.ledgers}
+    sizes = {it.ledgerId: it.size for it in found.ledgers}
     if ledgers:
         open_one = next(reversed(ledgers))
         ledgers[open_one] = max(ledgers[open_one], found.currentLedgerEntries)  # listed as 0 until it is closed
-    return PulsarLog(ledgers=ledgers, stop=Position((last.numbers[0], last.numbers[1] + 1)), cursors=cursors)
+        sizes[open_one] = max(sizes[open_one], found.currentLedgerSize)
+    stop = Position((last.numbers[0], last.numbers[1] + 1))
+    return PulsarLog(ledgers=ledgers, stop=stop, cursors=cursors, sizes=sizes)
 
 
 def position_at(admin: PulsarAdmin, topic: TopicName, partition: int, at_ms: int) -> Position:
