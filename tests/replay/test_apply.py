@@ -15,7 +15,7 @@ from workbench.plans.strict_document import write_file
 from workbench.queues.replay_port import TopicSettings
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.guard import HINTS, ReplayLimits
-from workbench.replay.planfile import Plan
+from workbench.replay.planfile import AfterEnd, Plan
 from workbench.replay.receipt import Receipt, ReplayOutcome, Status, read_rollback, receipt_path, rollback_path
 from workbench.replay.rollback_of_apply import roll_back
 
@@ -374,6 +374,17 @@ def test_a_rollback_writes_no_offset_of_a_topic_that_was_made_anew(place: Place,
     assert gateway.groups["new"] == {key: at for key, at in kept.items() if key not in lost}
     assert found.failed.keys() == lost.keys()
     assert all("deleted and recreated" in words for words in found.failed.values())
+
+
+def test_records_that_come_after_the_plan_where_it_begins_at_the_end(tmp_path: Path) -> None:
+    """They are what the group is to begin with, on a live topic at any moment; one before the end means another log."""
+    gateway = orders()
+    gateway.records["orders", 3] = gateway.records["orders", 3][:3]
+    place = Place(tmp_path, gateway, plan_of(gateway, request(after_end=AfterEnd.END)))
+    gateway.records["orders", 3].append((3, now_ms()))
+    assert place.apply(dry_run=True).outcome is ReplayOutcome.DRY_RUN
+    gateway.records["orders", 3][2:] = [(2, now_ms()), (3, now_ms())]
+    assert "was the topic recreated" in place.apply().reasons[0]
 
 
 def test_a_tampered_rollback_file_is_refused(place: Place) -> None:

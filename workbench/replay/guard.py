@@ -198,7 +198,10 @@ def check_logs(plan: Plan, now: Now, limits: ReplayLimits) -> list[Refusal]:
             text = f"Retention has deleted records from {part.target:,} on; the log now begins at {start:,}."
             found.append(Refusal(code="target_deleted", message=text, partition=key))
         elif _is_earlier(plan, part, first) or (
-            first.offset == part.target and first.timestamp_ms != part.target_timestamp
+            # Without a timestamp the target is the log's end: the first record there has come since.
+            part.target_timestamp is not None
+            and first.offset == part.target
+            and first.timestamp_ms != part.target_timestamp
         ):
             text = f"The first record of the window differs from the plan (it is at {first.offset:,}): was the topic recreated?"
             found.append(Refusal(code="log_changed", message=text, partition=key))
