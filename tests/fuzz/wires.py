@@ -21,8 +21,9 @@ from workbench.kafka.group_answers import (
     parse_streams,
 )
 from workbench.kafka.leader_offsets import parse_offsets
+from workbench.kafka.offset_delete import parse_deleted
 from workbench.kafka.offset_fetch import Commits, parse_commits, parse_coordinators
-from workbench.kafka.wire import WireAnswer, WireError, array, text
+from workbench.kafka.wire import WireAnswer, WireError, array, old_array, old_text, text
 
 _PARSERS: dict[str, tuple[bytes, Callable[[WireAnswer], Any]]] = {
     "brokers": (
@@ -44,6 +45,7 @@ _PARSERS: dict[str, tuple[bytes, Callable[[WireAnswer], Any]]] = {
         commits({"g": {("t", 0): 5, ("u", 1): -1}, "x": 69, "m": 16}),
         lambda it: parse_commits(it, ("g", "x", "m"), Commits()),
     ),
+    "deleted": (b"\0\0" + int32(0) + old_array([old_text("t") + old_array([int32(1) + b"\0\x56"])]), parse_deleted),
     "local starts": (local_starts({("t", 0): 5, ("t", 1): 9}), parse_offsets),
     "classic": (classic("w", "connect", ("a", "b")), lambda it: parse_classic(it, 1, "connect")),
 }

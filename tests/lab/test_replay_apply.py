@@ -24,6 +24,7 @@ from workbench.lab.lab import Lab
 from workbench.plans.journal import Journal
 from workbench.queues.replay_port import ABSENT
 from workbench.replay.apply import ApplyOptions, apply_plan
+from workbench.replay.guard import ReplayLimits
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
 from workbench.replay.rollback_of_apply import roll_back
@@ -264,6 +265,27 @@ def test_killed_anywhere_it_is_run_again(
     assert read_rollback(rollback_path(path)).before == []
     roll_back(read_rollback(rollback_path(path)), KafkaGateway(lab.bootstrap), Journal(path=journal), quiet_seconds=0.0)
     assert commits(admin, plan.new_group) == {}
+
+
+def test_the_way_back_of_a_group_that_was_there(
+    lab: Lab, planned: tuple[Plan, Path], tmp_path: Path, admin: AdminClient
+) -> None:
+    """Only the plan's own commits are taken away, for which confluent-kafka has no call; of a group with members none are."""
+    plan, path = planned
+    topic, gateway, journal = plan.topics[0], KafkaGateway(lab.bootstrap), Journal(path=tmp_path / "journal.jsonl")
+    commit(admin, plan.new_group, topic, {0: 7})
+    options = ApplyOptions(quiet_seconds=0.0, limits=ReplayLimits(allow_existing=True))
+    assert apply_plan(plan, path, gateway, journal, options).outcome is ReplayOutcome.DONE
+    with member(lab, plan.new_group, topic):
+        assert gateway.delete_commits(plan.new_group, [(topic, 1)]) == {
+            (topic, 1): "members of the group read the topic"
+        }
+    wait_for(lambda: not gateway.group(plan.new_group).members)
+    found = roll_back(read_rollback(rollback_path(path)), gateway, journal, quiet_seconds=0.0)
+    assert (found.deleted, found.failed, commits(admin, plan.new_group)) == (False, {}, {(topic, 0): 7})
+    assert gateway.group(plan.new_group).state == "empty"
+    assert gateway.delete_commits(plan.new_group, [(topic, 9)]) == {(topic, 9): "there is no such topic or partition"}
+    assert gateway.delete_commits(fresh("nobody"), [(topic, 0)]) == {(topic, 0): "the group does not exist any more"}
 
 
 def test_another_cluster_is_refused(lab: Lab, planned: tuple[Plan, Path], tmp_path: Path, settings_file: Path) -> None:

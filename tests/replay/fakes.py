@@ -194,6 +194,15 @@ class FakeGateway:
             self._call()
         return {part: words for part, words in refuse.items() if part in offsets}
 
+    def delete_commits(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, str]:
+        self._call()
+        self.writes.append(("forget", group))
+        if self.members.get(group):
+            return dict.fromkeys(partitions, "GROUP_SUBSCRIBED_TO_TOPIC")
+        for part in partitions:
+            self.groups.get(group, {}).pop(part, None)
+        return {}
+
     def delete_group(self, name: str) -> str | None:
         self._call()
         self.writes.append(("delete", name))

@@ -13,6 +13,7 @@ from workbench.errors import GuardError, OutputError, SourceUnreachableError, Us
 from workbench.plans.journal import Journal, only_one
 from workbench.plans.strict_document import write_file
 from workbench.queues.replay_port import TopicSettings
+from workbench.queues.snapshot_views import Partition
 from workbench.replay.apply import ApplyOptions, apply_plan
 from workbench.replay.guard import HINTS, ReplayLimits
 from workbench.replay.planfile import AfterEnd, Plan
@@ -374,6 +375,17 @@ def test_a_rollback_writes_no_offset_of_a_topic_that_was_made_anew(place: Place,
     assert gateway.groups["new"] == {key: at for key, at in kept.items() if key not in lost}
     assert found.failed.keys() == lost.keys()
     assert all("deleted and recreated" in words for words in found.failed.values())
+
+
+@pytest.mark.parametrize("commits", [{("orders", 0): 1}, {}])
+def test_a_group_that_was_there_is_not_deleted(place: Place, commits: dict[Partition, int]) -> None:
+    """It may have commits that these credentials do not see, and they would go with it: the plan's own are taken away one by one."""
+    gateway = place.gateway
+    gateway.groups["new"], gateway.writes = dict(commits), []
+    place.apply(allow_existing=True)
+    found = roll_back(read_rollback(rollback_path(place.path)), gateway, place.journal, sleep=lambda _: None)
+    assert (found.deleted, found.failed, gateway.groups["new"]) == (False, {}, commits)
+    assert ("forget", "new") in gateway.writes and ("delete", "new") not in gateway.writes
 
 
 def test_records_that_come_after_the_plan_where_it_begins_at_the_end(tmp_path: Path) -> None:

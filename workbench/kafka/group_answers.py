@@ -21,7 +21,9 @@ _ERRORS = {
     29: "the topic may not be described with these credentials",
     30: "the group may not be described with these credentials",
     31: "the cluster may not be described with these credentials",
+    68: "the group has members",
     69: "the group does not exist any more",
+    86: "members of the group read the topic",
 }
 
 

@@ -28,6 +28,7 @@ from workbench.kafka.librdkafka_errors import (
     is_other_kind,
 )
 from workbench.kafka.local_log_starts import local_starts
+from workbench.kafka.offset_delete import delete_commits
 from workbench.kafka.offset_lookup import Lookup, told_by_leaders, topics_for
 from workbench.kafka.quotas import all_limits, read_bytes_per_second
 from workbench.kafka.record_times import read_times, sample_bytes
@@ -62,7 +63,7 @@ _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # all zeros: from brokers before 2.8
 
 @dataclass(slots=True)
 class KafkaGateway:
-    """Gateway to a real cluster. Joins no group; writes only in `commit` and `delete_group`.
+    """Gateway to a real cluster. Joins no group; writes only in `commit`, `delete_commits` and `delete_group`.
 
     Args:
         bootstrap: host:port of some brokers.
@@ -336,11 +337,8 @@ class KafkaGateway:
         failed: dict[Partition, str] = {}
         for batch in _batches(group, offsets):
             wanted = [TopicPartition(*part, offsets[part]) for part in batch]
-            for attempt in (
-                1,
-                2,
-                3,
-            ):  # a coordinator that moves, or has just created its topic, rejects the request and writes nothing
+            # A coordinator that moves, or has just created its topic, rejects the request and writes nothing.
+            for attempt in (1, 2, 3):
                 deadline = self._deadline()
                 try:
                     sent = self._kafka.ask(
@@ -371,6 +369,10 @@ class KafkaGateway:
         resource = denied_resource(error)
         needs = f"READ on {resource} {(topic if resource == 'topic' else group)!r}" if resource else None
         return _named(error) + (f" ({self._kafka.principal} lacks {needs})" if needs else "")
+
+    def delete_commits(self, group: str, partitions: Collection[Partition]) -> dict[Partition, str]:
+        """See `Gateway.delete_commits`."""
+        return delete_commits(self._kafka, group, partitions, self._deadline())
 
     def delete_group(self, name: str) -> str | None:
         """See `Gateway.delete_group`."""

@@ -149,6 +149,20 @@ def read_commits(
     )
 
 
+def find_coordinator(bootstrap: str, properties: Mapping[str, Any], group: str, limits: FetchLimits) -> Address:
+    """Address of the broker that has a group.
+
+    Raises:
+        NotListedError: as `read_commits`. WireError: if no broker tells it.
+    """
+    asked = _Asked(addresses(bootstrap), own_security(properties), limits, frozenset(), lambda: None, is_stable=False)
+    found = Commits()
+    place = asked._coordinators([group], limits.silence_seconds, found).get(group)
+    if place is None:
+        raise WireError(found.missing.get(group, error_text(GROUP_DENIED)))
+    return place.address
+
+
 class _Place(NamedTuple):
     number: int
     address: Address

@@ -64,6 +64,18 @@ def array(items: Iterable[bytes]) -> bytes:
     return _uvarint(len(encoded) + 1) + b"".join(encoded)
 
 
+def old_text(value: str) -> bytes:
+    """A string of the versions that are not flexible."""
+    encoded = value.encode(errors="replace")
+    return struct.pack(">h", len(encoded)) + encoded
+
+
+def old_array(items: Iterable[bytes]) -> bytes:
+    """An array of the versions that are not flexible."""
+    encoded = list(items)
+    return struct.pack(">i", len(encoded)) + b"".join(encoded)
+
+
 def _uvarint(number: int) -> bytes:
     found = bytearray()
     while number > 0x7F:
@@ -300,7 +312,7 @@ class Wire:
         return version, answer
 
     def ask_old(self, key: int, version: int, body: bytes) -> WireAnswer:
-        """Send a request of the login, in a version that is not flexible; its answer is small."""
+        """Send a request in a version that is not flexible, such as those of the login; its answer is small."""
         return self._send(key, version, body, most_bytes=_MOST_EARLY_BYTES)
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:

@@ -158,7 +158,7 @@ class LogView:
 
 
 class Gateway(Protocol):
-    """Operations on one cluster. Only `commit` and `delete_group` write; none joins a group.
+    """Operations on one cluster. Only `commit`, `delete_commits` and `delete_group` write; none joins a group.
 
     All raise `SourceUnreachableError` if the cluster does not answer in time.
     """
@@ -206,6 +206,9 @@ class Gateway(Protocol):
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> Mapping[Partition, str]:
         """Commit offsets for a group without members; return the error of each failed partition."""
+
+    def delete_commits(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, str]:
+        """Take the commits of some partitions away from a group without members; return the error of each failed partition."""
 
     def delete_group(self, name: str) -> str | None:
         """Delete a group with its commits; return the error, or None."""

@@ -1,7 +1,8 @@
 """Rollback of `apply`: restore the group as it was before.
 
-A commit that did not exist before cannot be deleted for one partition (the client has no call for it). In that case the group is
-deleted and its earlier commits are restored. The rollback file has them all, so a second run can finish after a crash.
+Commits that did not exist before are taken away one by one; only a group that did not exist is deleted. A group that is deleted loses
+what these credentials do not see, too: its commits on topics that they may not describe. The rollback file has all that was seen, so a
+second run can finish after a crash.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Change, Journal, only_one
-from workbench.queues.replay_port import WITHOUT_MEMBERS, Gateway
+from workbench.queues.replay_port import ABSENT, WITHOUT_MEMBERS, Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.guard import wrong_kind
 from workbench.replay.receipt import Rollback
@@ -112,17 +113,19 @@ def _restore(
             changes=lines,
         )
 
-    gone = bool(now) and any(key not in before for key in now)
+    extra = [key for key in now if key not in before]
+    gone = bool(extra) and not before and rollback.group_state in (ABSENT, "dead")
     if not changes:
         return RolledBack(group=rollback.group, deleted=False, restored=0, failed={})
-    note("begin", None, changes, "delete the group, then commit again" if gone else None)
+    note("begin", None, changes, "delete the group" if gone else None)
     errors: dict[Partition, str] = {}
     try:
         if gone and (refused := gateway.delete_group(rollback.group)) is not None:
             errors = dict.fromkeys((change[:2] for change in changes), refused)
-        else:
-            restore = before if gone else {key: offset for key, offset in before.items() if now.get(key) != offset}
-            errors = dict(gateway.commit(rollback.group, restore)) if restore else {}
+        if not gone:
+            errors = dict(gateway.delete_commits(rollback.group, extra)) if extra else {}
+            restore = {key: offset for key, offset in before.items() if now.get(key) != offset}
+            errors |= gateway.commit(rollback.group, restore) if restore else {}
         after = gateway.commits(rollback.group)
     except SourceUnreachableError as error:
         note("end", "unknown", changes, error.message)

@@ -230,6 +230,10 @@ class PulsarLetterGateway:
         """See `group`."""
         raise not_there(self.settings_of_cluster, "Committing positions does")
 
+    def delete_commits(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, str]:  # noqa: ARG002
+        """See `group`."""
+        raise not_there(self.settings_of_cluster, "Taking positions away does")
+
     def delete_group(self, name: str) -> str | None:  # noqa: ARG002
         """See `group`."""
         raise not_there(self.settings_of_cluster, "Deleting a group does")
