@@ -270,7 +270,7 @@ def rollback_command(
     rollback = undo.rollback
     what = (
         f"restore {plural(len(rollback.before), 'commit')}"
-        if rollback.before
+        if rollback.existed
         else "delete it (0 commits are restored), because it did not exist before"
     )
     confirmed(of_rollback(rollback), confirm, f"Group {rollback.group!r}: {what}.")
@@ -285,7 +285,7 @@ def rollback_command(
     if not found.failed and not as_json:
         say(
             f"Rolled back: {found.group} had no offsets before, and has none now."
-            if found.deleted and not found.restored
+            if not rollback.before
             else f"Rolled back: {found.group} has its {plural(found.restored, 'commit')} of before again."
         )
     return ExitCode.GUARD if found.failed else ExitCode.OK

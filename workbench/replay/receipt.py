@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from workbench.errors import GuardError, UsageError
 from workbench.plans.strict_document import Offset, StrictDocument, canonical_hash, read_document, validated, write_file
+from workbench.queues.replay_port import ABSENT
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
 
@@ -122,6 +123,11 @@ class Rollback(StrictDocument):
     def commits(self) -> dict[Partition, int]:
         """The group's earlier commits."""
         return {(topic, number): offset for topic, number, offset in self.before}
+
+    @property
+    def existed(self) -> bool:
+        """Whether the group was there, also without a commit that could be seen."""
+        return bool(self.before) or self.group_state not in (ABSENT, "dead")
 
     @property
     def wanted(self) -> dict[Partition, int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Change, Journal, only_one
-from workbench.queues.replay_port import ABSENT, WITHOUT_MEMBERS, Gateway
+from workbench.queues.replay_port import WITHOUT_MEMBERS, Gateway
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.guard import wrong_kind
 from workbench.replay.receipt import Rollback
@@ -114,7 +114,7 @@ def _restore(
         )
 
     extra = [key for key in now if key not in before]
-    gone = bool(extra) and not before and rollback.group_state in (ABSENT, "dead")
+    gone = bool(extra) and not rollback.existed
     if not changes:
         return RolledBack(group=rollback.group, deleted=False, restored=0, failed={})
     note("begin", None, changes, "delete the group" if gone else None)

@@ -232,7 +232,7 @@ class ReplayPanel(Panel):
         self._rollback = rollback
         what = (
             f"its {plural(len(rollback.before), 'commit')} restored"
-            if rollback.before
+            if rollback.existed
             else "deleted (0 commits), because it did not exist"
         )
         self.back_asking.value = (
