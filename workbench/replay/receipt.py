@@ -97,8 +97,7 @@ class Rollback(StrictDocument):
     """All commits of the group before the first change, for a rollback.
 
     Attributes:
-        before: every commit of the group, including topics outside the plan: a new commit cannot be deleted for one partition, only
-        by deleting the group and restoring the others.
+        before: every commit of the group that was seen, including topics outside the plan.
         targets: the offsets of the plan.
         topic_ids: of the topics of both, if the brokers have them: offsets of a recreated topic name other records.
     """
