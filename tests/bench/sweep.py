@@ -107,15 +107,22 @@ def run_command(*words: str | Path) -> Run:
     """`workbench` with these words, of which one is `--json`."""
     program = Path(sys.executable).with_name("workbench")
     began = time.perf_counter()
-    with subprocess.Popen([program, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen([program, *words], stdout=subprocess.PIPE, stderr=said) as process,
+    ):
         highest, cpu, over = [0.0], [0.0], threading.Event()
         watch = threading.Thread(target=_watch, args=(process.pid, highest, cpu, over))
         watch.start()
         assert process.stdout is not None
         shown = process.stdout.read()
-    seconds = time.perf_counter() - began
-    over.set()
-    watch.join()
+        process.wait()
+        seconds = time.perf_counter() - began
+        over.set()
+        watch.join()
+        if not shown:
+            said.seek(0)
+            raise RuntimeError(said.read().decode(errors="replace")[-2000:])
     return Run(seconds=seconds, cpu_seconds=cpu[0], peak_mb=highest[0], document=json.loads(shown))
 
 
