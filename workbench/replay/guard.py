@@ -79,7 +79,7 @@ def check_cluster(plan: Plan, cluster: ClusterView, limits: ReplayLimits) -> lis
         text = f"The plan is for the cluster {plan.cluster_id}, this one is {cluster.cluster_id}."
         return [Refusal(code="other_cluster", message=text)]
     found = []
-    planned = {part.key for part in plan.partitions}
+    planned, known = {part.key for part in plan.partitions}, plan.known
     for topic in plan.topics:
         view = cluster.topics.get(topic)
         if view is None and topic in cluster.denied:
@@ -92,7 +92,7 @@ def check_cluster(plan: Plan, cluster: ClusterView, limits: ReplayLimits) -> lis
         if view.is_remade(plan.topic_ids.get(topic)):
             text = f"The topic {topic!r} was deleted and recreated since the plan was made."
             found.append(Refusal(code="log_changed", message=text))
-        added = [number for number in view.leaders if (topic, number) not in plan.known]
+        added = [number for number in view.leaders if (topic, number) not in known]
         if topic in plan.whole_topics and added:
             text = f"{topic!r} has gained {plural(len(added), 'partition')} since the plan was made: {listed(added)}."
             found.append(Refusal(code="partitions_added", message=text))
