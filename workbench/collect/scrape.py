@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,13 +107,7 @@ def page_series(
                             meaning.signal,
                             processes.told_apart(meaning, profile, labels),
                             [round(at * 1e6)],
-                            [
-                                sample.value
-                                if meaning.value is None
-                                else meaning.value
-                                if sample.value or meaning.by_presence
-                                else math.nan
-                            ],
+                            [meaning.value_of(sample.value)],
                             stat=meaning.stat,
                             le=meaning.le,
                             scale=meaning.scale,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -111,17 +111,16 @@ def _with_derived_commits(series: SeriesTable) -> SeriesTable:
     It has made the one of the other, so what is left is the commit that it saw, or the end itself where that was passed meanwhile. Not
     of a lag of a whole topic, whose end is that of partitions without commits, too: known by a second partition.
     """
-    signal = series.names["signal"]
-    lags = series.where(pc.and_(pc.equal(signal, "consumer_lag"), pc.is_null(series.names["member"])))
-    has_commits = set(_subscriptions(series.where(pc.equal(signal, "committed_offset"))))
-    parted = set(_subscriptions(lags.where(pc.greater(lags.names["partition"], WHOLE)))) - has_commits
-    lacking = np.array([at for at, key in enumerate(_subscriptions(lags)) if key in parted], np.int64)
-    if not len(lacking):
+    names = series.names
+    own = pc.and_(pc.equal(names["signal"], "consumer_lag"), pc.is_null(names["member"]))
+    parted = _subscriptions(names, pc.and_(own, pc.greater(names["partition"], WHOLE)))
+    lacking = parted - _subscriptions(names, pc.equal(names["signal"], "committed_offset"))
+    if not lacking:
         return series
-    ends = by_name(series.where(pc.equal(signal, "log_end_offset")), "source", "topic", "partition")
-    batch = SampleBatch(series.names["cluster"][0].as_py(), DERIVED)
+    ends = by_name(series.where(pc.equal(names["signal"], "log_end_offset")), "source", "topic", "partition")
+    batch = SampleBatch(names["cluster"][0].as_py(), DERIVED)
     for (source, group, topic, partition), (times, lag) in by_name(
-        lags.take(lacking), "source", "group", "topic", "partition"
+        _of_these(series.where(own), lacking), "source", "group", "topic", "partition"
     ).items():
         if (end := ends.get((source, topic, partition))) is None:
             continue
@@ -138,15 +137,15 @@ def with_derived_lag(series: SeriesTable) -> SeriesTable:
     The log end is at most one scrape older than the commit, so the lag may be too low by the messages produced in between; it is never
     below 0. Where the end is measured no more, the lag is not known: a commit that moves on would pass for one that catches up.
     """
-    commits = series.where(pc.equal(series.names["signal"], "committed_offset"))
-    has_lag = set(_subscriptions(series.where(pc.equal(series.names["signal"], "consumer_lag"))))
-    lacking = np.array([at for at, key in enumerate(_subscriptions(commits)) if key not in has_lag], np.int64)
-    if not len(lacking):
+    names = series.names
+    committing = pc.equal(names["signal"], "committed_offset")
+    lacking = _subscriptions(names, committing) - _subscriptions(names, pc.equal(names["signal"], "consumer_lag"))
+    if not lacking:
         return series
     ends = by_name(series.where(pc.equal(series.names["signal"], "log_end_offset")), "topic", "partition")
     batch = SampleBatch(series.names["cluster"][0].as_py(), DERIVED)
     for (group, topic, partition), (times, committed) in by_name(
-        commits.take(lacking), "group", "topic", "partition"
+        _of_these(series.where(committing), lacking), "group", "topic", "partition"
     ).items():
         end = ends.get((topic, partition))
         if end is None:
@@ -158,8 +157,15 @@ def with_derived_lag(series: SeriesTable) -> SeriesTable:
     return concat_series([series, batch.to_series()])
 
 
-def _subscriptions(series: SeriesTable) -> Iterator[tuple[str, str]]:
-    return zip(series.names["group"].to_pylist(), series.names["topic"].to_pylist(), strict=True)
+def _subscriptions(names: pa.Table, wanted: pa.ChunkedArray) -> set[tuple[Any, ...]]:
+    """(group, topic) of the series that are wanted; without a look at their samples, as most sources lack nothing."""
+    found = names.select(["group", "topic"]).filter(wanted).group_by(["group", "topic"]).aggregate([])
+    return {tuple(it.values()) for it in found.to_pylist()}
+
+
+def _of_these(series: SeriesTable, wanted: Set[tuple[Any, ...]]) -> SeriesTable:
+    keys = zip(series.names["group"].to_pylist(), series.names["topic"].to_pylist(), strict=True)
+    return series.where(pa.array([key in wanted for key in keys], pa.bool_()))
 
 
 def by_name(series: SeriesTable, *names: str) -> dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]]:

@@ -107,18 +107,19 @@ def counts_of(samples: pa.Table, window: Window) -> dict[tuple[str, str], Track]
 
     Samples are in the order of `SERIES_ORDER`, then time.
     """
-    by: dict[str, dict[tuple[str, str], Track]] = {}
-    for signal in ("group_state", "group_members"):
-        rows = samples.filter(pc.and_(pc.equal(samples["signal"], signal), pc.is_valid(samples["value"])))
-        by[signal] = {
-            (label["cluster"], label["group"]): line
-            for label, line in tracks_of(rows, ("cluster", "group"), window)
-            if len(line) >= 2
-        }
-    stated = {
-        key: Track(it.at, (it.value > GROUP_STATES["empty"]).astype(float)) for key, it in by["group_state"].items()
-    }
-    return {**stated, **by["group_members"]}
+    wanted = pc.is_in(samples["signal"], pa.array(["group_members", "group_state"]))
+    counted: dict[tuple[str, str], Track] = {}
+    stated: dict[tuple[str, str], Track] = {}
+    rows = samples.filter(pc.and_(wanted, pc.is_valid(samples["value"])))
+    for label, line in tracks_of(rows, ("cluster", "group", "signal"), window):
+        if len(line) < 2:
+            continue
+        key = label["cluster"], label["group"]
+        if label["signal"] == "group_members":
+            counted[key] = line
+        else:
+            stated[key] = Track(line.at, (line.value > GROUP_STATES["empty"]).astype(float))
+    return {**stated, **counted}
 
 
 def emptied(counted: Track, since: float) -> int:

@@ -87,6 +87,12 @@ class Meaning:
     plus: float = 0.0
     by_presence: bool = False
 
+    def value_of(self, sample: float) -> float:
+        """What a sample tells: itself, or the state, where its series counts; else NaN."""
+        if self.value is None:
+            return sample
+        return self.value if sample or self.by_presence else math.nan
+
 
 class Profile(BaseModel):
     """One exporter or framework."""

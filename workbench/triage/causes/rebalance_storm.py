@@ -52,7 +52,7 @@ def rebalances_counted(row: Row, what: str = "") -> str:
     if row.rebalances is None and row.emptied:
         return f"{plural(round(row.emptied), 'time')} in the window nobody was left in the group"
     if row.rebalances is None:
-        return f"members rejoin, {what.strip() or 'rebalances'} are not counted"
+        return "members rejoin, rebalances are not counted"
     since = row.rebalances_since or 0.0
     longer = f", {count(since)} since it began" if since > (row.rebalances or 0.0) else ""
     return f"{count(row.rebalances)}{what} in the window{longer}"
