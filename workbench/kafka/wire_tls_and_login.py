@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.kafka.wire import SILENCE_SECONDS, Wire, WireError
+from workbench.kafka.wire import SILENCE_SECONDS, Wire, WireError, old_text
 
 _HANDSHAKE, _AUTHENTICATE = 17, 36
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -156,8 +156,7 @@ def _log_in(wire: Wire, security: Security) -> None:
     mechanism = security.mechanism
     if mechanism is None:
         return
-    name = mechanism.encode()
-    answer = wire.ask_old(_HANDSHAKE, 1, struct.pack(">h", len(name)) + name)
+    answer = wire.ask_old(_HANDSHAKE, 1, old_text(mechanism))
     code = answer.int16()
     offered = answer.old_array(answer.old_text)
     if code:
