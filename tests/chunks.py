@@ -80,17 +80,25 @@ def bits_of(value: float) -> int:
 
 def answer(*parts: tuple[dict[str, str], list[bytes], int], times: tuple[int, ...] = ()) -> bytes:
     """A stream with one frame for each (labels, chunks, encoding); `times`: the earliest and latest that each chunk is said to hold."""
-    body = b""
+    return b"".join(
+        frame(encoded(labels), chunks, encoding=encoding, times=times) for labels, chunks, encoding in parts
+    )
+
+
+def encoded(labels: dict[str, str]) -> bytes:
+    """The labels of a series, as a frame begins with them."""
+    return b"".join(
+        remote_read._bytes(1, remote_read._text(1, name) + remote_read._text(2, value))
+        for name, value in labels.items()
+    )
+
+
+def frame(labels: bytes, chunks: list[bytes], *, encoding: int = 1, times: tuple[int, ...] = ()) -> bytes:
+    """One frame of a stream: a series."""
     said = b"".join(remote_read._number(field, at) for field, at in enumerate(times, 1))
-    for labels, chunks, encoding in parts:
-        message = b"".join(
-            remote_read._bytes(1, remote_read._text(1, name) + remote_read._text(2, value))
-            for name, value in labels.items()
-        )
-        message += b"".join(
-            remote_read._bytes(2, said + remote_read._number(3, encoding) + remote_read._bytes(4, chunk))
-            for chunk in chunks
-        )
-        frame = remote_read._bytes(1, message)
-        body += remote_read._varint(len(frame)) + b"crc!" + frame
-    return body
+    message = labels + b"".join(
+        remote_read._bytes(2, said + remote_read._number(3, encoding) + remote_read._bytes(4, chunk))
+        for chunk in chunks
+    )
+    whole = remote_read._bytes(1, message)
+    return remote_read._varint(len(whole)) + b"crc!" + whole

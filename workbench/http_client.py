@@ -7,6 +7,7 @@ per read, and a slow trickle never reaches it), and a size limit after decompres
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import socket
@@ -144,16 +145,16 @@ def read_body(response: requests.Response, *, deadline: float, max_bytes: int = 
         AnswerTooLargeError: if it is too large.
         requests.RequestException: if it is truncated or damaged, or has an encoding that was not requested.
     """
-    body, received = bytearray(), 0
+    body, received = io.BytesIO(), 0  # hands over what it holds without a copy
     unpack = _Unpacker(response)
     try:
         while chunk := response.raw.read1(_READ_BYTES, decode_content=False):
             received += len(chunk)
             for piece in unpack(chunk):
-                body += piece
-                if len(body) > max_bytes:
+                body.write(piece)
+                if body.tell() > max_bytes:
                     raise AnswerTooLargeError(f"an answer of over {max(1, max_bytes >> 20)} MB")
-                if len(body) > max(_GROWTH_FROM_BYTES, _MOST_GROWTH * received):
+                if body.tell() > max(_GROWTH_FROM_BYTES, _MOST_GROWTH * received):
                     raise AnswerTooLargeError(f"an answer that decompresses to more than {_MOST_GROWTH} times its size")
                 if time.monotonic() > deadline:
                     raise requests.Timeout("no complete answer in time")
@@ -168,7 +169,7 @@ def read_body(response: requests.Response, *, deadline: float, max_bytes: int = 
         response.close()
         raise
     response.raw.release_conn()
-    return bytes(body)
+    return body.getvalue()
 
 
 # Deadline for the headers of this thread's answer. Otherwise a server could send single headers forever.

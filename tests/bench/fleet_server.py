@@ -6,22 +6,25 @@ selectors in JSON, with the samples of `tests.fleet` under the names of kafka_ex
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 
-from tests.chunks import answer, encode
-from tests.fleet import slot_series
+from tests.chunks import encode, encoded, frame
+from tests.fleet import END, slot_series
 from workbench.profiles import load_profile
 
+_LABELS = ["signal", "group", "topic", "partition"]
 _RULES = load_profile("kafka_exporter").signals
 
 
@@ -40,42 +43,52 @@ def _pairs(stamps: bytes, values: bytes) -> str:
 
 
 class _Fleet:
-    def __init__(self, subscriptions: int, slot_seconds: int, step_seconds: int) -> None:
-        self._sizes = subscriptions, slot_seconds, step_seconds
+    """The work of a server, which is not what is measured, is done once: labels are encoded once, and the last slots are kept."""
 
-    def series(self, asked: str, end_ms: int) -> Iterator[tuple[dict[str, str], bytes, bytes]]:
-        """(labels, times, values) of the metrics that are asked for, in the slot that ends then."""
-        subscriptions, slot, step = self._sizes
-        table = slot_series(subscriptions, datetime.fromtimestamp(end_ms / 1000, UTC), slot, step)
-        starts, lengths = table.starts, table.lengths
-        for at, name in enumerate(table.names.select(["signal", "group", "topic", "partition"]).to_pylist()):
-            rule = _RULES[name["signal"]]
-            if rule.metric not in asked:  # none is a part of another's name
-                continue
-            span = slice(starts[at], starts[at] + lengths[at])
-            labels = {theirs: str(name[ours]) for ours, theirs in rule.labels.items()}
-            yield (
-                {"__name__": rule.metric, "instance": "kafka-exporter:9308", "job": "kafka", **labels},
-                table.ts_us[span].tobytes(),
-                table.values[span].tobytes(),
+    def __init__(self, subscriptions: int, slot_seconds: int, step_seconds: int) -> None:
+        self._slot = lru_cache(maxsize=2)(
+            lambda end_ms: slot_series(
+                subscriptions, datetime.fromtimestamp(end_ms / 1000, UTC), slot_seconds, step_seconds
             )
+        )
+        self._names = [
+            _named(name) for name in self._slot(round(END.timestamp() * 1000)).names.select(_LABELS).to_pylist()
+        ]
+        self._stream_heads = [encoded(labels) for labels in self._names]
+
+    def series(self, asked: str, end_ms: int) -> Iterator[tuple[int, bytes, bytes]]:
+        """(place, times, values) of the metrics that are asked for, in the slot that ends then."""
+        table = self._slot(end_ms)
+        starts, lengths = table.starts, table.lengths
+        # None is the end of another's name, but some are the beginning: those of sums.
+        wanted = {rule.metric for rule in _RULES.values() if re.search(rf"{rule.metric}(?!\w)", asked)}
+        for at, labels in enumerate(self._names):
+            if labels["__name__"] in wanted:
+                span = slice(starts[at], starts[at] + lengths[at])
+                yield at, table.ts_us[span].tobytes(), table.values[span].tobytes()
 
     def chunks(self, request: bytes) -> Iterator[bytes]:
         """The stream that answers a read request, a frame for each series."""
-        asked = request.decode("latin-1")
-        for labels, times, values in self.series(asked, _end_ms(request)):
+        for at, times, values in self.series(request.decode("latin-1"), _end_ms(request)):
             stamps = memoryview(times).cast("q")
-            yield answer((labels, [_chunk(times, values)], 1), times=(stamps[0] // 1000, stamps[-1] // 1000))
+            span = stamps[0] // 1000, stamps[-1] // 1000
+            yield frame(self._stream_heads[at], [_chunk(times, values)], times=span)
 
     def json(self, query: str, end_ms: int) -> Iterator[bytes]:
         """The matrix that answers a range selector."""
         yield b'{"status":"success","data":{"resultType":"matrix","result":['
         between = ""
-        for labels, times, values in self.series(query, end_ms):
-            named = ",".join(f'"{name}":"{value}"' for name, value in labels.items())
+        for at, times, values in self.series(query, end_ms):
+            named = ",".join(f'"{name}":"{value}"' for name, value in self._names[at].items())
             yield f'{between}{{"metric":{{{named}}},"values":[{_pairs(times, values)}]}}'.encode()
             between = ","
         yield b"]}}"
+
+
+def _named(series: dict[str, Any]) -> dict[str, str]:
+    rule = _RULES[series["signal"]]
+    own = {theirs: str(series[ours]) for ours, theirs in rule.labels.items()}
+    return {"__name__": rule.metric, "instance": "kafka-exporter:9308", "job": "kafka", **own}
 
 
 def _end_ms(request: bytes) -> int:

@@ -49,6 +49,24 @@ def test_the_fast_way_reads_what_json_reads(series: list[tuple[dict[str, str], l
         assert same.all()
 
 
+def test_an_answer_in_many_blocks_is_that_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block ends behind any series; the text after the last one is still read."""
+    series = [({"n": str(at)}, [(1000 * k, f"{at}.{k}") for k in range(1, 2 + at % 5)]) for at in range(40)]
+    body = answer(series)
+    whole = parse_answer(body).matrix
+    for size in (0, 30, 500, len(body)):
+        monkeypatch.setattr(matrix_parser, "_BLOCK_BYTES", size)
+        found = parse_answer(body).matrix
+        assert list(found.labels) == [labels for labels, _ in series]
+        assert found.lengths.tolist() == [len(rows) for _, rows in series]
+        assert found.ts_us.tolist() == whole.ts_us.tolist() == [ms * 1000 for _, rows in series for ms, _ in rows]
+        assert (
+            found.values.tolist() == whole.values.tolist() == [float(value) for _, rows in series for _, value in rows]
+        )
+    with pytest.raises(ValueError, match="inconsistent"):
+        parse_answer(body.replace(b'"39.1"', b'"39.1\n\n"'))
+
+
 def test_a_label_that_looks_like_the_marks_does_not_split_a_series() -> None:
     """A quote inside of a string is always escaped, so the marks cannot stand in a label."""
     hostile = '","values":[[1,"2"]]},{"metric":{'

@@ -70,6 +70,15 @@ def test_a_series_goes_on_in_the_next_frame_and_only_the_window_counts() -> None
     assert len(parse(b"", start_ms=0, end_ms=1)) == 0
 
 
+@pytest.mark.parametrize("size", [100, 119, 120, 127, 128, 300, 20_000])
+def test_a_label_may_be_of_any_length(size: int) -> None:
+    """The length of a label takes one byte, or two or three."""
+    labels = {"__name__": "lag", "a": "é" * (size // 2), "b": "x" * size, "": "", "c": "1"}
+    found = parse(answer((labels, [ONE], 1), (A, [TWO], 1)), start_ms=0, end_ms=10_000)
+    assert list(found.labels) == [labels, A]
+    assert found.lengths.tolist() == [2, 2]
+
+
 def test_chunks_out_of_order_are_put_in_order() -> None:
     """The head of the database may overlap what is on disk."""
     found = parse(answer((A, [TWO, ONE], 1)), start_ms=0, end_ms=10_000)

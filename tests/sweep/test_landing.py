@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,6 +82,30 @@ def test_asking_again_loses_nothing(store: FleetStore) -> None:
     land_missing(store, window, source)
     assert store.rows_of(END) > landed
     assert store.missing_of(END) == (SILENT,)
+
+
+def test_the_next_slot_is_asked_for_while_one_is_landed(store: FleetStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never two at once: their answers would be in memory together."""
+    window, source, asking = store.window_ending(END), Source(), threading.Lock()
+    begun = {end: threading.Event() for end in store.slots_of(window)}
+    real = FleetStore.land
+
+    def ask(slot: Window) -> Collected:
+        assert asking.acquire(blocking=False)
+        begun[slot.end].set()
+        found = source(slot)
+        asking.release()
+        return found
+
+    def land(self: FleetStore, end: datetime, *series: Any, **more: Any) -> Any:
+        following = end + self.slot
+        assert following not in begun or begun[following].wait(20)
+        return real(self, end, *series, **more)
+
+    monkeypatch.setattr(FleetStore, "land", land)
+    assert land_missing(store, window, ask).slots == 5
+    assert source.asked == store.slots_of(window)
+    assert all(store.rows_of(end) for end in source.asked)
 
 
 @pytest.mark.parametrize("error", [NoSeriesError, SourceUnreachableError])

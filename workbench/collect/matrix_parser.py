@@ -22,6 +22,7 @@ _SERIES_START = b'{"metric":'
 _VALUES_START = b',"values":[['
 _VALUES_END = b"]]"
 _CSV_BLOCK_BYTES = 8 << 20
+_BLOCK_BYTES = 64 << 20
 _ABOUT_THE_QUERY = (
     "PromQL info:"  # util/annotations in Prometheus: a metric's name might not be a counter's, and the like
 )
@@ -111,17 +112,34 @@ def _are_labels(found: object) -> bool:
 
 def _parse_fast(body: bytes) -> SeriesAnswer:
     labels: list[dict[str, str]] = []
-    parts: list[bytes] = []
-    at = 0
+    columns: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]] = []
+    lengths: list[int] = []
+    parts: list[bytes] = []  # a block of samples at a time: all of them would need as much memory as the body, twice
+    at = held = 0
     while (start := body.find(_SERIES_START, at)) >= 0:
         values = body.index(_VALUES_START, start)
         end = body.index(_VALUES_END, values)
-        labels.append(json.loads(body[start + len(_SERIES_START) : values]))
+        labels.append(json.loads(body[start + len(_SERIES_START) : values].decode("utf-8", "surrogatepass")))
         parts.append(body[values + len(_VALUES_START) : end].replace(b"],[", b"\n").replace(b'"', b""))
-        at = end
+        lengths.append(parts[-1].count(b"\n") + 1)
+        at, held = end, held + end - values
+        if held > _BLOCK_BYTES:
+            columns.append(_columns(parts))
+            parts, held = [], 0
+    if parts:
+        columns.append(_columns(parts))
     # The text around the series, with one empty series instead of all.
     partial = _partial(json.loads(body[: body.find(_SERIES_START)] + b'{"values":[[' + body[at:]))
-    lengths = np.array([part.count(b"\n") + 1 for part in parts], dtype=np.int64)
+    seconds, found = (np.concatenate(each) for each in zip(*columns, strict=True))
+    if len(found) != sum(lengths):
+        raise ValueError("an answer with inconsistent samples")
+    return SeriesAnswer(
+        matrix=Matrix(labels, np.array(lengths, dtype=np.int64), _microseconds(seconds), found), partial=partial
+    )
+
+
+def _columns(parts: Sequence[bytes]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Times in s and values of lines such as `1760000000.123,42`."""
     table = csv.read_csv(
         pa.BufferReader(b"\n".join(parts)),
         read_options=csv.ReadOptions(column_names=["ts", "value"], block_size=_CSV_BLOCK_BYTES),
@@ -131,12 +149,7 @@ def _parse_fast(body: bytes) -> SeriesAnswer:
             column_types={"ts": pa.float64(), "value": pa.float64()}, null_values=[], strings_can_be_null=False
         ),
     )
-    if len(table) != int(lengths.sum()):
-        raise ValueError("an answer with inconsistent samples")
-    return SeriesAnswer(
-        matrix=Matrix(labels, lengths, _microseconds(table["ts"].to_numpy()), table["value"].to_numpy()),
-        partial=partial,
-    )
+    return table["ts"].to_numpy(), table["value"].to_numpy()
 
 
 def partial_of(envelope: Any) -> tuple[str, ...]:

@@ -169,6 +169,10 @@ def _series(body: bytes, start: int, end: int) -> tuple[tuple[bytes, ...], list[
     chunks: list[int] = []
     ends: list[int] = []
     at = start
+    while at < end - 1 and body[at] == _LABEL and body[at + 1] < 128 and at + 2 + body[at + 1] <= end:
+        upto = at + 2 + body[at + 1]
+        labels.append(body[at + 2 : upto])
+        at = upto
     while at < end:
         if head := _XOR_CHUNK.match(body, at, end):
             upto, data = head.end("size") + _short(head["size"]), head.end()
@@ -187,6 +191,7 @@ def _series(body: bytes, start: int, end: int) -> tuple[tuple[bytes, ...], list[
     return tuple(labels), chunks, ends
 
 
+_LABEL = 0x0A  # head of field 1; labels come first, and few are longer than 127 bytes
 # A chunk in Prometheus' format: size, earliest and latest time, encoding 1, length of its data. Nearly all fields of an answer belong
 # to chunks; reading them one by one took a third of the time. Chunks in another format are still read field by field.
 _XOR_CHUNK = re.compile(

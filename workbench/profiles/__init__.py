@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
@@ -122,10 +121,6 @@ class Profile(BaseModel):
     signals: dict[str, MappingRule]
     # Signals that no version of the exporter has, each with the reason, as a sentence.
     absent: dict[str, str] = {}
-    _index: dict[str, list[tuple[str, MappingRule, str]]] = PrivateAttr(default_factory=dict)
-    _generation: dict[str, int] = PrivateAttr(default_factory=dict)
-    _with_places: tuple[str, ...] = PrivateAttr(default=())
-    _second: tuple[Profile, ...] = PrivateAttr(default=())
 
     @field_validator("signals")
     @classmethod
@@ -180,25 +175,37 @@ class Profile(BaseModel):
                         found[label] = found.get(label, frozenset()) | {signal}
         return found
 
-    def model_post_init(self, _context: Any) -> None:
-        """Index the series names once."""
+    # Cached, and not private attributes of the model: each look at one of those takes a detour, and a fleet has a million series.
+    @cached_property
+    def _index(self) -> dict[str, list[tuple[str, MappingRule, str]]]:
+        found: dict[str, list[tuple[str, MappingRule, str]]] = {}
         for signal, rule in self.rules():
-            for name, stat, generation in rule.exported(SIGNALS[signal].kind):
-                self._index.setdefault(name, []).append((signal, rule, stat))
-                self._generation[name] = generation
-        self._with_places = tuple(labels_in_metric_names.most_telling_first(self._index))
+            for name, stat, _ in rule.exported(SIGNALS[signal].kind):
+                found.setdefault(name, []).append((signal, rule, stat))
+        return found
+
+    @cached_property
+    def _generation(self) -> dict[str, int]:
+        rules = self.rules()
+        return {name: place for signal, rule in rules for name, _, place in rule.exported(SIGNALS[signal].kind)}
+
+    @cached_property
+    def _with_places(self) -> tuple[str, ...]:
+        return tuple(labels_in_metric_names.most_telling_first(self._index))
+
+    def views(self) -> tuple[Profile, ...]:
+        """This profile, and one of the signals whose series have another meaning, too: a timer's count by outcome, for one."""
+        return (self, *self._second)
+
+    @cached_property
+    def _second(self) -> tuple[Profile, ...]:
         twice = {
             it[0]: self.signals[it[0]]
             for first, *others in self._index.values()
             for it in others
             if it[0] != first[0] and it[1].where == first[1].where and set(it[1].only_with) >= set(first[1].only_with)
         }
-        if 0 < len(twice) < len(self.signals):
-            self._second = (Profile(**{**dict(self), "signals": twice}),)
-
-    def views(self) -> tuple[Profile, ...]:
-        """This profile, and one of the signals whose series have another meaning, too: a timer's count by outcome, for one."""
-        return (self, *self._second)
+        return (Profile(**{**dict(self), "signals": twice}),) if 0 < len(twice) < len(self.signals) else ()
 
     def rules(self) -> Iterator[tuple[str, MappingRule]]:
         """Every rule with its signal: of a signal that has several, each."""

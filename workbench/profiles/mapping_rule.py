@@ -169,6 +169,8 @@ class MappingRule(BaseModel):
 
     def is_about(self, labels: Mapping[str, str]) -> bool:
         """Whether a series with these labels is meant."""
+        if not (self.only_with or self.where):
+            return True
         if not labels.keys() >= set(self.only_with):
             return False
         return all(name not in labels or re.fullmatch(it, labels[name]) for name, it in self.where.items())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
+from workbench.background import in_background
 from workbench.collect.samples_from_prometheus import Collected
 from workbench.errors import NoSeriesError, SourceUnreachableError
 from workbench.sweep.fleet_store import FleetStore
@@ -41,9 +44,9 @@ def land_missing(store: FleetStore, window: Window, ask: Ask) -> Landed:
     slots = rows = 0
     sources: dict[str, None] = {}
     here = set(store.landed())
-    for end in wanting(store, window):
+    for end, answer in _one_ahead(wanting(store, window), store, ask):
         try:
-            found = ask(Window(baseline_start=end - store.slot, start=end - store.slot, end=end))
+            found = answer.result()
         except NoSeriesError:
             if end == window.end and end not in here:
                 raise
@@ -58,5 +61,24 @@ def land_missing(store: FleetStore, window: Window, ask: Ask) -> Landed:
         store.land(end, found.series, missing=found.incomplete)
         sources |= dict.fromkeys(found.sources)
         slots, rows = slots + 1, rows + len(found.series.ts_us)
-        del found  # free it before the next one: a slot of a large fleet takes some hundred MB
+        del found, answer  # free it before the next one: a slot of a large fleet takes some hundred MB
     return Landed(slots=slots, rows=rows, sources=tuple(sources))
+
+
+def _one_ahead(ends: Sequence[datetime], store: FleetStore, ask: Ask) -> Iterator[tuple[datetime, Future[Collected]]]:
+    """Each slot's answer. While it is landed, the source is asked for the next one; two at once would need twice the memory."""
+
+    def begin(end: datetime) -> Future[Collected]:
+        slot = Window(baseline_start=end - store.slot, start=end - store.slot, end=end)
+        return in_background(partial(ask, slot), name="landing")
+
+    if not ends:
+        return
+    asked = begin(ends[0])
+    for end, following in zip(ends, [*ends[1:], None], strict=True):
+        answer = asked
+        wait([answer])
+        if following is not None:
+            asked = begin(following)
+        yield end, answer
+        del answer
