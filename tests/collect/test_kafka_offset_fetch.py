@@ -78,7 +78,7 @@ def test_commits_of_groups_with_and_without() -> None:
         found = read(broker, *told)
     assert found.offsets == {("g", "t", 0): 5, ("g", "t", 1): 0, ("g", "u", 7): None, ("", "t", 0): 9}
     assert (found.denied, found.missing, found.errors) == ([], {}, {})
-    assert found.notes == dict.fromkeys(found.offsets, "note")
+    assert found.notes() == dict.fromkeys(found.offsets, "note")
     assert found.requests == len(broker.asked)
 
 

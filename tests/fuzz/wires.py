@@ -12,6 +12,7 @@ from tests.collect.wire_broker import classic, commits, coordinators, int32, lis
 from tests.fuzz.mutators import of_bytes
 from tests.fuzz.target import Case, Target
 from workbench.errors import SourceUnreachableError
+from workbench.kafka.change_commits import parse_committed, parse_deleted
 from workbench.kafka.group_answers import (
     parse_brokers,
     parse_classic,
@@ -21,7 +22,6 @@ from workbench.kafka.group_answers import (
     parse_streams,
 )
 from workbench.kafka.leader_offsets import parse_offsets
-from workbench.kafka.offset_delete import parse_deleted
 from workbench.kafka.offset_fetch import Commits, parse_commits, parse_coordinators
 from workbench.kafka.wire import WireAnswer, WireError, array, old_array, old_text, text
 
@@ -46,6 +46,7 @@ _PARSERS: dict[str, tuple[bytes, Callable[[WireAnswer], Any]]] = {
         lambda it: parse_commits(it, ("g", "x", "m"), Commits()),
     ),
     "deleted": (b"\0\0" + int32(0) + old_array([old_text("t") + old_array([int32(1) + b"\0\x56"])]), parse_deleted),
+    "committed": (int32(0) + old_array([old_text("t") + old_array([int32(1) + b"\0\x19"])]), parse_committed),
     "local starts": (local_starts({("t", 0): 5, ("t", 1): 9}), parse_offsets),
     "classic": (classic("w", "connect", ("a", "b")), lambda it: parse_classic(it, 1, "connect")),
 }

@@ -13,6 +13,7 @@ from workbench.queues.replay_port import (
     Audience,
     ClusterView,
     FirstRecord,
+    KeptCommit,
     LogView,
     ReadLimits,
     ReadTimes,
@@ -49,6 +50,7 @@ class FakeGateway:
     most_read: int | None = None  # of records, by one call of `times`
     by_broker_from: int | None = None  # offset from which on the broker has set the timestamps
     stored: dict[str, dict[Partition, str]] = field(default_factory=dict)  # notes of groups
+    hides: bool = False  # whether there is somebody who could hide topics
     others_unknown: str | None = None  # why other groups cannot be told
     quota: float | None = None  # bytes/s of each broker, of any client id
     local_start: int | None = None  # of every partition: where the brokers' own disks begin
@@ -159,6 +161,20 @@ class FakeGateway:
         self._call()
         return self.stored.get(group, {})
 
+    def kept_commits(self, group: str) -> Mapping[Partition, KeptCommit]:
+        notes = self.stored.get(group, {})
+        return {key: KeptCommit(at, notes.get(key, "").encode()) for key, at in self.commits(group).items()}
+
+    def may_hide(self) -> bool:
+        return self.hides or bool(self.denied)
+
+    def restore(self, group: str, commits: Mapping[Partition, KeptCommit]) -> Mapping[Partition, str]:
+        failed = self.commit(group, {key: it.offset for key, it in commits.items()})
+        for key, it in commits.items():
+            if key not in failed and it.metadata:
+                self.stored.setdefault(group, {})[key] = it.metadata.decode()
+        return failed
+
     def audience(self, topics: Collection[str]) -> Audience:
         self._call()
         found = {
@@ -190,6 +206,8 @@ class FakeGateway:
         refuse |= {part: "TOPIC_AUTHORIZATION_FAILED" for part in offsets if part[0] in self.denied}
         good = {part: offset for part, offset in offsets.items() if part not in refuse}
         self.groups.setdefault(group, {}).update(good)
+        for part in good:
+            self.stored.get(group, {}).pop(part, None)
         if self.die_after_writing:
             self._call()
         return {part: words for part, words in refuse.items() if part in offsets}
@@ -201,6 +219,7 @@ class FakeGateway:
             return dict.fromkeys(partitions, "GROUP_SUBSCRIBED_TO_TOPIC")
         for part in partitions:
             self.groups.get(group, {}).pop(part, None)
+            self.stored.get(group, {}).pop(part, None)
         return {}
 
     def delete_group(self, name: str) -> str | None:
@@ -209,6 +228,7 @@ class FakeGateway:
         if self.members.get(name):
             return "NON_EMPTY_GROUP"
         self.groups.pop(name, None)
+        self.stored.pop(name, None)
         return None
 
 

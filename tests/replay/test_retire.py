@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.replay.fakes import plan_of as plan_of_window
 from tests.replay.test_plan_of_given_ranges import gateway, plan_of
 from workbench.errors import GuardError
 from workbench.plans.journal import Journal, only_one
+from workbench.queues.snapshot_views import Partition
 from workbench.replay.group_gap import left_to_old
 from workbench.replay.retire import retire, retired_path
 
@@ -101,6 +103,46 @@ def test_what_is_left_only_to_it_keeps_it(place: Path) -> None:
     refused(
         source, "orders was deleted and recreated since the plan was made: it cannot be told what is left", stays=True
     )
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_commits_that_are_hidden_are_not_deleted_with_the_group(place: Path, stays: bool) -> None:
+    """Its commits are taken away as far as they are seen, and the group stands on with the others; that is told."""
+    source = replayed()
+    group = "old" if stays else "new"
+    source.records["secret", 0] = [(0, 0)]
+    source.groups[group]["secret", 0] = 7
+    source.denied = {"secret"}
+    plan = plan_of(RANGES, gateway())
+    found = retire(plan, place / "plan.json", source, Journal(path=place / "j"), stays=stays, now_ms=0)
+    assert source.groups[group] == {("secret", 0): 7}
+    assert found.stands
+    assert ("delete", group) not in source.writes
+
+
+def test_a_retire_that_took_a_part_goes_on(place: Path) -> None:
+    """One commit may not be taken away: an error by name. The next run is judged by all that was there, and keeps the file of it."""
+    source = replayed()
+    source.hides = True
+    plan, journal = plan_of(RANGES, gateway()), Journal(path=place / "j")
+    take = source.delete_commits
+
+    def one(group: str, partitions: Collection[Partition]) -> Mapping[Partition, str]:
+        take(group, [key for key in partitions if key[1] == 0])
+        return {("orders", 1): "the topic may not be described with these credentials"}
+
+    source.delete_commits = one  # type: ignore[method-assign]
+    with pytest.raises(GuardError, match="still has 1 commit, the first on orders-1: the topic may not be described"):
+        retire(plan, place / "plan.json", source, journal, stays=False, now_ms=0)
+    source.delete_commits = take  # type: ignore[method-assign]
+    found = retire(plan, place / "plan.json", source, journal, stays=False, now_ms=0)
+    assert found.commits == {("orders", 0): 4, ("orders", 1): 10}
+    assert source.groups["new"] == {}
+    assert json.loads(retired_path(place / "plan.json").read_text())["commits"] == [["orders", 0, 4], ["orders", 1, 10]]
+    # A group of that name that was applied to since is another one: it has to prove its window itself.
+    source.groups["new"] = {("orders", 0): 4}
+    with pytest.raises(GuardError, match="whole window: orders-1"):
+        retire(plan, place / "plan.json", source, journal, stays=False, now_ms=0)
 
 
 def test_the_new_group_can_stay(place: Path) -> None:

@@ -38,9 +38,10 @@ def retire_command(
     as_json: bool,
     config: Path | None,
 ) -> int:
-    """End a replay: delete the new group, after a check that nothing is left only to it; or keep it, and delete the old one.
+    """End a replay: remove the new group, after a check that nothing is left only to it; or keep it, and remove the old one.
 
-    The commits of the deleted group are written to a file next to the plan first (plan.retired.json).
+    The commits of the removed group are written to a file next to the plan first (plan.retired.json). Where the brokers may hide topics
+    from these credentials, only the commits that they see are taken away, and the brokers remove a group that has none left.
     """
     from workbench.api.replay_steps import open_replay
     from workbench.cli.progress import Steps
@@ -60,7 +61,13 @@ def retire_command(
             "group": found.group,
             "existed": found.existed,
         }
-        write_json({**document, "commits": len(found.commits), "file": str(found.file)})
+        write_json({**document, "commits": len(found.commits), "file": str(found.file), "stands": found.stands})
+    elif found.stands:
+        say(
+            f"The group {found.group!r} has no commit any more that these credentials see; its "
+            f"{plural(len(found.commits), 'commit is', 'commits are')} in {found.file}. The brokers remove a group without commits "
+            "within minutes (offsets.retention.check.interval.ms). If it still stands then, it has commits on other topics."
+        )
     elif found.existed:
         say(
             f"The group {found.group!r} is deleted; its {plural(len(found.commits), 'commit is', 'commits are')} in {found.file}."

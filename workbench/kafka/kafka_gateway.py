@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.errors import SourceUnreachableError
+from workbench.kafka.change_commits import delete_commits, write_with_metadata
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.connection import (
     COORDINATOR_SECONDS,
@@ -28,17 +29,18 @@ from workbench.kafka.librdkafka_errors import (
     is_other_kind,
 )
 from workbench.kafka.local_log_starts import local_starts
-from workbench.kafka.offset_delete import delete_commits
 from workbench.kafka.offset_lookup import Lookup, told_by_leaders, topics_for
 from workbench.kafka.quotas import all_limits, read_bytes_per_second
 from workbench.kafka.record_times import read_times, sample_bytes
-from workbench.kafka.replay_group_commits import commits_of_group, notes_of_group
+from workbench.kafka.replay_group_commits import commits_of_group, kept_commits_of_group, notes_of_group
 from workbench.kafka.topic_readers import audience_of
+from workbench.kafka.topic_settings import may_hide, settings_of
 from workbench.queues.replay_port import (
     ABSENT,
     Audience,
     ClusterView,
     FirstRecord,
+    KeptCommit,
     LogView,
     ReadLimits,
     ReadTimes,
@@ -63,7 +65,7 @@ _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # all zeros: from brokers before 2.8
 
 @dataclass(slots=True)
 class KafkaGateway:
-    """Gateway to a real cluster. Joins no group; writes only in `commit`, `delete_commits` and `delete_group`.
+    """Gateway to a real cluster. Joins no group; writes only in `commit`, `restore`, `delete_commits`, `delete_group`.
 
     Args:
         bootstrap: host:port of some brokers.
@@ -156,33 +158,7 @@ class KafkaGateway:
 
     def settings(self, topics: Iterable[str]) -> dict[str, TopicSettings]:
         """See `Gateway.settings`. Without permission they are "not known", and the safety checks report it."""
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import ConfigResource
-
-        admin, deadline = self._kafka.connect(), self._deadline()
-        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        futures = self._kafka.ask(
-            lambda: admin.describe_configs(resources, request_timeout=seconds_left(deadline)) if resources else {}
-        )
-        found = {}
-        for resource, future in futures.items():
-            try:
-                entries = self._kafka.wait(future, deadline)
-            except (KafkaException, TimeoutError):
-                found[resource.name] = TopicSettings()
-                continue
-            found[resource.name] = TopicSettings(
-                retention_ms=_number(entries, "retention.ms"),
-                retention_bytes=_number(entries, "retention.bytes"),
-                compacted="compact" in (entries["cleanup.policy"].value or "")
-                if "cleanup.policy" in entries
-                else False,
-                appends_time=entries["message.timestamp.type"].value == "LogAppendTime"
-                if "message.timestamp.type" in entries
-                else None,
-                **_timestamp_limits(entries),
-            )
-        return found
+        return settings_of(self._kafka, topics, self._deadline())
 
     def logs(
         self, partitions: Sequence[Partition], *, instants_ms: Sequence[int] = (), stable: bool = False
@@ -299,6 +275,14 @@ class KafkaGateway:
         """See `Gateway.commits`. Also while coordinators move or brokers are lost, until the deadline."""
         return commits_of_group(self._kafka, group, self._deadline())
 
+    def kept_commits(self, group: str) -> dict[Partition, KeptCommit]:
+        """See `Gateway.kept_commits`."""
+        return kept_commits_of_group(self._kafka, group, self._deadline())
+
+    def may_hide(self) -> bool:
+        """See `Gateway.may_hide`: brokers without an authorizer say that they have none, whatever they are asked of it."""
+        return may_hide(self._kafka, self._deadline())
+
     def times(
         self, spans: Mapping[Partition, tuple[int, int]], limits: ReadLimits, *, committed: bool = False
     ) -> dict[Partition, ReadTimes]:
@@ -370,6 +354,14 @@ class KafkaGateway:
         needs = f"READ on {resource} {(topic if resource == 'topic' else group)!r}" if resource else None
         return _named(error) + (f" ({self._kafka.principal} lacks {needs})" if needs else "")
 
+    def restore(self, group: str, commits: Mapping[Partition, KeptCommit]) -> dict[Partition, str]:
+        """See `Gateway.restore`."""
+        plain = {key: it.offset for key, it in commits.items() if not it.metadata}
+        rest = {key: it for key, it in commits.items() if it.metadata}
+        return (self.commit(group, plain) if plain else {}) | (
+            write_with_metadata(self._kafka, group, rest, self._deadline()) if rest else {}
+        )
+
     def delete_commits(self, group: str, partitions: Collection[Partition]) -> dict[Partition, str]:
         """See `Gateway.delete_commits`."""
         return delete_commits(self._kafka, group, partitions, self._deadline())
@@ -428,22 +420,3 @@ def _named(error: Any) -> str:
 def _describing(error: BaseException, group: str) -> str:
     """Permission that describing a group takes."""
     return f"DESCRIBE on group {group!r}" if denied_resource(error) == "group" else "DESCRIBE on a topic of it"
-
-
-def _timestamp_limits(entries: Mapping[str, Any]) -> dict[str, int | None]:
-    """Limits of a producer's timestamps; where the broker writes its own, there are none."""
-    kind = entries.get("message.timestamp.type")
-    if kind is not None and kind.value == "LogAppendTime":
-        return {}
-    names = {
-        "timestamp_before_ms": "message.timestamp.before.max.ms",
-        "timestamp_after_ms": "message.timestamp.after.max.ms",
-    }
-    return {field: _number(entries, name) for field, name in names.items()}
-
-
-def _number(entries: Mapping[str, Any], name: str) -> int | None:
-    try:
-        return int(entries[name].value)
-    except (KeyError, TypeError, ValueError):
-        return None

@@ -21,7 +21,7 @@ from workbench.kafka.groups import (
     first_to_answer,
     own_security,
 )
-from workbench.kafka.wire import Address, Api, WireAnswer, WireError, addresses, array, text
+from workbench.kafka.wire import Address, Api, WireAnswer, WireError, addresses, array, c_text, text
 from workbench.kafka.wire_tls_and_login import Security, logged_in
 
 FIND = Api("FindCoordinator", 10, 4, 4)
@@ -73,7 +73,7 @@ class Commits:
         moved: those of them whose coordinator moves or is loading, or whose commits an open transaction is about to change.
         lost: those of them whose coordinator does not answer.
         errors: (group, topic, partition) whose commit cannot be read, and why.
-        notes: (group, topic, partition) to the text that the consumer stored with its commit, where there is one.
+        metadata: (group, topic, partition) to the text that the consumer stored with its commit, byte by byte, where there is one.
         requests: number of requests sent.
     """
 
@@ -83,7 +83,7 @@ class Commits:
     moved: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     errors: dict[Commit, str] = field(default_factory=dict)
-    notes: dict[Commit, str] = field(default_factory=dict)
+    metadata: dict[Commit, bytes] = field(default_factory=dict)
     requests: int = 0
 
     def add(self, other: Commits) -> None:
@@ -94,8 +94,12 @@ class Commits:
         self.moved |= other.moved
         self.lost |= other.lost
         self.errors |= other.errors
-        self.notes |= other.notes
+        self.metadata |= other.metadata
         self.requests += other.requests
+
+    def notes(self) -> dict[Commit, str]:
+        """The metadata as text."""
+        return {commit: words for commit, raw in self.metadata.items() if (words := c_text(raw))}
 
     def refuse(self, group: str, code: int) -> None:
         """Note a broker's error for a group."""
@@ -302,15 +306,15 @@ def parse_commits(answer: WireAnswer, groups: Collection[str], found: Commits) -
     known: dict[str, str] = {}  # one object for each name of a topic
     asked = set(groups)
 
-    def topic() -> tuple[str, list[tuple[int, int, str, int]]]:
+    def topic() -> tuple[str, list[tuple[int, int, bytes, int]]]:
         name = answer.text()
         parts = answer.array(partition)
         answer.tags()
         return known.setdefault(name, name), parts
 
-    def partition() -> tuple[int, int, str, int]:
+    def partition() -> tuple[int, int, bytes, int]:
         number, offset, _ = answer.record(_HEAD)
-        note = answer.lossy_text()
+        note = answer.text_bytes()
         code = answer.int16()
         answer.tags()
         return number, offset, note, code
@@ -333,7 +337,7 @@ def parse_commits(answer: WireAnswer, groups: Collection[str], found: Commits) -
                     else:
                         told.offsets[name, which, number] = offset if offset >= 0 else None
                         if note:
-                            told.notes[name, which, number] = note
+                            told.metadata[name, which, number] = note
 
     answer.array(group)
     told.missing |= dict.fromkeys(asked, "its coordinator has not answered for it")

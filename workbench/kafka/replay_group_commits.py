@@ -9,6 +9,8 @@ from workbench.kafka.connection import KafkaConnection, is_over
 from workbench.kafka.groups import NotListedError
 from workbench.kafka.librdkafka_errors import is_absent, is_denied, is_loading
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
+from workbench.kafka.wire import c_text
+from workbench.queues.replay_port import KeptCommit
 from workbench.queues.snapshot_views import Partition
 
 _ANSWER_SECONDS = 3.0  # for a coordinator's first answer; twice as long each time after that
@@ -23,7 +25,7 @@ def commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dic
     Raises:
         SourceUnreachableError: if some commit cannot be read, or the group may not be described.
     """
-    return _told(kafka, group, deadline)[0]
+    return {key: kept.offset for key, kept in kept_commits_of_group(kafka, group, deadline).items()}
 
 
 def notes_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, str]:
@@ -32,10 +34,16 @@ def notes_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[
     Raises:
         SourceUnreachableError: as `commits_of_group`.
     """
-    return _told(kafka, group, deadline)[1]
+    kept = kept_commits_of_group(kafka, group, deadline)
+    return {key: words for key, it in kept.items() if (words := c_text(it.metadata))}
 
 
-def _told(kafka: KafkaConnection, group: str, deadline: float) -> tuple[dict[Partition, int], dict[Partition, str]]:
+def kept_commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, KeptCommit]:
+    """Committed offsets with their metadata, of one answer.
+
+    Raises:
+        SourceUnreachableError: as `commits_of_group`.
+    """
     kafka.first_answer(deadline)  # a refused login is told by its name
     limits = FetchLimits.until(deadline, silence_seconds=_ANSWER_SECONDS)
     try:
@@ -51,13 +59,14 @@ def _told(kafka: KafkaConnection, group: str, deadline: float) -> tuple[dict[Par
         )
     for (_, topic, number), words in found.errors.items():
         raise _unreadable(group, topic, number, words)
-    commits = {(topic, number): at for (_, topic, number), at in found.offsets.items() if at is not None}
-    return commits, {(topic, number): note for (_, topic, number), note in found.notes.items()}
+    return {
+        (topic, number): KeptCommit(at, found.metadata.get((which, topic, number), b""))
+        for (which, topic, number), at in found.offsets.items()
+        if at is not None
+    }
 
 
-def _by_librdkafka(
-    kafka: KafkaConnection, group: str, deadline: float
-) -> tuple[dict[Partition, int], dict[Partition, str]]:
+def _by_librdkafka(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, KeptCommit]:
     from confluent_kafka import ConsumerGroupTopicPartitions as Ask
     from confluent_kafka import KafkaException
 
@@ -70,16 +79,18 @@ def _by_librdkafka(
             break
         except (KafkaException, TimeoutError) as error:
             if is_absent(error):
-                return {}, {}
+                return {}
             if not is_loading(error) or is_over(deadline):
                 raise kafka.unreachable(error, needs=_right(group) if is_denied(error) else None) from None
             time.sleep(_RETRY_PAUSE_SECONDS)
     for part in answer.topic_partitions:
         if part.error is not None:
             raise _unreadable(group, part.topic, part.partition, part.error.str())
-    parts = answer.topic_partitions
-    commits = {(part.topic, part.partition): part.offset for part in parts if part.offset >= 0}
-    return commits, {(part.topic, part.partition): part.metadata for part in parts if part.metadata}
+    return {
+        (part.topic, part.partition): KeptCommit(part.offset, (part.metadata or "").encode(errors="surrogateescape"))
+        for part in answer.topic_partitions
+        if part.offset >= 0
+    }
 
 
 def _right(group: str) -> str:

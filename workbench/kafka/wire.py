@@ -70,6 +70,14 @@ def old_text(value: str) -> bytes:
     return struct.pack(">h", len(encoded)) + encoded
 
 
+def c_text(raw: bytes) -> str:
+    """A string of others; what is not UTF-8 is replaced.
+
+    It ends at a zero byte: confluent-kafka (2.16) sends that of a C string as a part of a commit's metadata.
+    """
+    return raw.partition(b"\0")[0].decode(errors="replace")
+
+
 def old_array(items: Iterable[bytes]) -> bytes:
     """An array of the versions that are not flexible."""
     encoded = list(items)
@@ -175,13 +183,13 @@ class WireAnswer:
         """A compact string; null is empty."""
         return self.maybe_text() or ""
 
-    def lossy_text(self) -> str:
-        """A compact string of others that may hold anything; null is empty, and what is not UTF-8 is replaced.
+    def text_bytes(self) -> bytes:
+        """A compact string of others that may hold anything, as it is; null is empty."""
+        return self.raw(max(0, self.uvarint() - 1))
 
-        It ends at a zero byte: confluent-kafka (2.16) sends that of a C string as a part of a commit's metadata.
-        """
-        size = self.uvarint()
-        return self.raw(size - 1).partition(b"\0")[0].decode(errors="replace") if size > 1 else ""
+    def lossy_text(self) -> str:
+        """As `text_bytes`, for people: see `c_text`."""
+        return c_text(self.text_bytes())
 
     def skip_bytes(self) -> None:
         """Compact bytes that nobody needs."""

@@ -1,11 +1,11 @@
-"""What a replay reads from a cluster, and the two operations that change it. The rest is tested without a queue."""
+"""What a replay reads from a cluster, and the operations that change it. The rest is tested without a queue."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from workbench.humanize import listed, plural, size
 from workbench.queues.snapshot_views import GroupView, Partition
@@ -13,6 +13,17 @@ from workbench.queues.snapshot_views import GroupView, Partition
 Ranges = Mapping[Partition, tuple[int, int] | Sequence[tuple[int, int]]]  # offsets [start, stop), one range or several
 
 ABSENT = "absent"  # state of an unknown group
+
+
+class KeptCommit(NamedTuple):
+    """A commit as it stands: the offset, and the bytes that whoever committed it keeps there.
+
+    Frameworks need them: Kafka Streams the time of the partition, consumers that process a partition's records beside each other those
+    behind the offset that are done. Without them, or with those of another offset, records are lost or processed twice.
+    """
+
+    offset: int
+    metadata: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +169,7 @@ class LogView:
 
 
 class Gateway(Protocol):
-    """Operations on one cluster. Only `commit`, `delete_commits` and `delete_group` write; none joins a group.
+    """Operations on one cluster. Only `commit`, `restore`, `delete_commits` and `delete_group` write; none joins a group.
 
     All raise `SourceUnreachableError` if the cluster does not answer in time.
     """
@@ -179,6 +190,12 @@ class Gateway(Protocol):
 
     def commits(self, group: str) -> Mapping[Partition, int]:
         """All committed offsets of a group; empty if it has none or does not exist."""
+
+    def kept_commits(self, group: str) -> Mapping[Partition, KeptCommit]:
+        """As `commits`, with the metadata of each, of one and the same answer."""
+
+    def may_hide(self) -> bool:
+        """Whether there may be topics, and commits on them, that these credentials do not see; false only if the brokers say so."""
 
     def times(
         self, spans: Mapping[Partition, tuple[int, int]], limits: ReadLimits, *, committed: bool = False
@@ -207,11 +224,14 @@ class Gateway(Protocol):
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> Mapping[Partition, str]:
         """Commit offsets for a group without members; return the error of each failed partition."""
 
+    def restore(self, group: str, commits: Mapping[Partition, KeptCommit]) -> Mapping[Partition, str]:
+        """As `commit`, with the metadata of each."""
+
     def delete_commits(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, str]:
         """Take the commits of some partitions away from a group without members; return the error of each failed partition."""
 
     def delete_group(self, name: str) -> str | None:
-        """Delete a group with its commits; return the error, or None."""
+        """Delete a group with its commits, also with those that are hidden; return the error, or None."""
 
 
 def spans_of(some: tuple[int, int] | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

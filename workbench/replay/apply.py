@@ -16,7 +16,7 @@ from workbench.humanize import plural
 from workbench.plans.journal import Journal, only_one
 from workbench.plans.refusal import NO_RIGHT, Refusal
 from workbench.plans.strict_document import write_file
-from workbench.queues.replay_port import Gateway
+from workbench.queues.replay_port import Gateway, KeptCommit
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.commit_offsets import write_commits
 from workbench.replay.guard import HINTS, Now, ReplayLimits, check_brokers, check_cluster, check_group, check_logs
@@ -27,6 +27,7 @@ from workbench.replay.receipt import (
     ReplayOutcome,
     Rollback,
     Status,
+    metadata_of,
     receipt_path,
     rollback_of_plan,
     rollback_path,
@@ -101,6 +102,7 @@ def apply_plan(
             before=earlier.commits if earlier is not None else None,
         )
         refusals = [*check_group(plan, now, options.limits), *check_logs(plan, now, options.limits)]
+        kept = gateway.kept_commits(plan.new_group) if earlier is None and commits else {}
         if not refusals:
             sleep(max(0.0, quiet - (time.monotonic() - quiet_from)))
             refusals = _check_quiet(commits, gateway.commits(plan.new_group), quiet)
@@ -110,7 +112,7 @@ def apply_plan(
         if options.dry_run:
             return work.receipt(ReplayOutcome.DRY_RUN, commits, commits, {}, rollback=None)
         if earlier is None:
-            write_rollback(rollback_path(path), _rollback(plan, now, _topic_ids(plan, now, gateway)))
+            write_rollback(rollback_path(path), _rollback(plan, now, kept, _topic_ids(plan, now, gateway)))
         if pending:
             found = write_commits(
                 plan, gateway, journal, action="apply", before=commits, pending=pending, wanted=plan.targets
@@ -145,7 +147,7 @@ def _topic_ids(plan: Plan, now: Now, gateway: Gateway) -> dict[str, str]:
     return {name: found for name in sorted(names & there.keys()) if (found := there[name].topic_id) is not None}
 
 
-def _rollback(plan: Plan, now: Now, topic_ids: dict[str, str]) -> Rollback:
+def _rollback(plan: Plan, now: Now, kept: Mapping[Partition, KeptCommit], topic_ids: dict[str, str]) -> Rollback:
     return Rollback(
         plan=plan.hash,
         cluster=plan.cluster,
@@ -155,6 +157,7 @@ def _rollback(plan: Plan, now: Now, topic_ids: dict[str, str]) -> Rollback:
         written_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         before=triples(now.commits),
         targets=triples(plan.targets),
+        metadata=metadata_of(kept),
         topic_ids=topic_ids,
     )
 

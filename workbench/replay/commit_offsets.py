@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.errors import OutputError, SourceUnreachableError
 from workbench.plans.journal import Action, Journal
-from workbench.queues.replay_port import Gateway
+from workbench.queues.replay_port import Gateway, KeptCommit
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import ReplayOutcome
@@ -38,8 +38,12 @@ def write_commits(
     before: Mapping[Partition, int],
     pending: Mapping[Partition, int],
     wanted: Mapping[Partition, int],
+    kept: Mapping[Partition, KeptCommit] | None = None,
 ) -> Written:
     """Commit the pending offsets for the plan's new group; done means that all were read back as planned.
+
+    Args:
+        kept: commits of another group that are taken over: the pending ones, with their metadata.
 
     Raises:
         SourceUnreachableError: if the cluster stops answering; the journal then says that the result is unknown.
@@ -61,14 +65,19 @@ def write_commits(
 
     note("begin", None, {})
     try:
-        errors = gateway.commit(plan.new_group, pending)
-        after = gateway.commits(plan.new_group)  # only the group's current commits count, whatever the answer was
+        errors = gateway.commit(plan.new_group, pending) if kept is None else gateway.restore(plan.new_group, kept)
+        found_there = gateway.kept_commits(
+            plan.new_group
+        )  # only the group's current commits count, whatever the answer was
     except SourceUnreachableError as error:
         note("end", "unknown", {}, error.message)
         raise
+    after = {key: it.offset for key, it in found_there.items()}
     wrong = {}
     for key, offset in wanted.items():
         found = after.get(key)
+        if found == offset and kept is not None and found_there[key] != kept.get(key, found_there[key]):
+            wrong[key] = errors.get(key, "its metadata was not read back")
         if found != offset:
             wrong[key] = errors.get(key, f"read back as {'no commit' if found is None else f'{found:,}'}")
     outcome = (

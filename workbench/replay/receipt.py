@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from workbench.errors import GuardError, UsageError
 from workbench.plans.strict_document import Offset, StrictDocument, canonical_hash, read_document, validated, write_file
-from workbench.queues.replay_port import ABSENT
+from workbench.queues.replay_port import ABSENT, KeptCommit
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
 
@@ -99,6 +99,8 @@ class Rollback(StrictDocument):
     Attributes:
         before: every commit of the group that was seen, including topics outside the plan.
         targets: the offsets of the plan.
+        metadata: what stands in those commits besides the offset, each byte as a character; without those where it is
+            nothing. None: it was not kept.
         topic_ids: of the topics of both, if the brokers have them: offsets of a recreated topic name other records.
     """
 
@@ -112,7 +114,8 @@ class Rollback(StrictDocument):
     written_at: str
     before: list[tuple[str, Offset, Offset]]
     targets: list[tuple[str, Offset, Offset]]
-    topic_ids: dict[str, str] = Field(default={})  # files of earlier versions have none
+    metadata: list[tuple[str, Offset, str]] | None = Field(default=None)  # files of earlier versions have neither
+    topic_ids: dict[str, str] = Field(default={})
 
     model_config = ConfigDict(
         hide_input_in_errors=True, extra="forbid", frozen=True, strict=True, populate_by_name=True
@@ -122,6 +125,12 @@ class Rollback(StrictDocument):
     def commits(self) -> dict[Partition, int]:
         """The group's earlier commits."""
         return {(topic, number): offset for topic, number, offset in self.before}
+
+    @property
+    def kept(self) -> dict[Partition, KeptCommit]:
+        """The group's earlier commits, with their metadata."""
+        words = {(topic, number): text.encode("latin-1") for topic, number, text in self.metadata or ()}
+        return {key: KeptCommit(offset, words.get(key, b"")) for key, offset in self.commits.items()}
 
     @property
     def existed(self) -> bool:
@@ -139,8 +148,8 @@ class Rollback(StrictDocument):
         return self.hash[:8]
 
     def document(self) -> dict[str, Any]:
-        """Plain values."""
-        return self.model_dump(mode="json", by_alias=True)
+        """Plain values; a file of an earlier version as it was."""
+        return self.model_dump(mode="json", by_alias=True, exclude={"metadata"} if self.metadata is None else None)
 
 
 def rollback_path(plan: Path) -> Path:
@@ -156,6 +165,11 @@ def receipt_path(plan: Path) -> Path:
 def triples(offsets: Mapping[Partition, int]) -> list[tuple[str, int, int]]:
     """Convert offsets to lists for a file."""
     return [(topic, number, offset) for (topic, number), offset in sorted(offsets.items())]
+
+
+def metadata_of(commits: Mapping[Partition, KeptCommit]) -> list[tuple[str, int, str]]:
+    """Metadata as text for a file: Latin-1 has a character for every byte, and it stays readable."""
+    return [(*key, it.metadata.decode("latin-1")) for key, it in sorted(commits.items()) if it.metadata]
 
 
 def write_rollback(path: Path, rollback: Rollback) -> None:

@@ -1,4 +1,4 @@
-"""The end of a replay: the new group is deleted, or it stays and the old one is deleted. Never a group that is still needed."""
+"""The end of a replay: the new group is removed, or it stays and the old one is removed. Never a group that is still needed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from workbench.commit_note import parse_note
-from workbench.errors import GuardError
-from workbench.humanize import counted, listed, plural
+from workbench.errors import GuardError, SourceUnreachableError
+from workbench.humanize import counted, listed, plural, shell_word
 from workbench.logs.window_done import count_tails, through
 from workbench.logs.window_end import instants_of
 from workbench.plans.journal import Change, Journal, only_one
@@ -19,7 +19,8 @@ from workbench.queues.snapshot_views import Partition
 from workbench.replay.group_gap import left_to_old
 from workbench.replay.guard import remade_topics
 from workbench.replay.planfile import Plan
-from workbench.replay.receipt import triples
+from workbench.replay.receipt import metadata_of, triples
+from workbench.replay.remove_group import remove_group
 from workbench.replay.unplanned_partitions import gaps_beyond
 from workbench.replay.window_end_now import windows_now
 
@@ -29,14 +30,16 @@ class Retired:
     """What was done.
 
     Attributes:
-        group: the deleted one; commits: what it had, also in the file.
+        group: the removed one; commits: what it had, also in the file.
         existed: whether it was still there.
+        stands: whether the brokers still have it: without a commit that these credentials see, perhaps with others.
     """
 
     group: str
     commits: Mapping[Partition, int]
     existed: bool
     file: Path
+    stands: bool = False
 
 
 def retired_path(plan: Path) -> Path:
@@ -56,7 +59,7 @@ def retire(
     allow_unproven: bool = False,
     begun: Collection[Partition] | None = None,
 ) -> Retired:
-    """Delete the new group, or (`stays`) the old one.
+    """Remove the new group, or (`stays`) the old one.
 
     Args:
         allow_gap: with `stays`: also if there are records that only the old group would process.
@@ -76,7 +79,11 @@ def retire(
                 hint="Switch the fleet first: workbench replay cutover PLAN --fleet fleet.toml"
                 + ("" if stays else " --back"),
             )
-        mine, theirs = gateway.commits(group), gateway.commits(other)
+        kept, theirs = gateway.kept_commits(group), gateway.commits(other)
+        earlier = _taken_before(
+            plan, group, journal
+        )  # of a run that was interrupted, or that could not take all of them
+        mine = earlier | {key: it.offset for key, it in kept.items()}
         if stays:
             _check_takes_over(plan, gateway, journal, old=mine, new=theirs, allow_gap=allow_gap)
         else:
@@ -88,17 +95,36 @@ def retire(
             "cluster_id": plan.cluster_id,
             "group": group,
         }
-        if mine or not file.exists():  # a repeated run must not replace the commits by nothing
+        if not file.exists() or (kept and not earlier):  # a repeated run must not replace the commits by what is left
             written = datetime.now(UTC).isoformat(timespec="seconds")
-            write_file(file, {**document, "written_at": written, "commits": triples(mine)})
+            commits = {"commits": triples(mine), "metadata": metadata_of(kept)}
+            write_file(file, {**document, "written_at": written, **commits})
         changes: list[Change] = [(*key, offset, None, None) for key, offset in sorted(mine.items())]
         existed = view.state != ABSENT
         if existed:
-            _delete(plan, gateway, journal, group, changes)
-        return Retired(group=group, commits=mine, existed=existed, file=file)
+            _remove(plan, gateway, journal, group, kept, changes)
+        stands = existed and gateway.group(group).state not in (ABSENT, "dead")
+        return Retired(group=group, commits=mine, existed=existed, file=file, stands=stands)
 
 
-def _delete(plan: Plan, gateway: Gateway, journal: Journal, group: str, changes: list[Change]) -> None:
+def _taken_before(plan: Plan, group: str, journal: Journal) -> dict[Partition, int]:
+    """Commits of a group that an earlier run began to take away, and did not end; it had passed the checks with all of them."""
+    for entry in reversed(journal.read()[0]):
+        if entry.group == group and entry.cluster_id == plan.cluster_id:
+            if entry.action != "retire" or entry.plan != plan.hash or entry.outcome == "done":
+                break
+            return {(topic, number): old for topic, number, old, *_ in entry.changes if old is not None}
+    return {}
+
+
+def _remove(
+    plan: Plan,
+    gateway: Gateway,
+    journal: Journal,
+    group: str,
+    commits: Collection[Partition],
+    changes: list[Change],
+) -> None:
     def note(phase: str, outcome: str | None = None, detail: str | None = None) -> None:
         journal.append(
             plan=plan.hash,
@@ -112,11 +138,21 @@ def _delete(plan: Plan, gateway: Gateway, journal: Journal, group: str, changes:
         )
 
     note("begin")
-    error = gateway.delete_group(group)
-    left = gateway.commits(group)
-    if error is not None and left:
-        note("end", "failed", error)
-        raise GuardError(f"The group {group!r} was not deleted: {error}.", hint="Retire again once the reason is gone.")
+    try:
+        errors = remove_group(gateway, group, commits)
+        left = gateway.commits(group)
+    except SourceUnreachableError as error:
+        note("end", "unknown", error.message)
+        raise
+    if left:
+        key = min(left)
+        why = errors.get(key, "its commit is still there")
+        note("end", "failed", why)
+        raise GuardError(
+            f"The group {group!r} still has {plural(len(left), 'commit')}, the first on {names_of([key])}: {why}.",
+            hint="Retire again once the reason is gone: it continues from here. Whoever sees all topics may delete the group: "
+            f"kafka-consumer-groups --delete --group {shell_word(group)}",
+        )
     note("end", "done")
 
 

@@ -1,8 +1,7 @@
-"""Rollback of `apply`: restore the group as it was before.
+"""Rollback of `apply`: restore the group as it was before, with the metadata of its commits.
 
-Commits that did not exist before are taken away one by one; only a group that did not exist is deleted. A group that is deleted loses
-what these credentials do not see, too: its commits on topics that they may not describe. The rollback file has all that was seen, so a
-second run can finish after a crash.
+Commits that did not exist before are taken away one by one; only a group that did not exist is removed. The rollback file has all that
+was seen, so a second run can finish after a crash.
 """
 
 from __future__ import annotations
@@ -14,16 +13,17 @@ from dataclasses import dataclass, replace
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Change, Journal, only_one
-from workbench.queues.replay_port import WITHOUT_MEMBERS, Gateway
+from workbench.queues.replay_port import WITHOUT_MEMBERS, Gateway, KeptCommit
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.guard import wrong_kind
 from workbench.replay.receipt import Rollback
+from workbench.replay.remove_group import remove_group
 from workbench.replay.unplanned_partitions import carried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack:
-    """Result of a rollback: partitions whose commit was not restored, and why."""
+    """Result of a rollback: partitions whose commit was not restored, and why. `deleted`: the group has no commit any more."""
 
     group: str
     deleted: bool
@@ -64,20 +64,21 @@ def roll_back(
                 f"The group {rollback.group!r} has {plural(len(view.members), 'member')}: {who}.",
                 hint="Stop them, or switch them back to their old group: workbench replay cutover PLAN --fleet fleet.toml --back",
             )
-        now = gateway.commits(rollback.group)
+        now = gateway.kept_commits(rollback.group)
         sleep(quiet_seconds)
-        if gateway.commits(rollback.group) != now:
+        if gateway.kept_commits(rollback.group) != now:
             raise GuardError(f"Something still commits for the group {rollback.group!r}.", hint="Stop it first.")
         # Kafka has deleted the commits of a topic that was deleted; those of before would skip records of the one that is there now.
-        before, lost = dict[Partition, int](), dict[Partition, str]()
-        for key, offset in rollback.commits.items():
+        before, lost = dict[Partition, KeptCommit](), dict[Partition, str]()
+        for key, kept in rollback.kept.items():
             topic = cluster.topics.get(key[0])
             if topic is not None and topic.is_remade(rollback.topic_ids.get(key[0])):
-                lost[key] = f"the topic was deleted and recreated since, {offset:,} is an offset of the former one"
+                lost[key] = f"the topic was deleted and recreated since, {kept.offset:,} is an offset of the former one"
             else:
-                before[key] = offset
+                unknown = rollback.metadata is None and key in now and now[key].offset == kept.offset
+                before[key] = now[key] if unknown else kept
         ours = rollback.wanted | carried(rollback.plan, journal)
-        moved = [key for key, offset in now.items() if offset not in (before.get(key), ours.get(key))]
+        moved = [key for key, it in now.items() if it != before.get(key) and it.offset != ours.get(key)]
         if moved and not discard_progress:
             names = listed([f"{topic}-{number}" for topic, number in moved])
             raise GuardError(
@@ -92,11 +93,11 @@ def _restore(
     rollback: Rollback,
     gateway: Gateway,
     journal: Journal,
-    now: Mapping[Partition, int],
-    before: Mapping[Partition, int],
+    now: Mapping[Partition, KeptCommit],
+    before: Mapping[Partition, KeptCommit],
 ) -> RolledBack:
     changes: list[Change] = [
-        (*key, now.get(key), before.get(key), None)
+        (*key, now[key].offset if key in now else None, before[key].offset if key in before else None, None)
         for key in sorted(set(now) | set(before))
         if now.get(key) != before.get(key)
     ]
@@ -120,23 +121,29 @@ def _restore(
     note("begin", None, changes, "delete the group" if gone else None)
     errors: dict[Partition, str] = {}
     try:
-        if gone and (refused := gateway.delete_group(rollback.group)) is not None:
-            errors = dict.fromkeys((change[:2] for change in changes), refused)
-        if not gone:
+        if gone:
+            errors = dict(remove_group(gateway, rollback.group, now))
+        else:
             errors = dict(gateway.delete_commits(rollback.group, extra)) if extra else {}
-            restore = {key: offset for key, offset in before.items() if now.get(key) != offset}
-            errors |= gateway.commit(rollback.group, restore) if restore else {}
-        after = gateway.commits(rollback.group)
+            restore = {key: it for key, it in before.items() if now.get(key) != it}
+            errors |= gateway.restore(rollback.group, restore) if restore else {}
+        after = gateway.kept_commits(rollback.group)
     except SourceUnreachableError as error:
         note("end", "unknown", changes, error.message)
         raise
     wrong = {key for key in set(after) | set(before) if after.get(key) != before.get(key)}
-    failed = {key: errors.get(key, f"read back as {after.get(key)}") for key in wrong}
+    failed = {key: errors.get(key, _read_back(after.get(key), before.get(key))) for key in wrong}
     outcome = "done" if not failed else "partial" if len(failed) < len(changes) else "failed"
     note("end", outcome, [(*change[:4], failed.get(change[:2])) for change in changes])
     return RolledBack(
         group=rollback.group,
-        deleted=gone and not errors,
+        deleted=gone and not after,
         restored=len(before) - len(wrong & set(before)),
         failed=failed,
     )
+
+
+def _read_back(found: KeptCommit | None, wanted: KeptCommit | None) -> str:
+    if found is not None and wanted is not None and found.offset == wanted.offset:
+        return "its metadata was not read back as it was before"
+    return f"read back as {'no commit' if found is None else f'{found.offset:,}'}"

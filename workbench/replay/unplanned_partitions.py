@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from workbench.errors import GuardError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Journal
-from workbench.queues.replay_port import WITHOUT_MEMBERS, ClusterView, Gateway, names_of, read_by
+from workbench.queues.replay_port import WITHOUT_MEMBERS, ClusterView, Gateway, KeptCommit, names_of, read_by
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.commit_offsets import write_commits
 from workbench.replay.guard import HINTS, ReplayLimits
@@ -69,7 +69,8 @@ def check_or_carry(
             f"{plan.from_group!r} also reads {names_of(missing)}, where {plan.new_group!r} has no commit: records could be skipped.",
             hint="Add them to the plan; or --carry-others to begin at the old group's commits; or --allow-gap for auto.offset.reset.",
         )
-    wanted, blank = _places(gateway, missing, old)
+    places, blank = _places(gateway, missing, gateway.kept_commits(plan.from_group))
+    wanted = {key: it.offset for key, it in places.items()}
     if blank and not limits.allow_gap:
         raise GuardError(
             f"{names_of(blank)}: the old group has no commit there to carry over, and the log is not empty.",
@@ -84,7 +85,9 @@ def check_or_carry(
             f"Nothing can be carried over for {names_of(wanted)}: {plan.new_group!r} has {plural(len(view.members), 'member')}: {who}.",
             hint=HINTS["live_members"],
         )
-    found = write_commits(plan, gateway, journal, action="carry", before=new, pending=wanted, wanted=wanted)
+    found = write_commits(
+        plan, gateway, journal, action="carry", before=new, pending=wanted, wanted=wanted, kept=places
+    )
     if found.wrong:
         key, words = next(iter(sorted(found.wrong.items())))
         raise GuardError(
@@ -97,14 +100,16 @@ def check_or_carry(
 
 
 def _places(
-    gateway: Gateway, missing: Iterable[Partition], old: Mapping[Partition, int]
-) -> tuple[dict[Partition, int], list[Partition]]:
+    gateway: Gateway, missing: Iterable[Partition], old: Mapping[Partition, KeptCommit]
+) -> tuple[dict[Partition, KeptCommit], list[Partition]]:
     """Start offsets, and the partitions without a known one. An empty log without a commit starts at its end."""
     wanted = {key: old[key] for key in sorted(missing) if key in old}
     without = sorted(key for key in missing if key not in old)
     if without:
         logs = gateway.logs(without)
         wanted |= {
-            key: logs.ends[key] for key in without if key in logs.ends and logs.ends[key] == logs.starts.get(key)
+            key: KeptCommit(logs.ends[key])
+            for key in without
+            if key in logs.ends and logs.ends[key] == logs.starts.get(key)
         }
     return wanted, [key for key in without if key not in wanted]

@@ -70,8 +70,9 @@ def _commits(
         raise unreachable("read its progress", KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
     for words in (*told.missing.values(), *told.errors.values()):
         raise unreachable("read its progress", words)
+    notes = told.notes()
     return {
-        number: (offset, told.notes.get((group, of, number), ""))
+        number: (offset, notes.get((group, of, number), ""))
         for (_, of, number), offset in told.offsets.items()
         if of == topic and offset is not None
     }

@@ -25,6 +25,7 @@ from workbench.queues.replay_port import (
     Audience,
     ClusterView,
     FirstRecord,
+    KeptCommit,
     LogView,
     ReadLimits,
     ReadTimes,
@@ -209,6 +210,18 @@ class PulsarLetterGateway:
     ) -> Mapping[Partition, ReadTimes]:
         """See `group`."""
         raise not_there(self.settings_of_cluster, "Reading the times of records does")
+
+    def kept_commits(self, group: str) -> Mapping[Partition, KeptCommit]:  # noqa: ARG002
+        """See `group`."""
+        raise not_there(self.settings_of_cluster, "Reading the metadata of positions does")
+
+    def may_hide(self) -> bool:
+        """See `group`."""
+        raise not_there(self.settings_of_cluster, "Asking for hidden topics does")
+
+    def restore(self, group: str, commits: Mapping[Partition, KeptCommit]) -> Mapping[Partition, str]:  # noqa: ARG002
+        """See `group`."""
+        raise not_there(self.settings_of_cluster, "Restoring positions does")
 
     def audience(self, topics: Collection[str]) -> Audience:  # noqa: ARG002
         """See `group`."""
