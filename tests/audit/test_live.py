@@ -202,6 +202,12 @@ def test_the_ledger_is_the_truth_of_three_killed_processes(broker: Broker, tmp_p
 def repair(made: Pipeline, missing: dict[str, Any], settings: Path, folder: Path) -> None:
     """Plan the missing records, apply the plan, and have a runtime handle them in the new group."""
     place = ("--cluster", "prod", "--config", str(settings))
+    assert list(missing["topic_ids"]) == [made.topic]
+    other = {**missing, "topic_ids": {made.topic: "of:another"}}
+    (folder / "other.json").write_text(json.dumps(other))
+    words = ("--from-group", "collector", "--new-group", made.again, "--from-audit", "other.json", "-o", "plan.json")
+    assert run_here("replay", "plan", *place, *words, cwd=folder).returncode == 6
+    assert not (folder / "plan.json").exists()
     planned = run_here(
         "replay", "plan", *place, "--from-group", "collector", "--new-group", made.again,
         "--from-audit", "missing.json", "-o", "plan.json",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from workbench.audit.audit_frames import frame_of_rows, rows_of_values
 from workbench.audit.layer_latency import latencies
 from workbench.audit.missing_records import Interval, NamedInterval, intervals, name_missing, without_repaired
-from workbench.errors import UsageError
+from workbench.errors import GuardError, UsageError
 from workbench.layers.meter import Meter
 from workbench.layers.record_marks import NO_MARKS, Marks, hash_of, headers_for, marks_of
 from workbench.layers.rows import signed
@@ -131,6 +131,34 @@ def test_what_compaction_has_left_is_not_taken_for_what_is_missing(has_ids: bool
     left = [{**it, "hash": it["hash"] if has_ids else None} for it in RECORDS[15:]]
     found = name_missing(asked, left, None)
     assert (found.offsets, found.unnamed) == (None, 5)
+
+
+@pytest.mark.parametrize("lost", [{105}, {105, 106}, set(range(100, 120))])
+def test_records_of_a_topic_that_was_recreated_are_not_taken_for_those_that_are_missing(lost: set[int]) -> None:
+    """As many others stand at the same offsets; that nothing came out does not make them the missing ones."""
+    others = [{"offset": it["offset"], "hash": hash_of(b"other %d" % it["offset"])} for it in RECORDS]
+    assert name_missing(told(lost, []), RECORDS, None).offsets == sorted(lost)
+    assert name_missing(told(lost, []), others, None).offsets is None
+
+
+@pytest.mark.parametrize(
+    ("now", "is_other"),
+    [({"t": "one"}, False), ({"t": "two"}, True), ({}, False), ({"u": "two"}, False)],
+)
+def test_the_file_knows_the_topic_that_it_is_of(tmp_path: Path, now: dict[str, str], is_other: bool) -> None:
+    """A plan from it for a topic of the same name that was recreated, or of another cluster, would replay other records."""
+    path = tmp_path / "missing.json"
+    write_missing(path, MissingRecords.of("s", "l", [("t", 0, [5])], unnamed=0, topic_ids={"t": "here:one"}))
+    read = read_missing(path)
+    if is_other:
+        with pytest.raises(GuardError, match="'t' is not the topic of which records were missing"):
+            read.check_same_topics("here", now)
+    else:
+        read.check_same_topics("here", now)
+    if now.get("t"):
+        with pytest.raises(GuardError):
+            read.check_same_topics("elsewhere", now)
+    MissingRecords.of("s", "l", [("t", 0, [5])], unnamed=0).check_same_topics("elsewhere", now)  # of an earlier version
 
 
 def test_two_pairs_with_one_sum_are_not_told_apart() -> None:

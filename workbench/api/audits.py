@@ -240,13 +240,19 @@ class AuditLedger:
         spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for it in found:
             spans.setdefault((it.topic, it.partition), []).append((it.start, it.stop))
+        ids = _topic_ids(
+            self.cluster, sorted({topic for topic, _ in spans})
+        )  # before the records: a topic may go in between
         records = records_of(spark, self.cluster, spans)
         came = None if arrived is None else ids_in(spark, Path(arrived))
         named = (
-            name_missing(
-                it,
-                [row for row in records.get((it.topic, it.partition), ()) if it.start <= row["offset"] < it.stop],
-                came,
+            replace(
+                name_missing(
+                    it,
+                    [row for row in records.get((it.topic, it.partition), ()) if it.start <= row["offset"] < it.stop],
+                    came,
+                ),
+                topic_id=ids.get(it.topic),
             )
             for it in found
         )
@@ -410,3 +416,12 @@ def _checked(values: Mapping[str, Any]) -> AuditSettings:
         return AuditSettings.model_validate(values)
     except ValidationError as error:
         raise UsageError(f"{first_problem(error, whole='the audit')}.") from None
+
+
+def _topic_ids(cluster: Cluster, topics: Sequence[str]) -> dict[str, str]:
+    """ "cluster:topic" ids of the topics that have one."""
+    from workbench.queues.systems import gateway_of
+
+    view = gateway_of(cluster).cluster(topics)
+    there = {name: it.topic_id for name in topics if (it := view.topics.get(name)) is not None}
+    return {name: f"{view.cluster_id}:{one}" for name, one in there.items() if one is not None}

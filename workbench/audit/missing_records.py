@@ -107,11 +107,12 @@ def intervals(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedInterval:
     """What an interval has lost: `offsets` (none: what is too many, is all that is odd), or, if nobody can tell which, None and the
-    number of those that it may be."""
+    number of those that it may be. `topic_id`: "cluster:topic" ids of the topic where they were read, if they are known."""
 
     interval: Interval
     offsets: Sequence[int] | None
     candidates: int
+    topic_id: str | None = None
 
     @property
     def unnamed(self) -> int:
@@ -178,7 +179,9 @@ def name_missing(
         gone = [it for it in hashed if not arrived.get(it[1])]
         offsets = [offset for offset, _ in gone] if _is_proven(interval, hashed, gone, arrived) else None
     elif interval.lost == interval.taken == len(found):  # nothing came out; fewer are there if a topic is compacted
-        offsets = [offset for offset, _ in found]
+        # As many others may stand there by now, if the topic was recreated.
+        is_same = interval.sum is None or signed(sum(value for _, value in hashed)) == interval.sum
+        offsets = [offset for offset, _ in found] if is_same else None
     elif interval.sum is not None:
         offsets = _by_sum(interval.lost, interval.sum, hashed)
     return NamedInterval(interval=interval, offsets=offsets, candidates=len(found))

@@ -190,7 +190,7 @@ def missing_command(
     found = ledger.missing(stream, layer, since_ms=first, until_ms=last, arrived=arrived)
     named = MissingRecords.of(
         stream, layer, [(it.interval.topic, it.interval.partition, it.offsets or ()) for it in found],
-        unnamed=sum(it.unnamed for it in found),
+        unnamed=sum(it.unnamed for it in found), topic_ids={it.interval.topic: it.topic_id for it in found if it.topic_id},
     )  # fmt: skip
     if out is not None:
         write_missing(out, named)

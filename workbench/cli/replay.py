@@ -121,7 +121,8 @@ def plan_command(
     chosen = load_settings(config).cluster(cluster)
     if (done := done_by_its_queue("plan", of=chosen)) is not None:
         return done
-    missing = read_missing(from_audit).ranges() if from_audit is not None else {}
+    of_audit = read_missing(from_audit) if from_audit is not None else None
+    missing = of_audit.ranges() if of_audit is not None else {}
     if (since is None) == (not ranges and not windows and not missing) or (until is not None and since is None):
         raise UsageError("Give either --since (with --until), or --range and --window, or --from-audit.")
     if not topics and not missing:
@@ -152,6 +153,8 @@ def plan_command(
             given = parse_ranges(ranges)
             wanted = {key: [*missing.get(key, ()), *given.get(key, ())] for key in {**missing, **given}}
             plan = make_range_plan(request, gateway, ranges=wanted, windows=spans)
+            if of_audit is not None:
+                of_audit.check_same_topics(plan.cluster_id, plan.topic_ids)
         else:
             plan = plan_on(request, gateway, bootstrap=bootstrap).plan
     if out is not None:

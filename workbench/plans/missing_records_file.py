@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from workbench.errors import UsageError
+from workbench.errors import GuardError, UsageError
 from workbench.limited_reads import first_problem
 from workbench.plans.strict_document import Offset, StrictDocument, read_document, write_file
 
@@ -29,6 +29,8 @@ class MissingRecords(StrictDocument):
     Attributes:
         records: number of those in the ranges.
         unnamed: number of those of which it cannot be told which they are.
+        topic_ids: of the topics when their records were read, "cluster:topic", where the brokers have them: the offsets of a topic that
+            was recreated are other records.
     """
 
     schema_: Literal["workbench.audit-missing/1"] = Field(alias="schema", default="workbench.audit-missing/1")
@@ -37,10 +39,17 @@ class MissingRecords(StrictDocument):
     records: Annotated[int, Field(ge=0)]
     unnamed: Annotated[int, Field(ge=0)]
     partitions: list[MissingPartition]
+    topic_ids: dict[str, str] = Field(default={})  # files of earlier versions have none
 
     @classmethod
     def of(
-        cls, stream: str, layer: str, found: Iterable[tuple[str, int, Sequence[int]]], *, unnamed: int
+        cls,
+        stream: str,
+        layer: str,
+        found: Iterable[tuple[str, int, Sequence[int]]],
+        *,
+        unnamed: int,
+        topic_ids: Mapping[str, str] | None = None,
     ) -> MissingRecords:
         """From offsets by partition."""
         offsets: dict[tuple[str, int], set[int]] = {}
@@ -56,11 +65,26 @@ class MissingRecords(StrictDocument):
                 for (topic, number), some in sorted(offsets.items())
                 if some
             ],
+            topic_ids=dict(topic_ids or {}),
         )
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
         return self.model_dump(mode="json", by_alias=True)
+
+    def check_same_topics(self, cluster_id: str, topic_ids: Mapping[str, str]) -> None:
+        """Check that the offsets are of the topics that are there now; ids that are not known cannot be compared.
+
+        Raises:
+            GuardError: if not.
+        """
+        for topic, known in sorted(self.topic_ids.items()):
+            now = topic_ids.get(topic)
+            if now is not None and known != f"{cluster_id}:{now}":
+                raise GuardError(
+                    f"{topic!r} is not the topic of which records were missing: it was recreated since, or is on another cluster.",
+                    hint="Its offsets are other records now. What is missing in it: workbench audit missing.",
+                )
 
     def ranges(self) -> dict[tuple[str, int], list[tuple[int, int]]]:
         """By partition."""
