@@ -51,10 +51,12 @@ def gateway_of(letters: list[Letter]) -> FakeGateway:
     return FakeGateway({**records, (SOURCE, 0): [], (SOURCE, 1): []})
 
 
-def plan_from(letters: list[Letter], request: RedriveRequest | None = None) -> RedrivePlan:
+def plan_from(
+    letters: list[Letter], request: RedriveRequest | None = None, *, gateway: FakeGateway | None = None
+) -> RedrivePlan:
     """A plan of these letters."""
     asked = request or RedriveRequest(cluster="mine", topic=TOPIC, destination=Destination(kind=To.SOURCE))
-    return make_redrive_plan(asked, gateway_of(letters), FakeCluster(letters), lambda _topic: 1 << 20)
+    return make_redrive_plan(asked, gateway or gateway_of(letters), FakeCluster(letters), lambda _topic: 1 << 20)
 
 
 def now_of(

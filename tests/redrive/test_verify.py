@@ -274,3 +274,34 @@ def test_records_of_a_target_that_was_recreated_are_not_missing() -> None:
     made.gateway.records[SOURCE, 0] = []
     with pytest.raises(EvidenceError, match=f"{SOURCE}' was deleted and recreated since the plan"):
         made.check()
+
+
+@pytest.mark.parametrize("is_read_first", [False, True])
+@pytest.mark.parametrize("number", [1, 3])
+def test_records_of_consumers_that_pass_headers_on_are_not_doubled(is_read_first: bool, number: int) -> None:
+    """They name the letter as its own record does, with what the consumer has made of it; in whichever order they are read."""
+    made = Produced(without=set())
+    copies = [made.records[at]._replace(value=b"enriched", timestamp_ms=9) for at in range(2, 2 + number)]
+    both = [*copies, *made.records] if is_read_first else [*made.records, *copies]
+    made.records[:] = [it._replace(offset=at) for at, it in enumerate(both)]
+    made.gateway.records[SOURCE, 0] = [(it.offset, 0) for it in made.records]
+    found = made.check()
+    assert (found.verdict, found.doubled, found.carried) == (RedriveVerdict.VERIFIED, [], number)
+    assert "consumers that pass headers on" in " ".join(found.sentences())
+    # The same content once more is what a second redrive would have made.
+    made.records.append(made.records[-1 if is_read_first else 9]._replace(offset=len(made.records)))
+    made.gateway.records[SOURCE, 0].append((len(made.records) - 1, 0))
+    found = made.check()
+    assert (found.verdict, found.doubled, found.carried) == (RedriveVerdict.INCOMPLETE, [(0, 9)], number)
+    assert "produced twice; or a consumer has sent" in " ".join(found.sentences())
+
+
+@pytest.mark.parametrize("topic", [TOPIC, SOURCE])
+def test_a_plan_says_what_a_compacted_topic_does_to_letters_of_one_key(topic: str) -> None:
+    """Of the letters themselves, and of the records that are made from them."""
+    gateway = gateway_of(LETTERS)
+    assert "compacted" not in " ".join(plan_from(LETTERS, gateway=gateway).warnings)
+    gateway.topic_settings[topic] = TopicSettings(retention_ms=-1, compacted=True)
+    words = " ".join(plan_from(LETTERS, gateway=gateway).warnings)
+    assert ("may be gone already" in words) == (topic == TOPIC)
+    assert ("only the last one stays" in words) == (topic == SOURCE)

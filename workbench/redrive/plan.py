@@ -335,7 +335,10 @@ def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: Lo
     found = ["Consumers of the target process these records again: side effects must be idempotent."]
     mine = settings.get(plan.topic, TopicSettings())
     if mine.compacted:
-        found.append(f"{plan.topic} is compacted: a letter may be gone before it is produced, and `apply` then stops.")
+        found.append(
+            f"{plan.topic} is compacted: a letter may be gone before it is produced, and `apply` then stops. Letters "
+            "that a later one of the same key has replaced may be gone already: nothing tells how many."
+        )
     left, needed = margin_seconds(plan, mine, now_ms=now_ms), seconds_of(plan) or 0.0
     if mine.retention_ms is None:
         found.append(f"{plan.topic}: its retention cannot be read, so the margin is unknown.")
@@ -345,7 +348,10 @@ def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: Lo
     for target in plan.targets:
         theirs = settings.get(target.topic, TopicSettings())
         if theirs.compacted:
-            found.append(f"{target.topic} is compacted: a redriven record replaces a newer one of its key.")
+            found.append(
+                f"{target.topic} is compacted: a redriven record replaces a newer one of its key, and of several letters of "
+                "a key only the last one stays."
+            )
         if theirs.retention_ms is not None and theirs.retention_ms >= 0 and plan.destination.timestamps == "original":
             found.append(f"{target.topic}: with their original timestamps, retention may delete the records at once.")
     stays = {
