@@ -538,3 +538,17 @@ def test_a_partition_that_planning_did_not_read_is_not_forgotten() -> None:
     gateway.most_read = None
     found = checked(gateway, plan)
     assert found.verdict is VerifyVerdict.INCOMPLETE
+
+
+def test_a_window_that_only_this_clock_calls_over_is_told_as_such() -> None:
+    """It may be ahead of those of the brokers and producers; a record from behind the window proves that it is over."""
+    gateway = orders()
+    until = max(at for log in gateway.records.values() for _, at in log) + 1_000
+    plan = plan_of(gateway, request(until=instant(until)))
+    reached(gateway, plan)
+    found = checked(gateway, plan)
+    assert any("by this machine's clock alone" in note for note in found.notes)
+    produce(gateway, until, 1)
+    assert not any("clock" in note for note in checked(gateway, plan).notes)
+    whole = plan_of(gateway)
+    assert not any("clock" in note for note in checked(gateway, whole).notes)

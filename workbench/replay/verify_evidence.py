@@ -110,7 +110,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     added = _added(plan, view) if plan.windows_ms else []
     logs = gateway.logs(sorted(plan.known | unplanned | set(added)), instants_ms=instants_of(plan), stable=True)
     ends = windows_now(plan, view, logs, now_ms=time.time() * 1000)
-    notes: list[str] = []
+    notes: list[str] = _by_our_clock(plan, logs)
     statuses = _statuses(asked.fleet, notes)
     behind = late_spans(plan, logs, ends, commits)
     with ExitStack() as kept:
@@ -169,6 +169,19 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         is_started=bool(gateway.group(plan.new_group).members)
         or any(commits.get(key, target) > target for key, target in plan.targets.items()),
     )
+
+
+def _by_our_clock(plan: Plan, logs: LogView) -> list[str]:
+    """A record behind the window shows that the producers' clocks have passed its end; without one only this machine's says so."""
+    if plan.until_ms is None:
+        return []
+    there = logs.found.get(plan.until_ms, {})
+    passed = {topic for (topic, _), first in there.items() if first.offset is not None}
+    return [
+        f"No record of {topic} is from the window's end or later: that it is over is known by this machine's clock alone."
+        for topic in plan.topics
+        if topic not in passed
+    ]
 
 
 def _added(plan: Plan, view: ClusterView) -> list[Partition]:
