@@ -251,6 +251,25 @@ def test_the_way_back_sees_what_was_acknowledged_one_by_one(place: tuple[Path, J
     assert NEW in pulsar.parts[0].cursors
 
 
+@pytest.mark.parametrize("is_before_until", [True, False])
+def test_entries_of_the_window_that_came_after_the_plan_are_left(
+    is_before_until: bool, place: tuple[Path, Journal]
+) -> None:
+    """From a producer whose clock is behind: the window was not over, whatever the clock of the plan's machine said. Later ones do not
+    count."""
+    pulsar = drawn(3, 3)
+    until = max(at for part in pulsar.parts for _, at in part.entries) + 10_000
+    plan = planned(pulsar, BEGIN, until)
+    applied(plan, pulsar, place)
+    for part in pulsar.parts:
+        part.acknowledge_through(NEW, part.entries[-1][0])
+    assert look_at(plan, pulsar).complete  # type: ignore[arg-type]
+    part = pulsar.parts[1]
+    part.ledgers[part.last[0]].append(until - 1 if is_before_until else until)
+    look = look_at(plan, pulsar)  # type: ignore[arg-type]
+    assert (look.complete, look.left[1]) == (not is_before_until, int(is_before_until))
+
+
 def test_a_hole_is_not_done_and_what_expired_is_no_proof(place: tuple[Path, Journal]) -> None:
     """Only what is acknowledged without a gap counts; a time-to-live acknowledges without anybody."""
     pulsar = InMemoryPulsar([Part({3: [BEGIN, BEGIN + 5, BEGIN + 9]}, {OLD: (3, 2)})])

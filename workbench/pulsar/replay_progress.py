@@ -10,8 +10,9 @@ from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.policies import backlog_quotas, ttl_seconds
 from workbench.pulsar.replay_marks import Ownership, ownership_of, read_part
 from workbench.pulsar.replay_plan import PulsarReplayPlan, PulsarWindow, each
-from workbench.pulsar.topic_log import PulsarLog, read_log
+from workbench.pulsar.topic_log import PulsarLog, position_at, read_log
 from workbench.pulsar.topic_stats import SubscriptionPart
+from workbench.queues.position import Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,8 @@ class PulsarProgress:
     """One look.
 
     Attributes:
-        left: entries of the window that are not acknowledged, by partition; None where there is no subscription of this plan.
+        left: entries of the window that are not acknowledged, also those that came after the plan, by partition; None where there is no
+            subscription of this plan.
         unplanned: what is there instead, in words.
         consumers: connected; None if not told.
         expired_messages: that a time-to-live took since the topic was loaded, unread; None if not told.
@@ -127,4 +129,12 @@ def _look(plan: PulsarReplayPlan, it: PulsarWindow, admin: PulsarAdmin) -> _Look
             return _Look(log=log, part=part, unplanned="this plan has not made the subscription that is there")
         case Ownership.MADE:
             return _Look(log=log, part=part, unplanned="the subscription was made, and not read back")
-    return _Look(log=log, part=part, left=log.entries_after(cursor.acknowledged, it.end))
+    return _Look(log=log, part=part, left=log.entries_after(cursor.acknowledged, _end_now(plan, it, log, admin)))
+
+
+def _end_now(plan: PulsarReplayPlan, it: PulsarWindow, log: PulsarLog, admin: PulsarAdmin) -> Position:
+    """Where the window ends by the log itself: entries of it may have come since the plan, from producers whose clocks are behind that
+    of the machine where it was made."""
+    if plan.until_ms is None:
+        return it.end
+    return max(it.end, min(position_at(admin, plan.name, it.partition, plan.until_ms), log.stop))
