@@ -128,6 +128,6 @@ class Thresholds(Strict):
     skip_pace_ratio: float = Field(
         default=20.0,
         gt=1,
-        description="A commit that reaches the end at this many times the usual pace has skipped records, not read them.",
+        description="A commit that passes what waits at this many times the usual pace may have skipped records, not read them.",
     )
     hot_floor_messages: float = Field(default=100.0, ge=0, description="... and more than this many messages.")

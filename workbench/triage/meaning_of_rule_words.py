@@ -124,21 +124,21 @@ TERMS = (
     Term(
         "skipped",
         f"In the largest step of a commit that was late, {n.APART:g} × as fast as any other or more, messages were passed of which the"
-        f" handlers can have counted less than {percent(n.PART)}. Where nobody counts them: at {_DEFAULT.skip_pace_ratio:g} × the usual"
-        f" pace (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all partitions. What a commit that"
-        " stood passes while a group that usually has members has none, nobody read, at any pace: if it is more than it usually reads"
-        " meanwhile, and happens no more than twice.",
-        ("that nobody read", "quick step"),
+        f" handlers can have counted less than {percent(n.PART)}. A pace alone proves nothing: compaction and aborted"
+        " transactions leave offsets that no record has. What a commit that stood passes while a group that usually has members has"
+        " none, nobody read, at any pace: if it is more than it usually reads meanwhile, and happens no more than twice.",
+        ("that nobody read",),
     ),
     Term(
         "doubtful",
         f"{n.COUNTED:g} messages or more were passed in one step, of which the handlers counted less than {percent(n.MOST)}, but can"
-        f" have counted {percent(n.PART)} or more. Where nobody counts them: {n.APART:g} × as fast as any partition of the topic that"
-        " had stood as long, moved on at the same moment and was still behind; or they had waited for more than"
-        f" {duration(n.DEPLOY_SECONDS)}, and were passed {n.FAR:g} × as fast as anything before or since, or fewer than"
+        f" have counted {percent(n.PART)} or more. Where nobody counts them: at {_DEFAULT.skip_pace_ratio:g} × the usual pace"
+        f" (`skip_pace_ratio`) or more, and {n.SKIP_RATE:,.0f} messages/s or more in all partitions; {n.APART:g} × as fast as any"
+        " partition of the topic that had stood as long, moved on at the same moment and was still behind; or they had waited for"
+        f" more than {duration(n.DEPLOY_SECONDS)}, and were passed {n.FAR:g} × as fast as anything before or since, or fewer than"
         f" {n.FEW_SAMPLES:g} other steps show how fast it reads; or they are the first records of a new partition. A step may have been"
         " read since the commit before it, unless the commit stood, and at least for the usual time between two commits.",
-        ("so fast that",),
+        ("so fast that", "quick step"),
     ),
     Term(
         "pace",

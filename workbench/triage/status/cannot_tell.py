@@ -40,7 +40,7 @@ def _passed(it: Subject, row: Row) -> Action | None:
     offset = row.told("skipped_from")[partition]
     return Action(
         title=f"See whether the records from offset {round(offset):,} of partition {partition} on have had their effect (a row, a call,"
-        " a line in the consumer's log); if not, they were skipped: replay them by time, into a new group",
+        f" a line in the consumer's log); if not, they were skipped: replay them by time, into a new group{lost.NO_RECORD}",
         command=_record(it, partition, offset),
         verify="you know whether the consumer handled this record",
     )

@@ -12,6 +12,11 @@ from workbench.triage.shared_actions import consume_again, keep_longer
 from workbench.triage.subscription import SubscriptionFeatures as Row
 from workbench.triage.verdict_names import Answer, Verdict
 
+# Such a leap is none only where a group without members made it.
+NO_RECORD = (
+    "; where a topic is compacted, or a transaction was aborted, offsets have no record, and nothing was skipped there"
+)
+
 
 def _leapt(row: Row) -> str:
     """What the next commit passed, for a consumer that then begins at the end."""
@@ -98,14 +103,12 @@ def _headline(row: Row) -> str:
     passed = f"Records skipped: commits of {where} passed {counted(row.skipped_messages, 'message')} in one step{when}"
     if any(_told(row, "skip_alone").values()):
         return f"{passed}, while the group had no members."
-    if read := _told(row, "skip_read"):
-        return f"{passed}; the handlers account for {percent(min(read.values()))} of them."
-    return f"{passed}, faster than this group ever read."
+    return f"{passed}; the handlers account for {percent(min(_told(row, 'skip_read').values()))} of them."
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
     first = next(iter(_hit(row)), 0)
-    offset = _offset(row)
+    offset, by_hand = _offset(row), any(_told(row, "skip_alone").values())
     if row.lost_messages:
         return [
             keep_longer(
@@ -127,7 +130,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         ]
     return [
         Action(
-            title="Ask who moved the offsets, and whether auto.offset.reset=latest is set",
+            title=f"Ask who moved the offsets, and whether auto.offset.reset=latest is set{'' if by_hand else NO_RECORD}",
             command=it.describe,
             verify="you know why the commits jumped",
         ),
