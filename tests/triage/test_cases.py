@@ -15,9 +15,9 @@ from workbench.triage.tree_walk import CALM
 from workbench.triage.verdict_names import Answer, Verdict
 
 CASES = list(read())
-# Rules that decide no kept case: of batches, owners, restoring, quotas and remote storage, which tests with a story of their own have
-# (test_batch, test_owners, test_own_work, test_cold_read), and of what is hardly measured. A rule that is neither here nor in a case
-# is new.
+# Rules that decide no kept case: of batches, owners, restoring, quotas, remote storage, returns and rollouts, which tests with a story
+# of their own have (test_batch, test_owners, test_own_work, test_cold_read, test_after_a_stop, test_scaled_out), and of what is hardly
+# measured. A rule that is neither here nor in a case is new.
 WITHOUT_A_CASE = frozenset(
     {
         "cold_read.cold",
@@ -27,6 +27,7 @@ WITHOUT_A_CASE = frozenset(
         "cold_read.start_unknown",
         "consuming.batch_missed",
         "consuming.gone",
+        "consuming.just_back",
         "consuming.restoring",
         "consuming.unowned",
         "consuming.unsubscribed",
@@ -41,6 +42,7 @@ WITHOUT_A_CASE = frozenset(
         "lagging.client_hangs",
         "queue_backed_up.inside",
         "queue_backed_up.no_queue",
+        "rebalancing.rollout",
         "reset.anew",
         "stuck.handlers_fail",
         "stuck.no_commits",

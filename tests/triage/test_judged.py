@@ -214,6 +214,29 @@ def test_what_was_passed_in_one_step_is_in_doubt(passed: float, told: dict[str, 
     assert judge([part(0, {**story, "skip_waited": 1200.0, **told}), part(1)]).verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("told", "verdict"),
+    [
+        ({"skip_read": 0.1}, Verdict.RECORDS_LOST),
+        ({"skip_read": 0.1, "skip_outran": 1.0}, Verdict.CANNOT_TELL),
+        ({"skip_read": 0.0, "skip_outran": 1.0, "skip_alone": 1.0}, Verdict.RECORDS_LOST),
+        ({"skip_read": 0.9, "skip_outran": 1.0}, Verdict.HEALTHY),
+        ({"skip_pace": 500.0, "skip_rate": 1e6}, Verdict.CANNOT_TELL),
+    ],
+)
+def test_a_step_amid_what_waits_may_pass_offsets_without_records(told: dict[str, Any], verdict: Verdict) -> None:
+    """A reset leads to the log's end; compaction and aborted transactions leave gaps anywhere, which no handler counts, at any pace."""
+    story = {
+        "skipped": 3_000.0,
+        "skipped_from": 5.0,
+        "skipped_ago": 60.0,
+        "skip_rate": 50.0,
+        "skip_pace": 2.0,
+        "skip_waited": 300.0,
+    }
+    assert judge([part(0, {**story, **told}), part(1)]).verdict is verdict
+
+
 def lag_alone(number: int, *, low: float, mean: float) -> PartitionFeatures:
     """A lag without offsets: neither age nor arrivals are known."""
     names = (

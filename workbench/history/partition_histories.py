@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.history.best_pace import best_paces
 from workbench.history.commit_skips import explained, slower_beside, unread_beginnings
 from workbench.history.handled_counts import Handled, handled_by
 from workbench.history.member_stories import (
@@ -25,6 +26,7 @@ from workbench.history.member_stories import (
 from workbench.history.partition_series import Bounds, MeasuredPartition, PartitionHistory, Track, tracks_of
 from workbench.history.partition_story import told
 from workbench.history.partition_turns import longest_turn
+from workbench.history.returns import returned_ago
 from workbench.judgement_numbers import (
     APART,
     EXPECTED,
@@ -125,8 +127,11 @@ def read(samples: pa.Table, window: Window, limits_of: Callable[[str], Threshold
         if found is not None:
             judged[key] = found
             turn = longest_turn(measured[key], -window.seconds if found.onset is None else found.onset)
-            for story in parts.values():
-                story.turn = turn
+            between = max(max(it.interval or 0.0, it.rhythm or 0.0, turn or 0.0) for it in parts.values())
+            paces = best_paces(measured[key], found.onset, window.seconds, between)
+            back = returned_ago(measured[key], found.onset, max(bounds[key[1]].objective, 2 * between))
+            for number, story in parts.items():
+                story.turn, story.best_pace, story.returned_ago = turn, paces.get(number), back
     of_members = members_of(samples, window, {key[:2] for key in judged})
     end_us = round(window.end.timestamp() * _MICRO)
     members = {}

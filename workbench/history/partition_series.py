@@ -116,6 +116,8 @@ class PartitionHistory:
         cadence: usual height of the sawtooth of ages: how long a message waits for its commit in good times.
         rhythm: usual time between two commits while something waits.
         turn: longest time that a partition of this subscription waited for its turn while others moved, since it fell behind.
+        best_pace: messages/s in those minutes in which all partitions together were read fastest, since they are behind.
+        returned_ago: time since the first commit after all partitions had stood still together, while messages waited.
         moved_ago: time from the last change of the commit to the last sample.
         stood_before: how long at most it stood still, while messages waited, before one of its commits: a batch, perhaps.
         waiting: age of the oldest waiting message at the last sample, at least.
@@ -161,6 +163,8 @@ class PartitionHistory:
     cadence: float | None = None
     rhythm: float | None = None
     turn: float | None = None
+    best_pace: float | None = None
+    returned_ago: float | None = None
     moved_ago: float | None = None
     stood_before: float | None = None
     waiting: float | None = None

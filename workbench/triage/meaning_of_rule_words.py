@@ -123,10 +123,11 @@ TERMS = (
     ),
     Term(
         "skipped",
-        f"In the largest step of a commit that was late, {n.APART:g} × as fast as any other or more, messages were passed of which the"
-        f" handlers can have counted less than {percent(n.PART)}. A pace alone proves nothing: compaction and aborted"
-        " transactions leave offsets that no record has. What a commit that stood passes while a group that usually has members has"
-        " none, nobody read, at any pace: if it is more than it usually reads meanwhile, and happens no more than twice.",
+        f"In the largest step of a commit that was late, {n.APART:g} × as fast as any other or more, messages were passed to the log's"
+        f" end, of which the handlers can have counted less than {percent(n.PART)}. A pace alone proves nothing, nor does a step amid"
+        " what waits: compaction and aborted transactions leave offsets that no record has. What a commit that stood passes while a"
+        " group that usually has members has none, nobody read, at any pace: if it is more than it usually reads meanwhile, and"
+        " happens no more than twice.",
         ("that nobody read",),
     ),
     Term(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import floor
 
 from workbench.humanize import count, counted, duration, listed, plural
+from workbench.judgement_numbers import TREND_SAMPLES
 from workbench.triage.action_subject import Subject
 from workbench.triage.causes.stuck_partition import is_blocked
 from workbench.triage.facts.unknown_numbers import above
@@ -104,6 +105,12 @@ QUESTION = Node(
             "gone",
             "the members of before are gone, and no commit moves",
             lambda row: row.live_members == 0 and above(row.baseline_members, 0) is True and not row.moving_now,
+        ),
+        leaves_open(
+            "just_back",
+            "all of it stood still until a moment ago: what is measured since then does not show yet how fast it reads",
+            Operand("returned_seconds", "s since it went on", "<", number=TREND_SAMPLES, of="sample_interval_seconds"),
+            look="look again in some minutes: it may catch up; until then, find why it had stopped",
         ),
         yes("blocked", "everything that may be read has been read: an open transaction holds the rest", is_blocked),
         leaves_open(

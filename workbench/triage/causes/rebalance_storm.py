@@ -9,7 +9,7 @@ from workbench.judgement_numbers import MISSED, MORE, PAUSE_SECONDS, SEVERAL
 from workbench.signals import GROUP_STATES
 from workbench.triage.action_subject import Subject
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
-from workbench.triage.facts.unknown_numbers import above, at_least, times
+from workbench.triage.facts.unknown_numbers import above, all_of, at_least, times
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
@@ -97,7 +97,11 @@ QUESTION = Node(
             Operand("emptied", "times in the window", ">=", number=SEVERAL),
             Operand("usual_fewest_members", "members", ">", number=0.0, why="a job that starts and ends is no storm"),
         ),
-        proves("rejoining", "its members are rejoining, now and most of the time", lambda row: row.rejoining),
+        proves(
+            "rejoining",
+            "its members are rejoining, now and most of the time, and it is no rollout",
+            lambda row: all_of(row.rejoining, not row.rollout),
+        ),
         # Of members that poll too rarely, each round takes as long as the group allows: a window may have only one of several.
         proves(
             "long_rounds",
@@ -142,6 +146,12 @@ QUESTION = Node(
             "stays",
             "nobody counts rebalances, but no member has come or gone and no commit has paused, as each rebalance makes them",
             _nobody_comes_or_goes,
+        ),
+        leaves_open(
+            "rollout",
+            "a rollout is under way, or has ended just now: members are replaced, none of them twice; it ends, and a storm does not",
+            lambda row: row.rollout,
+            look="wait until it is through; members that are replaced once more after that are in a storm",
         ),
         leaves_open(
             "not_counted",

@@ -39,10 +39,9 @@ QUESTION = Node(
     rules=(
         leaves_open(
             "reads_more",
-            "it reads faster than records arrive: more consumers are not needed",
-            Operand("committed_recent_per_second", "messages/s", ">", number=MORE, of="arrival_per_second"),
-            Operand("read_per_second", "messages/s", ">", number=1.0, of="arrival_per_second"),
-            look="look again in a minute: it may catch up",
+            "it reads faster than records arrive, or has done so since it is behind: more consumers are not needed",
+            Operand("best_read_per_second", "messages/s", ">", number=MORE, of="arrival_per_second"),
+            look="look again in a minute: it may catch up; if it has slowed down, find what else happens at such times",
         ),
         leaves_open(
             "again",

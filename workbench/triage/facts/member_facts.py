@@ -88,6 +88,11 @@ class Members(Partitions):
         return len(self.restarted_members) + min(went, len(self.new_members) - self.passing_members)
 
     @fact
+    def rollout(self) -> bool:
+        """Whether members were replaced, one by one, and none of them twice: a storm has the same ones again and again, and no end."""
+        return self.replaced_members >= 2 and not self.passing_members and (self.most_restarts or 0) <= 1
+
+    @fact
     def added_members(self) -> int:
         """How many joined and stay beside those that were there: nobody has gone or restarted in their place."""
         return max(0, len(self.new_members) - self.passing_members - self.replaced_members)

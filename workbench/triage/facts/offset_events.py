@@ -64,8 +64,12 @@ class Events(ProcessorFacts):
         return [p for p in self.partitions if above(told(p, "skipped"), 0)]
 
     def _is_unread(self, p: PartitionFeatures) -> bool:
-        """The handlers were counted: that decides, whatever the pace."""
-        return below(told(p, "skip_read"), PART) is True
+        """The handlers were counted, and it went on at the log's end, where a reset leads: that decides, whatever the pace.
+
+        Amid a backlog, offsets that compaction or an aborted transaction has left look the same.
+        """
+        at_end = any_of(told(p, "skip_alone") == 1, told(p, "skip_outran") != 1)
+        return all_of(below(told(p, "skip_read"), PART), at_end) is True
 
     def _is_too_fast(self, p: PartitionFeatures) -> bool:
         """Without counted handlers: at a pace that hardly anybody reads at.
@@ -76,7 +80,7 @@ class Events(ProcessorFacts):
 
     def _is_unsure(self, p: PartitionFeatures) -> Known:
         if told(p, "skip_read") is not None:
-            return False
+            return all_of(below(told(p, "skip_read"), PART), not self._is_unread(p))
         # Between two samples nobody knows how fast it can read: what it has shown before is all there is.
         faster = any_of(told(p, "skip_outran") == 1, at_least(told(p, "skip_pace"), FAR))
         # Who was away for no longer than a deploy takes goes on where it was.

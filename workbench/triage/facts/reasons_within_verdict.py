@@ -88,7 +88,7 @@ STORM_CAUSES: tuple[Reason[str], ...] = (
         "deploy",
         "two members or more started anew, or went while others came in their place, none of them twice",
         (Operand("replaced_members", "members", ">=", number=2), Operand("passing_members", "members", "=", number=0)),
-        besides=lambda row: (row.most_restarts or 0) <= 1,
+        besides=lambda row: row.rollout,
     ),
     Reason(
         "most_of_them",

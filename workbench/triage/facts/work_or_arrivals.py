@@ -37,6 +37,7 @@ from workbench.triage.facts.unknown_numbers import (
     at_least,
     at_most,
     known,
+    least,
     lower_median,
     most,
     ratio,
@@ -125,6 +126,17 @@ class WorkFacts(MeasuredSubscription):
     def read_per_second(self) -> float:
         """Messages/s that all members read together."""
         return sum(p.committed_per_second or 0.0 for p in self.partitions)
+
+    @fact
+    def best_read_per_second(self) -> Number:
+        """Messages/s that all members read together in their best minutes since they are behind."""
+        best = known(*(told(p, "best_pace") for p in self.partitions))
+        return most(self.committed_recent_per_second, sum(best) if best else None)
+
+    @fact
+    def returned_seconds(self) -> Number:
+        """Since all of it went on, after it had stood still while messages waited."""
+        return least(*(told(p, "returned_ago") for p in self.partitions))
 
     @cached_property
     def arriving_per_read(self) -> Number:
