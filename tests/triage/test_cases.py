@@ -15,9 +15,9 @@ from workbench.triage.tree_walk import CALM
 from workbench.triage.verdict_names import Answer, Verdict
 
 CASES = list(read())
-# Rules that decide no kept case: of batches, owners, restoring, quotas, remote storage, returns and rollouts, which tests with a story
-# of their own have (test_batch, test_owners, test_own_work, test_cold_read, test_after_a_stop, test_scaled_out), and of what is hardly
-# measured. A rule that is neither here nor in a case is new.
+# Rules that decide no kept case: of batches, owners, restoring, quotas, remote storage, returns, rollouts and two readers, which tests
+# with a story of their own have (test_batch, test_owners, test_own_work, test_cold_read, test_after_a_stop, test_scaled_out,
+# test_events), and of what is hardly measured. A rule that is neither here nor in a case is new.
 WITHOUT_A_CASE = frozenset(
     {
         "cold_read.cold",
@@ -32,6 +32,7 @@ WITHOUT_A_CASE = frozenset(
         "consuming.unowned",
         "consuming.unsubscribed",
         "data_usable.bad",
+        "data_usable.to_and_fro",
         "failing.no_baseline",
         "hot_partition.alone",
         "lagging.abandoned",

@@ -189,6 +189,12 @@ def back(name: str) -> Group:
     return Group(name, end, np.where(TIMES > -600, committed - 60_000 + 2 * RATE * since, committed))
 
 
+def two_readers(name: str) -> Group:
+    """Two processes that assign their partitions themselves commit for one group, one of them half an hour behind."""
+    end = arriving()
+    return Group(name, end, followed(end) - np.where(np.arange(len(TIMES)) // 2 % 2, 1800 * RATE, 0.0))
+
+
 def above(name: str) -> Group:
     """The topic was made anew, and the commit is from before."""
     end = arriving()
@@ -227,6 +233,7 @@ MADE: dict[str, tuple[Callable[[str], Group], Verdict]] = {
     "offsets that only their exporter repeats": (repeated, Verdict.UNUSABLE_DATA),
     "an old end of a log: blocked, or aborted": (quiet_end, Verdict.CANNOT_TELL),
     "commits went back": (back, Verdict.OFFSETS_RESET),
+    "commits of two readers under one name": (two_readers, Verdict.UNUSABLE_DATA),
     "a commit above the end": (above, Verdict.OFFSETS_RESET),
     "a hand-over does some work twice": (again, Verdict.HEALTHY),
 }

@@ -24,10 +24,10 @@ def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits
     pace, spacing = pace_of(end), found.interval or 0.0
     below = np.maximum.accumulate(offset) - offset
     worst = int(np.argmax(below))
-    # A member that hands over commits a little less than its successor: some seconds of work, done twice. Where both offsets have stood
-    # for longer than anything may wait, it was not done again, and is exact, but for the marks of a transaction.
+    # Where both offsets have stood for longer than anything may wait, it was not done again, and is exact, but for the marks of a
+    # transaction.
     stands = min(found.moved_ago or 0.0, np.inf if found.quiet is None else found.quiet)
-    if below[worst] > pace * max(2 * spacing, limits.objective / 2) + SLACK:
+    if below[worst] > _done_twice(pace, spacing, limits):
         _note_back(found, committed, below, worst)
     elif below[-1] > 2 and len(end) >= 2 and stands > limits.objective:
         _note_back(found, committed, below, len(at) - 1)
@@ -38,6 +38,22 @@ def back_and_above(found: PartitionHistory, committed: Track, end: Track, limits
         # An exporter reads the two at different moments.
         if np.min(over) > 2 * spacing * pace + SLACK:
             found.above_end = float(over[-1])
+
+
+def _done_twice(pace: float, spacing: float, limits: Bounds) -> float:
+    """Messages that a member which hands over commits less than its successor, at most: some seconds of work, done twice."""
+    return pace * max(2 * spacing, limits.objective / 2) + SLACK
+
+
+def times_to_and_fro(shown: Track, end: Track, spacing: float, limits: Bounds) -> int:
+    """How often a commit went back in the window by more than a late commit does, and then leapt over most of that in one step.
+
+    An exporter that starts, a reset or a late commit does so once or twice. `shown` are the commits with all that is odd in them.
+    """
+    step, least = np.diff(shown.value), _done_twice(pace_of(end), spacing, limits)
+    odd = np.flatnonzero((np.abs(step) > least) & (shown.at[1:] > limits.window_start))
+    steps = step[odd]
+    return int(((steps[:-1] < 0) & (steps[1:] >= MOST * -steps[:-1])).sum())
 
 
 def without_misread(committed: Track) -> Track:

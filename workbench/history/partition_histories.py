@@ -288,8 +288,11 @@ def lines_of(samples: pa.Table, window: Window) -> tuple[dict[_Key, dict[str, Tr
             continue
         if signal in ("log_end_offset", "consumer_lag") and label["source"] not in clients:
             outside.add(key)
+        own = found.setdefault(key, {})
+        if signal == "committed_offset":
+            own["shown"] = line.once()
         line = line.without_outliers() if signal.endswith("_offset") else line
-        found.setdefault(key, {})[_SIGNALS[signal]] = line.once()
+        own[_SIGNALS[signal]] = line.once()
     return found, outside
 
 

@@ -65,9 +65,10 @@ class Track:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPartition:
-    """The series of one partition and group; any of them may be empty."""
+    """The series of one partition and group; any of them may be empty. `shown` are the commits with samples that are odd."""
 
     committed: Track = field(default_factory=Track)
+    shown: Track = field(default_factory=Track)
     log_end: Track = field(default_factory=Track)
     log_start: Track = field(default_factory=Track)
     lag: Track = field(default_factory=Track)
@@ -153,6 +154,7 @@ class PartitionHistory:
             `back_leapt` if it leapt over most of them again: nobody reads so fast; `back_over` if it is again where it was.
             `back_amid_members` if the group had members all the
             while: Kafka lets no administrator reset offsets then; a consumer does.
+        to_and_fro: how often in the window the commit went back, and then leapt over most of that in one step.
         above_end: messages by which the commit is above the log's end.
         recreated_ago: when the log began anew.
         loss_in: time until retention deletes a message that waits.
@@ -210,6 +212,7 @@ class PartitionHistory:
     back_leapt: bool = False
     back_over: bool = False
     back_amid_members: bool = False
+    to_and_fro: int = 0
     above_end: float | None = None
     recreated_ago: float | None = None
     loss_in: float | None = None

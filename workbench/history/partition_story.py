@@ -23,6 +23,7 @@ from workbench.history.offset_jumps import (
     marks,
     passed,
     reached,
+    times_to_and_fro,
     unread_before,
     without_misread,
 )
@@ -48,6 +49,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     step = found.interval or 0.0
     changed = np.flatnonzero(np.diff(offset) != 0) + 1
     found.moved_ago = float(at[-1] - at[changed[-1]]) if len(changed) else None
+    found.to_and_fro = times_to_and_fro(it.shown, end, step, limits)
     low = deleted(found, it.log_start, committed, end)
     found.other_clock = told_by_another_clock(committed, end, time_lag, step)
     if found.other_clock is not None:

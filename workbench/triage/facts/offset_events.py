@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from workbench.features.subscription_measurements import PartitionFeatures
-from workbench.judgement_numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, PART, SKIP_RATE
+from workbench.judgement_numbers import COUNTED, DEPLOY_SECONDS, FAR, FEW_SAMPLES, PART, SEVERAL, SKIP_RATE
 from workbench.triage.facts import fact
 from workbench.triage.facts.processor_facts import ProcessorFacts
 from workbench.triage.facts.unknown_numbers import (
@@ -50,6 +50,11 @@ class Events(ProcessorFacts):
     def above_end_messages(self) -> Number:
         """By which commits are above the log's end."""
         return self._total("above_end")
+
+    @fact
+    def to_and_fro_partitions(self) -> tuple[int, ...]:
+        """Whose commits go to and fro between two positions: those of two readers, or of two clusters."""
+        return tuple(p.partition for p in self.partitions if at_least(told(p, "to_and_fro"), SEVERAL) is True)
 
     @fact
     def began_anew(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import count, counted, duration, listed, plural
+from workbench.humanize import count, counted, duration, listed, numbered, plural
 from workbench.triage.action_subject import Subject
 from workbench.triage.facts.unknown_numbers import above, all_of, at_most, times
 from workbench.triage.finding import Action
@@ -66,6 +66,11 @@ QUESTION = Node(
         ),
         no("repeated", "its source only repeats old offsets", lambda row: row.repeated_seconds is not None),
         no(
+            "to_and_fro",
+            "commits go to and fro between two positions: those of two readers, or of two clusters, have one name",
+            lambda row: bool(row.to_and_fro_partitions),
+        ),
+        no(
             "bad",
             "more samples are unusable than usable",
             Operand("lag_bad_samples", "samples", ">", number=1.0, of="lag_samples"),
@@ -116,6 +121,11 @@ def _headline(row: Row) -> str:
             else "its lag exporter repeats them, or all that is handled fails"
         )
         return f"The data cannot be used: {since}: {why}."
+    if row.to_and_fro_partitions:
+        return (
+            f"The data cannot be used: commits of {numbered('partition', row.to_and_fro_partitions)} go to and fro between two"
+            " positions, again and again: two processes commit for one group, or two clusters are measured under one name."
+        )
     bad, all_samples = row.lag_bad_samples, row.lag_samples + row.lag_bad_samples
     no_commits = ", and no partition has a commit" if _no_commits(row) else ""
     return (
@@ -130,6 +140,14 @@ def _no_commits(row: Row) -> bool:
 
 def _actions(it: Subject, row: Row) -> list[Action]:
     see = see_the_source(it)
+    if row.to_and_fro_partitions:
+        two = Action(
+            title="Find who else has this group's name: consumers that assign their partitions themselves, or an exporter of another"
+            " cluster or topic whose series differ in no label (settings: match, copies)",
+            command=it.members,
+            verify="one position of each partition is left",
+        )
+        return [two, see]
     if not _no_commits(row):
         return [see]
     ever = Action(
