@@ -564,3 +564,18 @@ def test_what_is_read_again_at_a_pace_that_somebody_reads_at_has_gone_back(sampl
     again = np.minimum(ends(at - 3), low + np.maximum(0.0, at + 810) / 30 / samples * fell)
     story = told(one(np.where(at > -900, again, ends(at - 3)), at), LIMITS)
     assert story.back == pytest.approx(fell, rel=0.01)
+
+
+@pytest.mark.parametrize("pace", [0.7, 0.8])
+@pytest.mark.parametrize("every", [300.0, 600.0])
+def test_between_two_rare_commits_nothing_has_begun(every: float, pace: float) -> None:
+    """A slow group that commits rarely has not begun to be behind with its last commit, whenever that was: it rests after each."""
+    at, rate, slow, late = np.arange(-4500.0, 0.1, 30.0), 50.0, -2600.0, 0
+    for phase in np.linspace(0.0, every, 12, endpoint=False):
+        last = np.floor((at - phase) / every) * every + phase
+        committed = np.floor(rate * (last + 9000) - (1 - pace) * rate * np.maximum(0.0, last - slow))
+        story = told(MeasuredPartition(committed=Track(at, committed), log_end=Track(at, rate * (at + 9000))), LIMITS)
+        if story.onset is not None:
+            late += 1
+            assert story.onset < -(story.moved_ago or 0.0) - every / 2, phase
+    assert late >= 3

@@ -78,11 +78,11 @@ def episode(found: PartitionHistory, it: Aged) -> None:
         found.sick_from_start = True
         return
     found.onset = _hinge(at, age, int(well[-1]))
-    # It caught up with something, and then stood still: what matters began when it stopped.
+    # It caught up with something, and then stood still: what matters began when it stopped. Between two commits all stands still.
     if (
         len(changed)
         and at[changed[-1]] > found.onset
-        and age[-1] - age[changed[-1]] > LESS * (at[-1] - at[changed[-1]]) > 2 * step
+        and age[-1] - age[changed[-1]] > LESS * (at[-1] - at[changed[-1]]) > 2 * max(step, found.rhythm or 0.0)
     ):
         since = slice(int(np.searchsorted(at, found.onset)), int(changed[-1]) + 1)
         waits = it.waits(at[since], offset[since])
