@@ -51,10 +51,10 @@ class _Fleet:
                 subscriptions, datetime.fromtimestamp(end_ms / 1000, UTC), slot_seconds, step_seconds
             )
         )
-        self._names = [
+        self.names = [
             _named(name) for name in self._slot(round(END.timestamp() * 1000)).names.select(_LABELS).to_pylist()
         ]
-        self._stream_heads = [encoded(labels) for labels in self._names]
+        self._stream_heads = [encoded(labels) for labels in self.names]
 
     def series(self, asked: str, end_ms: int) -> Iterator[tuple[int, bytes, bytes]]:
         """(place, times, values) of the metrics that are asked for, in the slot that ends then."""
@@ -62,7 +62,7 @@ class _Fleet:
         starts, lengths = table.starts, table.lengths
         # None is the end of another's name, but some are the beginning: those of sums.
         wanted = {rule.metric for rule in _RULES.values() if re.search(rf"{rule.metric}(?!\w)", asked)}
-        for at, labels in enumerate(self._names):
+        for at, labels in enumerate(self.names):
             if labels["__name__"] in wanted:
                 span = slice(starts[at], starts[at] + lengths[at])
                 yield at, table.ts_us[span].tobytes(), table.values[span].tobytes()
@@ -79,7 +79,7 @@ class _Fleet:
         yield b'{"status":"success","data":{"resultType":"matrix","result":['
         between = ""
         for at, times, values in self.series(query, end_ms):
-            named = ",".join(f'"{name}":"{value}"' for name, value in self._names[at].items())
+            named = ",".join(f'"{name}":"{value}"' for name, value in self.names[at].items())
             yield f'{between}{{"metric":{{{named}}},"values":[{_pairs(times, values)}]}}'.encode()
             between = ","
         yield b"]}}"

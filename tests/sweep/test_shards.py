@@ -35,14 +35,14 @@ class Shard(_Fleet):
         self.number = number
         self.is_silent = False
 
-    def series(self, asked: str, end_ms: int) -> Iterator[tuple[dict[str, str], bytes, bytes]]:
+    def series(self, asked: str, end_ms: int) -> Iterator[tuple[int, bytes, bytes]]:
         """Of its part."""
         if self.is_silent:
             raise ConnectionAbortedError
-        for labels, times, values in super().series(asked, end_ms):
-            group = labels.get("consumergroup", "group-000000")
+        for at, times, values in super().series(asked, end_ms):
+            group = self.names[at].get("consumergroup", "group-000000")
             if self.number in (None, int(group[-6:]) % 2):
-                yield labels, times, values
+                yield at, times, values
 
 
 @contextmanager
