@@ -96,6 +96,7 @@ LOG_FEATURES = {
     + ratio(spread(_END), lasted(_END))
     + f" WHEN {of('max', 'recent_slope', _END)} >= 0 THEN {of('max', 'recent_slope', _END)} END",
     "arrived": spread(_END),
+    "ever_arrived": spread(_END, period=None),
     "arrival_recent_per_second": of("max", "recent_slope", _END),
     # What is usual cannot be known from a few minutes.
     "arrival_baseline_per_second": f"CASE WHEN {lasted(_END, baseline=True)} >= {USUAL_SECONDS} THEN "

@@ -18,7 +18,7 @@ class PartitionFeatures:
         `last_stable` (where the oldest open transaction begins, or else the log's end) only of what stands still,
         `local_start` where the broker's own disk begins: what is before it is in remote storage alone.
         lag_recent_low: the second lowest lag in the window's last third.
-        lag_ever_samples, committed_high: including the baseline.
+        lag_ever_samples, committed_high, ever_arrived: including the baseline.
         log_end_last_seconds: time of the last sample of the log's end, relative to the window's end, 0 or less.
         first_period: the quarter of the baseline with its first sample; `features.summary_schema.NOW` for the window.
         committed_interval_seconds: time between two samples of the commit.
@@ -56,6 +56,7 @@ class PartitionFeatures:
     committed_per_second: float | None
     committed_recent_per_second: float | None
     arrived: float | None
+    ever_arrived: float | None
     arrival_per_second: float | None
     arrival_recent_per_second: float | None
     arrival_baseline_per_second: float | None

@@ -57,8 +57,9 @@ def is_unmoved(p: PartitionFeatures) -> bool:
 
 
 def is_idle(p: PartitionFeatures) -> bool:
-    """Whether nothing can be late: empty, an old rest, or never committed with no arrivals."""
-    never = not p.lag_ever_samples and equal(p.arrival_per_second, 0) is True
+    """Whether nothing can be late: empty, an old rest, or never committed with no arrivals, in the baseline either."""
+    none_came = all_of(equal(p.arrival_per_second, 0), equal(p.ever_arrived, 0)) is True
+    never = not p.lag_ever_samples and none_came
     return at_most(p.log_end, p.log_start) is True or is_tail(p) or never
 
 

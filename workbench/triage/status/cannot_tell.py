@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from workbench.humanize import counted, duration, listed, numbered, shell_word
 from workbench.triage.action_subject import Subject
-from workbench.triage.facts.unknown_numbers import above
 from workbench.triage.finding import Action
 from workbench.triage.question_order import TREE
 from workbench.triage.question_types import Leaf, Node
@@ -97,9 +96,7 @@ def _headline(row: Row) -> str:
         if row.dark_partitions:
             dark = numbered("partition", row.dark_partitions)
             return f"Cannot tell whether it lags: nothing is measured any more of {dark}. Of the others: {words}."
-        if without := [
-            it.partition for it in row.partitions if it.lag_messages is None and above(it.log_end, it.log_start)
-        ]:
+        if without := lagging.without_commit(row):
             never = numbered("partition", without)
             return f"Cannot tell whether it lags: no commit of {never} is known, where records wait. Of the others: {words}."
         if row.batch_due_seconds is not None:

@@ -78,6 +78,11 @@ def batch_due(row: Row) -> str:
     return f"the run due at {at:%Y-%m-%d %H:%MZ} ({duration(max(0.0, ago))} ago)"
 
 
+def without_commit(row: Row) -> list[int]:
+    """Partitions that hold records, and of which no commit is known."""
+    return [it.partition for it in row.partitions if it.lag_messages is None and above(it.log_end, it.log_start)]
+
+
 def _besides(row: Row) -> str:
     if marked := sum(1 for it in row.told("mark").values() if it):
         return f"; the last offset of {plural(marked, 'partition')} is the mark of a transaction, which nobody reads"
@@ -93,6 +98,8 @@ def _besides(row: Row) -> str:
         return f"; late in {duration(row.late_in_seconds)} if it goes on"
     if row.steady:
         return "; as late all the time: on purpose, or for longer than the data show"
+    if row.late is False and (never := without_commit(row)):
+        return f"; no commit of {numbered('partition', never)} is known, where records are"
     behind = row.time_lag_seconds or 0.0
     rhythm = max((it.cadence_seconds or 0.0 for it in row.partitions), default=0.0)
     if not row.late and behind > row.objective_seconds and rhythm > row.objective_seconds / 2:
