@@ -101,6 +101,15 @@ def test_a_quota_beside_work_that_cannot_be_told_is_the_second_candidate() -> No
     assert found.parts[1].per_second <= found.parts[0].per_second
 
 
+@pytest.mark.parametrize(
+    ("moved", "first"), [(0.0, V.CONSUMER_STOPPED), (9.0, V.SLOW_DOWNSTREAM), (None, V.SLOW_DOWNSTREAM)]
+)
+def test_a_slow_handler_is_no_first_guess_where_no_commit_has_ever_moved(moved: float | None, first: Verdict) -> None:
+    """It has no rhythm that it could have lost, so none of its partitions counts as frozen; but a slow reader would move."""
+    row = late(frozen_partitions=(), moving_partitions=0, committed_moved=moved, pace_ratio=0.0)
+    assert likeliest_first([V.SLOW_DOWNSTREAM, V.STUCK_PARTITION, V.CONSUMER_STOPPED], row)[0] is first
+
+
 def test_a_slow_network_beside_fetched_messages_that_wait_is_named() -> None:
     """It is not the limit, and slow all the same."""
     row = late(

@@ -34,8 +34,8 @@ def _speaking(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
     """What the offsets speak for."""
     still, moving = row.frozen_count or len(row.standing_partitions), row.moving_partitions
     lagging = max(len(row.behind_partitions), row.frozen_count)
-    if still and not moving:
-        # All stand still, or nearly so: nobody reads, or nobody can commit.
+    if not moving and (still or row.committed_moved == 0):
+        # All stand still, or nearly so, perhaps for as long as the data show: nobody reads, or nobody can commit.
         return _V.CONSUMER_STOPPED, _V.STUCK_PARTITION, _V.REBALANCE_STORM
     if still and 2 * still >= lagging:
         return _V.STUCK_PARTITION, _V.CONSUMER_STOPPED, _V.REBALANCE_STORM
