@@ -107,9 +107,11 @@ def test_the_commands_from_plan_to_rollback(secured: SecuredLab, tmp_path: Path)
     once = run(secured, settings, "replay", "follow", str(path), "--once")
     assert once.returncode == 7, once.stderr
     back = json.loads(rollback_path(path).read_text())["hash"]
-    shown = run(secured, settings, "replay", "rollback", str(rollback_path(path)), "--confirm", back)
+    shown = run(secured, settings, "replay", "rollback", str(rollback_path(path)), "--confirm", back, "--json")
     assert shown.returncode == 0, shown.stderr
-    assert gateway_for(secured).group(new).state in (ABSENT, "dead")
+    # These brokers may hide topics from `oncall`: its commits are taken away, and the group only with the last of all of them.
+    assert committed(secured, new) == {}
+    assert document(shown)["deleted"] is (gateway_for(secured).group(new).state in (ABSENT, "dead"))
 
 
 def test_follow_until_the_window_is_complete(secured: SecuredLab, tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ def rollback_command(
     what = (
         f"restore {plural(len(rollback.before), 'commit')}"
         if rollback.existed
-        else "delete it (0 commits are restored), because it did not exist before"
+        else "remove it (0 commits are restored), because it did not exist before"
     )
     confirmed(of_rollback(rollback), confirm, f"Group {rollback.group!r}: {what}.")
     with Steps(quiet=as_json) as steps, steps.waiting(f"Restoring {rollback.group}"):

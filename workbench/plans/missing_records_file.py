@@ -83,7 +83,7 @@ class MissingRecords(StrictDocument):
             if now is not None and known != f"{cluster_id}:{now}":
                 raise GuardError(
                     f"{topic!r} is not the topic of which records were missing: it was recreated since, or is on another cluster.",
-                    hint="Its offsets are other records now. What is missing in it: workbench audit missing.",
+                    hint="Its offsets are other records now. `workbench audit missing --help` says how to find what is missing in it.",
                 )
 
     def ranges(self) -> dict[tuple[str, int], list[tuple[int, int]]]:

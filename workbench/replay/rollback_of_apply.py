@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Change, Journal, only_one
-from workbench.queues.replay_port import WITHOUT_MEMBERS, Gateway, KeptCommit
+from workbench.queues.replay_port import ABSENT, WITHOUT_MEMBERS, Gateway, KeptCommit
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.guard import wrong_kind
 from workbench.replay.receipt import Rollback
@@ -23,7 +23,8 @@ from workbench.replay.unplanned_partitions import carried
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack:
-    """Result of a rollback: partitions whose commit was not restored, and why. `deleted`: the group has no commit any more."""
+    """Result of a rollback: partitions whose commit was not restored, and why. `deleted`: the group is gone; where it
+    only has no commit any more, the brokers remove it."""
 
     group: str
     deleted: bool
@@ -137,7 +138,7 @@ def _restore(
     note("end", outcome, [(*change[:4], failed.get(change[:2])) for change in changes])
     return RolledBack(
         group=rollback.group,
-        deleted=gone and not after,
+        deleted=gone and not after and gateway.group(rollback.group).state in (ABSENT, "dead"),
         restored=len(before) - len(wrong & set(before)),
         failed=failed,
     )
