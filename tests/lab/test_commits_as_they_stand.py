@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -19,13 +17,12 @@ from confluent_kafka.admin import (
 )
 
 from tests.lab.conftest import commit
+from tests.lab.own_broker import own_broker
 from tests.lab.replaying import fresh, kept, now_ms, plan_for, topic_with
 from tests.waiting import wait_for
 from workbench.kafka.kafka_gateway import KafkaGateway
-from workbench.lab import process
 from workbench.lab.kafka_jars import BROKER, ensure
 from workbench.lab.lab import Lab
-from workbench.lab.lab_broker import new_cluster_id
 from workbench.plans.journal import Journal
 from workbench.queues.replay_port import ABSENT, KeptCommit
 from workbench.replay.apply import ApplyOptions, apply_plan
@@ -33,7 +30,6 @@ from workbench.replay.guard import ReplayLimits
 from workbench.replay.receipt import ReplayOutcome, read_rollback, rollback_path
 from workbench.replay.remove_group import remove_group
 from workbench.replay.rollback_of_apply import roll_back
-from workbench.spark.java import find_java
 
 pytestmark = pytest.mark.lab
 
@@ -67,24 +63,7 @@ def hiding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     """Addresses of a broker: for everything, and for somebody who may see the topic `seen` and all groups."""
     ensure(BROKER)
     folder = tmp_path_factory.mktemp("hiding")
-    names = ("controller", "sasl", "inside")
-    ports = dict(zip(names, process.free_ports(len(names)), strict=True))
-    properties = folder / "server.properties"
-    properties.write_text(_PROPERTIES.format(folder=folder, **ports))
-    java = [find_java().program, "-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp", BROKER.classpath]
-    format_it = ["kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", properties]
-    subprocess.run([*java, *format_it], check=True, capture_output=True, timeout=120)
-    child = process.start("kafka", [*java, "kafka.Kafka", properties], folder=folder)
-    try:
-        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{ports['inside']}", "log_level": 0})
-
-        def up() -> bool:
-            try:
-                return bool(admin.list_topics(timeout=1).brokers)
-            except KafkaException:
-                return False
-
-        process.wait_until(up, child=child, seconds=60, what="Kafka")
+    with own_broker(folder, _PROPERTIES, ("controller", "sasl", "inside")) as (admin, addresses):
         for made in admin.create_topics([NewTopic(name, 1, 1) for name in ("seen", "secret")]).values():
             made.result(30)
         rights = [
@@ -95,9 +74,7 @@ def hiding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
         ]
         for granted in admin.create_acls(rights).values():
             granted.result(30)
-        yield f"127.0.0.1:{ports['inside']}", f"127.0.0.1:{ports['sasl']}"
-    finally:
-        child.stop()
+        yield addresses["inside"], addresses["sasl"]
 
 
 def test_a_group_keeps_the_commits_that_are_hidden(hiding: tuple[str, str]) -> None:

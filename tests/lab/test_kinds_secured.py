@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from tests.certificates import certificate
 from tests.lab.conftest import commit
+from tests.lab.own_broker import own_broker
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.groups import NotListedError, read_others
-from workbench.lab import process
 from workbench.lab.kafka_jars import BROKER, ensure
-from workbench.lab.lab_broker import new_cluster_id
-from workbench.spark.java import find_java
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -57,34 +53,16 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
     certificate(folder, "me", authority=authority)
     certificate(folder, "other")
     (folder / "store.pem").write_text((folder / "broker.key").read_text() + (folder / "broker.pem").read_text())
-    names = ("controller", "sasl", "ssl", "inside")
-    ports = dict(zip(names, process.free_ports(len(names)), strict=True))
-    properties = folder / "server.properties"
-    properties.write_text(_PROPERTIES.format(folder=folder, password=PASSWORD, **ports))
-    java = [find_java().program, "-Xmx384m", "-XX:TieredStopAtLevel=1", "-cp", BROKER.classpath]
     scram = [
         word
         for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")
         for word in ("--add-scram", f"{name}=[name=alice,password={PASSWORD}]")
     ]
-    format_it = ["kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", properties, *scram]
-    subprocess.run([*java, *format_it], check=True, capture_output=True, timeout=120)
-    child = process.start("kafka", [*java, "kafka.Kafka", properties], folder=folder)
-    try:
-        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{ports['inside']}", "log_level": 0})
-
-        def up() -> bool:
-            try:
-                return bool(admin.list_topics(timeout=1).brokers)
-            except KafkaException:
-                return False
-
-        process.wait_until(up, child=child, seconds=60, what="Kafka")
+    names = ("controller", "sasl", "ssl", "inside")
+    with own_broker(folder, _PROPERTIES, names, more=scram, values={"password": PASSWORD}) as (admin, addresses):
         admin.create_topics([NewTopic("t", 1, 1)])["t"].result(30)
         commit(admin, "payments", "t", {0: 0})
-        yield folder, {name: f"127.0.0.1:{port}" for name, port in ports.items()}
-    finally:
-        child.stop()
+        yield folder, addresses
 
 
 def sasl(folder: Path, mechanism: str, **changes: str) -> dict[str, Any]:
