@@ -240,9 +240,8 @@ class AuditLedger:
         spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for it in found:
             spans.setdefault((it.topic, it.partition), []).append((it.start, it.stop))
-        ids = _topic_ids(
-            self.cluster, sorted({topic for topic, _ in spans})
-        )  # before the records: a topic may go in between
+        # Before the records: a topic may go in between.
+        ids = _topic_ids(self.cluster, sorted({topic for topic, _ in spans}))
         records = records_of(spark, self.cluster, spans)
         came = None if arrived is None else ids_in(spark, Path(arrived))
         named = (

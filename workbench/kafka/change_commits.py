@@ -26,16 +26,14 @@ _COMMIT = Api("OffsetCommit", 8, 7, 7)
 _SILENCE_SECONDS = 10.0
 _PAUSE_SECONDS = 0.3
 _BATCH = 2_000  # partitions of one request: its answer must be small
-_BATCH_WITH_METADATA = (
-    100  # a coordinator writes them as one batch of at most 1 MiB; the metadata of each has 4 KiB at most
-)
+# A coordinator writes them as one batch of at most 1 MiB; the metadata of each has 4 KiB at most.
+_BATCH_WITH_METADATA = 100
 _NO_PARTITION = {3: "there is no such topic or partition"}
 _HEAD = struct.Struct(">i")
 _AT = struct.Struct(">iqi")  # partition, offset, leader epoch
 _NO_EPOCH = -1
-_NO_MEMBER = (
-    struct.pack(">i", -1) + old_text("") + struct.pack(">h", -1)
-)  # generation, member, and no fixed name of one
+# Generation, member, and no fixed name of one.
+_NO_MEMBER = struct.pack(">i", -1) + old_text("") + struct.pack(">h", -1)
 
 _Result = tuple[int, dict[Partition, int]]  # error code of the group, and that of each partition
 

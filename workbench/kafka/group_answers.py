@@ -15,9 +15,9 @@ _DESCRIBE_OPERATION = 1 << 8  # of the operations that a client may do, a bit fo
 GROUP_DENIED = 30  # GROUP_AUTHORIZATION_FAILED
 
 _ERRORS = {
+    12: "its metadata is too long",
     14: "the coordinator is loading its groups",
     15: "the coordinator is not available",
-    12: "its metadata is too long",
     16: "this broker is not the coordinator any more",
     25: "a member has joined the group",
     29: "the topic may not be described with these credentials",

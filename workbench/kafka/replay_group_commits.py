@@ -10,7 +10,7 @@ from workbench.kafka.groups import NotListedError
 from workbench.kafka.librdkafka_errors import is_absent, is_denied, is_loading
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.kafka.wire import c_text
-from workbench.queues.replay_port import KeptCommit
+from workbench.queues.replay_port import KeptCommit, offsets_of
 from workbench.queues.snapshot_views import Partition
 
 _ANSWER_SECONDS = 3.0  # for a coordinator's first answer; twice as long each time after that
@@ -25,7 +25,7 @@ def commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dic
     Raises:
         SourceUnreachableError: if some commit cannot be read, or the group may not be described.
     """
-    return {key: kept.offset for key, kept in kept_commits_of_group(kafka, group, deadline).items()}
+    return offsets_of(kept_commits_of_group(kafka, group, deadline))
 
 
 def notes_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, str]:

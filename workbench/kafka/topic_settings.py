@@ -14,9 +14,8 @@ from workbench.kafka.wire_tls_and_login import logged_in
 from workbench.queues.replay_port import TopicSettings
 
 _DESCRIBE_ACLS = 29  # version 1
-_ANY_RULE = struct.pack(
-    ">bhbhhbb", 1, -1, 1, -1, -1, 1, 1
-)  # any resource, name, pattern, principal, host, operation, permission
+# Any resource, name, pattern, principal, host, operation, permission.
+_ANY_RULE = struct.pack(">bhbhhbb", 1, -1, 1, -1, -1, 1, 1)
 _SECURITY_DISABLED = 54
 _SILENCE_SECONDS = 10.0
 

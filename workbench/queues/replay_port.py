@@ -26,6 +26,11 @@ class KeptCommit(NamedTuple):
     metadata: bytes = b""
 
 
+def offsets_of(commits: Mapping[Partition, KeptCommit]) -> dict[Partition, int]:
+    """The commits without their metadata."""
+    return {key: it.offset for key, it in commits.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicView:
     """Metadata of a topic.
@@ -258,7 +263,8 @@ def names_of(partitions: Iterable[Partition]) -> str:
 
 
 # Groups in these states have no members; brokers before 4.0 call an unknown group "dead".
-WITHOUT_MEMBERS = (ABSENT, "empty", "dead")
+GONE = (ABSENT, "dead")
+WITHOUT_MEMBERS = (*GONE, "empty")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from workbench.humanize import plural
 from workbench.plans.journal import Journal, only_one
 from workbench.plans.refusal import NO_RIGHT, Refusal
 from workbench.plans.strict_document import write_file
-from workbench.queues.replay_port import Gateway, KeptCommit
+from workbench.queues.replay_port import Gateway, KeptCommit, offsets_of
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.commit_offsets import write_commits
 from workbench.replay.guard import HINTS, Now, ReplayLimits, check_brokers, check_cluster, check_group, check_logs
@@ -102,10 +102,11 @@ def apply_plan(
             before=earlier.commits if earlier is not None else None,
         )
         refusals = [*check_group(plan, now, options.limits), *check_logs(plan, now, options.limits)]
-        kept = gateway.kept_commits(plan.new_group) if earlier is None and commits else {}
+        kept: Mapping[Partition, KeptCommit] = {}
         if not refusals:
             sleep(max(0.0, quiet - (time.monotonic() - quiet_from)))
-            refusals = _check_quiet(commits, gateway.commits(plan.new_group), quiet)
+            kept = gateway.kept_commits(plan.new_group)
+            refusals = _check_quiet(commits, offsets_of(kept), quiet)
         if refusals:
             return work.refused(refusals, commits)
         pending = {key: target for key, target in plan.targets.items() if commits.get(key) != target}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.errors import OutputError, SourceUnreachableError
 from workbench.plans.journal import Action, Journal
-from workbench.queues.replay_port import Gateway, KeptCommit
+from workbench.queues.replay_port import Gateway, KeptCommit, offsets_of
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
 from workbench.replay.receipt import ReplayOutcome
@@ -66,13 +66,12 @@ def write_commits(
     note("begin", None, {})
     try:
         errors = gateway.commit(plan.new_group, pending) if kept is None else gateway.restore(plan.new_group, kept)
-        found_there = gateway.kept_commits(
-            plan.new_group
-        )  # only the group's current commits count, whatever the answer was
+        # Only the group's current commits count, whatever the answer was.
+        found_there = gateway.kept_commits(plan.new_group)
     except SourceUnreachableError as error:
         note("end", "unknown", {}, error.message)
         raise
-    after = {key: it.offset for key, it in found_there.items()}
+    after = offsets_of(found_there)
     wrong = {}
     for key, offset in wanted.items():
         found = after.get(key)

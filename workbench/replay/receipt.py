@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from workbench.errors import GuardError, UsageError
 from workbench.plans.strict_document import Offset, StrictDocument, canonical_hash, read_document, validated, write_file
-from workbench.queues.replay_port import ABSENT, KeptCommit
+from workbench.queues.replay_port import GONE, KeptCommit
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.planfile import Plan
 
@@ -135,7 +135,7 @@ class Rollback(StrictDocument):
     @property
     def existed(self) -> bool:
         """Whether the group was there, also without a commit that could be seen."""
-        return bool(self.before) or self.group_state not in (ABSENT, "dead")
+        return bool(self.before) or self.group_state not in GONE
 
     @property
     def wanted(self) -> dict[Partition, int]:

@@ -14,7 +14,7 @@ from workbench.logs.window_done import count_tails, through
 from workbench.logs.window_end import instants_of
 from workbench.plans.journal import Change, Journal, only_one
 from workbench.plans.strict_document import write_file
-from workbench.queues.replay_port import ABSENT, WITHOUT_MEMBERS, Gateway, names_of
+from workbench.queues.replay_port import ABSENT, GONE, WITHOUT_MEMBERS, Gateway, names_of, offsets_of
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.group_gap import left_to_old
 from workbench.replay.guard import remade_topics
@@ -80,10 +80,9 @@ def retire(
                 + ("" if stays else " --back"),
             )
         kept, theirs = gateway.kept_commits(group), gateway.commits(other)
-        earlier = _taken_before(
-            plan, group, journal
-        )  # of a run that was interrupted, or that could not take all of them
-        mine = earlier | {key: it.offset for key, it in kept.items()}
+        # Of a run that was interrupted, or that could not take all of them.
+        earlier = _taken_before(plan, group, journal)
+        mine = earlier | offsets_of(kept)
         if stays:
             _check_takes_over(plan, gateway, journal, old=mine, new=theirs, allow_gap=allow_gap)
         else:
@@ -103,7 +102,7 @@ def retire(
         existed = view.state != ABSENT
         if existed:
             _remove(plan, gateway, journal, group, kept, changes)
-        stands = existed and gateway.group(group).state not in (ABSENT, "dead")
+        stands = existed and gateway.group(group).state not in GONE
         return Retired(group=group, commits=mine, existed=existed, file=file, stands=stands)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from workbench.errors import GuardError, SourceUnreachableError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Change, Journal, only_one
-from workbench.queues.replay_port import ABSENT, WITHOUT_MEMBERS, Gateway, KeptCommit
+from workbench.queues.replay_port import GONE, WITHOUT_MEMBERS, Gateway, KeptCommit
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.guard import wrong_kind
 from workbench.replay.receipt import Rollback
@@ -138,7 +138,7 @@ def _restore(
     note("end", outcome, [(*change[:4], failed.get(change[:2])) for change in changes])
     return RolledBack(
         group=rollback.group,
-        deleted=gone and not after and gateway.group(rollback.group).state in (ABSENT, "dead"),
+        deleted=gone and not after and gateway.group(rollback.group).state in GONE,
         restored=len(before) - len(wrong & set(before)),
         failed=failed,
     )

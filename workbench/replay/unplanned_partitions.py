@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping
 from workbench.errors import GuardError
 from workbench.humanize import listed, plural
 from workbench.plans.journal import Journal
-from workbench.queues.replay_port import WITHOUT_MEMBERS, ClusterView, Gateway, KeptCommit, names_of, read_by
+from workbench.queues.replay_port import (
+    WITHOUT_MEMBERS,
+    ClusterView,
+    Gateway,
+    KeptCommit,
+    names_of,
+    offsets_of,
+    read_by,
+)
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.commit_offsets import write_commits
 from workbench.replay.guard import HINTS, ReplayLimits
@@ -70,7 +78,7 @@ def check_or_carry(
             hint="Add them to the plan; or --carry-others to begin at the old group's commits; or --allow-gap for auto.offset.reset.",
         )
     places, blank = _places(gateway, missing, gateway.kept_commits(plan.from_group))
-    wanted = {key: it.offset for key, it in places.items()}
+    wanted = offsets_of(places)
     if blank and not limits.allow_gap:
         raise GuardError(
             f"{names_of(blank)}: the old group has no commit there to carry over, and the log is not empty.",
