@@ -6,7 +6,9 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import ipywidgets as w
 import pytest
 
 from tests.replay.fakes import FakeGateway, now_ms, orders
@@ -59,6 +61,29 @@ def planned(panel: ReplayPanel) -> ReplayPanel:
     assert panel.plan is not None
     assert panel.trouble.value == ""
     return panel
+
+
+def test_apply_is_never_shown_as_pressable_before_it_is_confirmed(
+    panel: ReplayPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even for the moment in which a work ends; and a page that reads its last words finds the buttons as they stay."""
+    sent: list[tuple[Any, Any]] = []
+    send = w.Widget.send_state
+
+    def noted(self: Any, key: Any = None) -> None:
+        for name in {key} if isinstance(key, str) else set(key or ()):
+            if name in ("disabled", "value"):
+                sent.append((self, getattr(self, name)))
+        send(self, key)
+
+    monkeypatch.setattr(w.Widget, "send_state", noted)
+    planned(panel)
+    mine = [value for it, value in sent if it is panel.apply]
+    assert mine
+    assert all(mine)
+    told = sent.index((panel.status, panel.status.value))
+    assert (panel.make, False) in sent[:told]
+    assert not [it for it, _ in sent[told:] if isinstance(it, w.Button)]
 
 
 def confirmed(panel: ReplayPanel) -> ReplayPanel:

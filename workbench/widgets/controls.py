@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from html import escape
 from typing import Any
 
@@ -106,11 +106,15 @@ class Panel(w.VBox):  # type: ignore[misc]
         self.bar.value, self.status.value = done, f"{title} …"
 
     def _idle(self, words: str) -> None:
-        for button in self._starters:
-            button.disabled = False
+        with (
+            ExitStack() as held
+        ):  # else a page shows each button as pressable for a moment, whatever its conditions are
+            for button in self._starters:
+                held.enter_context(button.hold_sync())
+                button.disabled = False
+            self.refresh()
         self.cancel.disabled = True
-        self.status.value = words
-        self.refresh()
+        self.status.value = words  # last: who reads "done" finds the buttons as they stay
 
     def _ended(self, error: BaseException | None, done: str) -> None:
         self.bar.value = self.bar.max if error is None else 0
