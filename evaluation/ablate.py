@@ -1,6 +1,6 @@
 """Take each reason out in turn, and change each number, and judge everything again: what changes nothing has no place in the tree.
 
-python -m evaluation.ablate --seeds 5001,5101 [--recordings DIR] [--markdown]
+python -m evaluation.ablate --seeds 5001,5101 [--recordings DIR] [--no-numbers]
 """
 
 from __future__ import annotations
