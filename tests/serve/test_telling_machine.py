@@ -201,3 +201,32 @@ def test_an_own_verdict_and_the_ends_of_its_digest_are_two_messages() -> None:
         world.settle()
     finally:
         world.close()
+
+
+def test_what_was_named_in_a_digest_grows_after_the_digest_has_arrived() -> None:
+    """A chat that was away gets the digest first, though its next try is later than the quiet time of what it names."""
+    world = World(files)
+    try:
+        for group in ("g4", "g5"):
+            world.health[group].own_cause = False
+        world.boxes["chat"].up = False
+        for group in ("g0", "g1", "g2", "g3", "g4"):
+            world.alert(group, 0, "firing")
+        world.judge()
+        for passed in (1, 5, 15, 60, 19):  # its tries; the next one is due 300 s after the last
+            world.send()
+            world.clock.now += passed
+        world.alert("g5", 0, "firing")
+        world.judge()
+        world.boxes["chat"].up = True
+        for _ in range(20):
+            world.send()
+            world.check_order()
+            world.clock.now += 61
+            world.judge()
+            world.watch()
+        kinds = [it.message.kind for it in world.boxes["chat"].messages]
+        assert kinds.index("digest") < kinds.index("grows")
+        world.settle()
+    finally:
+        world.close()

@@ -161,6 +161,8 @@ class Telling:
                     row.lane is not None and truth.ending is not None
                 ):  # a digest has named it: its end is told with others
                     self._keep(row, Phase.NAMED, due=self.now)
+                elif step.kind is not None and self._is_on_its_way(row, target):
+                    self._keep(row, Phase.OWED, due=self.now + _LEAST_QUIET_SECONDS)
                 elif step.kind is not None:
                     owed.append(row)
                 else:
@@ -182,6 +184,11 @@ class Telling:
             free -= 1
         for row in owed:
             self._keep(row, Phase.OWED, due=self.now + _LEAST_QUIET_SECONDS)
+
+    def _is_on_its_way(self, row: _Row, target: Target) -> bool:
+        """Whether the digest that names an incident has not arrived: what has joined since is told after it."""
+        waits = "SELECT 1 FROM outbox WHERE incident = ? AND target = ? AND state IN ('waiting', 'sending') LIMIT 1"
+        return row.lane is not None and self.db.execute(waits, (row.lane, target.name)).fetchone() is not None
 
     def _first_of_late(self, cluster: str, target: Target, seconds: float) -> int:
         found: int = self.db.execute(
