@@ -7,8 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from workbench.kafka.assigned_partitions import assigned_samples, held_by, read_partitions, without_owner
-from workbench.queues.snapshot_views import GroupView, Member, Partition, views_table
+from workbench.kafka.assigned_partitions import (
+    assigned_samples,
+    held_by,
+    never_committed,
+    read_partitions,
+    without_owner,
+)
+from workbench.queues.snapshot_views import GroupView, Member, Partition, Snapshot, views_table
 from workbench.samples import SampleBatch
 
 READ = {("g", "t", 0), ("g", "t", 1), ("g", "old", 0), ("other", "t", 0)}
@@ -67,3 +73,15 @@ def test_partitions_of_a_topic_that_is_read_and_nobody_has() -> None:
     }
     held = {"g": {("t", 1), ("gone", 0)}, "h": {("t", 0), ("t", 1), ("t", 2)}}
     assert without_owner(held, topics) == {("g", "t", 0), ("g", "t", 2)}
+
+
+def test_a_group_is_without_commits_only_by_topic_and_by_its_coordinator() -> None:
+    """Not where another partition of the topic has a commit, where a commit could not be read, or while members rejoin."""
+    has = [[("t", 0), ("new", 0), ("new", 1), ("denied", 0)]]
+    commits = {("g", "t", 0): None, ("g", "t", 1): 5, ("g", "new", 0): None, ("g", "new", 1): None}
+
+    def found(view: GroupView) -> set[tuple[str, str, int]]:
+        return never_committed(Snapshot(taken_at=1.0, groups=(view,), commits=commits, ends={}, starts={}))
+
+    assert found(group(has=has)) == {("g", "new", 0), ("g", "new", 1)}
+    assert found(group(has=has, state="rebalance")) == set()

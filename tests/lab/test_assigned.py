@@ -10,10 +10,13 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.lab.conftest import commit, produce
+from workbench.collect.capture_in_memory import never_committed
 from workbench.kafka.assigned_partitions import assigned_samples, held_by
 from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.kafka.kafka_observer import KafkaObserver
 from workbench.lab.lab import Lab
 from workbench.lab.lab_broker import create_topic
+from workbench.samples import SampleBatch
 
 pytestmark = pytest.mark.lab
 
@@ -86,3 +89,51 @@ def test_partitions_that_were_added_and_that_nobody_has(lab: Lab, admin: AdminCl
         assert protocol == "classic" or {key[2] for key in cluster.snapshot(groups=[group]).commits} == {0, 1, 2, 3}
     finally:
         consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_that_has_never_committed_is_found(lab: Lab, admin: AdminClient, protocol: str) -> None:
+    """By a triage of all groups and by a sweep: a consumer that stores nothing. One that has committed is its exporter's part."""
+    name = uuid.uuid4().hex[:8]
+    group, other, topic = f"mute-{name}", f"known-{name}", f"heard-{name}"
+    create_topic(lab.bootstrap, topic, 2)
+    produce(lab, topic, {0: 5, 1: 5})
+    commit(admin, other, topic, {0: 1})
+    consumers = [
+        Consumer(
+            {
+                "bootstrap.servers": lab.bootstrap,
+                "group.id": it,
+                "group.protocol": protocol,
+                "enable.auto.commit": False,
+            }
+        )
+        for it in (group, other)
+    ]
+    observer = KafkaObserver(lab.cluster())
+    try:
+        for consumer in consumers:
+            consumer.subscribe([topic])
+        deadline = time.monotonic() + 30
+        names = [group, other]
+        while time.monotonic() < deadline:
+            for consumer in consumers:
+                consumer.poll(0.1)
+            views = observer.members(groups=names).to_groups("c")
+            if set(held_by(views)) == set(names):
+                break
+        missing: list[str] = []
+        nothing = SampleBatch("c", "x").to_series()  # of an exporter
+        tables = observer.of_now(nothing, views, time.time(), missing)
+        commits = [row for table in tables for row in table.to_pylist() if row["signal"] == "committed_offset"]
+        assert {(row["group"], row["partition"], row["value"], row["flag"]) for row in commits} == {
+            (group, 0, None, "sentinel"),
+            (group, 1, None, "sentinel"),
+        }
+        [found] = never_committed(lab.cluster(), names, missing)
+        assert (found.group, found.kind, found.members, found.topics) == (group, protocol, 1, (topic,))
+        assert "it has members, and no commit" in found.headline
+        assert missing == []
+    finally:
+        for consumer in consumers:
+            consumer.close()

@@ -263,6 +263,27 @@ def test_groups_of_other_kinds_are_rows_of_the_table(spark: Any, tmp_path: Path)
     assert sweep(store, spark).table["kind"].to_pylist() == [None, None]
 
 
+def test_a_group_that_no_exporter_shows_is_a_row_of_the_table(spark: Any, tmp_path: Path) -> None:
+    """What has samples is told to whoever asks for the others; one that has never committed is "cannot tell"."""
+    from workbench.queues.group_kinds import Unjudged
+
+    store = land_fleet(tmp_path / "store", subscriptions=1, slot_seconds=600)
+    asked: list[Any] = []
+
+    def unseen(seen: Any) -> list[Unjudged]:
+        asked.append(seen)
+        return [Unjudged(cluster="fleet", group="mute", kind="classic", state="stable", members=1, topics=("orders",))]
+
+    result = sweep(store, spark, kinds={"mute": "classic"}, unseen=unseen)
+    assert asked == [{"group-000000"}]
+    rows = {row["group"]: (row["topic"], row["state"]) for row in result.table.to_pylist()}
+    assert rows["mute"] == ("orders", "cannot_tell")
+    assert [it.headline for it in result.not_judged] == [
+        "Cannot tell: a classic consumer group: it has members, and no commit: it has never committed, or stores its positions"
+        " elsewhere; whether it reads is not known."
+    ]
+
+
 def test_positions_of_redrive_plans_are_left_out(spark: Any, tmp_path: Path) -> None:
     """A group that would be called stopped, with the name of a redrive plan's position: neither a row nor a finding."""
     info = StoreInfo(cluster="fleet", slot_seconds=600, profiles=["kafka_exporter"])

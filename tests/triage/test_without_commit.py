@@ -53,3 +53,18 @@ def test_records_from_before_the_data_without_a_commit_are_named(spark: Any, sta
     leaf = leaf_of(row.verdict)
     assert leaf.state is State.HEALTHY, (row.verdict, row.answers)
     assert ("no commit of partition 0 is known" in leaf.headline(row)) is told
+
+
+@pytest.mark.parametrize("assigned", [True, False])
+def test_members_without_any_commit_are_named(spark: Any, assigned: bool) -> None:
+    """The group that consumes nothing at all is not merely one without data; who has no member is."""
+    story = Story(partitions=2, members=1)
+    for number in range(2):
+        labels = {"topic": story.topic, "partition": number}
+        story.add("log_end_offset", came(TIMES[0], 0.0).tolist(), **labels)
+        story.add("committed_offset", -1.0, group=story.group, **labels)
+        story.add("assigned", float(assigned), group=story.group, **labels)
+    [row] = rows_of(spark, story.people().samples()).values()
+    leaf = leaf_of(row.verdict)
+    assert leaf.state is State.CANNOT_TELL
+    assert ("the group has no commit there" in leaf.headline(row)) is assigned

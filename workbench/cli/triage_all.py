@@ -15,7 +15,7 @@ from workbench.humanize import duration, groups_on_topics, plural, shell_word
 from workbench.safe_output import write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence, Set
 
     from workbench.cli.progress import Steps
     from workbench.queues.group_kinds import Unjudged
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     # Group to its kind, groups that cannot be judged, and what is missing.
     OtherGroups = tuple[dict[str, str], Sequence[Unjudged], list[str]]
+    # Those that no exporter shows, beside these groups.
+    Unseen = Callable[[Set[str]], Sequence[Unjudged]]
 
 Events = tuple[dict[str, Any], ...]
 # Scrapes that are under way, remote writes and the like.
@@ -73,7 +75,8 @@ def triage_all(request: SweepRequest) -> int:
             asked = _other_groups(request.cluster, request.config, steps)
         store = replace(store, begun=replays_begun_here())
         events = of_window(store.info.cluster, window.baseline_start, window.end)
-        result = _sweep(store, window, request.top, events, asked, steps)
+        unseen = None if request.until is not None else _unseen(request.cluster, request.config, asked)
+        result = _sweep(store, window, request.top, events, asked, steps, unseen)
         if request.parquet is not None:
             _write_table(request.parquet, result)
             steps.say(f"Wrote the table of {groups_on_topics(result.table.num_rows)} to {request.parquet}.")
@@ -190,7 +193,29 @@ def _store_name(cluster: Cluster, slot_seconds: int) -> str:
     return f"{name}-{digest[:8]}"
 
 
-def _sweep(store: FleetStore, window: Window, top: int, events: Events, asked: OtherGroups, steps: Steps) -> Sweep:
+def _unseen(name: str | None, config: Path | None, asked: OtherGroups) -> Unseen | None:
+    """Asks Kafka for groups that no exporter shows, because they have never committed."""
+    from workbench.collect import capture_in_memory
+    from workbench.queues.group_kinds import JUDGED, is_redrive_plan
+    from workbench.settings import load_settings
+
+    kinds, _, missing = asked
+    if name is None or not kinds:
+        return None
+    cluster = load_settings(config).cluster(name)
+    wanted = {group for group, kind in kinds.items() if kind in JUDGED and not is_redrive_plan(group)}
+    return lambda seen: capture_in_memory.never_committed(cluster, wanted - seen, missing)
+
+
+def _sweep(
+    store: FleetStore,
+    window: Window,
+    top: int,
+    events: Events,
+    asked: OtherGroups,
+    steps: Steps,
+    unseen: Unseen | None,
+) -> Sweep:
     from workbench.spark.session import for_much_data, session
     from workbench.sweep.sweep_engine import sweep
 
@@ -200,7 +225,17 @@ def _sweep(store: FleetStore, window: Window, top: int, events: Events, asked: O
         step.note = f"Spark {spark.version}"
     with steps.step("Walking the tree for all groups on topics") as step:
         kinds, others, missing = asked
-        result = sweep(store, spark, window=window, top=top, events=events, kinds=kinds, others=others, missing=missing)
+        result = sweep(
+            store,
+            spark,
+            window=window,
+            top=top,
+            events=events,
+            kinds=kinds,
+            others=others,
+            unseen=unseen,
+            missing=missing,
+        )
         read = result.reading
         step.note = (
             f"{groups_on_topics(result.table.num_rows)}, {read.condensed} of {plural(read.files, 'file')} read "

@@ -6,12 +6,13 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from workbench.collect.capture import NO_BASELINE, Capture, new_info
 from workbench.collect.deploys_and_alerts import of_window
@@ -21,10 +22,10 @@ from workbench.collect.source_join import groups_of_clients
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import did_you_mean, listed, shell_word
 from workbench.profiles import load_profile, name_of
-from workbench.queues.group_kinds import Unjudged, unjudged_in
-from workbench.queues.snapshot_views import views_table
+from workbench.queues.group_kinds import JUDGED, Unjudged, unjudged_in
+from workbench.queues.snapshot_views import SOURCE, views_table
 from workbench.queues.systems import refuse_without_metrics, system_of
-from workbench.samples import GROUPS_SCHEMA, SAMPLES_SCHEMA
+from workbench.samples import GROUPS_SCHEMA, SAMPLES_SCHEMA, SampleBatch
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.window import Window
@@ -54,22 +55,25 @@ def collect(
     # However long the sources take: a window that ended when it was asked for is one of now.
     late = (datetime.now(UTC) - window.end).total_seconds()
     views, shares, incomplete, all_known = _kafka_views(cluster, groups)
-    samples, found = shares, None
+    found, nothing, series = None, None, SampleBatch(cluster.name, SOURCE).to_series()
     try:
         found = _series(cluster, window, views, groups=groups, topics=topics)
-        is_now = views.num_rows and late <= thresholds.stale_after_seconds
-        asked = (
-            system_of(cluster).observer(cluster).of_now(found.series, views, window.end.timestamp(), incomplete)
-            if is_now
-            else []
-        )
-        samples = pa.concat_tables([found.series.to_samples(), shares, *asked])
-    except NoSeriesError:
+        series = found.series
+    except NoSeriesError as error:
+        nothing = error
         if not all_known:  # unknown to both sources: the name is wrong
             system_of(cluster).observer(cluster).members(groups=groups)
-        # Exporters leave out share groups and Connect's; a request for them alone has an answer without series.
-        if not groups or not {view.group for view in unjudged_in(views, only=groups)}.issuperset(groups):
-            raise
+    is_now = views.num_rows and late <= thresholds.stale_after_seconds
+    asked = (
+        system_of(cluster).observer(cluster).of_now(series, views, window.end.timestamp(), incomplete) if is_now else []
+    )
+    samples = pa.concat_tables([series.to_samples(), shares, *asked])
+    # Exporters leave out share groups, Connect's, and those that have never committed; a request for these alone has an answer.
+    if nothing is not None and not {
+        *(view.group for view in unjudged_in(views, only=groups or ())),
+        *samples.filter(pc.is_valid(samples["group"]))["group"].to_pylist(),
+    }.issuperset(groups or ("",)):
+        raise nothing
     return Capture(
         info=new_info(
             cluster=cluster.name,
@@ -199,6 +203,39 @@ def other_groups(cluster: Cluster) -> tuple[dict[str, str], tuple[Unjudged, ...]
         for it in unjudged_in(table, lags={group: lags[group] for group in lags})
     )
     return dict(found.kinds), others, list(found.incomplete)
+
+
+def never_committed(cluster: Cluster, names: Iterable[str], incomplete: list[str]) -> tuple[Unjudged, ...]:
+    """Those of these groups whose members have partitions, and which have no commit at all: exporters leave them out.
+
+    Args:
+        incomplete: receives what could not be read.
+    """
+    asked = sorted(names)
+    if not asked:
+        return ()
+    try:
+        snapshot = system_of(cluster).observer(cluster).snapshot(groups=asked, all_known=False)
+    except SourceUnreachableError as error:
+        incomplete.append(error.message)
+        return ()
+    incomplete += snapshot.incomplete
+    topics, committed = defaultdict[str, set[str]](set), set[str]()
+    for (group, topic, _), offset in snapshot.commits.items():
+        topics[group].add(topic)
+        committed |= {group} if offset is not None else set()
+    return tuple(
+        Unjudged(
+            cluster=cluster.name,
+            group=it.group,
+            kind=it.protocol,
+            state=it.state,
+            members=len(it.members),
+            topics=tuple(sorted(topics[it.group])),
+        )
+        for it in snapshot.groups
+        if it.protocol in JUDGED and it.members and topics[it.group] and it.group not in committed
+    )
 
 
 def _kafka_views(cluster: Cluster, groups: list[str] | None) -> tuple[pa.Table, pa.Table, list[str], bool]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from workbench.queues.group_kinds import CLASSIC, CONSUMER
-from workbench.queues.snapshot_views import SOURCE, Partition
+from workbench.queues.snapshot_views import SOURCE, Partition, Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +63,19 @@ def without_owner(held: Mapping[str, Collection[Partition]], topics: Mapping[str
         for number in topics[topic].partitions
         if (topic, number) not in parts
     }
+
+
+def never_committed(snapshot: Snapshot) -> set[Read]:
+    """What members have of topics on which their group has no commit at all: most exporters leave such a group out."""
+    held = {
+        (view.group, *part)
+        for view in snapshot.groups
+        if is_settled(view.state, view.protocol)
+        for member in view.members
+        for part in member.partitions
+    }
+    committed = {key[:2] for key, offset in snapshot.commits.items() if offset is not None}
+    return {key for key in held if key in snapshot.commits and key[:2] not in committed}
 
 
 def assigned_samples(

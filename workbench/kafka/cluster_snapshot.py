@@ -314,6 +314,8 @@ class KafkaCluster(KafkaConnection):
         for name in found.denied:
             reading.deny(f"commits of group {name!r}", _group_right(name))
         reading.incomplete += [f"commits of group {name!r}: {words}" for name, words in found.missing.items()]
+        if unread := {*found.denied, *found.missing}:  # nobody knows whether these have committed
+            commits = {key: offset for key, offset in commits.items() if offset is not None or key[0] not in unread}
         for (name, topic, number), words in found.errors.items():
             commits.pop((name, topic, number), None)  # one that cannot be read is not a missing one
             reading.incomplete.append(f"commit of group {name!r} on {topic}-{number}: {words}")

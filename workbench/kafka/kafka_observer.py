@@ -10,7 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from workbench.errors import SourceUnreachableError
-from workbench.kafka.assigned_partitions import assigned_samples, ends_in, held_by, read_partitions, without_owner
+from workbench.kafka.assigned_partitions import (
+    Read,
+    assigned_samples,
+    ends_in,
+    held_by,
+    never_committed,
+    read_partitions,
+    without_owner,
+)
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.connection import KafkaConnection
 from workbench.kafka.last_stable_offsets import StandingStill, standing, to_samples
@@ -21,7 +29,7 @@ from workbench.kafka.messages_within_quota import read_limits, samples_of
 from workbench.kafka.quotas import all_limits, of_clients
 from workbench.kafka.unread_ages import ages
 from workbench.queues.observer import Ages, Listing, Round
-from workbench.queues.snapshot_views import SOURCE, Partition, Snapshot
+from workbench.queues.snapshot_views import SOURCE, Partition, Snapshot, commits_as_samples
 from workbench.samples import SampleBatch, SeriesTable
 from workbench.settings import Cluster
 
@@ -64,13 +72,16 @@ class KafkaObserver:
         """See `Observer`."""
         name, held = self._cluster.name, held_by(views)
         read, measured = read_partitions(series), ends_in(series)
+        without = self._never_committed(held, read, incomplete)
+        read |= without
         topics = _topics(self._kafka, {topic for _, topic, _ in read})
         of_groups = {it[:2] for it in read}
         left_out = {it for it in without_owner(held, topics) if it[:2] in of_groups} - read
         read |= left_out
         parts = {(topic, part) for _, topic, part in read}
         found = [assigned_samples(held, read, name, at), *_of_logs(self._kafka, parts, topics, name, at)]
-        if unknown := sorted({(topic, part) for _, topic, part in left_out} - measured):
+        found.append(commits_as_samples(dict.fromkeys(without), name, at))
+        if unknown := sorted({(topic, part) for _, topic, part in left_out | without} - measured):
             found.append(self._ends(unknown, at, incomplete))
         try:
             if stable := self._kafka.last_stable(standing(series), incomplete):
@@ -80,6 +91,24 @@ class KafkaObserver:
         if limits := read_limits(self._kafka, views):
             found.append(samples_of(limits, name, at))
         return found
+
+    def _never_committed(
+        self, held: Mapping[str, Collection[Partition]], read: Collection[Read], incomplete: list[str]
+    ) -> set[Read]:
+        """What no exporter shows because it has no commit, unlike groups that an exporter is told to leave out."""
+        shown = {key[:2] for key in read}
+        asked = sorted(
+            {group for group, parts in held.items() if any((group, topic) not in shown for topic, _ in parts)}
+        )
+        if not asked:
+            return set()
+        try:
+            snapshot = self._kafka.snapshot(groups=asked, all_known=False)
+        except SourceUnreachableError as error:
+            incomplete.append(error.message)
+            return set()
+        incomplete += snapshot.incomplete
+        return {key for key in never_committed(snapshot) if key[:2] not in shown}
 
     def _ends(self, parts: Sequence[Partition], at: float, incomplete: list[str]) -> pa.Table:
         """Where logs end that no exporter shows: those of partitions without a commit."""

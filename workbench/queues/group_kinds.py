@@ -94,6 +94,7 @@ def cannot_replay_from(kind: str) -> str | None:
     return f"{named(kind)}: it has no committed offsets that a plan could compare with"
 
 
+NO_COMMIT = "it has members, and no commit: it has never committed, or stores its positions elsewhere; whether it reads is not known"
 STREAMS_SOURCE = (
     "{group!r} is a Kafka Streams group: its state stores, changelog topics and repartition topics stay as they are. A new group reads "
     "the input topics only; it begins with empty state, and does not undo what the old one has stored."
@@ -102,7 +103,7 @@ STREAMS_SOURCE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unjudged:
-    """A group that cannot be judged: what it is, and what is known of it.
+    """A group that cannot be judged, by its kind or because it has no commit: what it is, and what is known of it.
 
     Attributes:
         members: in the group; None if not known.
@@ -123,7 +124,7 @@ class Unjudged:
     @property
     def headline(self) -> str:
         """Why, in one sentence."""
-        return f"Cannot tell: {cannot_judge(self.kind) or named(self.kind)}."
+        return f"Cannot tell: {cannot_judge(self.kind) or f'{named(self.kind)}: {NO_COMMIT}'}."
 
     def to_json(self) -> dict[str, Any]:
         """All fields, and the headline."""

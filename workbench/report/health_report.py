@@ -159,7 +159,7 @@ class Health:
         if self.waiting:
             parts.append(plural(len(self.waiting), "planned replay"))
         others = len(self.triage.not_judged)
-        beside = f" {plural(others, 'group')} of a kind that cannot be judged." if others else ""
+        beside = f" {plural(others, 'group')} that cannot be judged." if others else ""
         causes = f" {plural(len(self.brokers), 'cause')} on brokers." if self.brokers else ""
         return f"{groups_on_topics(len(self.lines))}: {', '.join(parts)}.{beside}{causes}"
 

@@ -9,7 +9,7 @@ A small fleet is judged from its samples at once: it takes hardly longer than on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -78,7 +78,7 @@ class Sweep:
         reading: what was read for it.
         partial: what the sources left out of the window's slots, and what waits before Kafka.
         shorter: slots of the baseline that have not landed.
-        not_judged: groups of kinds that cannot be judged; their rows of the table are `cannot_tell`.
+        not_judged: groups that cannot be judged; their rows of the table are `cannot_tell`.
     """
 
     window: Window
@@ -169,6 +169,7 @@ def sweep(
     events: Sequence[Mapping[str, Any]] = (),
     kinds: Mapping[str, str] | None = None,
     others: Sequence[Unjudged] = (),
+    unseen: Callable[[Set[str]], Sequence[Unjudged]] | None = None,
     missing: Sequence[str] = (),
 ) -> Sweep:
     """Run triage on every subscription of a store.
@@ -182,6 +183,7 @@ def sweep(
         events: of the cluster, as in a capture.
         kinds: group to its kind, if Kafka was asked (`collect.capture_in_memory.other_groups`).
         others: groups that cannot be judged; each is a row of the table, whatever samples there are of it.
+        unseen: asks for groups that are not among these, such as those that have never committed.
         missing: what Kafka did not tell about them.
 
     Raises:
@@ -202,6 +204,8 @@ def sweep(
     reading, table = small if small is not None else _screened_fleet(looked, ends)
     waiting = {key for key, row in looked.answered.items() if waits(row, store.begun)}
     table = with_mutes(worst_first(table, waiting), expected, seen, waiting)
+    if unseen is not None:
+        others = (*others, *unseen({*table["group"].to_pylist(), *(it.group for it in others)}))
     others = tuple(replace(it, muted=expected.of(it.group).muted(seen.end)) for it in others)
     table = with_kinds(table, kinds or {}, others)
     judged = pc.invert(pc.is_in(table["group"], pa.array([it.group for it in others], pa.string())))

@@ -45,7 +45,7 @@ class Triage:
     Attributes:
         findings: one for each subscription.
         sources: how many sources measured the same, in words.
-        not_judged: groups without a subscription that could be judged: share groups, Connect's, those of other programs.
+        not_judged: groups without a subscription that could be judged: share groups, Connect's, others', those without a commit.
     """
 
     window: Window

@@ -96,8 +96,30 @@ QUESTION = Node(
 )
 
 
+def see_commits(it: Subject) -> Action:
+    """Look at the commits that Kafka has."""
+    return Action(
+        title="See whether the group has ever committed: CURRENT-OFFSET is “-” where it has not",
+        command=it.describe,
+        verify="you know whether it commits to Kafka at all; without commits there is no lag to judge",
+    )
+
+
+def _has_never_committed(row: Row) -> bool:
+    """Whether members have the topic, as the coordinator says, and nobody has seen a commit or a lag of it."""
+    return any(p.assigned == 1 for p in row.partitions) and not any(
+        p.committed_high is not None or p.lag_ever_samples for p in row.partitions
+    )
+
+
 def _without_data(row: Row) -> str:
     """Some exporters leave out the lag of a group that has no members: then it is not the target that is down."""
+    if _has_never_committed(row):
+        held = sum(p.assigned == 1 for p in row.partitions)
+        return (
+            f"No data: members have {plural(held, 'partition')} of the topic, and the group has no commit there: it has never "
+            "committed, or stores its positions elsewhere. Whether it reads is not known."
+        )
     nobody = above(row.usual_members, 0) is True and row.group_members == 0
     gone = "; the group usually has members and has none, and its exporter may leave out the lag of such a group"
     return f"No data: {_words(row)}{gone if nobody else ''}."
@@ -107,7 +129,7 @@ NO_DATA = Leaf(
     verdict=Verdict.NO_DATA,
     state=State.CANNOT_TELL,
     headline=_without_data,
-    actions=lambda it, _row: (see_the_source(it),),
+    actions=lambda it, row: (see_commits(it),) if _has_never_committed(row) else (see_the_source(it),),
 )
 
 
@@ -150,12 +172,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         return [two, see]
     if not _no_commits(row):
         return [see]
-    ever = Action(
-        title="See whether the group has ever committed: CURRENT-OFFSET is “-” where it has not",
-        command=it.describe,
-        verify="you know whether it commits to Kafka at all; without commits there is no lag to judge",
-    )
-    return [ever, see]
+    return [see_commits(it), see]
 
 
 UNUSABLE_DATA = Leaf(verdict=Verdict.UNUSABLE_DATA, state=State.CANNOT_TELL, headline=_headline, actions=_actions)
