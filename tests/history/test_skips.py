@@ -81,6 +81,22 @@ def test_what_the_handlers_did_not_count_was_skipped(each: float) -> None:
     assert parts[0].skip_read is not None and parts[0].skip_read < 0.2
 
 
+@pytest.mark.parametrize("size", [5000.0, 40_000.0, 1e6])
+@pytest.mark.parametrize("long", [150.0, 300.0, 800.0])
+@pytest.mark.parametrize("others", [0.0, 5.0, 50.0, 300.0])
+def test_an_aborted_transaction_at_the_end_is_no_loss(size: float, long: float, others: float) -> None:
+    """A consumer waits before it, reads what others produce meanwhile, and passes the rest: offsets that hold no record."""
+    begin = -1500.0
+    waits = (begin < AT) & (begin + long >= AT)
+    read = np.floor(1e6 + others * (np.where(waits, begin, AT - 3) + 5000))
+    end = np.floor(1e6 + others * (AT + 5000)) + np.floor(np.clip((AT - begin) / 60, 0, 1) * size)
+    lines = {"committed": Track(AT, read + np.where(begin + long < AT, size, 0.0)), "log_end": Track(AT, end)}
+    parts = {0: told(MeasuredPartition(**lines), LIMITS)}
+    assert parts[0].skipped is not None
+    explained(parts, {0: lines}, counting(read - 1e6))
+    assert parts[0].skip_read is None or parts[0].skip_read >= MOST
+
+
 @pytest.mark.parametrize(("measured_after", "known"), [(-10.0, False), (20.0, False), (45.0, True)])
 def test_counters_that_have_not_been_measured_since_deny_nothing(measured_after: float, known: bool) -> None:
     """The exporter was asked a moment ago, the handlers before: what they have done since then nobody has measured."""

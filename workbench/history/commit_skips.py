@@ -194,8 +194,30 @@ def explained(
             until = max(_when(steps[it], lines[it]["committed"]) for it in together)
             most = _read_at_most(begin, until, counted, handled, each, total, moved) if each >= MOST else None
             read = most if most is not None and most < PART else None
+            if (
+                read is not None
+                and not story.skip_new
+                and _is_burst(story, own, lines[partition].get("log_end", Track()))
+            ):
+                read = None
             story.skip_uncounted = each >= MOST and read is None
         story.skip_read = read
+
+
+def _is_burst(story: PartitionHistory, committed: Track, end: Track) -> bool:
+    """Whether far more was passed than arrives in that time otherwise: then most of it may have no record.
+
+    So does a transaction end that was aborted: its records wait like others, and no consumer is given them. What else arrives meanwhile
+    is read: where no more than usual has come, the handlers would have counted most of it.
+    """
+    waited, jump = story.skip_waited, _place(story, committed)
+    if waited is None or len(end) < 2:
+        return False
+    until, first, last = float(committed.at[jump]), float(end.at[0]), float(end.at[-1])
+    begin = max(first, until - waited)
+    elsewhere = (begin - first) + (last - until)
+    before, after = (float(np.diff(np.interp(it, end.at, end.value))[0]) for it in ((first, begin), (until, last)))
+    return (story.skipped or 0.0) * elsewhere > FAR * (before + after) * waited
 
 
 def _place(story: PartitionHistory, committed: Track) -> int:

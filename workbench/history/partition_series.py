@@ -148,7 +148,8 @@ class PartitionHistory:
         skip_waited: how long the first of them had waited, at most.
         skip_read: share of these that the handlers account for, 0 to 1; None: not counted.
         skip_alone: whether the group had no members then, so that nobody read them.
-        skip_uncounted: whether they seem not to have handled most, and may have: their counters are measured apart from the commits.
+        skip_uncounted: whether they seem not to have handled most, and may have: their counters are measured apart from the commits,
+            or most was no record, as after an aborted transaction.
         skip_new: whether they are the first of a new partition, before its first commit.
         back, back_ago: messages by which the commit went back, and when; `back_unseen` seconds after the last commit that was higher,
             `back_leapt` if it leapt over most of them again: nobody reads so fast; `back_over` if it is again where it was.

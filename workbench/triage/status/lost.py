@@ -32,7 +32,8 @@ def words(row: Row) -> str:
         parts.append(f"commits passed {counted(row.skipped_messages, 'message')} in one step")
     if row.doubtful_messages and not parts:
         parts.append(
-            f"commits passed {counted(row.doubtful_messages, 'message')} in one step: read very fast, or skipped"
+            f"commits passed {counted(row.doubtful_messages, 'message')} in one step: read very fast, skipped, or offsets without a"
+            " record, as an aborted transaction leaves them"
         )
     before = sum(row.told("lost_before").values())
     if before and not row.lost_messages:
@@ -56,7 +57,7 @@ QUESTION = Node(
         yes("skipped", "commits passed records that nobody read", lambda row: above(row.skipped_messages, 0)),
         leaves_open(
             "doubtful",
-            "commits passed records so fast that they were skipped, or read by a consumer with much room",
+            "commits passed records so fast that they were skipped, read by a consumer with much room, or had no record",
             lambda row: above(row.doubtful_messages, 0),
             look="compare with what the handlers counted, or with what they wrote",
         ),
