@@ -167,6 +167,48 @@ def test_members_with_room_beside_late_ones_are_not_too_few() -> None:
     assert too_few() is Answer.YES
 
 
+@pytest.mark.parametrize(
+    ("late", "draining", "times", "answer"),
+    [
+        (False, False, 1.0, Answer.CANNOT_TELL),
+        (True, True, 1.0, Answer.CANNOT_TELL),
+        (None, None, 1.0, Answer.CANNOT_TELL),
+        (True, False, 1.0, Answer.YES),
+        (False, False, None, Answer.YES),
+    ],
+)
+def test_who_catches_up_each_time_has_enough_members(
+    late: bool | None, draining: bool | None, times: float | None, answer: Answer
+) -> None:
+    """Late again and again, and in time now: it reads more than what arrives, while it reads. Who has too few is behind still."""
+    assert too_few(late=late, draining=draining, comes_again=times) is answer
+
+
+@pytest.mark.parametrize("interval", [15.0, 30.0, 60.0])
+@pytest.mark.parametrize(("read", "since_onset"), [(1.0, True), (1.0, False), (0.3, True), (0.0, True)])
+def test_what_was_read_is_compared_with_what_arrived_meanwhile(interval: float, read: float, since_onset: bool) -> None:
+    """Members' work is measured two samples later than the log, where the onset begins it."""
+    partitions = tuple(
+        made(
+            PartitionFeatures,
+            partition=number,
+            arrived=480.0 * 5,
+            arrival_per_second=5.0,
+            enqueue_count=read * 5.0 * (480.0 - 2 * interval * since_onset),
+        )
+        for number in range(3)
+    )
+    row = subscription(
+        limits=Thresholds(),
+        partitions=partitions,
+        sample_interval_seconds=interval,
+        work_since_onset=since_onset,
+    )
+    vars(row)["still"] = list(partitions)
+    del vars(row)["read_share"]
+    assert row.read_share == pytest.approx(read)
+
+
 @given(partitions=st.integers(1, 50), idle=st.integers(0, 20), each=st.floats(1.0, 500.0))
 def test_members_without_a_partition_do_not_change_the_size(partitions: int, idle: int, each: float) -> None:
     """They read nothing: what is needed is the same with and without them."""

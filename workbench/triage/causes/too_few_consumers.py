@@ -22,6 +22,11 @@ def _threads_hide_something(row: Row) -> bool:
     return row.queueless and at_most(row.loop_busy, MOST) is True and as_before is True
 
 
+def _has_caught_up(row: Row) -> bool:
+    """Whether it is in time, or on the way, after it was late several times: who has too few for what arrives stays behind."""
+    return row.comes_again is not None and (row.late is not True or row.draining is True)
+
+
 def _words(row: Row) -> str:
     members = row.group_members
     if members is None:
@@ -45,8 +50,9 @@ QUESTION = Node(
         ),
         leaves_open(
             "again",
-            "it has stood still again and again: more consumers read nothing in a standstill",
-            lambda row: row.outages,
+            "it has stood still again and again, or was late again and again and has caught up each time: there are enough consumers"
+            " while they read",
+            lambda row: row.outages or _has_caught_up(row),
             look="what happens at the same times: a job, a flush, a restart",
         ),
         leaves_open(

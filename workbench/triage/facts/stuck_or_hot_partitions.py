@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
 from workbench.features.subscription_measurements import PartitionFeatures
@@ -124,13 +124,17 @@ class Partitions(Events):
     def read_share(self) -> Number:
         """What those that stand still go on to read, of what arrives in them."""
         still = self.still
-        entered, arrived = total(p.enqueue_count for p in still), total(p.arrived for p in still)
-        theirs = ratio(entered, arrived)
+        theirs = ratio(total(p.enqueue_count for p in still), self._arrived_meanwhile(still))
         if theirs is not None or self.moving_partitions or not self.processors:
             return theirs
         # Without entry times only all of it together can be compared.
         attempts = sum(p.attempts or 0.0 for p in self.processors)
-        return ratio(attempts, sum(p.arrived or 0.0 for p in self.partitions))
+        return ratio(attempts, self._arrived_meanwhile(self.partitions))
+
+    def _arrived_meanwhile(self, parts: Iterable[PartitionFeatures]) -> Number:
+        """Arrivals while members' work was measured: since an onset, from a sample after it on, and the log's from one before it."""
+        apart = 2 * (self.sample_interval_seconds or 0.0) if self.work_since_onset else 0.0
+        return total(minus(p.arrived, times(p.arrival_per_second, apart)) for p in parts)
 
     @cached_property
     def still(self) -> list[PartitionFeatures]:
