@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -78,6 +80,50 @@ def test_a_group_is_selected_by_an_exact_matcher_and_ends_of_logs_by_its_topics(
     queries = [query["query"][0] for _, query, _ in server.requests]
     assert any('consumergroup="g"' in query for query in queries)
     assert any('topic="t"' in query and "consumergroup" not in query for query in queries)
+
+
+POSITION = {
+    "__name__": "flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset",
+    **{"job_name": "job", "topic": "t", "partition": "0"},
+}
+LOG_END = {"__name__": "kafka_topic_partition_current_offset", "topic": "t", "partition": "0"}
+
+
+def by_selector(*series: tuple[dict[str, str], list[list[object]]]) -> Callable[[str, dict[str, list[str]]], bytes]:
+    """A server that answers with the series whose name the selector has, and whose labels it does not exclude by `=`."""
+
+    def answer(_path: str, query: dict[str, list[str]]) -> bytes:
+        asked = query.get("query", [""])[0]
+        wanted = dict(re.findall(r'(\w+)="([^"]*)"', asked))
+        return body(
+            *(
+                it
+                for it in series
+                if it[0]["__name__"] in asked and all(it[0][k] == v for k, v in wanted.items() if k in it[0])
+            )
+        )
+
+    return answer
+
+
+@pytest.mark.parametrize("groups", [None, ["job"], ["job", "g"]])
+@pytest.mark.parametrize("with_group", [False, True])
+def test_ends_of_logs_are_read_for_groups_that_the_exporter_does_not_know(
+    groups: list[str] | None, with_group: bool
+) -> None:
+    """A Flink job commits nothing, so no lag exporter has its group: its lag is its position behind the exporter's log end."""
+    now = END.timestamp()
+    other = {**LAG, "topic": "of g"}
+    there = [(LOG_END, [[now, "90"]]), (POSITION, [[now, "69"]]), *([(other, [[now, "1"]])] if with_group else [])]
+    with scripted(Script(answer=by_selector(*there))) as server:
+        asked = source(server.url)
+        asked.profiles, asked.members = (
+            [load_profile("kafka_exporter"), load_profile("flink_positions")],
+            {"job": "job"},
+        )
+        rows = asked.collect(WINDOW, groups=groups).series.to_samples().to_pylist()
+    lags = {(row["group"], row["value"]) for row in rows if row["signal"] == "consumer_lag"}
+    assert ("job", 20.0) in lags
 
 
 @given(st.integers(0, 10**9), st.integers(1, 60_000), st.sampled_from([15, 30, 60, 300]))

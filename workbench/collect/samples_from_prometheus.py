@@ -136,9 +136,12 @@ class PrometheusSource:
         by_group = [rule for _, rule in profile.rules() if "group" in rule.labels]
         others = [rule for _, rule in profile.rules() if "group" not in rule.labels]
         found = self._collect(profile, by_group, window, groups=groups, topics=topics)
-        if others and (len(found.series) or not by_group):
-            named = found.series.names["topic"].drop_null()
-            seen = topics or (sorted(pc.unique(named).to_pylist()) if groups else None)
+        # Groups that this exporter does not know may need the ends of its logs: which topics they read is not known here.
+        for_others = any(it.needs_ends for it in self.profiles)
+        if others and (len(found.series) or not by_group or for_others):
+            known, named = (pc.unique(found.series.names[it].drop_null()).to_pylist() for it in ("group", "topic"))
+            all_here = bool(groups) and (not for_others or set(known).issuperset(groups or ()))
+            seen = topics or (sorted(named) if all_here else None)
             found = _joined([found, self._collect(profile, others, window, groups=None, topics=seen)])
         counted = count_once(found.series, found.labels, profile, copies=self.copies)
         sources += counted.notes
