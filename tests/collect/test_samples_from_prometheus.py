@@ -84,7 +84,9 @@ def test_a_group_is_selected_by_an_exact_matcher_and_ends_of_logs_by_its_topics(
 
 POSITION = {
     "__name__": "flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset",
-    **{"job_name": "job", "topic": "t", "partition": "0"},
+    "job_name": "job",
+    "topic": "t",
+    "partition": "0",
 }
 LOG_END = {"__name__": "kafka_topic_partition_current_offset", "topic": "t", "partition": "0"}
 

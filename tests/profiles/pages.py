@@ -211,6 +211,7 @@ messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",mes
         *_PLAIN, "client_id", start='kafka_consumer_app_info_start_time_ms{client_id="pay-0"} 1.79e12'
     ),
     "micrometer": _client(*_SHORT, "client_id"),
+    "otel_java_agent": _client("kafka_consumer", "kafka_consumer", "kafka_consumer", "client_id"),
     "strimzi_reporter": _client(*_PLAIN, "client_id"),
     "spring_listener": """
 process_start_time_seconds{pod="pay-0"} 1.79e9
@@ -511,6 +512,7 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "jmx_exporter_strimzi": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "jmx_exporter_plain": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "micrometer": _BY_CLIENT,
+    "otel_java_agent": _BY_CLIENT,
     "strimzi_reporter": _BY_CLIENT,
     "spring_listener": [("start_time", {"member": "pay-0"}, 1.79e9)],
     "redpanda": [("committed_offset", _PART, 880.0), ("group_members", {"group": "pay"}, 2.0)],
