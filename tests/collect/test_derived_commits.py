@@ -1,4 +1,4 @@
-"""Commits where an exporter tells lags and ends of logs alone, as KMinion does: it makes its lag of the end that it shows."""
+"""Commits where an exporter tells lags and ends of logs alone, as KMinion does: it makes its lag of the end that it shows. And ends."""
 
 from __future__ import annotations
 
@@ -56,3 +56,48 @@ def test_nothing_is_derived_of_two_that_need_not_belong_together(other: dict[str
 def test_what_is_exported_stands() -> None:
     """Whatever the lag says."""
     assert derived(commits=True) == {it: (ENDS - 1).tolist() for it in (0, 1)}
+
+
+def ends_of(groups: dict[str, float], *, later: int = 0, partitions: tuple[int, ...] = (0, 1), **label: Any) -> Any:
+    """The ends by partition where groups with these lags have commits, and no exporter shows an end; `label`: of the lags."""
+    page = SampleBatch("c", "ours")
+    for partition in partitions:
+        for group, lag in groups.items():
+            place = {"topic": "t", "partition": partition, "group": group}
+            page.add("consumer_lag", {**place, **label}, STAMPS + later, np.full(20, lag))
+            page.add("committed_offset", place, STAMPS, ENDS - lag)
+    told: dict[int, list[float]] = {}
+    for row in sorted(with_derived(page.to_series()).to_samples().to_pylist(), key=lambda it: it["ts"]):
+        if row["signal"] == "log_end_offset":
+            told.setdefault(row["partition"], []).append(row["value"])
+    return told
+
+
+def test_an_end_is_the_commit_and_the_lag() -> None:
+    """At each scrape, once for all groups of a topic."""
+    assert ends_of({"g": 40.0, "h": 7.0}) == {0: ENDS.tolist(), 1: ENDS.tolist()}
+
+
+def test_a_lag_that_is_not_known_makes_no_end() -> None:
+    """Some exporters say -1."""
+    assert ends_of({"g": -1.0}) == {}
+
+
+@pytest.mark.parametrize(
+    "other", [{"later": 7_000_000}, {"member": "client-1"}, {"partitions": (0,)}], ids=["other", "client", "whole"]
+)
+def test_no_end_is_derived_of_two_that_need_not_belong_together(other: dict[str, Any]) -> None:
+    """Of another moment, a client's own lag, or a topic as a whole."""
+    assert ends_of({"g": 40.0}, **other) == {}
+
+
+def test_an_end_that_is_exported_stands() -> None:
+    """For all partitions of the topic: what an exporter leaves out it may have a reason for."""
+    page, ends = SampleBatch("c", "ours"), SampleBatch("c", "kafka_exporter")
+    for partition in (0, 1):
+        place = {"topic": "t", "partition": partition, "group": "g"}
+        page.add("consumer_lag", place, STAMPS, LAG)
+        page.add("committed_offset", place, STAMPS, ENDS - LAG)
+    ends.add("log_end_offset", {"topic": "t", "partition": 0}, STAMPS, ENDS + 1)
+    found = with_derived(concat_series([page.to_series(), ends.to_series()])).to_samples().to_pylist()
+    assert {row["source"] for row in found if row["signal"] == "log_end_offset"} == {"kafka_exporter"}

@@ -102,7 +102,7 @@ def _without_second_names(series: SeriesTable) -> SeriesTable:
 
 def with_derived(series: SeriesTable) -> SeriesTable:
     """Add what two of a lag, a log's end and a commit say of the third."""
-    return with_derived_lag(_with_derived_commits(series))
+    return with_derived_lag(_with_derived_ends(_with_derived_commits(series)))
 
 
 def _with_derived_commits(series: SeriesTable) -> SeriesTable:
@@ -128,6 +128,37 @@ def _with_derived_commits(series: SeriesTable) -> SeriesTable:
         if len(both):
             labels = {"group": group, "topic": topic, "partition": partition}
             batch.add("committed_offset", labels, both, end[1][of_end] - lag[at])
+    return concat_series([series, batch.to_series()])
+
+
+def _with_derived_ends(series: SeriesTable) -> SeriesTable:
+    """Add the ends of logs whose exporter tells lags and commits alone: commit plus lag, at one and the same scrape.
+
+    Of several groups the one with most samples counts. Not of a lag that a client tells: that is behind its position. Nor of a whole
+    topic's: known by a second partition.
+    """
+    names = series.names
+    own = pc.and_(pc.equal(names["signal"], "consumer_lag"), pc.is_null(names["member"]))
+    measured = set(pc.unique(names.filter(pc.equal(names["signal"], "log_end_offset"))["topic"]).to_pylist())
+    parted = _subscriptions(names, pc.and_(own, pc.greater(names["partition"], WHOLE)))
+    lacking = {it for it in parted if it[1] not in measured}
+    if not lacking:
+        return series
+    keys = ("source", "group", "topic", "partition")
+    commits = by_name(series.where(pc.equal(names["signal"], "committed_offset")), *keys)
+    found: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = {}
+    for key, (times, lag) in sorted(by_name(_of_these(series.where(own), lacking), *keys).items()):
+        if (commit := commits.get(key)) is None:
+            continue
+        both, of_lag, at = np.intersect1d(times, commit[0], return_indices=True)
+        known = (lag[of_lag] >= 0) & (commit[1][at] >= 0)
+        place = key[2], key[3]
+        if place not in found or np.count_nonzero(known) > len(found[place][0]):
+            found[place] = both[known], (commit[1][at] + lag[of_lag])[known]
+    batch = SampleBatch(names["cluster"][0].as_py(), DERIVED)
+    for (topic, partition), (both, end) in found.items():
+        if len(both):
+            batch.add("log_end_offset", {"topic": topic, "partition": partition}, both, end)
     return concat_series([series, batch.to_series()])
 
 
