@@ -142,6 +142,21 @@ def test_a_lag_that_never_falls_bounds_nothing() -> None:
     assert oldest_at_most(Track(), 300.0) is None
 
 
+@pytest.mark.parametrize("every", [70.0, 90.0, 130.0, 240.0])
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.6, 0.95])
+@pytest.mark.parametrize("step", [15.0, 30.0, 60.0])
+def test_a_lag_alone_that_falls_no_more_bounds_nothing(every: float, phase: float, step: float) -> None:
+    """Its rhythm is its own: at each moment of it the lag is bounded, and no more when the group has stood for two of them."""
+    at = scraped(step)
+
+    def lag(stopped: float) -> Track:
+        committed = np.floor((np.minimum(at, -stopped) + phase * every) / every) * every - phase * every - 0.2
+        return Track(at, ends(at) - ends(committed))
+
+    assert oldest_at_most(lag(0.0), 300.0) is not None
+    assert oldest_at_most(lag(2 * every + 2 * step), 300.0) is None
+
+
 def test_lost_is_what_retention_took_before_it_was_read() -> None:
     """Not what was read before and is read again, and not where the log start follows the commits."""
     at = scraped()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.history.partition_series import BoolArray, FloatArray, Track, step_of
-from workbench.judgement_numbers import FAR, FEW_SAMPLES, MISSED, MOST, SEVERAL, SLACK
+from workbench.judgement_numbers import APART, FAR, FEW_SAMPLES, MISSED, MOST, SEVERAL, SLACK
 
 
 def ages(committed: Track, end: Track, time_lag: Track, step: float) -> tuple[FloatArray | None, BoolArray]:
@@ -58,9 +58,12 @@ def oldest_at_most(lag: Track, seconds: float) -> float | None:
     """The lowest bound of a partition's age in its last seconds, by nothing but its lag; None if the lag never fell enough.
 
     Commits have moved at least as far as the lag has fallen, each time that it fell. When they have moved as far as a lag of before,
-    all that had been produced by then is read.
+    all that had been produced by then is read. Where it has not fallen for far longer than ever before, that is over.
     """
     if not len(lag):
+        return None
+    fell = lag.at[1:][np.diff(lag.value) < 0]
+    if len(fell) and lag.value[-1] > 0 and lag.at[-1] - fell[-1] > APART * np.max(np.diff(fell, prepend=lag.at[0])):
         return None
     fallen = np.concatenate([[0.0], np.cumsum(np.maximum(0.0, -np.diff(lag.value)))])
     recent = np.flatnonzero(lag.at >= lag.at[-1] - seconds)
