@@ -213,6 +213,9 @@ messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",mes
     "micrometer": _client(*_SHORT, "client_id"),
     "otel_java_agent": _client("kafka_consumer", "kafka_consumer", "kafka_consumer", "client_id"),
     "strimzi_reporter": _client(*_PLAIN, "client_id"),
+    "otel_kafka_clients": _client(*("kafka_consumer",) * 3, "client_id")
+    + 'kafka_consumer_records_lag_max{client_id="pay-0",topic="orders",partition="3"} 990\n'
+    + 'kafka_consumer_records_consumed_total{client_id="pay-0",topic="orders"} 50\n',
     "spring_listener": """
 process_start_time_seconds{pod="pay-0"} 1.79e9
 spring_kafka_listener_seconds_count{pod="pay-0",exception="none",name="listener-0",result="success"} 50
@@ -514,6 +517,7 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "micrometer": _BY_CLIENT,
     "otel_java_agent": _BY_CLIENT,
     "strimzi_reporter": _BY_CLIENT,
+    "otel_kafka_clients": [*_BY_CLIENT, ("deserialized", {"member": "pay-0", "topic": "orders"}, 50.0)],
     "spring_listener": [("start_time", {"member": "pay-0"}, 1.79e9)],
     "redpanda": [("committed_offset", _PART, 880.0), ("group_members", {"group": "pay"}, 2.0)],
     "redpanda_broker": [

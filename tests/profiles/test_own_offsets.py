@@ -87,6 +87,27 @@ def test_a_thread_of_kafka_streams_and_its_consumer_are_one_member() -> None:
     assert {(row["group"], row["member"]) for row in rows} == {("pay", consumer)}
 
 
+def test_threads_of_kafka_streams_are_read_by_the_names_of_micrometer() -> None:
+    """Spring Boot exports the same numbers without an agent: the mean is told for each record counted, by the consumer's name."""
+    page = """
+kafka_stream_thread_poll_ratio{thread_id="pay-StreamThread-1",kafka_version="3.9.0",spring_id="b"} 0.9
+kafka_stream_thread_process_latency_avg{thread_id="pay-StreamThread-1",kafka_version="3.9.0",spring_id="b"} 25
+kafka_stream_thread_process_total{thread_id="pay-StreamThread-1",kafka_version="3.9.0",spring_id="b"} 5000
+kafka_stream_thread_thread_start_time{thread_id="pay-StreamThread-1",kafka_version="3.9.0",spring_id="b"} 1.79e12
+kafka_stream_task_process_latency_avg{thread_id="pay-StreamThread-1",task_id="0_1",spring_id="b"} 70
+"""
+    profile = load_profile("kafka_streams")
+    [series] = page_series(Page(url="http://page", taken_at=1000.0, text=page), [profile], cluster="c")
+    rows = with_groups(series, profile, {"pay-StreamThread-1-consumer": "pay"}).to_samples().to_pylist()
+    assert {(row["group"], row["member"]) for row in rows} == {("pay", "pay-StreamThread-1-consumer")}
+    assert {(row["signal"], row["stat"]): row["value"] for row in rows} == {
+        ("poll_idle", "value"): 0.9,
+        ("start_time", "value"): 1.79e9,
+        ("process_time", "mean"): 0.025,
+        ("process_time", "count"): 5000.0,
+    }
+
+
 def test_every_profile_says_what_its_names_are_from() -> None:
     """And those that are held against a recorded page are the ones whose page, or live server, the tests have."""
     every: list[Profile] = list(known_profiles())
