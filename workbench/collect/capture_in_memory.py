@@ -19,6 +19,7 @@ from workbench.collect.deploys_and_alerts import of_window
 from workbench.collect.recorder import Recorder
 from workbench.collect.samples_from_prometheus import Collected, PrometheusSource
 from workbench.collect.source_join import groups_of_clients
+from workbench.collect.what_is_there_instead import there_instead
 from workbench.errors import NoSeriesError, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import did_you_mean, listed, shell_word
 from workbench.profiles import load_profile, name_of
@@ -57,7 +58,7 @@ def collect(
     views, shares, incomplete, all_known = _kafka_views(cluster, groups)
     found, nothing, series = None, None, SampleBatch(cluster.name, SOURCE).to_series()
     try:
-        found = _series(cluster, window, views, groups=groups, topics=topics)
+        found = _series(cluster, window, views, groups=groups, topics=topics, look_further=True)
         series = found.series
     except NoSeriesError as error:
         nothing = error
@@ -128,7 +129,9 @@ def _series(
     *,
     groups: list[str] | None = None,
     topics: list[str] | None = None,
+    look_further: bool = False,
 ) -> Collected:
+    """Series of the window; `look_further`: ask what is there instead of none. A slot of many asks nothing more."""
     profiles = [load_profile(name) for name in cluster.profiles]
     source = PrometheusSource.of(cluster, profiles, members={**groups_of_clients(views), **cluster.members})
     found = source.collect(window, groups=groups, topics=topics)
@@ -143,6 +146,8 @@ def _series(
             )
         warned = f" It warns: {listed(found.incomplete, most=3)}." if found.incomplete else ""
         near, there = _near_names(source, window, views, groups or [], topics or [])
+        if look_further and not there:
+            near, there = there_instead(cluster, window.end)
         raise NoSeriesError(
             f"Prometheus has no series of {what or 'any consumer group'} between "
             f"{window.baseline_start:%Y-%m-%d %H:%M:%SZ} and {window.end:%H:%M:%SZ}.{warned}{near}",

@@ -12,7 +12,7 @@ from workbench.collect.capture import Capture
 from workbench.errors import ConfigError, NoSeriesError
 from workbench.history.backlog_before_kafka import words_of_lag_before
 from workbench.history.gateway_counts import processes
-from workbench.humanize import shell_word, with_missing
+from workbench.humanize import listed, shell_word, with_missing
 from workbench.profiles import Profile, is_path, lag_arrives_late, load_profile
 from workbench.queues.group_kinds import REDRIVE, Unjudged, is_redrive_plan, kinds_in, unjudged_in
 from workbench.samples_by_subscription import SamplesBySubscription
@@ -197,6 +197,15 @@ def _as_fresh_as_they_are(limits: Thresholds, profiles: Sequence[Profile]) -> Th
     return limits.model_copy(update={"stale_after_seconds": limits.stale_after_seconds + late}) if late else limits
 
 
+def _without_lag(signals: Sequence[str], source: str) -> str:
+    """What to do where nothing tells where a group stands, and what is measured instead."""
+    there = f"Measured: {listed(sorted(signals))}. " if signals else ""
+    return (
+        f"{there}A lag takes consumer_lag, or committed_offset and log_end_offset. Check the names, and which metrics there are: "
+        f"workbench profiles check {source}"
+    )
+
+
 def judge(asked: Prepared, spark: SparkSession) -> Triage:
     """Judge what was prepared.
 
@@ -224,7 +233,7 @@ def judge(asked: Prepared, spark: SparkSession) -> Triage:
             ),
             hint=f"What is measured stands before Kafka: workbench audit upstream {source}"
             if before
-            else "Check the names, and that a profile fits the exporter: workbench profiles list",
+            else _without_lag(capture.samples["signal"].unique().to_pylist(), source),
         )
     profiles = profiles_named(capture.info.profiles)
     kinds = kinds_in(capture.groups)

@@ -37,7 +37,7 @@ def _words(row: Row) -> str:
     if row.reasons.get("data_usable") == "empty":
         return f"the topic has no record ({plural(row.partition_count, 'empty partition')})"
     if not row.lag_samples and not row.lag_bad_samples:
-        return "no lag samples in the window"
+        return f"no lag samples in the window{_of_commits_alone(row)}"
     known, all_partitions = row.lag_known_partitions, row.partition_count
     unknown = [it.partition for it in row.partitions if it.lag_messages is None]
     without = f" (not of {listed(unknown)})" if unknown and known else ""
@@ -50,6 +50,14 @@ def _words(row: Row) -> str:
     )
     last = f", last sample {duration(max(0.0, age))} ago" if age is not None else ""
     return f"lag of {known} of {plural(all_partitions, 'partition')} known{without}{last}{bad}{repeats}"
+
+
+def _of_commits_alone(row: Row) -> str:
+    """Where clients tell their commits and nobody the log's end, a target that is down is not what is wrong."""
+    committed = [it for it in row.partitions if it.committed is not None]
+    if not committed or any(it.log_end is not None for it in row.partitions):
+        return ""
+    return f": commits of {plural(len(committed), 'partition')} are known, and no log end: a profile of a lag exporter has it"
 
 
 QUESTION = Node(
