@@ -155,3 +155,12 @@ def test_slower_handlers_that_wait_for_a_quota_are_named() -> None:
     assert "All slower" not in told(late(**{**known, "queueless": False}), V.THROTTLED)
     one = {**known, "known_count": 1, "one_slow": True}
     assert "One processor slow" in told(late(**one), V.THROTTLED) and "All slower" not in told(late(**one), V.THROTTLED)
+
+
+@pytest.mark.parametrize(
+    ("arriving", "first"), [(1.0, V.TOO_FEW_CONSUMERS), (0.7, V.TOO_FEW_CONSUMERS), (1.3, V.BURST), (None, V.BURST)]
+)
+def test_a_burst_is_no_first_guess_where_no_more_arrives(arriving: float | None, first: Verdict) -> None:
+    """A reader at its usual pace with a backlog has got more, or has not yet caught up with what a stop of its own has left."""
+    row = late(frozen_partitions=(), moving_partitions=3, pace_ratio=1.02, arrival_ratio=arriving)
+    assert likeliest_first([V.SLOW_DOWNSTREAM, V.BURST, V.TOO_FEW_CONSUMERS], row)[0] is first

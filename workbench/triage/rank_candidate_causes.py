@@ -49,5 +49,7 @@ def _speaking(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
     if row.pace_ratio >= (1 - NOISE):
         fewer = row.group_members is None or row.group_members < row.partition_count
         room = (_V.TOO_FEW_CONSUMERS, _V.PARTITION_CEILING) if fewer else (_V.PARTITION_CEILING, _V.TOO_FEW_CONSUMERS)
-        return (_V.BURST, room[0], _V.SATURATED_PROCESSORS, room[1])
+        # It reads as ever: more has come, or what waits is from before. Where no more arrives, nothing speaks for a burst.
+        burst = (_V.BURST,) if row.arrival_ratio is None or row.arrival_ratio > 1 + NOISE else ()
+        return (*burst, room[0], _V.SATURATED_PROCESSORS, room[1])
     return (_V.SLOW_DOWNSTREAM, _V.SLOW_PROCESSOR, _V.THROTTLED, _V.SLOW_NETWORK) if row.pace_ratio < LESS else ()
