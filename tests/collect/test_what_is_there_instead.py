@@ -12,6 +12,7 @@ import pytest
 
 from tests.servers import Script, scripted
 from workbench.collect.capture_in_memory import collect, collect_series
+from workbench.collect.what_is_there_instead import there_instead
 from workbench.errors import NoSeriesError
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
@@ -69,6 +70,47 @@ def test_profiles_that_fit_are_named_as_the_settings_have_them() -> None:
     )
     assert "fits other profiles than kafka_exporter" in message
     assert 'profiles = ["otel_kafka_clients"]' in hint and "workbench profiles check --cluster prod" in hint
+
+
+def test_another_queue_is_told_with_its_profile() -> None:
+    """Of the twins that read a page, the one that reads most of it; of RocketMQ, the system too."""
+    own = {"client_id": "pay-0"}
+    fetches = "kafka_consumer_consumer_fetch_manager_metrics"
+    _, hint = asked(
+        {"__name__": f"{fetches}_records_lag", **own, **CLIENT},
+        {"__name__": "kafka_consumer_app_info_start_time_ms", **own},
+        profiles=["kafka_exporter"],
+    )
+    assert 'toml: profiles = ["jmx_exporter_plain"]' in hint
+    _, hint = asked(
+        {
+            "__name__": "rocketmq_group_diff",
+            "group": "pay",
+            "topic": "orders",
+            "countOfOnlineConsumers": "1",
+            "msgModel": "1",
+        },
+        profiles=["kafka_exporter"],
+    )
+    assert 'system = "rocketmq", and profiles = ["rocketmq_exporter"]' in hint
+
+
+def test_where_clients_tell_of_their_work_alone_an_exporter_is_asked_for() -> None:
+    """How late a runtime's own loop is, is no lag of a group."""
+    message, hint = asked(
+        {"__name__": "nodejs_eventloop_lag_seconds", "pod": "a"},
+        {"__name__": "kafka_consumer_handled_total", "pod": "a"},
+        profiles=["kafka_exporter"],
+    )
+    assert "Nothing there looks like lag or offsets." in message and "An exporter of lag has to be there" in hint
+
+
+def test_a_group_that_has_gone_is_no_wrong_profile() -> None:
+    """Others are read by the same exporter: nothing is said of profiles, labels or targets."""
+    there = {"__name__": "kafka_consumergroup_lag", "consumergroup": "other", **CLIENT}
+    with scripted(Script(answer=serving(there))) as server:
+        cluster = Cluster(name="prod", prometheus=server.url, profiles=["kafka_exporter"])
+        assert there_instead(cluster, END) == ("", "")
 
 
 def test_metrics_that_no_profile_reads_are_named() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.errors import WorkbenchError
 from workbench.humanize import duration, listed, shell_word
-from workbench.profiles import known_profiles, name_of
+from workbench.profiles import Profile, known_profiles, name_of, system_among
 from workbench.profiles.profile_draft import interesting
 from workbench.profiles.profile_fit import RECENT_SECONDS, Fit, asked_for, fitting, recommended
 from workbench.profiles.usual_metric_names import LIKE_LAG
@@ -18,8 +19,7 @@ from workbench.settings import Cluster
 
 # Where a group stands: without one of them there is nothing to judge.
 _POSITIONS = ("consumer_lag", "committed_offset")
-# A large Prometheus has hundreds of metrics that profiles read, and each is one question: only those of positions are asked for.
-_OF_POSITIONS = re.compile(r"lag|offset", re.IGNORECASE)
+_OF_A_LOOP = re.compile(r"event_?loop")  # how late a runtime's own loop is
 
 
 def there_instead(cluster: Cluster, at: datetime) -> tuple[str, str]:
@@ -34,21 +34,24 @@ def there_instead(cluster: Cluster, at: datetime) -> tuple[str, str]:
     own = {name_of(name) for name in cluster.profiles}
     try:
         names = source.names(at=at)
-        examples = source.examples(at=at, among=frozenset(filter(_OF_POSITIONS.search, names)))
-        fits = fitting(profiles, examples, names=names)
+        fits = _fitting(source, names, at)
         clients = _clients(source, [it for it in fits if it.profile.name in own], at)
     except WorkbenchError:  # it has just answered; that it fails now must not hide what was asked
         return "", ""
     if clients:
         return _of_no_group(cluster, clients)
-    chosen = recommended(fits)
-    if any(it.profile.name not in own and _places(it) for it in chosen):
+    if any(it.profile.name in own for it in fits):
+        return "", ""  # other groups are read: it is the name, or the time, that is wrong
+    if chosen := recommended(fits):
         wanted = ", ".join(json.dumps(it.profile.name) for it in chosen)
+        system = system_among([it.profile for it in chosen])
+        queue = "" if system == cluster.system else f"system = {json.dumps(system)}, and "
         return (
             f" What it has fits other profiles than {listed(sorted(own))}.",
-            f"In workbench.toml: profiles = [{wanted}]. What they read: workbench profiles check --cluster {shell_word(cluster.name)}",
+            f"In workbench.toml: {queue}profiles = [{wanted}]. What they read: "
+            f"workbench profiles check --cluster {shell_word(cluster.name)}",
         )
-    like = [name for name in interesting(names) if LIKE_LAG.search(name)]
+    like = [name for name in interesting(names) if LIKE_LAG.search(name) and not _OF_A_LOOP.search(name)]
     read = asked_for([it for it in profiles if it.name in own], like)
     if read:
         only = f" with the labels of match ({', '.join(cluster.match)})" if cluster.match else ""
@@ -61,7 +64,26 @@ def there_instead(cluster: Cluster, at: datetime) -> tuple[str, str]:
             f" No profile in use reads what looks like lag or offsets there: {listed(like)}.",
             f"Draft a profile of it: workbench profiles new --cluster {shell_word(cluster.name)} --output profiles/ours.yaml",
         )
+    if names:
+        return (
+            " Nothing there looks like lag or offsets.",
+            "An exporter of lag has to be there, beside what the clients tell of their own work: workbench profiles list",
+        )
     return "", ""
+
+
+def _fitting(source: PrometheusSource, names: frozenset[str], at: datetime) -> list[Fit]:
+    """Profiles that find positions, with all that they find. Each metric is a question: those of other profiles are not asked for."""
+    wanted = {name for profile in source.profiles for name in names if _reads_position(profile, name)}
+    examples = source.examples(at=at, among=frozenset(wanted))
+    of_positions = [it.profile for it in fitting(source.profiles, examples, names=names) if _places(it)]
+    examples = replace(source, profiles=of_positions).examples(at=at, among=names)
+    return fitting(of_positions, examples, names=names)
+
+
+def _reads_position(profile: Profile, metric: str) -> bool:
+    read = profile.read_name(metric)
+    return read is not None and any(signal in _POSITIONS for signal, _, _ in profile.metrics()[read[0]])
 
 
 def _places(fit: Fit) -> list[str]:
