@@ -211,7 +211,6 @@ messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",mes
         *_PLAIN, "client_id", start='kafka_consumer_app_info_start_time_ms{client_id="pay-0"} 1.79e12'
     ),
     "micrometer": _client(*_SHORT, "client_id"),
-    "otel_java_agent": _client("kafka_consumer", "kafka_consumer", "kafka_consumer", "client_id"),
     "strimzi_reporter": _client(*_PLAIN, "client_id"),
     "otel_kafka_clients": _client(*("kafka_consumer",) * 3, "client_id")
     + 'kafka_consumer_records_lag_max{client_id="pay-0",topic="orders",partition="3"} 990\n'
@@ -515,7 +514,6 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "jmx_exporter_strimzi": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "jmx_exporter_plain": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "micrometer": _BY_CLIENT,
-    "otel_java_agent": _BY_CLIENT,
     "strimzi_reporter": _BY_CLIENT,
     "otel_kafka_clients": [*_BY_CLIENT, ("deserialized", {"member": "pay-0", "topic": "orders"}, 50.0)],
     "spring_listener": [("start_time", {"member": "pay-0"}, 1.79e9)],

@@ -137,7 +137,7 @@ class PrometheusSource:
         others = [rule for _, rule in profile.rules() if "group" not in rule.labels]
         found = self._collect(profile, by_group, window, groups=groups, topics=topics)
         # Groups that this exporter does not know may need the ends of its logs: which topics they read is not known here.
-        for_others = any(it.needs_ends for it in self.profiles)
+        for_others = any(map(_needs_ends, self.profiles))
         if others and (len(found.series) or not by_group or for_others):
             known, named = (pc.unique(found.series.names[it].drop_null()).to_pylist() for it in ("group", "topic"))
             all_here = bool(groups) and (not for_others or set(known).issuperset(groups or ()))
@@ -314,6 +314,11 @@ class _Found:
 
     series: SeriesTable
     labels: Sequence[Mapping[str, str]]
+
+
+def _needs_ends(profile: Profile) -> bool:
+    """Whether it tells how far groups have read, and neither their lag nor the ends of the logs: another profile tells those."""
+    return "committed_offset" in profile.signals and not profile.signals.keys() & {"consumer_lag", "log_end_offset"}
 
 
 def _joined(tables: Sequence[_Found]) -> _Found:

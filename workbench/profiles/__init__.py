@@ -145,11 +145,6 @@ class Profile(BaseModel):
         rule = self.signals.get(signal)
         return Quality.ABSENT if rule is None else rule.quality
 
-    @property
-    def needs_ends(self) -> bool:
-        """Whether it tells how far groups have read, and neither their lag nor the ends of the logs: another profile tells those."""
-        return "committed_offset" in self.signals and not self.signals.keys() & {"consumer_lag", "log_end_offset"}
-
     def metrics(self) -> Mapping[str, Sequence[tuple[str, MappingRule, str]]]:
         """Map of every exported series name to (signal, rule, stat): several, where labels tell what a series of the name means.
 
