@@ -66,7 +66,7 @@ def there_instead(cluster: Cluster, at: datetime) -> tuple[str, str]:
         )
     if names:
         return (
-            " Nothing there looks like lag or offsets.",
+            f" Nothing there looks like lag or offsets. Profiles in use: {listed(sorted(own))}.",
             "An exporter of lag has to be there, beside what the clients tell of their own work: workbench profiles list",
         )
     return "", ""
