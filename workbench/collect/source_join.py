@@ -108,12 +108,10 @@ def with_derived(series: SeriesTable) -> SeriesTable:
 def _with_derived_commits(series: SeriesTable) -> SeriesTable:
     """Add the commits of subscriptions whose exporter tells lags and ends of logs alone: end minus lag, at one and the same scrape.
 
-    It has made the one of the other, so what is left is the commit that it saw, or the end itself where that was passed meanwhile. Not
-    of a lag of a whole topic, whose end is that of partitions without commits, too: known by a second partition.
+    It has made the one of the other, so what is left is the commit that it saw, or the end itself where that was passed meanwhile.
     """
     names = series.names
-    own = pc.and_(pc.equal(names["signal"], "consumer_lag"), pc.is_null(names["member"]))
-    parted = _subscriptions(names, pc.and_(own, pc.greater(names["partition"], WHOLE)))
+    own, parted = _lags_by_partition(names)
     lacking = parted - _subscriptions(names, pc.equal(names["signal"], "committed_offset"))
     if not lacking:
         return series
@@ -134,13 +132,11 @@ def _with_derived_commits(series: SeriesTable) -> SeriesTable:
 def _with_derived_ends(series: SeriesTable) -> SeriesTable:
     """Add the ends of logs whose exporter tells lags and commits alone: commit plus lag, at one and the same scrape.
 
-    Of several groups the one with most samples counts. Not of a lag that a client tells: that is behind its position. Nor of a whole
-    topic's: known by a second partition.
+    Of several groups the one with most samples counts.
     """
     names = series.names
-    own = pc.and_(pc.equal(names["signal"], "consumer_lag"), pc.is_null(names["member"]))
+    own, parted = _lags_by_partition(names)
     measured = set(pc.unique(names.filter(pc.equal(names["signal"], "log_end_offset"))["topic"]).to_pylist())
-    parted = _subscriptions(names, pc.and_(own, pc.greater(names["partition"], WHOLE)))
     lacking = {it for it in parted if it[1] not in measured}
     if not lacking:
         return series
@@ -160,6 +156,16 @@ def _with_derived_ends(series: SeriesTable) -> SeriesTable:
         if len(both):
             batch.add("log_end_offset", {"topic": topic, "partition": partition}, both, end)
     return concat_series([series, batch.to_series()])
+
+
+def _lags_by_partition(names: pa.Table) -> tuple[pa.ChunkedArray, set[tuple[Any, ...]]]:
+    """Which series are lags behind commits, and (group, topic) of those by partition.
+
+    A client's own lag is behind its position. A whole topic's has an end that is that of partitions without commits, too: what is of
+    partitions is known by a second one.
+    """
+    own = pc.and_(pc.equal(names["signal"], "consumer_lag"), pc.is_null(names["member"]))
+    return own, _subscriptions(names, pc.and_(own, pc.greater(names["partition"], WHOLE)))
 
 
 def with_derived_lag(series: SeriesTable) -> SeriesTable:

@@ -29,7 +29,7 @@ from workbench.kafka.messages_within_quota import read_limits, samples_of
 from workbench.kafka.quotas import all_limits, of_clients
 from workbench.kafka.unread_ages import ages
 from workbench.queues.observer import Ages, Listing, Round
-from workbench.queues.snapshot_views import SOURCE, Partition, Snapshot, commits_as_samples
+from workbench.queues.snapshot_views import SOURCE, Partition, Snapshot
 from workbench.samples import SampleBatch, SeriesTable
 from workbench.settings import Cluster
 
@@ -80,7 +80,8 @@ class KafkaObserver:
         read |= left_out
         parts = {(topic, part) for _, topic, part in read}
         found = [assigned_samples(held, read, name, at), *_of_logs(self._kafka, parts, topics, name, at)]
-        found.append(commits_as_samples(dict.fromkeys(without), name, at))
+        never = Snapshot(taken_at=at, groups=(), commits=dict.fromkeys(without), ends={}, starts={})
+        found.append(never.to_samples(name))
         if unknown := sorted({(topic, part) for _, topic, part in left_out | without} - measured):
             found.append(self._ends(unknown, at, incomplete))
         try:

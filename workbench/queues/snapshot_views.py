@@ -183,22 +183,6 @@ class Snapshot:
         return views_table(self.groups, cluster, self.taken_at)
 
 
-def commits_as_samples(commits: Mapping[tuple[str, str, int], int | None], cluster: str, taken_at: float) -> pa.Table:
-    """Commits alone in `SAMPLES_SCHEMA`; one that was never made is flagged."""
-    from workbench.samples import SampleBatch
-
-    batch = SampleBatch(cluster, SOURCE)
-    for (group, topic, partition), committed in commits.items():
-        labels = {"group": group, "topic": topic, "partition": partition}
-        batch.add(
-            "committed_offset",
-            labels,
-            [round(taken_at * 1e6)],
-            [_NEVER_COMMITTED if committed is None else committed],
-        )
-    return batch.to_arrow()
-
-
 def views_table(groups: Iterable[GroupView], cluster: str, taken_at: float) -> pa.Table:
     """Groups, members and assignments in `GROUPS_SCHEMA`."""
     import pyarrow as pa
