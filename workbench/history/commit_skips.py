@@ -193,13 +193,9 @@ def explained(
             begin = min(_before(steps[it], lines[it]["committed"], spacing) for it in together)
             until = max(_when(steps[it], lines[it]["committed"]) for it in together)
             most = _read_at_most(begin, until, counted, handled, each, total, moved) if each >= MOST else None
-            read = most if most is not None and most < PART else None
-            if (
-                read is not None
-                and not story.skip_new
-                and _is_burst(story, own, lines[partition].get("log_end", Track()))
-            ):
-                read = None
+            end = lines[partition].get("log_end", Track())
+            unread = most is not None and most < PART and (story.skip_new or not _is_burst(story, own, end))
+            read = most if unread else None
             story.skip_uncounted = each >= MOST and read is None
         story.skip_read = read
 
