@@ -1,6 +1,8 @@
 """Take each reason out in turn, and change each number, and judge everything again: what changes nothing has no place in the tree.
 
-python -m evaluation.ablate --seeds 5001,5101 [--recordings DIR] [--no-numbers]
+python -m evaluation.ablate --seeds 5001,5101 [--recordings DIR] [--no-numbers] [--page docs/ablation.md]
+
+The kept cases of the tests are judged, too. A rule that decides nothing here has a story of its own in the tests, or goes out.
 """
 
 from __future__ import annotations
@@ -9,11 +11,14 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from evaluation import kept as kept_cases
 from evaluation.corpus import Case, harm_of, load
+from workbench.files import write_text
 from workbench.judgement_numbers import Number, all_numbers
 from workbench.triage.question_order import TREE
 from workbench.triage.question_types import Rule
@@ -100,21 +105,58 @@ def of_numbers(cases: Sequence[Case], rows: Sequence[SubscriptionFeatures]) -> I
             yield _compare(f"{name} × {factor:g}", len(cases), list(zip(cases, rows, changed, strict=True)))
 
 
+def as_page(seeds: str, cases: int, day: date, rules: Sequence[Line], numbers: Sequence[Line]) -> str:
+    """The table by reason and number, as docs/ablation.md."""
+    because = {f"{node.id}.{rule.id}": rule.because for node in TREE.values() for rule in node.rules}
+    return "\n".join(
+        [
+            "# What each rule decides",
+            "",
+            f"Measured on {day:%Y-%m-%d} (`make ablate`, seed {seeds}): {cases:,} simulated, recorded and kept cases, judged again",
+            "without each rule of [the tree](tree.md), and with each number a fifth smaller and a quarter larger. *Worse* is wrong",
+            'instead of open, or open instead of right; *better* the reverse: a rule that says "cannot tell" gives up a guess that',
+            "was right here by chance. A rule that decides nothing here has a test with a story of its own.",
+            "",
+            "| question | rule | decides | judged otherwise without it | worse | better |",
+            "|---|---|---:|---:|---:|---:|",
+            *(
+                f"| `{it.name.split('.')[0]}` | {because[it.name]} | {it.used:,} | {it.changed:,} | {it.worse:,} | {it.better:,} |"
+                for it in rules
+            ),
+            "",
+            "## Numbers of the rules",
+            "",
+            "Those that change a verdict when they are changed; the others are no knife's edge.",
+            "",
+            "| number | judged otherwise | worse | better |",
+            "|---|---:|---:|---:|",
+            *(f"| `{it.name}` | {it.changed:,} | {it.worse:,} | {it.better:,} |" for it in numbers if it.changed),
+            "",
+        ]
+    )
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="5001,5101")
     parser.add_argument("--recordings", type=Path)
     parser.add_argument("--no-numbers", action="store_true")
+    parser.add_argument("--page", type=Path, help="write the table there, too")
     given = parser.parse_args()
     cases = load([int(it) for it in given.seeds.split(",")], recordings=given.recordings)
+    cases += [case for case, _, _ in kept_cases.read()]
     rows = [case.judged() for case in cases]
     print(f"{len(cases)} cases\n{'without':<44}{'decides':>9}{'changes':>9}{'worse':>7}{'better':>8}")
+    rules, numbers = list[Line](), list[Line]()
     for line in of_rules(cases, rows):
+        rules.append(line)
         print(f"{line.name:<44}{line.used:>9}{line.changed:>9}{line.worse:>7}{line.better:>8}", flush=True)
-    if not given.no_numbers:
-        for line in of_numbers(cases, rows):
-            print(f"{line.name:<44}{'':>9}{line.changed:>9}{line.worse:>7}{line.better:>8}", flush=True)
+    for line in () if given.no_numbers else of_numbers(cases, rows):
+        numbers.append(line)
+        print(f"{line.name:<44}{'':>9}{line.changed:>9}{line.worse:>7}{line.better:>8}", flush=True)
+    if given.page is not None:
+        write_text(given.page, as_page(given.seeds, len(cases), datetime.now(UTC).date(), rules, numbers))
 
 
 if __name__ == "__main__":
