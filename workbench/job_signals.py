@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+# The source of commits that are what a job has read: it keeps its positions to itself, and commits nothing.
+READ_AS_COMMITTED = "read position"
+
 # Name, unit, grain, help, whether a negative value is a placeholder.
 OF_JOBS: tuple[tuple[str, str, Literal["group_partition", "member"], str, bool], ...] = (
     (

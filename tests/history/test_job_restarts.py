@@ -16,7 +16,7 @@ from tests.reference.valid import valid
 from workbench.api.checkpoint_restarts import job_restarts as restarts_of
 from workbench.collect.capture import Capture, CaptureInfo, WindowModel, write_capture
 from workbench.collect.scrape import Page, page_series
-from workbench.collect.source_join import with_groups
+from workbench.collect.source_join import with_derived, with_groups
 from workbench.errors import ExitCode
 from workbench.history.job_restarts import JobRestarts, job_restarts
 from workbench.profiles import load_profile
@@ -87,7 +87,7 @@ def samples(pages: Sequence[tuple[float, str, str]], profile: str = "flink", *, 
             chosen = load_profile(name)
             for series in page_series(Page(url="http://page", taken_at=at, text=kept), [chosen], cluster="c"):
                 found.append(with_groups(series, chosen, {"pay": "payments"}))
-    table = concat_series(found).to_samples()
+    table = with_derived(concat_series(found)).to_samples()
     return table.sort_by([(it, "ascending") for it in (*SERIES_ORDER, "ts")])
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from workbench.collect.source_agreement import longest_age
 from workbench.collect.streams_restore_lag import with_restoring
+from workbench.job_signals import READ_AS_COMMITTED
 from workbench.profiles import Profile
 from workbench.profiles.labels_in_metric_names import as_written
 from workbench.profiles.left_out_series import WHOLE
@@ -102,7 +103,22 @@ def _without_second_names(series: SeriesTable) -> SeriesTable:
 
 def with_derived(series: SeriesTable) -> SeriesTable:
     """Add what two of a lag, a log's end and a commit say of the third."""
-    return with_derived_lag(_with_derived_ends(_with_derived_commits(series)))
+    return with_derived_lag(_with_derived_ends(_with_derived_commits(_with_read_as_committed(series))))
+
+
+def _with_read_as_committed(series: SeriesTable) -> SeriesTable:
+    """Of jobs that keep their positions to themselves, and tell what they have read: this counts as their commit."""
+    names = series.names
+    reads = by_name(series.where(pc.equal(names["signal"], "read_offset")), "group", "topic", "partition")
+    if not reads:
+        return series
+    commits = by_name(series.where(pc.equal(names["signal"], "committed_offset")), "group", "topic", "partition")
+    committing = {key[:2] for key in commits}
+    batch = SampleBatch(names["cluster"][0].as_py(), READ_AS_COMMITTED)
+    for (group, topic, partition), (times, read) in reads.items():
+        if (group, topic) not in committing:
+            batch.add("committed_offset", {"group": group, "topic": topic, "partition": partition}, times, read)
+    return concat_series([series, batch.to_series()])
 
 
 def _with_derived_commits(series: SeriesTable) -> SeriesTable:

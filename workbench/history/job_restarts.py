@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.history.partition_series import Track, tracks_of
+from workbench.job_signals import READ_AS_COMMITTED
 from workbench.quantiles import median
 from workbench.window import Window
 
@@ -92,9 +93,10 @@ class _Partition:
 def job_restarts(samples: pa.Table, window: Window) -> JobRestarts:
     """Find the restarts of a window, of samples in the order of `SERIES_ORDER`, then time; the baseline shows what was before."""
     wanted = pa.array([RESTORED, "log_end_offset", *_POSITIONS])
-    known = samples.filter(
-        pc.and_(pc.is_in(samples["signal"], wanted), pc.and_(pc.is_valid(samples["value"]), pc.equal(samples["stat"], "value")))
-    )  # fmt: skip
+    is_known = pc.and_(pc.is_valid(samples["value"]), pc.equal(samples["stat"], "value"))
+    # Where a job commits nothing, what it has read says nothing of its checkpoint.
+    is_told = pc.not_equal(samples["source"], READ_AS_COMMITTED)
+    known = samples.filter(pc.and_(pc.is_in(samples["signal"], wanted), pc.and_(is_known, is_told)))
     ends: dict[tuple[str, int], Track] = {}
     jobs: dict[str, dict[tuple[str, int], _Partition]] = {}
     begun: dict[str, list[float]] = {}  # what each group told of that, in the order of time

@@ -65,9 +65,13 @@ class Track:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPartition:
-    """The series of one partition and group; any of them may be empty. `shown` are the commits with samples that are odd."""
+    """The series of one partition and group; any of them may be empty.
+
+    `shown` are the commits with samples that are odd, `read` the positions of clients that tell them.
+    """
 
     committed: Track = field(default_factory=Track)
+    read: Track = field(default_factory=Track)
     shown: Track = field(default_factory=Track)
     log_end: Track = field(default_factory=Track)
     log_start: Track = field(default_factory=Track)
@@ -121,6 +125,7 @@ class PartitionHistory:
         returned_ago: time since the first commit after all partitions had stood still together, while messages waited.
         moved_ago: time from the last change of the commit to the last sample.
         stood_before: how long at most it stood still, while messages waited, before one of its commits: a batch, perhaps.
+        ahead: messages that its client has read behind the commit, where it tells its position: those wait for the commit alone.
         waiting: age of the oldest waiting message at the last sample, at least.
         onset: when it fell behind, negative; None if it is not behind, or was so from the first sample on (`sick_from_start`).
         age_at_most: the lowest bound of that age lately, where only the lag in messages is measured.
@@ -170,6 +175,7 @@ class PartitionHistory:
     returned_ago: float | None = None
     moved_ago: float | None = None
     stood_before: float | None = None
+    ahead: float | None = None
     waiting: float | None = None
     onset: float | None = None
     age_at_most: float | None = None

@@ -50,6 +50,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     changed = np.flatnonzero(np.diff(offset) != 0) + 1
     found.moved_ago = float(at[-1] - at[changed[-1]]) if len(changed) else None
     found.to_and_fro = times_to_and_fro(it.shown, end, step, limits)
+    found.ahead = _ahead(it.read, committed, step)
     low = deleted(found, it.log_start, committed, end)
     found.other_clock = told_by_another_clock(committed, end, time_lag, step)
     if found.other_clock is not None:
@@ -99,6 +100,12 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     course(found, aged)
     reached(found, Track(at, offset), it.log_start)
     return found
+
+
+def _ahead(read: Track, committed: Track, step: float) -> float | None:
+    if not len(read) or read.at[-1] < committed.at[-1] - MISSED * step:
+        return None
+    return max(0.0, float(read.value[-1] - committed.value[-1]))
 
 
 def _arrivals(found: PartitionHistory, end: Track) -> None:

@@ -127,8 +127,11 @@ QUESTION = Node(
         ),
         yes(
             "reads",
-            "commits move, or members are there",
-            lambda row: any(above(it, 0) for it in (row.committed_moved, row.group_members, row.live_members)),
+            "commits move, members are there, or what waits is being read",
+            lambda row: (
+                row.polling is True
+                or any(above(it, 0) for it in (row.committed_moved, row.group_members, row.live_members))
+            ),
         ),
         leaves_open(
             "nobody_known",
@@ -204,7 +207,7 @@ def _actions(it: Subject, row: Row) -> Sequence[Action]:
 def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
     still = row.still
     if (
-        still and len(still) == len(row.partitions) and not row.at_quota
+        still and len(still) == len(row.partitions) and not row.at_quota and row.stall_cause != "commit_fails"
     ):  # under a quota, partitions wait for their turn
         yield "no partition is read", sum(it.arrival_per_second or 0.0 for it in still)
     usual, now = row.usual_members, row.group_members_recent

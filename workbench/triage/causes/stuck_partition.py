@@ -250,7 +250,8 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             return _end_transaction(it, row, act)
         case "commit_fails":
             log = (
-                "Read the members' log for refused commits: rights on the group, a fenced member, a commit that times out; "
+                "Read the members' log for refused commits: rights on the group, a fenced member, a commit that times out, "
+                "a checkpoint that fails (Flink commits with it); "
                 "what was processed since then is processed again after a restart"
             )
             return [act(log, it.members)]

@@ -249,7 +249,7 @@ class Lag(Standing):
     def batch_perhaps(self) -> bool:
         """It has stood still about as long before, and usually has no members: when it is due is not known."""
         stood = any_of(*(at_least(told(p, "stood_before"), times(PART, told(p, "waiting"))) for p in self.partitions))
-        return all_of(equal(self.usual_fewest_members, 0), self.late, stood) is True
+        return all_of(equal(self.usual_fewest_members, 0), self.count_disproved is None, self.late, stood) is True
 
     @fact
     def recovered_seconds(self) -> Number:

@@ -122,8 +122,11 @@ class Partitions(Events):
 
     @fact
     def read_share(self) -> Number:
-        """What those that stand still go on to read, of what arrives in them."""
+        """What those that stand still go on to read, of what arrives in them; where clients tell their positions, of what waits."""
         still = self.still
+        by_position = ratio(total(told(p, "ahead") for p in still), total(p.lag_messages for p in still))
+        if by_position is not None:
+            return by_position
         theirs = ratio(total(p.enqueue_count for p in still), self._arrived_meanwhile(still))
         if theirs is not None or self.moving_partitions or not self.processors:
             return theirs

@@ -275,7 +275,8 @@ class WorkFacts(MeasuredSubscription):
         # A client's statistics come with a poll: new ones prove it, as does work that ends.
         alive = any(it.live and it.stats_stand is False for it in self.members)
         works = any(above(p.attempts, 0) for p in self.processors)
-        return True if self.poll_age_seconds is not None or alive or works else None
+        reads = any(at_least(ratio(told(p, "ahead"), p.lag_messages), LESS) for p in self.partitions)
+        return True if self.poll_age_seconds is not None or alive or works or reads else None
 
 
 def _busy(relation: str, number: float, **more: str) -> Operand:
