@@ -363,6 +363,18 @@ def test_two_long_pauses_among_a_hundred_commits_are_no_rhythm() -> None:
     assert story.late or story.lateness
 
 
+@pytest.mark.parametrize(("every", "since"), [(240.0, -4400.0), (900.0, -4600.0), (480.0, -2700.0), (600.0, -2400.0)])
+def test_polls_that_take_minutes_are_the_rhythm_of_who_is_late_since(every: float, since: float) -> None:
+    """Late since the data begin, or a handler that has become slow: its commits come as rarely as its polls now, not as they did."""
+    at = scraped()
+    slow = since + np.floor((at - since) / every) * every * 0.5 - 60
+    story = told(one(ends(np.where(at > since, slow, at - 3)), at), LIMITS)
+    assert story.rhythm == pytest.approx(every, abs=45)
+    # One stop, after which it reads on as before, is none; nor is one that lasts.
+    stopped = np.where((at > -1500) & (at < -900), -1500, np.where(at > -300, -300, at)) - 3
+    assert (told(one(ends(stopped), at), LIMITS).rhythm or 0.0) <= 120.0
+
+
 def test_what_neither_grows_nor_is_read_has_not_moved() -> None:
     """More than marks between a commit and an end that both stand: known as that, for as long as the data show; else not at all."""
     at = scraped()

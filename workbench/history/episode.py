@@ -114,14 +114,19 @@ def _cadence(age: FloatArray, changed: IntArray, until: int) -> float | None:
 
 
 def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> float | None:
-    """Usual time between two commits while something waits, up to a sample: of a group that is late, too."""
-    inside = changed[changed < until] if until > changed[0] else changed
-    gaps = np.diff(at[inside])
-    busy = age[inside[1:] - 1] > 0
-    gaps = np.sort(gaps[busy])
-    if not len(gaps):
-        return None
-    return min(quantile(gaps, 1 - NOISE), FAR * float(gaps[(len(gaps) - 1) // 2]))
+    """Usual time between two commits while something waits: up to a sample, or since then, if they are rarer now.
+
+    A handler that has become slow, or a group that is late since the data begin, has no other rhythm than that since.
+    """
+    gaps, busy = np.diff(at[changed]), age[changed[1:] - 1] > 0
+    before, since = gaps[busy & (changed[1:] < until)], gaps[busy & (changed[:-1] >= until)]
+    least = FEW_MOVES - 1 if len(before) else 1
+    return max([_usual(it) for it in (before, since if len(since) >= least else before) if len(it)], default=None)
+
+
+def _usual(gaps: FloatArray) -> float:
+    """The longest one, but for those far longer than the middle one: a single pause is no rhythm."""
+    return min(quantile(np.sort(gaps), 1 - NOISE), FAR * float(np.sort(gaps)[(len(gaps) - 1) // 2]))
 
 
 def _latest(found: PartitionHistory, at: FloatArray, age: FloatArray, late: BoolArray, limits: Bounds) -> None:
