@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.triage.made import made, subscription
-from workbench.features.subscription_measurements import PartitionFeatures, ProcessorFeatures
+from workbench.features.subscription_measurements import MemberFeatures, PartitionFeatures, ProcessorFeatures
 from workbench.thresholds import Thresholds
 from workbench.triage import capacity
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
 from workbench.triage.operand import first_of
 from workbench.triage.question_order import TREE
 from workbench.triage.question_types import Rule, deciding
-from workbench.triage.verdict_names import Answer
+from workbench.triage.rank_candidate_causes import likeliest_first
+from workbench.triage.verdict_names import Answer, Verdict
 
 
 def rebalancing(**known: Any) -> str:
@@ -66,6 +67,87 @@ def test_a_rollout_that_goes_on_is_no_storm_yet(known: dict[str, Any], rule: str
     assert (found.id, found.answer is Answer.CANNOT_TELL) == (rule, rule == "rollout")
 
 
+def lives(*each: tuple[float, float | None]) -> tuple[MemberFeatures, ...]:
+    """Members that the baseline did not have, from their first to their last sample in the window; None: they are still there."""
+    return tuple(
+        made(
+            MemberFeatures,
+            member=f"n{number}",
+            in_baseline=False,
+            first_seconds=first,
+            last_seconds=last or 0.0,
+            live=last is None,
+        )
+        for number, (first, last) in enumerate(each)
+    )
+
+
+def old(count: int) -> tuple[MemberFeatures, ...]:
+    """Members of the good time that have gone in the window."""
+    return tuple(
+        made(MemberFeatures, member=f"o{it}", in_baseline=True, last_seconds=-700.0, live=False) for it in range(count)
+    )
+
+
+@pytest.mark.parametrize(
+    ("members", "before", "rule"),
+    [
+        # A rollout and the next one, or one that is taken back, also half-way; and one after which a node is drained.
+        (
+            (*old(4), *lives(*((-600.0 + 20 * it, -200.0 + 20 * it) for it in range(4)), *((-180.0, None),) * 4)),
+            4,
+            "rollout",
+        ),
+        ((*old(2), *lives((-600.0, -100.0), (-500.0, -60.0), (-90.0, None), (-50.0, None))), 4, "rollout"),
+        (
+            (*old(6), *lives((-400.0, -60.0), (-390.0, -50.0), *((-380.0, None),) * 4, (-40.0, None), (-30.0, None))),
+            6,
+            "rollout",
+        ),
+        # Half of the members and less, twice: whoever they are, a rollout reaches all.
+        ((*old(2), *lives((-600.0, -100.0), (-500.0, -60.0), (-90.0, None), (-50.0, None))), 12, "often"),
+        # A third time; and one place, again and again.
+        (
+            (*old(3), *lives(*((at, at + 50.0) for at in (-600.0, -500.0) for _ in range(3)), *((-40.0, None),) * 3)),
+            3,
+            "often",
+        ),
+        ((*old(1), *lives((-600.0, -500.0), (-400.0, -300.0), (-200.0, -100.0), (-50.0, None))), 4, "passing"),
+        # When they came is not known: they may have come one after another.
+        ((*old(3), *lives(*((None, -300.0),) * 3, *((-40.0, None),) * 3)), 3, "passing"),
+    ],
+)
+def test_members_that_are_replaced_twice_are_two_rollouts_or_not_yet_a_storm(
+    members: tuple[MemberFeatures, ...], before: int, rule: str
+) -> None:
+    """Those that lived together had a place each. A crash loop has one after another, a third time, whatever their names."""
+    row = subscription(limits=Thresholds(), rebalances=9.0, members=members, baseline_members=before)
+    for name in (
+        "new_members",
+        "gone_members",
+        "passing_members",
+        "passing_rounds",
+        "restarted_members",
+        "replaced_members",
+        "rollout",
+    ):
+        vars(row).pop(name, None)
+    assert deciding(TREE["rebalancing"].rules, row).id == rule
+
+
+def test_a_rollout_in_which_nothing_is_read_is_no_stop() -> None:
+    """Few rebalances rule out a storm, not that partitions stop because members are replaced: that is the first of the guesses."""
+    known: dict[str, Any] = {"restarted_members": ("a", "b"), "most_restarts": 1, "gone_members": (), "new_members": ()}
+    for frozen, rule in (((0, 1), "rollout"), ((), "rarely")):
+        row = subscription(limits=Thresholds(), rebalances=2.0, frozen_partitions=frozen, passing_members=0, **known)
+        for name in ("replaced_members", "rollout"):
+            vars(row).pop(name, None)
+        assert deciding(TREE["rebalancing"].rules, row).id == rule
+        guesses = [Verdict.CONSUMER_STOPPED, Verdict.REBALANCE_STORM, Verdict.STUCK_PARTITION]
+        assert likeliest_first(guesses, row)[0] is Verdict.REBALANCE_STORM
+    assert likeliest_first(guesses, subscription(limits=Thresholds(), frozen_count=2))[0] is not Verdict.REBALANCE_STORM
+
+
 @given(apart=st.floats(1.0, 300.0), pauses=st.floats(0.1, 10.0))
 def test_rebalances_that_are_over_hold_nobody_up(apart: float, pauses: float) -> None:
     """They are over where the last one is long ago, also compared with how they came; one that goes on lets nobody read."""
@@ -75,7 +157,7 @@ def test_rebalances_that_are_over_hold_nobody_up(apart: float, pauses: float) ->
     assert rebalancing(**known) == ("over" if over else "often")
     assert rebalancing(**{**known, "moving_now": False}) == "often"
     assert rebalancing(**known, rejoining=True) == "rejoining"
-    assert rebalancing(**known, baseline_members=3, passing_members=3) == "passing"
+    assert rebalancing(**known, baseline_members=3, passing_rounds=3) == "passing"
 
 
 @given(before=st.floats(0.1, 4.0), now=st.floats(0.1, 4.0), kept=st.booleans())

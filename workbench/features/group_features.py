@@ -52,6 +52,7 @@ GROUP_FEATURES = {
 # As `features.subscription_measurements.MemberFeatures` says; `seen_every` is the time between two samples of a member, in seconds.
 MEMBER_FEATURES = {
     "poll_age_seconds": of("max", "last", "poll_age"),
+    "first_seconds": f"min(first_seconds) FILTER (WHERE period = {NOW})",
     "last_seconds": f"max(last_seconds) FILTER (WHERE period = {NOW})",
     "seen_every": f"min((last_seconds - first_seconds) / (samples - 1)) FILTER (WHERE period = {NOW} AND samples > 2)",
     "poll_age_high": of("max", "high", "poll_age"),

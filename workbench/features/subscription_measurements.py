@@ -82,7 +82,7 @@ class MemberFeatures:
         live: whether it still reports.
         poll_age_high, poll_age_usual: the longest time without a poll in the window, and in a quarter of the baseline, in seconds;
         poll_age_low: the shortest in the window.
-        last_seconds: time of its last sample, relative to the window's end, 0 or less; None if it has none in the window.
+        first_seconds, last_seconds: time of its first and last sample in the window, relative to its end, 0 or less; or None.
         delay_fill, delay_high: of the delay queue, mean and highest.
         rtt_seconds, rtt_broker: mean round trip to the slowest broker, and which one that is.
         poll_idle: share of the time that its thread waits for records, 0 to 1.
@@ -99,6 +99,7 @@ class MemberFeatures:
     poll_age_high: float | None
     poll_age_usual: float | None
     poll_age_low: float | None
+    first_seconds: float | None
     last_seconds: float | None
     rebalances: float | None
     restarts: int | None

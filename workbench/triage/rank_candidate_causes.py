@@ -23,7 +23,9 @@ def likeliest_first(candidates: Sequence[Verdict], row: SubscriptionFeatures) ->
     candidates = [it for it in candidates if not (it is _V.BATCH_MISSED and no_batch)]
     # A client that waits, and that the broker does throttle: the mean over its last fetches hides by how much.
     quota = (_V.THROTTLED,) if (row.throttle_seconds or 0) > 0 and row.own_work is False else ()
-    first = [it for it in (*quota, *_speaking(row)) if it in candidates]
+    # Who sees its members replaced sees why nothing was read meanwhile.
+    rollout = (_V.REBALANCE_STORM,) if row.rollout else ()
+    first = [it for it in (*quota, *rollout, *_speaking(row)) if it in candidates]
     order = {verdict: place for place, verdict in enumerate(dict.fromkeys([*first, *_USUAL]))}
     ranked = sorted(candidates, key=lambda it: order.get(it, len(order)))
     # A second fault that is measured comes before guesses at the first one, also if the path does not ask about it.

@@ -9,7 +9,7 @@ from workbench.judgement_numbers import MISSED, MORE, PAUSE_SECONDS, SEVERAL
 from workbench.signals import GROUP_STATES
 from workbench.triage.action_subject import Subject
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
-from workbench.triage.facts.unknown_numbers import above, all_of, at_least, times
+from workbench.triage.facts.unknown_numbers import above, all_of, at_least, below, times
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
@@ -81,8 +81,8 @@ QUESTION = Node(
     rules=(
         proves(
             "passing",
-            "members that the baseline did not have start, and are gone again: a crash loop under new names",
-            Operand("passing_members", "members", ">=", number=SEVERAL),
+            "members that the baseline did not have start, and are gone again, one after another: a crash loop under new names",
+            Operand("passing_rounds", "times", ">=", number=SEVERAL),
             Operand("baseline_members", "members", ">", number=0.0, why="without a baseline, every member is new"),
         ),
         no(
@@ -109,7 +109,14 @@ QUESTION = Node(
             _rounds_are_long,
             Operand("rebalances_since", "since it began", ">=", setting="rebalances"),
         ),
-        no("rarely", "it hardly rebalances", Operand("rebalances", "in the window", "<", setting="rebalances")),
+        no(
+            "rarely",
+            "it hardly rebalances, and no partition has stopped while its members are replaced",
+            lambda row: all_of(
+                below(row.rebalances, row.limits.rebalances), not (row.rollout and row.frozen_partitions)
+            ),
+            Operand("rebalances", "in the window", "<", setting="rebalances"),
+        ),
         no(
             "added",
             "members are added and stay: each that joins makes the others rebalance once, or twice if they keep what they can",
@@ -149,7 +156,8 @@ QUESTION = Node(
         ),
         leaves_open(
             "rollout",
-            "a rollout is under way, or has ended just now: members are replaced, none of them twice; it ends, and a storm does not",
+            "a rollout is under way, or has ended just now: members are replaced, none of them twice; or half of them and more, none"
+            " more than twice, as by two rollouts, or one and its rollback; that ends, and a storm does not",
             lambda row: row.rollout,
             look="wait until it is through; members that are replaced once more after that are in a storm",
         ),

@@ -82,6 +82,19 @@ class Members(Partitions):
         return sum(1 for it in self.members if it.in_baseline is False and it.member in self.gone_members)
 
     @fact
+    def passing_rounds(self) -> int:
+        """How many of these came one after another, each when the one before had gone.
+
+        Those that were there together have a place each: a rollout that the next one replaces, or takes back, is one round.
+        """
+        mine = [it for it in self.members if it.in_baseline is False and it.member in self.gone_members]
+        rounds, until = 0, None
+        for it in sorted(mine, key=lambda it: it.last_seconds or 0.0):
+            if until is None or above(it.first_seconds, until) is not False:
+                rounds, until = rounds + 1, it.last_seconds
+        return rounds
+
+    @fact
     def replaced_members(self) -> int:
         """How many started anew, or went while another one came in their place, and stays."""
         went = len(self.gone_members) - self.passing_members
@@ -89,8 +102,14 @@ class Members(Partitions):
 
     @fact
     def rollout(self) -> bool:
-        """Whether members were replaced, one by one, and none of them twice: a storm has the same ones again and again, and no end."""
-        return self.replaced_members >= 2 and not self.passing_members and (self.most_restarts or 0) <= 1
+        """Whether members were replaced, one by one, as by one rollout, or half of them and more as by two: one and its rollback.
+
+        A storm has the same ones again and again, and no end.
+        """
+        restarts = self.most_restarts or 0
+        most = at_least(2 * self.replaced_members, self.baseline_members) is True
+        twice = most and self.passing_rounds <= 1 and restarts <= self.limits.deploy_restarts
+        return self.replaced_members >= 2 and (twice or not (self.passing_members or restarts > 1))
 
     @fact
     def added_members(self) -> int:

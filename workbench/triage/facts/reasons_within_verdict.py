@@ -84,10 +84,11 @@ STALL_CAUSES: tuple[Reason[str], ...] = (
 # neither: somebody may add and remove them.
 STORM_CAUSES: tuple[Reason[str], ...] = (
     Reason(
-        "each_once",
+        "rollout",
         "deploy",
-        "two members or more started anew, or went while others came in their place, none of them twice",
-        (Operand("replaced_members", "members", ">=", number=2), Operand("passing_members", "members", "=", number=0)),
+        "two members or more started anew, or went while others came in their place: none of them twice, or half of all members and"
+        " more, none more than twice",
+        (Operand("replaced_members", "members", ">=", number=2),),
         besides=lambda row: row.rollout,
     ),
     Reason(
