@@ -47,6 +47,7 @@ WITHOUT_A_CASE = frozenset(
         "reset.anew",
         "stuck.handlers_fail",
         "stuck.no_commits",
+        "stuck.owner_disturbed",
         "stuck.restoring",
         "stuck.unowned",
         "too_few.no_members",

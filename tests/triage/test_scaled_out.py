@@ -51,6 +51,8 @@ def test_members_that_are_added_make_rebalances(known: dict[str, Any], rule: str
         ({"new_members": ("d", "e"), "gone_members": ("a", "b")}, "rollout"),
         ({"new_members": ("d", "e"), "gone_members": ("a", "b"), "rejoining": True}, "rollout"),
         ({"restarted_members": ("a", "b"), "most_restarts": 1}, "rollout"),
+        ({"restarted_members": ("a", "b"), "most_restarts": 1, "median_slow_down": 1.5}, "rollout"),
+        ({"restarted_members": ("a", "b"), "most_restarts": 1, "median_slow_down": 1.05}, "often"),
         ({"restarted_members": ("a", "b"), "most_restarts": 2}, "often"),
         ({"restarted_members": ("a", "b"), "most_restarts": 2, "rejoining": True}, "rejoining"),
         ({"new_members": ("d", "e"), "gone_members": ("a", "b", "d"), "passing_members": 1}, "often"),
@@ -59,10 +61,13 @@ def test_members_that_are_added_make_rebalances(known: dict[str, Any], rule: str
     ],
 )
 def test_a_rollout_that_goes_on_is_no_storm_yet(known: dict[str, Any], rule: str) -> None:
-    """It replaces each member once, and ends; a storm has the same ones again, or new ones that go again."""
+    """It replaces each member once, and ends; a storm has the same ones again, or new ones that go again.
+
+    Where the handlers of the new ones take as long as those of before, it is the rollout that holds the group up.
+    """
     known = {"restarted_members": (), "new_members": (), "gone_members": (), "passing_members": 0, **known}
     row = subscription(limits=Thresholds(), rebalances=9.0, **known)
-    del vars(row)["replaced_members"], vars(row)["rollout"]
+    del vars(row)["replaced_members"], vars(row)["rollout"], vars(row)["handlers_as_before"]
     found = deciding(TREE["rebalancing"].rules, row)
     assert (found.id, found.answer is Answer.CANNOT_TELL) == (rule, rule == "rollout")
 
@@ -304,3 +309,37 @@ def test_members_without_a_partition_do_not_change_the_size(partitions: int, idl
         partition_count=partitions,
     )
     assert capacity.consumers(replace(row, group_members=float(partitions + idle))) == capacity.consumers(row)
+
+
+@pytest.mark.parametrize(
+    ("known", "rule"),
+    [
+        ({}, "stuck"),
+        ({"behind_partitions": (0,)}, "stuck"),
+        ({"behind_partitions": (0, 2)}, "owner_disturbed"),
+        ({"behind_partitions": (0, 2), "members_stay": False}, "owner_disturbed"),
+        ({"behind_partitions": (0, 2), "members_stay": True}, "stuck"),
+        ({"behind_partitions": (0, 2), "rebalances": 0.0}, "stuck"),
+    ],
+)
+def test_a_partition_beside_others_that_fall_behind_may_have_a_member_that_crashes(
+    known: dict[str, Any], rule: str
+) -> None:
+    """A member that begins anew again and again may never come to one of its partitions: not where its restarts would be seen."""
+    usual = {"stuck_partitions": (0,), "stuck_count": 1, "few_partitions": 2, "moving_partitions": 5}
+    row = subscription(**{"behind_partitions": (), **usual, **known})
+    del vars(row)["others_keep_up"]
+    found = deciding(TREE["stuck"].rules, row)
+    assert (found.id, found.answer is Answer.CANNOT_TELL) == (rule, rule == "owner_disturbed")
+
+
+@pytest.mark.parametrize(
+    ("rebalances", "cause"), [(2.0, "metadata_change"), (9.0, "metadata_change"), (11.0, "poll_stall")]
+)
+def test_partitions_that_are_added_explain_as_many_rebalances(rebalances: float, cause: str) -> None:
+    """Two rounds for each of five; a poll that is late by then is late because of them. More than that has another cause."""
+    row = subscription(
+        limits=Thresholds(), rebalances=rebalances, new_partitions=5, partition_count=11, paused_members=("a",)
+    )
+    del vars(row)["storm_cause"]
+    assert row.storm_cause == cause

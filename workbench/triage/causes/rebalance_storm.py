@@ -158,7 +158,7 @@ QUESTION = Node(
             "rollout",
             "a rollout is under way, or has ended just now: members are replaced, none of them twice; or half of them and more, none"
             " more than twice, as by two rollouts, or one and its rollback; that ends, and a storm does not",
-            lambda row: row.rollout,
+            lambda row: row.rollout and not row.handlers_as_before,
             look="wait until it is through; members that are replaced once more after that are in a storm",
         ),
         leaves_open(

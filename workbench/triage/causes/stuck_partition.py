@@ -75,6 +75,10 @@ def _frozen_words(row: Row) -> str:
     )
 
 
+def _are_stuck(row: Row) -> bool:
+    return 0 < row.stuck_count <= row.few_partitions and row.moving_partitions > 0
+
+
 STUCK = Node(
     id="stuck",
     question="Are some partitions stuck while others advance?",
@@ -100,7 +104,15 @@ STUCK = Node(
         proves(
             "stuck",
             "a few partitions stand still while others advance, and nothing in the consumer explains it",
-            lambda row: 0 < row.stuck_count <= row.few_partitions and row.moving_partitions > 0,
+            lambda row: (
+                _are_stuck(row) and (row.others_keep_up or row.rebalances is not None or row.members_stay is True)
+            ),
+        ),
+        leaves_open(
+            "owner_disturbed",
+            "a few partitions stand still, and others fall behind, too: a member may begin anew again and again; nobody counts it",
+            _are_stuck,
+            look="the members' logs: whether one of them crashes or rejoins again and again",
         ),
         leaves_open(
             "no_commits",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.features.subscription_measurements import ProcessorFeatures, QueueFeatures
-from workbench.judgement_numbers import MOST, TENTH
+from workbench.judgement_numbers import MORE, MOST, TENTH
 from workbench.triage.facts import fact
 from workbench.triage.facts.lag_facts import Lag
 from workbench.triage.facts.unknown_numbers import (
@@ -13,6 +13,7 @@ from workbench.triage.facts.unknown_numbers import (
     all_of,
     at_least,
     at_most,
+    below,
     lower_median,
     most,
     ratio,
@@ -136,6 +137,11 @@ class ProcessorFacts(Lag):
     def median_slow_down(self) -> Number:
         """Of all processors, as a multiple of the baseline."""
         return lower_median(p.slow_down for p in self.processors)
+
+    @fact
+    def handlers_as_before(self) -> bool:
+        """Whether handlers are measured, and those of a new version, too, take no longer than before."""
+        return below(self.median_slow_down, MORE) is True
 
     @fact
     def one_slow(self) -> Known:

@@ -105,16 +105,25 @@ STORM_CAUSES: tuple[Reason[str], ...] = (
         besides=lambda row: bool(row.restarted_members) or row.loses_all_members,
     ),
     Reason(
+        "metadata_change",
+        "metadata_change",
+        "no member came or went, and as many partitions appeared in the window as explain the rebalances",
+        (
+            Operand(
+                "rebalances",
+                "in the window",
+                "<=",
+                number=2,
+                of="new_partitions",
+                why="cooperative members take two rounds",
+            ),
+        ),
+        besides=lambda row: row.new_partitions < row.partition_count and not row.changed_members,
+    ),
+    Reason(
         "poll_stall",
         "poll_stall",
         "no member came or went, and one did not poll for longer than `poll_age_seconds`",
         besides=lambda row: bool(row.paused_members) and not row.changed_members,
-    ),
-    Reason(
-        "metadata_change",
-        "metadata_change",
-        "no member came or went, and partitions appeared in the window",
-        (Operand("new_partitions", "partitions", ">", number=0),),
-        besides=lambda row: row.new_partitions < row.partition_count and not row.changed_members,
     ),
 )

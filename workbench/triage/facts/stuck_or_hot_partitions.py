@@ -161,13 +161,17 @@ class Partitions(Events):
         return at_least(most(self.rebalances, self.rebalances_since), self.limits.rebalances) is True
 
     @fact
+    def others_keep_up(self) -> bool:
+        """Whether some partitions move, and only those that are stuck fall behind."""
+        return self.moving_partitions > 0 and set(self.behind_partitions) <= set(self.stuck_partitions)
+
+    @fact
     def fells_its_owners(self) -> bool:
         """Whether members rebalance again and again, while few partitions stand still and the others keep up.
 
         What disturbs a whole group holds up all of its partitions; a record that ends each owner in turn, its own.
         """
-        others_keep_up = self.moving_partitions > 0 and set(self.behind_partitions) <= set(self.stuck_partitions)
-        return self.rebalances_often and 0 < self.stuck_count <= self.few_partitions and others_keep_up
+        return self.rebalances_often and 0 < self.stuck_count <= self.few_partitions and self.others_keep_up
 
     @fact
     def held_count(self) -> int:
