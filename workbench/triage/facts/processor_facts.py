@@ -75,8 +75,8 @@ class ProcessorFacts(Lag):
 
     @fact
     def queue_long(self) -> Known:
-        """Whether a queue is full."""
-        return at_least(self.queue_fill, self.limits.queue_fill_ratio)
+        """Whether a queue is full, or the delay queue: then nothing enters the others."""
+        return self.delay_full or at_least(self.queue_fill, self.limits.queue_fill_ratio)
 
     @fact
     def entry_slow(self) -> Known:

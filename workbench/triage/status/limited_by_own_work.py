@@ -118,7 +118,7 @@ QUESTION = Node(
     rules=(
         yes(
             "full",
-            "one of its queues is full",
+            "one of its queues is full, or the delay queue: then nothing enters the others",
             lambda row: row.has_queues and row.queue_long,
             Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio"),
         ),
