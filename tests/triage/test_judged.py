@@ -463,3 +463,20 @@ def test_what_was_lost_an_hour_ago_hides_no_action_for_what_lags_now(fact: str, 
     assert row.verdict is Verdict.RECORDS_LOST
     assert any("Start them again" in it or "Check whether the consumers run" in it for it in titles) is lag
     assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize(
+    ("quiet", "last", "verdict"),
+    [
+        (270.0, -35.0, Verdict.PRODUCER_SILENT),
+        (270.0, -20.0, Verdict.HEALTHY),
+        # A sample that is overdue says nothing: the time between two of them is what may have passed.
+        (230.0, -80.0, Verdict.HEALTHY),
+        (250.0, -80.0, Verdict.PRODUCER_SILENT),
+    ],
+)
+def test_silence_lasts_until_now(quiet: float, last: float, verdict: Verdict) -> None:
+    """Not until the last sample: of a producer that is silent for 6 min, samples of each minute show little more than 4."""
+    parts = [part(number, {"quiet": quiet, "usual_gap": 60.0}, log_end_last_seconds=last) for number in (0, 1)]
+    row = judge(parts, sample_interval_seconds=60.0)
+    assert row.verdict is verdict, row.silent_for_seconds

@@ -109,8 +109,14 @@ class Standing(WorkFacts):
 
     @fact
     def quiet_seconds(self) -> Number:
-        """Since the last arrival."""
+        """From the last arrival to the last sample."""
         return least(*(told(p, "quiet") for p in self.partitions))
+
+    @fact
+    def silent_for_seconds(self) -> Number:
+        """From the last arrival that is measured to now; what is overdue counts for no more than the usual time between two samples."""
+        now = (least(times(-1, p.log_end_last_seconds), self.sample_interval_seconds) for p in self.partitions)
+        return least(*(plus(told(p, "quiet"), since) for p, since in zip(self.partitions, now, strict=True)))
 
     def _is_frozen(self, p: PartitionFeatures) -> bool:
         """Whether its commit has stopped, for twice its usual rhythm, while messages wait as long.

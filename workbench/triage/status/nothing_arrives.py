@@ -12,10 +12,10 @@ from workbench.triage.verdict_names import State, Verdict
 
 
 def _words(row: Row) -> str:
-    if row.quiet_seconds is None:
+    if row.silent_for_seconds is None:
         return "no arrival in the data" if row.arrival_per_second is not None else "arrivals are not measured"
     gap = f", before at most {duration(row.usual_gap_seconds)} apart" if row.usual_gap_seconds is not None else ""
-    return f"last arrival {duration(row.quiet_seconds)} ago{gap}"
+    return f"last arrival {duration(row.silent_for_seconds)} ago{gap}"
 
 
 QUESTION = Node(
@@ -27,8 +27,10 @@ QUESTION = Node(
         yes(
             "silent",
             "nothing has arrived for far longer than ever before",
-            Operand("quiet_seconds", "s", ">=", setting="silent_seconds"),
-            Operand("quiet_seconds", "s", ">=", number=FAR, of="usual_gap_seconds", why="longer than any gap so far"),
+            Operand("silent_for_seconds", "s", ">=", setting="silent_seconds"),
+            Operand(
+                "silent_for_seconds", "s", ">=", number=FAR, of="usual_gap_seconds", why="longer than any gap so far"
+            ),
         ),
         no("arrives", "records arrive as usual", always),
     ),
@@ -40,7 +42,7 @@ QUESTION = Node(
     words=_words,
     needs=("log_end_offset",),
     measures=(
-        Measure("log_end_offset", "quiet_seconds", "s since the last arrival", threshold="silent_seconds"),
+        Measure("log_end_offset", "silent_for_seconds", "s since the last arrival", threshold="silent_seconds"),
         Measure("log_end_offset", "usual_gap_seconds", "s at most before"),
         Measure("log_end_offset", "arrival_per_second", "messages/s arriving"),
     ),
@@ -50,7 +52,7 @@ PRODUCER_SILENT = Leaf(
     verdict=Verdict.PRODUCER_SILENT,
     state=State.HEALTHY,
     headline=lambda row: (
-        f"Nothing arrives: the last record came {duration(row.quiet_seconds)} ago, before at most "
+        f"Nothing arrives: the last record came {duration(row.silent_for_seconds)} ago, before at most "
         f"{duration(row.usual_gap_seconds)} apart. The group itself keeps up; look at the producers."
     ),
 )
