@@ -15,13 +15,13 @@ from workbench.triage.verdict_names import Answer, Verdict
 RATE = 50.0
 
 
-def stopped(name: str, *, back: float) -> Story:
+def stopped(name: str, *, back: float, throttle: float = 0.0) -> Story:
     """It stood still from 70 s before the end on; so many seconds before it, it went on, as fast as records arrive, queues full."""
     lag = np.clip(np.minimum(RATE * (TIMES + 70), RATE * (70 - back)), 5.0, None)
     story = Story(group=name, topic=name, partitions=4, members=4)
     for number in range(4):
         story.partition(number, rate=RATE, lag=lag.tolist(), time_lag=(lag / RATE).tolist())
-    return story.people().processor("order", fill=1.0).enqueue().fetch_queue()
+    return story.people(throttle=throttle).processor("order", fill=0.0 if throttle else 1.0).enqueue().fetch_queue()
 
 
 def at_a_pace(name: str, paces: np.ndarray) -> Story:
@@ -42,6 +42,7 @@ def rows(spark: Any) -> dict[str, SubscriptionFeatures]:
     stories = [
         stopped("just back", back=7.0),
         stopped("back for a while", back=20.0),
+        stopped("held back", back=7.0, throttle=0.5),
         at_a_pace("even", slow),
         at_a_pace("waves", waves),
     ]
@@ -52,6 +53,11 @@ def test_who_has_just_come_back_is_not_judged_by_the_time_before(rows: dict[str,
     """Its queues are full of what had waited: some samples later it drains, or does not."""
     assert (rows["just back"].verdict, rows["just back"].reasons["consuming"]) == (Verdict.CANNOT_TELL, "just_back")
     assert rows["back for a while"].verdict is Verdict.SATURATED_PROCESSORS
+
+
+def test_whom_the_broker_holds_back_has_not_stopped(rows: dict[str, SubscriptionFeatures]) -> None:
+    """Under a quota a pause is a wait for the next turn; the throttle that the clients tell is the cause."""
+    assert rows["held back"].verdict is Verdict.THROTTLED, rows["held back"].reasons
 
 
 def test_a_group_that_has_read_more_than_arrives_has_consumers_enough(rows: dict[str, SubscriptionFeatures]) -> None:

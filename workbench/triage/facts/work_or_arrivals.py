@@ -135,8 +135,9 @@ class WorkFacts(MeasuredSubscription):
 
     @fact
     def returned_seconds(self) -> Number:
-        """Since all of it went on, after it had stood still while messages waited."""
-        return least(*(told(p, "returned_ago") for p in self.partitions))
+        """Since all of it went on, after it had stood still while messages waited; whom the broker holds back waits again and again."""
+        held_back = above(self.throttle_seconds, self.limits.throttle_seconds) is True
+        return None if held_back else least(*(told(p, "returned_ago") for p in self.partitions))
 
     @cached_property
     def arriving_per_read(self) -> Number:
