@@ -70,20 +70,22 @@ QUESTION = Node(
         ),
         LOST_PACE,
         no(
+            "as_many",
+            f"{_RULED_OUT}, and there are as many consumers as partitions",
+            Operand("group_members", "members", ">=", number=1.0, of="partition_count"),
+        ),
+        leaves_open(
             "all_busy",
-            "every cause on the way is ruled out, and its members handle all partitions at once already",
+            "as many handlers are busy as there are partitions, and no more: if each partition has one of its own, more members do"
+            " not help; if a member has a pool of this size, they do",
             Operand("busy_handlers", "busy handler threads", ">=", number=BUSY, of="partition_count"),
+            Operand("busy_handlers", "busy handler threads", "<=", number=MORE, of="partition_count"),
+            look="how many handlers a member runs: one for each partition (then add partitions), or a pool (then add members)",
         ),
         yes(
             "fewer",
             f"{_RULED_OUT}, and there are fewer consumers than partitions",
             Operand("group_members", "members", "<", number=1.0, of="partition_count"),
-        ),
-        no(
-            "as_many",
-            f"{_RULED_OUT}, and there are as many consumers as partitions",
-            lambda row: row.group_members is not None,
-            Operand("group_members", "members", ">=", number=1.0, of="partition_count"),
         ),
         leaves_open(
             "no_members",
