@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from tests.replay.fakes import orders
+from tests.replay.fakes import now_ms, orders, plan_of, request
 from tests.replay.test_apply import Place
 from tests.replay.test_rolling_cutover import Service
 from workbench.errors import GuardError, SourceUnreachableError
@@ -109,6 +112,50 @@ def test_an_answer_that_did_not_come_is_known_once_it_is_read_back(place: Place)
     gateway.before_commit = gateway.die_at = None
     place.apply()
     assert known(place) == 4
+
+
+@pytest.mark.parametrize("cut", ["in the write", "before the offsets are read back", "before the last line"])
+def test_a_later_apply_that_was_cut_off_leaves_nothing_known(place: Place, tmp_path: Path, cut: str) -> None:
+    """A second plan for the group was killed after its write: the group may be at its offsets, which are behind the start."""
+    place.apply()
+    gateway, folder = place.gateway, tmp_path / "later"
+    folder.mkdir()
+    later = Place(folder, gateway, plan_of(gateway, request(now_ms() - 2 * 60_000)))
+    later.journal = place.journal
+    if cut != "before the last line":
+        gateway.die_after_writing = cut == "in the write"
+        steps = 1 if gateway.die_after_writing else 2
+        gateway.before_commit = lambda: setattr(gateway, "die_at", gateway.calls + steps)
+    with contextlib.suppress(SourceUnreachableError):
+        later.apply(allow_existing=True)
+    lines = place.journal.path.read_text().splitlines(keepends=True)
+    if cut == "before the last line":
+        place.journal.path.write_text("".join(lines[:-1]))
+    gateway.before_commit, gateway.die_at, gateway.die_after_writing = None, None, False
+    assert gateway.groups["new"] == later.plan.targets
+    assert known(place) == 0
+    at_the_end(place)
+    assert verified(place).verdict is VerifyVerdict.CANNOT_TELL
+
+
+@pytest.mark.parametrize("action", ["carry", "discard"])
+def test_what_another_command_writes_counts_as_well(place: Place, action: Literal["carry", "discard"]) -> None:
+    """Whichever command moved the group behind the start of the window; one that moved it before that start has skipped nothing."""
+    place.apply()
+    first, second = sorted(place.plan.targets)[:2]
+    note = partial(place.journal.append, plan="other", cluster_id=place.plan.cluster_id, group="new", action=action)
+    for phase, outcome in (("begin", None), ("end", "done")):
+        note(phase=phase, outcome=outcome, changes=[(*first, 5, 9, None), (*second, 5, 1, None)])
+    assert known_starts(place.plan, place.path, place.journal) == set(place.plan.targets) - {first}
+
+
+def test_a_journal_that_cannot_be_read_may_tell_of_a_later_change(place: Place) -> None:
+    """The receipt alone is the last word only where there is no journal at all."""
+    place.apply()
+    place.journal.path.unlink()
+    assert known(place) == 4
+    place.journal.path.mkdir()
+    assert known(place) == 0
 
 
 def test_a_journal_of_another_cluster_tells_nothing(place: Place) -> None:
