@@ -540,6 +540,67 @@ def test_a_partition_that_planning_did_not_read_is_not_forgotten() -> None:
     assert found.verdict is VerifyVerdict.INCOMPLETE
 
 
+def test_a_commit_proves_nothing_where_the_plan_commits_nothing() -> None:
+    """Consumers of the whole topic began at the end of the log there, and have committed behind records of the window."""
+    gateway = orders()
+    gateway.records["orders", 3] = []
+    plan = plan_of(gateway, request(until=instant(now_ms() - 1), after_end=AfterEnd.SKIP))
+    until = plan.until_ms or 0
+    reached(gateway, plan)
+    gateway.records["orders", 3] = [(0, until + 1), (1, until - 1), (2, until + 2)]
+    for committed in (2, 3):
+        gateway.groups["new"]["orders", 3] = committed
+        assert checked(gateway, plan).verdict is VerifyVerdict.CANNOT_TELL
+    gateway.records["orders", 3][1] = (1, until + 1)
+    assert checked(gateway, plan).verdict is VerifyVerdict.VERIFIED
+
+
+def test_a_commit_proves_nothing_in_a_partition_that_is_not_planned() -> None:
+    """Planning did not read all of it; other consumers of the group have passed it from an unknown place on."""
+    gateway = orders(partitions=2)
+    late = (9, now_ms() - 4 * 60_000)
+    gateway.records["orders", 1] = [(0, now_ms()), *((at, now_ms() - HOUR) for at in range(1, 9)), late]
+    gateway.most_read = 8
+    plan = windowed(gateway, ranges=True)
+    assert [part.partition for part in plan.partitions] == [0]
+    gateway.groups["new"] = {part.key: part.stop for part in plan.partitions} | {("orders", 1): 10}
+    gateway.most_read = None
+    assert checked(gateway, plan).verdict is VerifyVerdict.CANNOT_TELL
+    gateway.records["orders", 1][9] = (9, now_ms() - HOUR)
+    assert checked(gateway, plan).verdict is VerifyVerdict.VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("late_at", "committed", "expected"),
+    [
+        (7, 15, VerifyVerdict.INCOMPLETE),  # between the ranges, of which the runtime has committed the last one
+        (13, 15, VerifyVerdict.VERIFIED),  # in the range of the other window
+        (7, 17, VerifyVerdict.VERIFIED),  # beyond the ranges: consumers that do not stop at them have read everything
+        (None, 15, VerifyVerdict.VERIFIED),
+    ],
+)
+def test_a_commit_behind_ranges_says_nothing_of_what_is_between(
+    late_at: int | None, committed: int, expected: VerifyVerdict
+) -> None:
+    """Planning could not read all behind the first window, and the second window's range is behind that."""
+    now = now_ms()
+    times = [now - 10 * HOUR] * 5 + [now - 7 * HOUR] * 7 + [now - 4 * HOUR] * 3 + [now - HOUR] * 3
+    if late_at is not None:
+        times[late_at] = now - 10 * HOUR
+    gateway = FakeGateway({("orders", 0): list(enumerate(times))}, groups={"old": {("orders", 0): 18}})
+    gateway.most_read = 1
+    windows = [(instant(now - 11 * HOUR), instant(now - 9 * HOUR)), (instant(now - 5 * HOUR), instant(now - 3 * HOUR))]
+    asked = request(since=windows[0][0], until=windows[1][1])
+    plan = make_range_plan(asked, gateway, ranges={}, windows=windows)
+    assert plan.partitions[0].spans == [(0, 5), (12, 15)]
+    assert plan.unread is not None
+    gateway.most_read = None
+    gateway.groups["new"] = {("orders", 0): committed}
+    assert checked(gateway, plan).verdict is expected
+    gateway.most_read = 0
+    assert checked(gateway, plan).verdict is VerifyVerdict.CANNOT_TELL
+
+
 def test_a_window_that_only_this_clock_calls_over_is_told_as_such() -> None:
     """It may be ahead of those of the brokers and producers; a record from behind the window proves that it is over."""
     gateway = orders()

@@ -138,13 +138,15 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: VerifyEvidence) -> 
     target = part.target
     if target is None:
         first = evidence.logs.found.get(plan.since_ms, {}).get(part.key)
-        if plan.until_ms is not None and first is not None and (first.timestamp_ms or plan.until_ms) < plan.until_ms:
+        late = evidence.late.get(part.key, Late())
+        if late.records or (
+            plan.until_ms is not None and first is not None and (first.timestamp_ms or plan.until_ms) < plan.until_ms
+        ):
             return say(
                 VerifyVerdict.CANNOT_TELL,
                 "The plan commits nothing here, but records of the window have arrived since.",
             )
-        late = evidence.late.get(part.key)
-        if late is not None and late.told is not None and first is not None and first.offset is not None:
+        if late.told is not None and first is not None and first.offset is not None:
             return say(VerifyVerdict.CANNOT_TELL, f"The plan commits nothing here. {late.told}")
         return say(VerifyVerdict.NOT_PLANNED, "The plan commits nothing here.")
     if counts is not None and counts.processed is not None and counts.processed < counts.records:
@@ -182,10 +184,10 @@ def _partition(plan: Plan, part: PlannedPartition, evidence: VerifyEvidence) -> 
                 f"{plural(found.left, 'offset is', 'offsets are')} not committed; what is there cannot be read: {evidence.unread}",
             )
         return say(VerifyVerdict.INCOMPLETE, f"{plural(found.left, 'offset is', 'offsets are')} not committed yet.")
-    late = evidence.late.get(part.key)
-    if late is not None and late.records:
+    late = evidence.late.get(part.key, Late())
+    if late.records:
         return say(VerifyVerdict.INCOMPLETE, late.told or "")
-    if late is not None and late.told is not None:
+    if late.told is not None:
         return _at_most_unknown(_by_counts(plan, part, target, committed, evidence, found.doubt, say), late.told, say)
     return _by_counts(plan, part, target, committed, evidence, found.doubt, say)
 

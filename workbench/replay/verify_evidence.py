@@ -135,7 +135,7 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
     )
     if late := sum(it.records for it in read.late.values()):
         notes.append(
-            f"After the window's last offset, and not committed: {plural(late, 'record')} with a timestamp in the window."
+            f"Outside of the plan, and not known to be read: {plural(late, 'record')} with a timestamp in the window."
         )
     verdicts = verify(plan, found)
     verdict = overall(verdicts)
@@ -143,7 +143,8 @@ def check(plan: Plan, cluster: Cluster, gateway: Gateway, count_records: CountRe
         late_there = read.late.get(key, Late())
         if late_there.told is not None:
             notes.append(f"{names_of([key])} is not in the plan: planning did not read all of it. {late_there.told}")
-            verdict = _worse(verdict, VerifyVerdict.INCOMPLETE if late_there.records else VerifyVerdict.CANNOT_TELL)
+            nobody = late_there.records and key not in commits  # a commit there does not tell where the group began
+            verdict = _worse(verdict, VerifyVerdict.INCOMPLETE if nobody else VerifyVerdict.CANNOT_TELL)
     for told, found_there in _outside(plan, gateway, logs, added, commits):
         notes.append(told)
         verdict = _worse(verdict, found_there)
@@ -201,7 +202,7 @@ def _outside(
     """
     begins = {(topic, number): end for topic, number, end in plan.beside or ()}
     starts = {key: max(begins.get(key, 0), logs.starts[key]) for key in (*begins, *added) if key in logs.starts}
-    spans = {key: (start, max(start, logs.ends[key])) for key, start in starts.items() if key in logs.ends}
+    spans = {key: [(start, max(start, logs.ends[key]))] for key, start in starts.items() if key in logs.ends}
     late = find_late(plan, gateway, spans)
     found = []
     for key in sorted((*begins, *added)):
@@ -274,7 +275,7 @@ def _read(
     cluster: Cluster,
     logs: LogView,
     ends: Mapping[Partition, WindowEnd],
-    behind: Mapping[Partition, tuple[int, int]],
+    behind: Mapping[Partition, Sequence[tuple[int, int]]],
     asked: CheckRequest,
     kept: ExitStack,
 ) -> _Read:
@@ -350,19 +351,22 @@ def _until(log_start: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, 
 
 
 def _late(
-    plan: Plan, cluster: Cluster, behind: Mapping[Partition, tuple[int, int]], logs: LogView
+    plan: Plan, cluster: Cluster, behind: Mapping[Partition, Sequence[tuple[int, int]]], logs: LogView
 ) -> dict[Partition, Late]:
     """Records of the windows behind their ends: all of these offsets are read, up to an open transaction."""
     from workbench.logs import record_counts
     from workbench.spark.session import session
 
-    stable = {key: max(start, min(stop, logs.stable_ends.get(key, stop))) for key, (start, stop) in behind.items()}
-    found = {
-        key: Late(unread=stop - stable[key], why="a transaction is open")
-        for key, (_, stop) in behind.items()
-        if stable[key] < stop
+    shown = {
+        key: there
+        for key, pieces in behind.items()
+        if (there := _between(0, logs.stable_ends.get(key, pieces[-1][1]), pieces))
     }
-    shown = {key: (start, stable[key]) for key, (start, _) in behind.items()}
+    found = {}
+    for key, pieces in behind.items():
+        hidden = sum(high - low for low, high in pieces) - sum(high - low for low, high in shown.get(key, []))
+        if hidden:
+            found[key] = Late(unread=hidden, why="a transaction is open")
     columns = ["topic", "partition", "offset", "timestamp"]
     frame = system_of(cluster).read_records(session(), cluster, shown, columns)
     within = " or ".join(
