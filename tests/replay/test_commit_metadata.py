@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.replay.fakes import now_ms, orders
 from tests.replay.test_apply import Place
 from tests.replay.test_rolling_cutover import Service
-from workbench.errors import GuardError
+from workbench.errors import GuardError, SourceUnreachableError
 from workbench.plans.strict_document import canonical_hash
 from workbench.queues.replay_port import KeptCommit
-from workbench.replay.receipt import metadata_of, read_rollback, rollback_path
+from workbench.replay.receipt import ReplayOutcome, Status, metadata_of, read_rollback, rollback_path
 from workbench.replay.rollback_of_apply import roll_back
 
 PAYMENTS = ("payments", 0)
@@ -36,6 +36,47 @@ def back(place: Place, *, discard: bool = False) -> dict[tuple[str, int], str]:
     rollback = read_rollback(rollback_path(place.path))
     found = roll_back(rollback, place.gateway, place.journal, discard_progress=discard, sleep=lambda _: None)
     return dict(found.failed)
+
+
+def at_target(place: Place) -> None:
+    """One commit of before is at its target, and says that some records behind it are done."""
+    place.gateway.groups["new"]["orders", 0] = place.plan.targets["orders", 0]
+
+
+def test_a_commit_at_its_target_is_written_without_metadata(place: Place) -> None:
+    """Consumers would leave out the records of the window that it calls done."""
+    at_target(place)
+    assert {part.status for part in place.apply(allow_existing=True, dry_run=True).partitions} == {Status.WOULD_COMMIT}
+    receipt = place.apply(allow_existing=True)
+    assert {part.status for part in receipt.partitions} == {Status.COMMITTED}
+    assert place.gateway.kept_commits("new")["orders", 0] == KeptCommit(place.plan.targets["orders", 0])
+    assert {part.status for part in place.apply().partitions} == {Status.UNCHANGED}
+    assert back(place) == {}
+    assert place.gateway.stored["new"]["orders", 0] == "done=3-4"
+
+
+def test_a_run_that_was_killed_before_its_write_goes_on(place: Place) -> None:
+    """The metadata of before is no progress."""
+    at_target(place)
+    gateway = place.gateway
+    gateway.before_commit = lambda: setattr(gateway, "die_at", gateway.calls + 1)
+    with pytest.raises(SourceUnreachableError):
+        place.apply(allow_existing=True)
+    assert gateway.stored["new"]["orders", 0] == "done=3-4"
+    gateway.before_commit = gateway.die_at = None
+    assert place.apply().outcome is ReplayOutcome.DONE
+    assert ("orders", 0) not in gateway.stored["new"]
+
+
+def test_metadata_since_the_plan_was_applied_is_progress(place: Place) -> None:
+    """Its consumers have processed records behind the first one, which is in flight still: applying again changes nothing."""
+    place.apply(allow_existing=True)
+    place.gateway.stored["new"]["orders", 1] = "done=7"
+    writes = len(place.gateway.writes)
+    receipt = place.apply()
+    assert receipt.outcome is ReplayOutcome.REFUSED
+    assert "stored metadata with the commit at 5" in receipt.reasons[0]
+    assert len(place.gateway.writes) == writes
 
 
 def test_a_rollback_restores_it(place: Place) -> None:

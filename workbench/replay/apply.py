@@ -6,7 +6,7 @@ After a kill at any point it can be repeated: the rollback file of the first run
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,22 +106,26 @@ def apply_plan(
         if not refusals:
             sleep(max(0.0, quiet - (time.monotonic() - quiet_from)))
             kept = gateway.kept_commits(plan.new_group)
-            refusals = _check_quiet(commits, offsets_of(kept), quiet)
+            refusals = _check_quiet(commits, offsets_of(kept), quiet) or _check_metadata(plan, kept, earlier)
         if refusals:
             return work.refused(refusals, commits)
-        pending = {key: target for key, target in plan.targets.items() if commits.get(key) != target}
+        # Metadata may say which records behind the offset are done: these would be left out.
+        targets = {key: KeptCommit(target) for key, target in plan.targets.items()}
+        pending = {key: it for key, it in targets.items() if kept.get(key) != it}
         if options.dry_run:
-            return work.receipt(ReplayOutcome.DRY_RUN, commits, commits, {}, rollback=None)
+            return work.receipt(ReplayOutcome.DRY_RUN, pending, commits, commits, {}, rollback=None)
         if earlier is None:
             write_rollback(rollback_path(path), _rollback(plan, now, kept, _topic_ids(plan, now, gateway)))
         if pending:
             found = write_commits(
                 plan, gateway, journal, action="apply", before=commits, pending=pending, wanted=plan.targets
             )
-            receipt = work.receipt(found.outcome, commits, found.after, found.wrong, rollback=rollback_path(path))
+            receipt = work.receipt(
+                found.outcome, pending, commits, found.after, found.wrong, rollback=rollback_path(path)
+            )
             trouble = found.trouble
         else:
-            receipt = work.receipt(ReplayOutcome.DONE, commits, commits, {}, rollback=rollback_path(path))
+            receipt = work.receipt(ReplayOutcome.DONE, (), commits, commits, {}, rollback=rollback_path(path))
             trouble = None
         _keep(receipt, path, trouble)
         return receipt
@@ -175,6 +179,21 @@ def _check_quiet(first: Mapping[Partition, int], second: Mapping[Partition, int]
     ]
 
 
+def _check_metadata(plan: Plan, kept: Mapping[Partition, KeptCommit], earlier: Rollback | None) -> list[Refusal]:
+    """After an earlier run, other metadata than before is progress: records behind the offset are done."""
+    if earlier is None or earlier.metadata is None:
+        return []
+    return [
+        Refusal(
+            code="group_moved",
+            message=f"Its consumers have stored metadata with the commit at {it.offset:,} since the plan was applied.",
+            partition=key,
+        )
+        for key, target in plan.targets.items()
+        if (it := kept.get(key)) is not None and it not in (KeptCommit(target), earlier.kept.get(key))
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
     """Common fields of the receipts of this run."""
@@ -208,6 +227,7 @@ class _Work:
     def receipt(
         self,
         outcome: ReplayOutcome,
+        pending: Collection[Partition],
         before: Mapping[Partition, int],
         after: Mapping[Partition, int],
         errors: Mapping[Partition, str],
@@ -217,22 +237,23 @@ class _Work:
         """Receipt for a write or a dry run."""
         parts = []
         for part in self.plan.partitions:
-            old, found = before.get(part.key), after.get(part.key)
             if part.target is None:
                 status = Status.SKIPPED
-            elif found == part.target:
-                status = Status.UNCHANGED if old == part.target else Status.COMMITTED
+            elif part.key in errors:
+                status = Status.FAILED
+            elif part.key not in pending:
+                status = Status.UNCHANGED
             else:
-                status = Status.WOULD_COMMIT if outcome is ReplayOutcome.DRY_RUN else Status.FAILED
+                status = Status.WOULD_COMMIT if outcome is ReplayOutcome.DRY_RUN else Status.COMMITTED
             parts.append(
                 PartitionReceipt(
                     topic=part.topic,
                     partition=part.partition,
-                    old=old,
+                    old=before.get(part.key),
                     target=part.target,
-                    found=found,
+                    found=after.get(part.key),
                     status=status,
-                    error=errors.get(part.key) if status is Status.FAILED else None,
+                    error=errors.get(part.key),
                 )
             )
         failed = sum(part.status is Status.FAILED for part in parts)

@@ -36,14 +36,13 @@ def write_commits(
     *,
     action: Action,
     before: Mapping[Partition, int],
-    pending: Mapping[Partition, int],
+    pending: Mapping[Partition, KeptCommit],
     wanted: Mapping[Partition, int],
-    kept: Mapping[Partition, KeptCommit] | None = None,
 ) -> Written:
-    """Commit the pending offsets for the plan's new group; done means that all were read back as planned.
+    """Write the pending commits for the plan's new group; done means that all were read back as planned, and these with their metadata.
 
     Args:
-        kept: commits of another group that are taken over: the pending ones, with their metadata.
+        wanted: offsets that the group shall be at, whether they are written now or stand there.
 
     Raises:
         SourceUnreachableError: if the cluster stops answering; the journal then says that the result is unknown.
@@ -51,7 +50,7 @@ def write_commits(
     """
 
     def note(phase: str, outcome: str | None, errors: Mapping[Partition, str], detail: str | None = None) -> None:
-        offsets = {**pending, **{key: wanted[key] for key in errors}}
+        offsets = {**offsets_of(pending), **{key: wanted[key] for key in errors}}
         journal.append(
             plan=plan.hash,
             cluster_id=plan.cluster_id,
@@ -65,7 +64,7 @@ def write_commits(
 
     note("begin", None, {})
     try:
-        errors = gateway.commit(plan.new_group, pending) if kept is None else gateway.restore(plan.new_group, kept)
+        errors = gateway.restore(plan.new_group, pending)
         # Only the group's current commits count, whatever the answer was.
         found_there = gateway.kept_commits(plan.new_group)
     except SourceUnreachableError as error:
@@ -75,10 +74,10 @@ def write_commits(
     wrong = {}
     for key, offset in wanted.items():
         found = after.get(key)
-        if found == offset and kept is not None and found_there[key] != kept.get(key, found_there[key]):
-            wrong[key] = errors.get(key, "its metadata was not read back")
         if found != offset:
             wrong[key] = errors.get(key, f"read back as {'no commit' if found is None else f'{found:,}'}")
+        elif key in pending and found_there[key] != pending[key]:
+            wrong[key] = errors.get(key, "its metadata was not read back")
     outcome = (
         ReplayOutcome.DONE if not wrong else ReplayOutcome.PARTIAL if len(wrong) < len(wanted) else ReplayOutcome.FAILED
     )

@@ -93,9 +93,7 @@ def check_or_carry(
             f"Nothing can be carried over for {names_of(wanted)}: {plan.new_group!r} has {plural(len(view.members), 'member')}: {who}.",
             hint=HINTS["live_members"],
         )
-    found = write_commits(
-        plan, gateway, journal, action="carry", before=new, pending=wanted, wanted=wanted, kept=places
-    )
+    found = write_commits(plan, gateway, journal, action="carry", before=new, pending=places, wanted=wanted)
     if found.wrong:
         key, words = next(iter(sorted(found.wrong.items())))
         raise GuardError(
