@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.redrive.fakes import FakeCluster
 from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, letter_of, plan_from
@@ -11,9 +14,12 @@ from tests.redrive.model import Broker, ModelSink
 from workbench.queues.replay_port import TopicSettings
 from workbench.redrive.commit_marks import Mark, PlanProgress, PlanState, marks_of
 from workbench.redrive.groups_reading_targets import audience_words
+from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
+from workbench.redrive.planfile import Dedup
 from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt, keep_receipt, redrive_receipt_path
 from workbench.redrive.redrive_ledger import Ledger
+from workbench.redrive.selection import Selection
 from workbench.redrive.transaction_size import LetterFlow
 
 
@@ -93,6 +99,39 @@ def test_records_without_a_key_that_share_a_place_are_told_apart() -> None:
     plan = plan_from([it._replace(value=value) for it, value in zip(same, values, strict=True)])
     assert (plan.letters, plan.left) == (4, {"duplicate": 1})
     assert plan.partitions[0].picks == "0-1 3-4"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("selected", [{}, {"offsets": ["0:1-2"]}, {"errors": ["Other"]}])
+def test_a_second_letter_of_a_handled_record_stays(first: int, selected: dict[str, Any]) -> None:
+    """Its process was killed between letter and commit. Whichever of the two an earlier plan has taken, and what is selected now."""
+    twins = [letter_of(0, 0, b"k", (0, 7)), letter_of(0, 1, b"k", (0, 7), "Other")]
+    letters = [*twins, letter_of(0, 2, b"k", (0, 8), "Other")]
+    asked = RedriveRequest(cluster="mine", topic=TOPIC, selection=Selection(**selected), done={0: Picks.of([first])})
+    plan = plan_from(letters, asked)
+    assert plan.partitions[0].picks == "2"
+    assert sum(plan.left.values()) == 2
+    both = replace(asked, dedup=Dedup.NONE, selection=Selection())
+    assert plan_from(letters, both).letters == 2
+    other = [it._replace(value=b"another life") if it.offset == 1 - first else it for it in letters]
+    assert plan_from(other, replace(asked, selection=Selection())).letters == 2
+
+
+def test_the_same_content_in_a_later_letter_may_be_another_record() -> None:
+    """What was redriven and came back has the content of the letter that was handled: it would stay for ever."""
+    letters = [letter_of(0, 0, b"k", (0, 7)), letter_of(0, 1, b"k", (0, 50), rounds=1)]
+    for dedup in Dedup:
+        asked = RedriveRequest(cluster="mine", topic=TOPIC, dedup=dedup, done={0: Picks.of([0])})
+        assert plan_from(letters, asked).partitions[0].picks == "1"
+
+
+def test_a_handled_letter_whose_target_is_gone_is_no_matter() -> None:
+    """It is only compared: nothing is asked of its topic."""
+    gone = letter_of(0, 0, b"k", (0, 7))
+    gone = gone._replace(headers=[*gone.headers, ("wb_topic", b"long-gone")])
+    asked = RedriveRequest(cluster="mine", topic=TOPIC, done={0: Picks.of([0])})
+    plan = plan_from([gone, letter_of(0, 1, b"k", (0, 8))], asked)
+    assert [it.topic for it in plan.targets] == [SOURCE]
 
 
 def test_a_plan_knows_what_its_target_refuses() -> None:

@@ -23,6 +23,7 @@ class Columns:
         source_time: timestamp of the source record; -1 if it is not known.
         source: number of the source topic; -1 if the partition or offset of the origin is not known.
         content: hash of target, key and value.
+        handled: 1 for a letter that an earlier plan has handled: it is compared with the others, and not taken.
     """
 
     partition: Ints
@@ -34,6 +35,7 @@ class Columns:
     source_offset: Ints
     source_time: Ints
     content: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    handled: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -44,7 +46,7 @@ class Columns:
 
 
 def duplicates(rows: Columns, by: Dedup) -> Mask:
-    """Mark the letters of a record that an earlier row is a letter of, too.
+    """Mark the letters of a record that an earlier row is a letter of, too, or one that was handled.
 
     A place does not name a record: a topic that was deleted and recreated has others at the same offsets, and so has a topic of the
     same name on another cluster. They differ in key, value or timestamp; where they do not, nobody could tell them apart.
@@ -62,7 +64,7 @@ def duplicates(rows: Columns, by: Dedup) -> Mask:
     keys = [name[at] for name in names]
     if by is Dedup.ORIGIN and len(at):
         keys.append(_known_times(keys, rows.source_time[at]))
-    ordered = np.lexsort((at, *keys))  # the earliest row of equal ones first
+    ordered = np.lexsort((at, -rows.handled[at], *keys))  # of equal ones, what was handled first, then the earliest row
     same = np.ones(len(at), bool)
     same[:1] = False
     for values in keys:

@@ -170,8 +170,9 @@ def _planned(
     readers: Callable[[Sequence[str]], Readers | None] | None,
 ) -> RedrivePlan:
     rows, left = wanted.columns, Counter(wanted.left)
-    kept = ~duplicates(rows, request.dedup)
-    left[Left.DUPLICATE.value] += int(len(rows) - kept.sum())
+    new, repeated = rows.handled == 0, duplicates(rows, request.dedup)
+    kept = new & ~repeated
+    left[Left.DUPLICATE.value] += int((new & repeated).sum())
     if request.selection.most is not None and kept.sum() > request.selection.most:
         over = np.flatnonzero(kept)[request.selection.most :]
         left[Left.OVER_LIMIT.value] += len(over)
@@ -193,7 +194,7 @@ def _planned(
             f"records, or in several partitions; at most {MOST_ORDERED:,} can be put in order.",
             hint="Select fewer, or keep the order of the dead-letter topic with --order log.",
         )
-    names = [name for name in wanted.targets if name]
+    names = [name for at, name in enumerate(wanted.targets) if name and (target == at).any()]
     ends = whole_logs(gateway, [(name, number) for name in names for number in sorted(view.topics[name].leaders)])
     targets = [
         TargetTopic(
@@ -205,7 +206,6 @@ def _planned(
             origins=_origins(rows, wanted.source_names.index(name)) if name in wanted.source_names else [],
         )
         for name in names
-        if (target == wanted.targets.index(name)).any()
     ]
     settings = gateway.settings([request.topic, *(it.topic for it in targets)])
     by_error = np.bincount(wanted.error[kept], minlength=len(wanted.error_names))

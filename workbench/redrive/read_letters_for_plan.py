@@ -21,6 +21,7 @@ from workbench.redrive.planfile import Dedup, Left, To
 from workbench.redrive.redrive_ports import LetterReader, Positions
 from workbench.redrive.selection import Selection
 
+_NONE = Picks((), ())
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 
 
@@ -129,14 +130,17 @@ def survey(
     targets, errors, sources, groups = _Names(), _Names(), _Names(), _Names()
     left: Counter[str] = Counter()
     add = [numbers[name].append for name in ("partition", "offset", "timestamp", "key", "source")]
-    add += [numbers[name].append for name in ("source_partition", "source_offset", "source_time", "content")]
+    add += [numbers[name].append for name in ("source_partition", "source_offset", "source_time", "content", "handled")]
     test, by_content = rules.selection.test(), rules.dedup is Dedup.CONTENT
     seen, told = 0, time.monotonic()
     for batch, _ in letters.read(start, stop):
         for letter in batch:
-            found = _look(letter, rules, test)
-            if isinstance(found, Left):
-                left[found.value] += 1
+            is_handled = letter.offset in rules.done.get(letter.partition, _NONE)
+            taken = _look(letter, rules, test, is_handled=is_handled)
+            if isinstance(taken, Left):
+                left[taken.value] += 1
+            found = _handled(letter, rules) if is_handled else taken
+            if found is None or isinstance(found, Left):
                 continue
             origin, topic, bytes_ = found
             crc = letter_checksum(topic, letter)
@@ -151,6 +155,7 @@ def survey(
                 origin.offset if named and origin.offset is not None else NONE,
                 origin.timestamp_ms if origin.timestamp_ms is not None else NONE,
                 _hash(topic.encode(), letter.key, letter.value) if by_content else crc,
+                int(is_handled),
             )
             for append, value in zip(add, row, strict=True):
                 append(value)
@@ -180,15 +185,14 @@ def survey(
     )
 
 
-def _look(letter: Letter, rules: Rules, test: Any) -> Left | tuple[Origin, str, int]:
+def _look(letter: Letter, rules: Rules, test: Any, *, is_handled: bool) -> Left | tuple[Origin, str, int]:
     """Origin, target and size of a letter that can be redriven, or why it stays."""
-    handled = rules.done.get(letter.partition)
     if letter.headers is UNREADABLE:
         return Left.UNREADABLE
     origin = rules.reader.origin(letter.headers)
     if not test(letter, origin):
         return Left.NOT_SELECTED
-    if handled is not None and letter.offset in handled:
+    if is_handled:
         return Left.ALREADY
     if origin.round >= rules.max_rounds:
         return Left.POISON
@@ -210,6 +214,18 @@ def _look(letter: Letter, rules: Rules, test: Any) -> Left | tuple[Origin, str, 
         if rules.has_original_times and not _is_in_time(origin.timestamp_ms, letter, settings, rules.now_ms):
             return Left.WRONG_TIME
     return origin, topic, size
+
+
+def _handled(letter: Letter, rules: Rules) -> tuple[Origin, str, int] | None:
+    """A letter of an earlier plan, whatever is selected now: its record may have a second one. None if that cannot be told.
+
+    With the same content alone they may be two records.
+    """
+    if rules.dedup is not Dedup.ORIGIN or letter.headers is UNREADABLE:
+        return None
+    origin = rules.reader.origin(letter.headers)
+    topic = rules.route.target(origin)
+    return (origin, topic, 0) if topic is not None else None
 
 
 def _is_in_time(original: int | None, letter: Letter, settings: TopicSettings, now_ms: float) -> bool:
