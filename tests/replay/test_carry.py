@@ -43,6 +43,23 @@ def test_the_plan_warns_of_another_topic() -> None:
     assert not any("--carry-others" in text for text in plan_of(orders()).warnings)
 
 
+@pytest.mark.parametrize("outside", [{"starts": {PAYMENTS: 60}}, {"ends": {PAYMENTS: 30}}])
+@pytest.mark.parametrize("was_carried", [False, True])
+def test_a_place_outside_of_the_log_is_not_carried_over(
+    service: Service, outside: dict[str, dict[tuple[str, int], int]], was_carried: bool
+) -> None:
+    """Retention is past it, or the log was cut: `auto.offset.reset` would decide. Also where an earlier run has carried it over."""
+    for name, offsets in outside.items():
+        getattr(service.gateway, name).update(offsets)
+    if was_carried:
+        service.gateway.groups["new"][PAYMENTS] = 40
+    with pytest.raises(GuardError, match=r"outside of the log, the first on payments-0: committed 40"):
+        service.cutover(carry_others=True).run()
+    assert (service.fleet.switches, service.gateway.writes, service.journal.read()[0]) == ([], [], [])
+    service.cutover(carry_others=True, limits=ReplayLimits(allow_gap=True)).run()
+    assert set(service.fleet.groups.values()) == {"new"}
+
+
 def test_the_plan_warns_of_other_partitions() -> None:
     """A plan of one partition leaves three; so does a topic that is assigned and was never committed."""
     gateway = orders()

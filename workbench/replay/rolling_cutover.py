@@ -118,7 +118,7 @@ class Cutover:
         else:
             check_applied(plan, self.limits, new=new, begun=self.begun)
             self._check_gaps(cluster, old, new)
-            begin = {key: offset for key, offset in new.items() if key in plan.targets}
+            begin = {key: offset for key, offset in new.items() if key in plan.targets or key in old}
         check_within_logs(plan, self.gateway, self.limits, group=self.group, commits=begin)
         self._check_keeps(plan)
         statuses = [

@@ -20,6 +20,7 @@ from workbench.queues.replay_port import (
 )
 from workbench.queues.snapshot_views import Partition
 from workbench.replay.commit_offsets import write_commits
+from workbench.replay.cutover_checks import check_within_logs
 from workbench.replay.guard import HINTS, ReplayLimits
 from workbench.replay.planfile import Plan
 
@@ -66,7 +67,8 @@ def check_or_carry(
     """Make sure that the new group has a commit wherever the old one reads; return what was carried over.
 
     Raises:
-        GuardError: if a partition has none and is neither carried over nor allowed as a gap, or a commit was not read back.
+        GuardError: if a partition has none and is neither carried over nor allowed as a gap; if what would be carried over is outside
+            of its log, or was not read back.
         SourceUnreachableError: if the cluster does not answer.
     """
     missing = read_by(gateway.group(plan.from_group), old, cluster) - set(new)
@@ -93,6 +95,7 @@ def check_or_carry(
             f"Nothing can be carried over for {names_of(wanted)}: {plan.new_group!r} has {plural(len(view.members), 'member')}: {who}.",
             hint=HINTS["live_members"],
         )
+    check_within_logs(plan, gateway, limits, group=plan.from_group, commits=wanted)
     found = write_commits(plan, gateway, journal, action="carry", before=new, pending=places, wanted=wanted)
     if found.wrong:
         key, words = next(iter(sorted(found.wrong.items())))
