@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +119,9 @@ def test_a_second_letter_of_a_handled_record_stays(first: int, selected: dict[st
 
 
 def test_the_same_content_in_a_later_letter_may_be_another_record() -> None:
-    """What was redriven and came back has the content of the letter that was handled: it would stay for ever."""
-    letters = [letter_of(0, 0, b"k", (0, 7)), letter_of(0, 1, b"k", (0, 50), rounds=1)]
-    for dedup in Dedup:
+    """What was redriven and came back has the content of the letter that was handled, in a topic made anew even its place."""
+    for dedup, place in product(Dedup, (7, 50)):
+        letters = [letter_of(0, 0, b"k", (0, 7)), letter_of(0, 1, b"k", (0, place), rounds=1)]
         asked = RedriveRequest(cluster="mine", topic=TOPIC, dedup=dedup, done={0: Picks.of([0])})
         assert plan_from(letters, asked).partitions[0].picks == "1"
 

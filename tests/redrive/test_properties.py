@@ -86,7 +86,7 @@ def naive_plan(letters: list[Letter], request: RedriveRequest) -> tuple[set[tupl
 
     for letter in letters:
         origin = Reader().origin(letter.headers)
-        name = origin.topic, origin.partition, origin.offset, letter.key, letter.value
+        name = origin.topic, origin.partition, origin.offset, origin.round, letter.key, letter.value
         if request.selection.errors and origin.error not in request.selection.errors:
             left["not_selected"] += 1
         elif origin.round >= request.max_rounds:

@@ -23,6 +23,7 @@ class Columns:
         source_time: timestamp of the source record; -1 if it is not known.
         source: number of the source topic; -1 if the partition or offset of the origin is not known.
         content: hash of target, key and value.
+        round: how often the record was redriven before.
         handled: 1 for a letter that an earlier plan has handled: it is compared with the others, and not taken.
     """
 
@@ -35,6 +36,7 @@ class Columns:
     source_offset: Ints
     source_time: Ints
     content: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    round: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     handled: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
@@ -49,14 +51,15 @@ def duplicates(rows: Columns, by: Dedup) -> Mask:
     """Mark the letters of a record that an earlier row is a letter of, too, or one that was handled.
 
     A place does not name a record: a topic that was deleted and recreated has others at the same offsets, and so has a topic of the
-    same name on another cluster. They differ in key, value or timestamp; where they do not, nobody could tell them apart.
+    same name on another cluster. They differ in key, value, timestamp or the number of their redrives; where they do not, nobody could
+    tell them apart.
     """
     repeated = np.zeros(len(rows), bool)
     if by is Dedup.NONE or not len(rows):
         return repeated
     known = rows.source != NONE if by is Dedup.ORIGIN else np.ones(len(rows), bool)
     names = (
-        (rows.source, rows.source_partition, rows.source_offset, rows.content)
+        (rows.source, rows.source_partition, rows.source_offset, rows.content, rows.round)
         if by is Dedup.ORIGIN
         else (rows.content,)
     )

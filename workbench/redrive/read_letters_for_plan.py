@@ -130,7 +130,8 @@ def survey(
     targets, errors, sources, groups = _Names(), _Names(), _Names(), _Names()
     left: Counter[str] = Counter()
     add = [numbers[name].append for name in ("partition", "offset", "timestamp", "key", "source")]
-    add += [numbers[name].append for name in ("source_partition", "source_offset", "source_time", "content", "handled")]
+    add += [numbers[name].append for name in ("source_partition", "source_offset", "source_time", "content")]
+    add += [numbers[name].append for name in ("round", "handled")]
     test, by_content = rules.selection.test(), rules.dedup is Dedup.CONTENT
     seen, told = 0, time.monotonic()
     for batch, _ in letters.read(start, stop):
@@ -155,6 +156,7 @@ def survey(
                 origin.offset if named and origin.offset is not None else NONE,
                 origin.timestamp_ms if origin.timestamp_ms is not None else NONE,
                 _hash(topic.encode(), letter.key, letter.value) if by_content else crc,
+                origin.round,
                 int(is_handled),
             )
             for append, value in zip(add, row, strict=True):
