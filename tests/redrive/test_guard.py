@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,6 +125,27 @@ def test_a_group_with_members_is_not_moved(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(GuardError, match="1 member"):
         discard(PLAN, gateway, FakeCluster(LETTERS), Journal(path=tmp_path / "j"), ledger, reason="x", group="readers")
     assert ledger.ended(PLAN) is None
+
+
+def test_a_group_that_commits_while_the_letters_are_read_is_not_moved_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member came, has processed further than the letters, and has left again before the write."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    gateway, letters = gateway_of(LETTERS), FakeCluster(LETTERS)
+    gateway.groups["readers"] = {(TOPIC, 0): 0}
+    plan, ledger = plan_from([it for it in LETTERS if it.offset < 5]), Ledger(tmp_path / "ledger")
+    read = letters.read
+
+    def meanwhile(start: Mapping[int, int], stop: Mapping[int, int]) -> Iterator[Any]:
+        gateway.groups["readers"][TOPIC, 0] = 10
+        return iter(read(start, stop))
+
+    monkeypatch.setattr(letters, "read", meanwhile)
+    with pytest.raises(GuardError, match="has committed while the letters were read"):
+        discard(plan, gateway, letters, Journal(path=tmp_path / "j"), ledger, reason="x", group="readers")
+    assert gateway.groups["readers"] == {(TOPIC, 0): 10} and gateway.writes == []
+    assert ledger.ended(plan) is None
 
 
 @pytest.mark.parametrize(

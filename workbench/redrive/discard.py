@@ -52,8 +52,8 @@ def discard(
         group: a group without members, whose position is moved past them: forward only, and never past another letter.
 
     Raises:
-        GuardError: if the topic is not the one of the plan, the plan was begun, the group has members, or a position is not read back
-            as written.
+        GuardError: if the topic is not the one of the plan, the plan was begun, the group has members or has committed meanwhile, or a
+            position is not read back as written.
         SourceUnreachableError: if Kafka does not answer.
     """
     with only_one(plan.id):
@@ -78,6 +78,11 @@ def discard(
             if view.state not in WITHOUT_MEMBERS:
                 raise GuardError(
                     f"The group {group!r} has {plural(len(view.members), 'member')}.", hint="Stop its consumers first."
+                )
+            if gateway.commits(group) != before:  # a member that came and went would be moved back
+                raise GuardError(
+                    f"The group {group!r} has committed while the letters were read. Nothing was changed.",
+                    hint="Stop its consumers, then discard again.",
                 )
         changes: list[Change] = [(*key, before.get(key), at, None) for key, at in target.items()]
         note = partial(
