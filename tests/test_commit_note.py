@@ -23,6 +23,7 @@ _RANGES = st.lists(st.tuples(_OFFSETS, _OFFSETS).map(lambda it: (min(it), max(it
         (CommitNote(topic_id="c:one", skipped=((50, 800), (900, 901))), "skipped=50-799,900-900 topic-id=c:one"),
         (CommitNote(topic_id="c:one", is_readable=False), "skipped=? topic-id=c:one"),
         (CommitNote(topic_id="c:one", partitions=4, audit=7), "audit=7 partitions=4 topic-id=c:one"),
+        (CommitNote(topic_id="c:one", partitions=4, ranges="0c1d2e3f"), "ranges=0c1d2e3f partitions=4 topic-id=c:one"),
     ],
 )
 def test_a_note_has_one_text(note: CommitNote, text: str) -> None:

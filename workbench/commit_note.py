@@ -2,10 +2,11 @@
 
 The text is `name=value` words with a space between them, in this order:
 
-    skipped=50-799,900-919 audit=1795660000000 partitions=4 topic-id=CLUSTER:TOPIC
+    skipped=50-799,900-919 audit=1795660000000 ranges=0c1d2e3f partitions=4 topic-id=CLUSTER:TOPIC
 
 `skipped` has the offsets below the commit that the group was to read and that were gone (both ends belong to it): retention had
 deleted them. It stays for as long as the group commits. `audit` is the number of the task that tells an audit of what it does.
+`ranges` is a short hash of the partition's ranges, of a task that processes these alone: a commit of another one says nothing of them.
 `partitions` is how many the topic had when the group began to read it at the ends of all of them; it stays, too. `topic-id` has
 the ids of cluster and topic. Words with another name are ignored, so a later version can add some. `skipped` comes first: versions
 that know `topic-id` only take a text that begins otherwise for no note.
@@ -17,7 +18,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_SKIPPED, _AUDIT, _PARTITIONS, _TOPIC_ID = "skipped", "audit", "partitions", "topic-id"
+_SKIPPED, _AUDIT, _RANGES, _PARTITIONS, _TOPIC_ID = "skipped", "audit", "ranges", "partitions", "topic-id"
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # zeros: what a broker without topic ids (before Kafka 2.8) answers
 # A broker takes 4,096 bytes of metadata (offset.metadata.max.bytes); 32 ranges of two offsets have 1,280 at most.
 MOST_RANGES = 32
@@ -36,6 +37,7 @@ class CommitNote:
         topic_id: "cluster:topic" ids of the log that the offset belongs to; None: not known.
         skipped: ranges [start, end) of offsets that were never read, in order, neither overlapping nor adjacent.
         audit: incarnation of the task that commits, if it tells an audit of what it does; the next one's is larger.
+        ranges: hash of the ranges that the group processes, if it processes nothing else.
         is_readable: False for a note that says that something was skipped, and not what: then nothing is known of what was read.
     """
 
@@ -43,6 +45,7 @@ class CommitNote:
     skipped: tuple[OffsetRange, ...] = ()
     is_readable: bool = True
     audit: int | None = None
+    ranges: str | None = None
     partitions: int | None = None
 
     @property
@@ -81,6 +84,8 @@ def format_note(note: CommitNote) -> str:
         words.append(f"{_SKIPPED}=" + ",".join(f"{start}-{end - 1}" for start, end in merged(note.skipped)))
     if note.audit is not None:
         words.append(f"{_AUDIT}={note.audit}")
+    if note.ranges is not None:
+        words.append(f"{_RANGES}={note.ranges}")
     if note.partitions is not None:
         words.append(f"{_PARTITIONS}={note.partitions}")
     if note.topic_id is not None:
@@ -105,6 +110,7 @@ def parse_note(text: str | None) -> CommitNote:
         skipped=merged(skipped) if is_readable else (),
         is_readable=is_readable,
         audit=_number(words.get(_AUDIT, "")),
+        ranges=words.get(_RANGES) or None,
         partitions=_number(words.get(_PARTITIONS, "")),
     )
 

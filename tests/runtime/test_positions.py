@@ -12,10 +12,11 @@ import pytest
 from tests.runtime.helpers import record, until
 from tests.runtime.memory import MemorySource
 from tests.runtime.test_runtime import Running, config
-from workbench.commit_note import parse_note
+from workbench.commit_note import CommitNote, format_note, parse_note
 from workbench.errors import GuardError
 from workbench.runtime import Event, ProcessorConfig, Record, Runtime, decode_by_header
 from workbench.runtime.group_task import Task
+from workbench.runtime.ranges_to_process import Ranges
 
 PART = ("t", 0)
 
@@ -41,7 +42,8 @@ class Restarted:
         self.source, self.ids = MemorySource(1), LateIds()
         self.source.produce(record(n, key=b"%d" % n) for n in range(end))
         self.source.broker.committed[PART] = committed
-        self.source.broker.notes[PART] = "topic-id=c:one"
+        mine = Ranges(ranges).mark(PART) if (ranges := changes.get("ranges")) else None
+        self.source.broker.notes[PART] = format_note(CommitNote(topic_id="c:one", ranges=mine))
         self.task = Task(
             config(**changes),
             {"*": lambda event: self.handled.append(event.record.offset)},
@@ -218,6 +220,44 @@ def test_ranges_with_deleted_records_are_never_complete(low: int) -> None:
     )
     with pytest.raises(GuardError, match="deleted"):
         again.run()
+
+
+@pytest.mark.parametrize(
+    ("committed", "before", "is_refused"),
+    [
+        (20, None, True),  # of a group that has read on behind the ranges
+        (15, None, True),  # or amid them
+        (15, [(10, 12), (14, 20)], True),  # of a run of other ranges
+        (15, [(10, 20)], False),  # of a run of these ones, which goes on
+        (10, None, False),  # where a replay has set it
+        (5, None, False),
+        (None, None, False),
+    ],
+)
+def test_a_commit_of_another_run_is_no_run_of_the_ranges(
+    committed: int | None, before: list[tuple[int, int]] | None, is_refused: bool
+) -> None:
+    """The group was used before: the run would be complete at once, and nothing of its ranges processed."""
+    source, handled = MemorySource(1), list[int]()
+    source.produce(record(n) for n in range(30))
+    if committed is not None:
+        source.broker.committed[PART] = committed
+        mark = Ranges({"t": {0: before}}).mark(PART) if before is not None else None
+        source.broker.notes[PART] = format_note(CommitNote(ranges=mark))
+    runtime = Runtime(
+        config(ranges={"t": {0: [(10, 20)]}}),
+        {"*": lambda event: handled.append(event.record.offset)},
+        make_source=lambda _c, _m: source,
+        probe_log_ends=False,
+    )
+    if is_refused:
+        with pytest.raises(GuardError, match=f"has a commit at {committed} on t-0, behind the start 10 of its ranges"):
+            runtime.run()
+        assert (handled, source.committed[PART]) == ([], committed)
+    else:
+        runtime.run()
+        assert (sorted(handled), source.committed[PART]) == (list(range(max(10, committed or 0), 20)), 20)
+        assert parse_note(source.broker.notes[PART]).ranges == Ranges({"t": {0: [(10, 20)]}}).mark(PART)
 
 
 def test_ranges_of_a_log_that_begins_anew_are_refused() -> None:

@@ -11,6 +11,7 @@ import threading
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from time import monotonic, sleep, time
 
 from workbench.commit_note import CommitNote, parse_note
@@ -347,6 +348,9 @@ class ConsumerThread:
                 state.tracker.begin(begin[partition])
             if self._ranges is not None:
                 state.range_end = self._ranges.end(partition)
+                if notes is not None:  # else this queue's positions have no place for one
+                    self._ranges.check_commit(self._config.group, partition, offset, state.note)
+                state.note = replace(state.note, ranges=self._ranges.mark(partition))
             if self._auditor is not None:
                 state.audit = self._auditor.begin(partition, state.note, first)
             state.enqueue_time = self._metrics.enqueue_time(topic, number, self.member)

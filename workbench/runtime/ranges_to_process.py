@@ -6,15 +6,18 @@ import logging
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from time import monotonic
 
 from workbench.commit_note import CommitNote, parse_note
+from workbench.errors import GuardError
 from workbench.runtime.event import Record, TopicPartition
 from workbench.runtime.source import ReadCommits
 
 _log = logging.getLogger(__name__)
 
 _ASK_EVERY_SECONDS = 1.0
+_MARK_LENGTH = 8  # there is room for 4 KiB of metadata, and a group rarely has more than one set of ranges
 
 RangeTable = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]  # topic, partition, [start, end), …
 
@@ -78,6 +81,29 @@ class Ranges:
         """Start of the first range; None for a partition without one."""
         found = self._of(partition)
         return found[0][0] if found is not None else None
+
+    def mark(self, partition: TopicPartition) -> str | None:
+        """Short hash of its ranges, for the notes of commits; None for a partition without one."""
+        found = self._of(partition)
+        if found is None:
+            return None
+        text = ",".join(f"{start}-{end}" for start, end in zip(*found, strict=True))
+        return sha256(text.encode()).hexdigest()[:_MARK_LENGTH]
+
+    def check_commit(self, group: str, partition: TopicPartition, committed: int | None, note: CommitNote) -> None:
+        """Refuse a commit behind the start of the ranges that no task with the same ones has made: what it has passed is not processed.
+
+        Raises:
+            GuardError: naming the partition.
+        """
+        start = self.start(partition)
+        if start is None or committed is None or committed <= start or note.ranges == self.mark(partition):
+            return
+        raise GuardError(
+            f"The group {group!r} has a commit at {committed} on {partition[0]}-{partition[1]}, behind the start {start} of its "
+            "ranges, and not by a run of the same ranges: their records would be left out.",
+            hint="Use a group without commits. Or set this one to the start: workbench replay plan --range, and apply.",
+        )
 
     def are_proved(self, partition: TopicPartition, note: CommitNote) -> bool:
         """Whether a commit with this note proves its ranges: nothing of them was skipped."""

@@ -21,7 +21,8 @@ class AssignmentListener(Protocol):
         begin: Mapping[TopicPartition, int] | None = None,
         notes: Mapping[TopicPartition, str] | None = None,
     ) -> None:
-        """Partitions were assigned; with their committed offsets (None: never committed) and commit metadata.
+        """Partitions were assigned; with their committed offsets (None: never committed) and commit metadata (None: there is no place
+        for it).
 
         `begin` has the start offsets of partitions without a commit, if they were determined. They must still be committed if
         `committed` does not have them.

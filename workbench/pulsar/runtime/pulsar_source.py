@@ -175,7 +175,7 @@ class PulsarSource:
         seat.takes_over_at, seat.told = inf, None
         seat.paused = False
         self._paused.discard(seat.partition)
-        self._listener.on_assigned({seat.partition: seat.acknowledged}, {}, {})
+        self._listener.on_assigned({seat.partition: seat.acknowledged})
 
     def _revoke(self, seat: Seat) -> None:
         """Another one is active: a moment is left to acknowledge."""
