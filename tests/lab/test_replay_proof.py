@@ -15,9 +15,12 @@ from tests.lab.replaying import fill, fresh, now_ms, plan_for, topic_with
 from tests.waiting import wait_for
 from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.lab.lab import Lab
+from workbench.logs import windows_in_unordered_logs
 from workbench.queues.replay_port import ReadLimits
 from workbench.queues.systems import counter_of
-from workbench.replay.planfile import Resolution
+from workbench.replay.plan_of_given_ranges import make_range_plan
+from workbench.replay.planfile import AfterEnd, Resolution
+from workbench.replay.replay_request import PlanRequest
 from workbench.replay.verify import VerifyVerdict
 from workbench.replay.verify_evidence import CheckRequest, check
 from workbench.settings import Cluster
@@ -47,6 +50,30 @@ def test_a_window_with_late_records_and_a_wrong_clock(lab: Lab, admin: AdminClie
     found = check(plan, cluster, gateway, counter_of(cluster), CheckRequest())
     assert found.verdict is VerifyVerdict.INCOMPLETE
     assert "2 records of the window behind its end, from 44 on" in found.partitions[0].reason
+
+
+@pytest.mark.jvm
+def test_what_lies_between_ranges_is_read(lab: Lab, admin: AdminClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planning could not read all of it; a group has committed the last range. By the timestamps, and with all records."""
+    hour, now = 3_600_000, now_ms()
+    hours = [10] * 5 + [7] * 7 + [4] * 3 + [1] * 3
+    topic, old = topic_with(lab, {0: [now - (10 if at == 7 else ago) * hour for at, ago in enumerate(hours)]})
+    windows = [(instant(now - early * hour), instant(now - late * hour)) for early, late in ((11, 9), (5, 3))]
+    gateway, cluster = KafkaGateway(lab.bootstrap), Cluster(name="mine", bootstrap=lab.bootstrap)
+    asked = PlanRequest(
+        cluster="mine", from_group=old, new_group=fresh("new"), topics=[topic], since=windows[0][0], until=windows[1][1],
+        requested_since="11h ago", after_end=AfterEnd.END,
+    )  # fmt: skip
+    with monkeypatch.context() as limited:
+        limited.setattr(windows_in_unordered_logs, "TAIL_LIMITS", ReadLimits(records=1, bytes=1 << 20, seconds=10.0))
+        plan = make_range_plan(asked, gateway, ranges={}, windows=windows)
+    assert plan.partitions[0].spans == [(0, 5), (12, 15)]
+    for committed, verdict in ((15, VerifyVerdict.INCOMPLETE), (18, VerifyVerdict.VERIFIED)):
+        commit(admin, plan.new_group, topic, {0: committed})
+        for records in (False, True):
+            found = check(plan, cluster, gateway, counter_of(cluster), CheckRequest(records=records))
+            assert found.verdict is verdict
+            assert ("1 record of the window behind its end, from 7 on" in str(found)) == (committed == 15)
 
 
 def test_times_are_read_within_limits_and_up_to_what_is_there(lab: Lab, admin: AdminClient) -> None:

@@ -102,7 +102,7 @@ class Ranges:
         raise GuardError(
             f"The group {group!r} has a commit at {committed} on {partition[0]}-{partition[1]}, behind the start {start} of its "
             "ranges, and not by a run of the same ranges: their records would be left out.",
-            hint="Use a group without commits. Or set this one to the start: workbench replay plan --range, and apply.",
+            hint="Use a group without commits. Or apply a plan of these ranges to it: workbench replay apply PLAN --allow-existing",
         )
 
     def are_proved(self, partition: TopicPartition, note: CommitNote) -> bool:
