@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from workbench.history.offset_jumps import times_to_and_fro
+from workbench.history.offset_jumps import has_swung, times_to_and_fro
 from workbench.history.partition_histories import read
 from workbench.history.partition_series import Bounds, Track
 from workbench.judgement_numbers import SEVERAL
@@ -42,6 +42,41 @@ def test_what_happens_once_or_before_the_window_is_nothing_of_the_kind() -> None
     assert times(np.where((AT < -1000) & (np.arange(len(AT)) % 2 == 0), END.value - APART, END.value)) == 0
     assert times(END.value - APART * (1 - np.mod(AT, 280.0) / 280.0)) == 0
     assert times(np.where(np.arange(len(AT)) % 4 == 0, END.value - 60 * RATE, END.value)) == 0
+
+
+def swung(shown: np.ndarray) -> bool:
+    """Of commits as an exporter shows them."""
+    return has_swung(Track(AT, shown), END, 30.0, LIMITS)
+
+
+OTHER = 700_000.0 + 20 * (AT + 5000)
+
+
+@pytest.mark.parametrize(
+    "lower", [[(600, 360)], [(600, 360), (180, 0)], [(720, 540), (360, 180)], [(2400, 1800), (300, 0)]]
+)
+def test_one_turn_is_enough_if_it_moved_on_at_the_lower_place(lower: list[tuple[int, int]]) -> None:
+    """Who is at a lower place moves on there at its own pace, and leaps back in one step: nobody read what lies between."""
+    inside = np.any([(-begin < AT) & (-until >= AT) for begin, until in lower], axis=0)
+    assert swung(np.where(inside, OTHER, END.value - 5))
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        # Set back, and read again: at once within a sample; in some minutes, evenly; and not yet.
+        np.where((AT > -400) & (AT < -360), END.value - APART, END.value),
+        np.minimum(END.value, np.where(AT > -600, END.value - APART + 1000 * (AT + 600), END.value)),
+        np.where(AT > -600, OTHER, END.value),
+        # What an exporter had stored; a hand-over that does some seconds twice; a turn before the window, and nothing since.
+        np.where((AT > -600) & (AT < -300), 700_000.0, END.value),
+        np.where((AT > -600) & (AT < -300), END.value - 60 * RATE, END.value),
+        np.where((AT > -2400) & (AT < -1800), OTHER, END.value),
+    ],
+)
+def test_what_is_read_again_or_stands_is_no_other_position(shown: np.ndarray) -> None:
+    """It reads as fast as it can from there on, or does not move at all."""
+    assert not swung(shown)
 
 
 def test_samples_that_are_left_out_as_odd_are_counted() -> None:

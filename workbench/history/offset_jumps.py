@@ -56,6 +56,26 @@ def times_to_and_fro(shown: Track, end: Track, spacing: float, limits: Bounds) -
     return int(((steps[:-1] < 0) & (steps[1:] >= MOST * -steps[:-1])).sum())
 
 
+def has_swung(shown: Track, end: Track, spacing: float, limits: Bounds) -> bool:
+    """Whether commits went back, moved on there, and then leapt over most of that in one step, far faster than meanwhile.
+
+    Who reads again from a lower place shows there how fast it reads: another reader's, or another cluster's position is what moved on.
+    One that has leapt before the window counts if the commits are lower now.
+    """
+    at, offset = shown.at, shown.value
+    below, least = np.maximum.accumulate(offset) - offset, _done_twice(pace_of(end), spacing, limits)
+    step, pace = np.diff(offset), np.diff(offset) / np.diff(at)
+    for begin, until in zip(*stretches(below > least), strict=True):
+        if until == len(at) or (at[until] <= limits.window_start and below[-1] <= least):
+            continue
+        inside = pace[begin : until - 1]
+        moved_on = np.count_nonzero(inside > 0) >= FEW_MOVES
+        over = step[until - 1] >= MOST * np.max(below[begin:until])
+        if moved_on and over and pace[until - 1] > FAR * np.max(inside):
+            return True
+    return False
+
+
 def without_misread(committed: Track) -> Track:
     """Commits without stretches that are lower, and in one step at or above where they had been, faster than anybody reads.
 

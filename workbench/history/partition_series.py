@@ -161,6 +161,7 @@ class PartitionHistory:
             `back_amid_members` if the group had members all the
             while: Kafka lets no administrator reset offsets then; a consumer does.
         to_and_fro: how often in the window the commit went back, and then leapt over most of that in one step.
+        swung: whether it went back, moved on there, and leapt over most of that in one step.
         above_end: messages by which the commit is above the log's end.
         recreated_ago: when the log began anew.
         loss_in: time until retention deletes a message that waits.
@@ -220,6 +221,7 @@ class PartitionHistory:
     back_over: bool = False
     back_amid_members: bool = False
     to_and_fro: int = 0
+    swung: bool = False
     above_end: float | None = None
     recreated_ago: float | None = None
     loss_in: float | None = None

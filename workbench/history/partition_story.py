@@ -19,6 +19,7 @@ from workbench.history.next_message_age import (
 from workbench.history.offset_jumps import (
     back_and_above,
     deleted,
+    has_swung,
     leapt,
     marks,
     passed,
@@ -51,6 +52,7 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     found.moved_ago = float(at[-1] - at[changed[-1]]) if len(changed) else None
     found.to_and_fro = times_to_and_fro(it.shown, end, step, limits)
     found.ahead = _ahead(it.read, committed, step)
+    found.swung = has_swung(it.shown, end, step, limits)
     low = deleted(found, it.log_start, committed, end)
     found.other_clock = told_by_another_clock(committed, end, time_lag, step)
     if found.other_clock is not None:

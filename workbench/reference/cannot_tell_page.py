@@ -18,7 +18,8 @@ GATE = {
     " exporter up, and its clock right? For a time that has passed: `--until`.",
     "repeated": "The exporter answers from a memory that it does not renew: restart it, or read another one.",
     "to_and_fro": "Two processes that assign their partitions themselves commit for one group, or the series of two clusters or"
-    " exporters differ in no label (settings: `match`, `copies`): leave one of them.",
+    " exporters differ in no label (settings: `match`, `copies`): leave one of them. Or somebody set the offsets back, and forward"
+    " again: ask, and load a window after that.",
     "bad": "The exporter writes placeholders instead of offsets: its log says which broker or group it cannot read.",
 }
 _MOST = 6  # profiles named for one signal

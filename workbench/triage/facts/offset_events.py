@@ -54,7 +54,11 @@ class Events(ProcessorFacts):
     @fact
     def to_and_fro_partitions(self) -> tuple[int, ...]:
         """Whose commits go to and fro between two positions: those of two readers, or of two clusters."""
-        return tuple(p.partition for p in self.partitions if at_least(told(p, "to_and_fro"), SEVERAL) is True)
+        return tuple(
+            p.partition
+            for p in self.partitions
+            if at_least(told(p, "to_and_fro"), SEVERAL) is True or told(p, "swung") == 1
+        )
 
     @fact
     def began_anew(self) -> bool:

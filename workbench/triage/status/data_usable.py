@@ -75,7 +75,8 @@ QUESTION = Node(
         no("repeated", "its source only repeats old offsets", lambda row: row.repeated_seconds is not None),
         no(
             "to_and_fro",
-            "commits go to and fro between two positions: those of two readers, or of two clusters, have one name",
+            "commits go to and fro between two positions, or moved on at a lower one and leapt back: those of two readers, or of two"
+            " clusters, have one name",
             lambda row: bool(row.to_and_fro_partitions),
         ),
         no(
@@ -152,9 +153,15 @@ def _headline(row: Row) -> str:
         )
         return f"The data cannot be used: {since}: {why}."
     if row.to_and_fro_partitions:
+        once = not set(row.to_and_fro_partitions) - {it for it, swung in row.told("swung").items() if swung}
+        how = (
+            "went back, moved on there, and leapt forward again in one step: somebody sets them back and forth,"
+            if once
+            else "go to and fro between two positions, again and again:"
+        )
         return (
-            f"The data cannot be used: commits of {numbered('partition', row.to_and_fro_partitions)} go to and fro between two"
-            " positions, again and again: two processes commit for one group, or two clusters are measured under one name."
+            f"The data cannot be used: commits of {numbered('partition', row.to_and_fro_partitions)} {how} two processes commit for"
+            " one group, or two clusters are measured under one name."
         )
     bad, all_samples = row.lag_bad_samples, row.lag_samples + row.lag_bad_samples
     no_commits = ", and no partition has a commit" if _no_commits(row) else ""
