@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.triage.made import made, subscription
-from workbench.features.subscription_measurements import MemberFeatures, PartitionFeatures, ProcessorFeatures
+from workbench.features.subscription_measurements import (
+    MemberFeatures,
+    PartitionFeatures,
+    ProcessorFeatures,
+)
 from workbench.thresholds import Thresholds
 from workbench.triage import capacity
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
@@ -151,6 +155,24 @@ def test_a_rollout_in_which_nothing_is_read_is_no_stop() -> None:
         guesses = [Verdict.CONSUMER_STOPPED, Verdict.REBALANCE_STORM, Verdict.STUCK_PARTITION]
         assert likeliest_first(guesses, row)[0] is Verdict.REBALANCE_STORM
     assert likeliest_first(guesses, subscription(limits=Thresholds(), frozen_count=2))[0] is not Verdict.REBALANCE_STORM
+
+
+@pytest.mark.parametrize(
+    ("rebalances", "rule"), [(1.0, "rollout"), (3.0, "rollout"), (4.0, "often"), (None, "not_counted")]
+)
+def test_a_rollout_with_few_rebalances_is_no_storm_also_where_its_handlers_are_as_before(
+    rebalances: float | None, rule: str
+) -> None:
+    """A new version that cannot handle a record stops a partition, too: what it handles takes no longer than before."""
+    known: dict[str, Any] = {"restarted_members": ("a", "b"), "most_restarts": 1, "gone_members": (), "new_members": ()}
+    known |= {"frozen_partitions": (0,), "passing_members": 0, "median_slow_down": 1.0}
+    row = subscription(limits=Thresholds(), rebalances=rebalances, **known)
+    for name in ("replaced_members", "rollout", "handlers_as_before"):
+        vars(row).pop(name, None)
+    found = deciding(TREE["rebalancing"].rules, row)
+    assert found.id == rule
+    # Also the numbers beside it: a proof holds only if they do.
+    assert all(it.holds(row) for it in found.operands)
 
 
 @given(apart=st.floats(1.0, 300.0), pauses=st.floats(0.1, 10.0))
@@ -343,3 +365,12 @@ def test_partitions_that_are_added_explain_as_many_rebalances(rebalances: float,
     )
     del vars(row)["storm_cause"]
     assert row.storm_cause == cause
+
+
+@pytest.mark.parametrize("rebalances", [0.0, 2.0, None])
+def test_where_no_partition_is_added_none_explains_the_rebalances(rebalances: float | None) -> None:
+    """Members that wait for each other all the time complete no rebalance: none is counted, and none is explained by nothing."""
+    for paused, cause in (((), None), (("a",), "poll_stall")):
+        row = subscription(limits=Thresholds(), rebalances=rebalances, partition_count=11, paused_members=paused)
+        del vars(row)["storm_cause"]
+        assert row.storm_cause == cause

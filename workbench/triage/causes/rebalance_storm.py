@@ -9,7 +9,7 @@ from workbench.judgement_numbers import MISSED, MORE, PAUSE_SECONDS, SEVERAL
 from workbench.signals import GROUP_STATES
 from workbench.triage.action_subject import Subject
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
-from workbench.triage.facts.unknown_numbers import above, all_of, at_least, below, times
+from workbench.triage.facts.unknown_numbers import Known, above, all_of, at_least, below, times
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
@@ -21,6 +21,10 @@ from workbench.triage.verdict_names import Answer, Verdict
 def _rounds_are_long(row: Row) -> bool:
     half = at_least(row.rebalances, row.limits.rebalances / 2) is True
     return bool(row.paused_members) and at_least(row.rebalances_since, row.limits.rebalances) is True and half
+
+
+def _is_seldom(row: Row) -> Known:
+    return below(row.rebalances, row.limits.rebalances)
 
 
 def _takes_more_work(row: Row) -> bool:
@@ -112,9 +116,7 @@ QUESTION = Node(
         no(
             "rarely",
             "it hardly rebalances, and no partition has stopped while its members are replaced",
-            lambda row: all_of(
-                below(row.rebalances, row.limits.rebalances), not (row.rollout and row.frozen_partitions)
-            ),
+            lambda row: all_of(_is_seldom(row), not (row.rollout and row.frozen_partitions)),
             Operand("rebalances", "in the window", "<", setting="rebalances"),
         ),
         no(
@@ -158,7 +160,7 @@ QUESTION = Node(
             "rollout",
             "a rollout is under way, or has ended just now: members are replaced, none of them twice; or half of them and more, none"
             " more than twice, as by two rollouts, or one and its rollback; that ends, and a storm does not",
-            lambda row: row.rollout and not row.handlers_as_before,
+            lambda row: row.rollout and not (row.handlers_as_before and _is_seldom(row) is not True),
             look="wait until it is through; members that are replaced once more after that are in a storm",
         ),
         leaves_open(

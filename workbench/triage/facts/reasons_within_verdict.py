@@ -109,6 +109,7 @@ STORM_CAUSES: tuple[Reason[str], ...] = (
         "metadata_change",
         "no member came or went, and as many partitions appeared in the window as explain the rebalances",
         (
+            Operand("new_partitions", "partitions", ">", number=0),
             Operand(
                 "rebalances",
                 "in the window",
