@@ -14,6 +14,7 @@ from workbench.features.subscription_measurements import (
     MemberFeatures,
     PartitionFeatures,
     ProcessorFeatures,
+    QueueFeatures,
 )
 from workbench.thresholds import Thresholds
 from workbench.triage import capacity
@@ -374,3 +375,20 @@ def test_where_no_partition_is_added_none_explains_the_rebalances(rebalances: fl
         row = subscription(limits=Thresholds(), rebalances=rebalances, partition_count=11, paused_members=paused)
         del vars(row)["storm_cause"]
         assert row.storm_cause == cause
+
+
+@pytest.mark.parametrize(
+    ("delay", "rule"), [((0.9, 1.0), "delayed"), ((0.9, 0.9), "empty"), ((0.2, 1.0), "empty"), ((None, None), "empty")]
+)
+@pytest.mark.parametrize("fill", [0.0, 0.8])
+def test_a_delay_queue_that_is_full_is_named_by_its_own_numbers(
+    fill: float, delay: tuple[float | None, float | None], rule: str
+) -> None:
+    """Not by those of the other queues, which nothing enters meanwhile."""
+    queue = made(QueueFeatures, queue="q", fill=fill)
+    row = subscription(limits=Thresholds(), has_queues=True, queues=(queue,), delay_fill=delay[0], delay_high=delay[1])
+    for name in ("queue_fill", "full_queues", "delay_full", "queue_long"):
+        vars(row).pop(name, None)
+    found = deciding(TREE["queue_backed_up"].rules, row)
+    assert found.id == ("full" if fill else rule)
+    assert all(it.holds(row) for it in found.operands)

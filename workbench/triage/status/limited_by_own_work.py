@@ -118,9 +118,16 @@ QUESTION = Node(
     rules=(
         yes(
             "full",
-            "one of its queues is full, or the delay queue: then nothing enters the others",
-            lambda row: row.has_queues and row.queue_long,
+            "one of its queues is full",
+            lambda row: row.has_queues and row.full_queues,
             Operand("queue_fill", "of capacity", ">=", setting="queue_fill_ratio"),
+        ),
+        yes(
+            "delayed",
+            "its delay queue is full: then nothing enters the others",
+            lambda row: row.has_queues and row.delay_full,
+            Operand("delay_fill", "of capacity", ">=", setting="delay_fill_ratio"),
+            Operand("delay_high", "of capacity at most", ">=", setting="delay_high_ratio"),
         ),
         yes(
             "slow_entry",
