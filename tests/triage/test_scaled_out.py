@@ -145,6 +145,32 @@ def test_members_that_are_replaced_twice_are_two_rollouts_or_not_yet_a_storm(
     assert deciding(TREE["rebalancing"].rules, row).id == rule
 
 
+@pytest.mark.parametrize(
+    ("before", "live", "rule"),
+    [
+        (0, 20, "often"),
+        (0, 5, "often"),
+        (0, 4, "rollout"),
+        (4, 4, "rollout"),
+        (4, 20, "often"),
+        (20, 4, "often"),
+        (0, 0, "often"),
+        (0, None, "often"),
+        (None, None, "often"),
+    ],
+)
+def test_two_members_that_start_anew_twice_are_a_rollout_only_if_they_are_half_of_all(
+    before: int | None, live: int | None, rule: str
+) -> None:
+    """Of all that there are, or were: without a good time to compare with, nobody is no measure."""
+    known: dict[str, Any] = {"restarted_members": ("a", "b"), "most_restarts": 2, "gone_members": (), "new_members": ()}
+    known |= {"baseline_members": before, "live_members": live, "passing_members": 0, "passing_rounds": 0}
+    row = subscription(limits=Thresholds(), rebalances=9.0, **known)
+    for name in ("replaced_members", "rollout"):
+        vars(row).pop(name, None)
+    assert deciding(TREE["rebalancing"].rules, row).id == rule
+
+
 def test_a_rollout_in_which_nothing_is_read_is_no_stop() -> None:
     """Few rebalances rule out a storm, not that partitions stop because members are replaced: that is the first of the guesses."""
     known: dict[str, Any] = {"restarted_members": ("a", "b"), "most_restarts": 1, "gone_members": (), "new_members": ()}

@@ -10,7 +10,7 @@ from workbench.signals import GROUP_STATES
 from workbench.triage.facts import fact
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
 from workbench.triage.facts.stuck_or_hot_partitions import Partitions
-from workbench.triage.facts.unknown_numbers import Known, above, all_of, at_least, at_most, below, least, times
+from workbench.triage.facts.unknown_numbers import Known, above, all_of, at_least, at_most, below, least, most, times
 from workbench.triage.operand import first_of
 
 _REJOINING = (GROUP_STATES["preparing_rebalance"], GROUP_STATES["completing_rebalance"])
@@ -107,8 +107,9 @@ class Members(Partitions):
         A storm has the same ones again and again, and no end.
         """
         restarts = self.most_restarts or 0
-        most = at_least(2 * self.replaced_members, self.baseline_members) is True
-        twice = most and self.passing_rounds <= 1 and restarts <= self.limits.deploy_restarts
+        # Without a good time, those that are there are all that is known.
+        half = at_least(2 * self.replaced_members, most(self.baseline_members, self.live_members) or None) is True
+        twice = half and self.passing_rounds <= 1 and restarts <= self.limits.deploy_restarts
         return self.replaced_members >= 2 and (twice or not (self.passing_members or restarts > 1))
 
     @fact
