@@ -136,6 +136,35 @@ def test_a_page_that_tells_the_last_value_of_a_dead_exporter_records_it_once(tmp
     assert len([row for row in rows if row["group"] == "g"]) == 3
 
 
+@pytest.mark.parametrize(
+    ("commits", "counted"),
+    [
+        # A job begins again, and tells no commit before its next checkpoint: what it reads until then is not committed.
+        (["90", "-1", "-1", "120"], [90.0, 120.0]),
+        (["90", "-1", "NaN", None], [90.0]),
+        # One that commits nothing.
+        (["-1", "-1", "-1", "-1"], [101.0, 111.0, 121.0, 131.0]),
+        ([None] * 4, [101.0, 111.0, 121.0, 131.0]),
+    ],
+)
+def test_what_a_job_has_read_is_its_commit_only_if_no_round_has_one(
+    tmp_path: Path, commits: list[str | None], counted: list[float]
+) -> None:
+    """Also in a round in which it tells none; else its lag would be 0 while it gets nothing through a checkpoint."""
+    name = "flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition"
+    labels = '{job_name="j",topic="t",partition="0"}'
+    with scripted(Script(body=b"")) as server:
+        cluster = Cluster(name="c", metrics=[server.url], profiles=["flink"], members={"j": "pay"}, timeout_seconds=5)
+        it = Recorder(cluster, tmp_path / "a", interval_seconds=1)
+        for at, commit in enumerate(commits):
+            page = f"{name}_currentOffset{labels} {100 + 10 * at}\n"
+            page += f"{name}_committedOffset{labels} {commit}\n" if commit is not None else ""
+            server.body = page.encode()
+            assert it.round() == []
+    rows = [row for table in it._samples for row in table.to_pylist() if row["signal"] == "committed_offset"]
+    assert [row["value"] for row in rows if row["value"] is not None] == counted
+
+
 def test_a_recording_of_series_that_come_later_than_it_is_long_says_why_it_tells_nothing(tmp_path: Path) -> None:
     """The window has no value of the page; once there is one, nothing is said."""
     page = 'wb_consumer_lag_messages{{group="g",topic="t",partition="0",member="m"}} 0 {at}\n'

@@ -18,7 +18,7 @@ from workbench.collect.deploys_and_alerts import of_window
 from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.scrape import scrape
 from workbench.collect.scraped_timestamps import OwnTimes
-from workbench.collect.source_join import groups_of_clients, with_derived
+from workbench.collect.source_join import committing_in, groups_of_clients, with_derived
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError, UsageError
 from workbench.files import require_empty, writing
@@ -73,6 +73,9 @@ class Recorder:
         self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
         self._started, self._began = datetime.now(UTC), time.monotonic()
         self._samples: list[pa.Table] = []
+        self._committing: set[tuple[str, str]] = (
+            set()
+        )  # in any round: one in which a job tells no commit is no job without
         self._views: list[pa.Table] = []
         self._parts = 0
         self._members: dict[str, str] = {}
@@ -137,7 +140,9 @@ class Recorder:
         )
         missing += unreachable
         # Kafka itself comes first: its values are more recent than any exporter's.
-        found = with_derived(most_trusted([*tables, pages])).to_samples()
+        joined = most_trusted([*tables, pages])
+        self._committing |= committing_in(joined)
+        found = with_derived(joined, committing=self._committing).to_samples()
         self._samples.append(found)
         self.rounds += 1
         self.total_samples += found.num_rows

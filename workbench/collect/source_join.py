@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -101,22 +101,30 @@ def _without_second_names(series: SeriesTable) -> SeriesTable:
     return series.where(pa.array([key not in second for key in every])) if second else series
 
 
-def with_derived(series: SeriesTable) -> SeriesTable:
-    """Add what two of a lag, a log's end and a commit say of the third."""
-    return with_derived_lag(_with_derived_ends(_with_derived_commits(_with_read_as_committed(series))))
+def with_derived(series: SeriesTable, *, committing: Collection[tuple[str, str]] = ()) -> SeriesTable:
+    """Add what two of a lag, a log's end and a commit say of the third.
+
+    Args:
+        committing: groups and topics that have told a commit before, where this is one of several rounds.
+    """
+    return with_derived_lag(_with_derived_ends(_with_derived_commits(_with_read_as_committed(series, committing))))
 
 
-def _with_read_as_committed(series: SeriesTable) -> SeriesTable:
+def committing_in(series: SeriesTable) -> set[tuple[str, str]]:
+    """Groups and topics that tell a commit: what such a job has read beyond it is none, also while it tells no commit."""
+    return set(by_name(series.where(pc.equal(series.names["signal"], "committed_offset")), "group", "topic"))
+
+
+def _with_read_as_committed(series: SeriesTable, committing: Collection[tuple[str, str]]) -> SeriesTable:
     """Of jobs that keep their positions to themselves, and tell what they have read: this counts as their commit."""
     names = series.names
     reads = by_name(series.where(pc.equal(names["signal"], "read_offset")), "group", "topic", "partition")
     if not reads:
         return series
-    commits = by_name(series.where(pc.equal(names["signal"], "committed_offset")), "group", "topic", "partition")
-    committing = {key[:2] for key in commits}
+    theirs = committing_in(series).union(committing)
     batch = SampleBatch(names["cluster"][0].as_py(), READ_AS_COMMITTED)
     for (group, topic, partition), (times, read) in reads.items():
-        if (group, topic) not in committing:
+        if (group, topic) not in theirs:
             batch.add("committed_offset", {"group": group, "topic": topic, "partition": partition}, times, read)
     return concat_series([series, batch.to_series()])
 
