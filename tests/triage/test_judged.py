@@ -473,9 +473,11 @@ def test_what_was_lost_an_hour_ago_hides_no_action_for_what_lags_now(fact: str, 
         # A sample that is overdue says nothing: the time between two of them is what may have passed.
         (230.0, -80.0, Verdict.HEALTHY),
         (250.0, -80.0, Verdict.PRODUCER_SILENT),
+        (250.0, None, Verdict.HEALTHY),
+        (310.0, None, Verdict.PRODUCER_SILENT),
     ],
 )
-def test_silence_lasts_until_now(quiet: float, last: float, verdict: Verdict) -> None:
+def test_silence_lasts_until_now(quiet: float, last: float | None, verdict: Verdict) -> None:
     """Not until the last sample: of a producer that is silent for 6 min, samples of each minute show little more than 4."""
     parts = [part(number, {"quiet": quiet, "usual_gap": 60.0}, log_end_last_seconds=last) for number in (0, 1)]
     row = judge(parts, sample_interval_seconds=60.0)

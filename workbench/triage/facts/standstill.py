@@ -115,7 +115,8 @@ class Standing(WorkFacts):
     @fact
     def silent_for_seconds(self) -> Number:
         """From the last arrival that is measured to now; what is overdue counts for no more than the usual time between two samples."""
-        now = (least(times(-1, p.log_end_last_seconds), self.sample_interval_seconds) for p in self.partitions)
+        # Where nobody knows when the last sample was, nothing is known of the time since.
+        now = (least(-(p.log_end_last_seconds or 0.0), self.sample_interval_seconds) for p in self.partitions)
         return least(*(plus(told(p, "quiet"), since) for p, since in zip(self.partitions, now, strict=True)))
 
     def _is_frozen(self, p: PartitionFeatures) -> bool:
