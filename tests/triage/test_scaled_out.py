@@ -185,7 +185,8 @@ def test_a_rollout_in_which_nothing_is_read_is_no_stop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rebalances", "rule"), [(1.0, "rollout"), (3.0, "rollout"), (4.0, "often"), (None, "not_counted")]
+    ("rebalances", "rule"),
+    [(0.0, "rollout"), (1.0, "rollout"), (3.0, "rollout"), (4.0, "often"), (None, "not_counted")],
 )
 def test_a_rollout_with_few_rebalances_is_no_storm_also_where_its_handlers_are_as_before(
     rebalances: float | None, rule: str
@@ -194,7 +195,7 @@ def test_a_rollout_with_few_rebalances_is_no_storm_also_where_its_handlers_are_a
     known: dict[str, Any] = {"restarted_members": ("a", "b"), "most_restarts": 1, "gone_members": (), "new_members": ()}
     known |= {"frozen_partitions": (0,), "passing_members": 0, "median_slow_down": 1.0}
     row = subscription(limits=Thresholds(), rebalances=rebalances, **known)
-    for name in ("replaced_members", "rollout", "handlers_as_before"):
+    for name in ("replaced_members", "added_members", "rollout", "handlers_as_before"):
         vars(row).pop(name, None)
     found = deciding(TREE["rebalancing"].rules, row)
     assert found.id == rule

@@ -122,6 +122,7 @@ QUESTION = Node(
         no(
             "added",
             "members are added and stay: each that joins makes the others rebalance once, or twice if they keep what they can",
+            Operand("added_members", "members", ">", number=0.0, why="who is not there explains no rebalance"),
             Operand(
                 "rebalances",
                 "in the window",
