@@ -228,7 +228,9 @@ class Machine:
         """A plan of what other plans leave."""
         from dataclasses import replace
 
-        asked = replace(request, done=self.handled())
+        view = gateway_of(self.broker.letters).cluster([TOPIC])
+        discarded = self.ledger.discarded(TOPIC, view.topics[TOPIC].topic_id, view.cluster_id, self.broker.progress)
+        asked = replace(request, done=self.handled(), discarded=discarded)
         return make_redrive_plan(asked, gateway_of(self.broker.letters), self.broker, lambda _topic: 1 << 30)
 
     def look(self, plan: RedrivePlan) -> RedriveNow:

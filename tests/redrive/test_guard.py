@@ -17,6 +17,7 @@ from workbench.plans.journal import Journal
 from workbench.plans.strict_document import write_file
 from workbench.queues.replay_port import Quotas, TopicSettings
 from workbench.redrive.apply import RedriveOutcome
+from workbench.redrive.commit_marks import PlanProgress
 from workbench.redrive.discard import discard
 from workbench.redrive.guard import RedriveLimits, check_redrive
 from workbench.redrive.picked_letter_offsets import Picks
@@ -111,9 +112,12 @@ def test_discarded_letters_are_left_out_and_the_group_stops_before_others(
     ]
     handled = ledger.handled(TOPIC, plan.topic_id, plan.cluster_id, lambda _group: {}, [])
     assert list(handled[0]) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    where = (TOPIC, plan.topic_id, plan.cluster_id, lambda _plan: PlanProgress())
+    assert ledger.discarded(*where) == handled
     ledger.end(plan, EndedPlan(outcome="done", at="2026-11-23T00:00:00+00:00"))
     with pytest.raises(GuardError, match="was applied"):
         discard(plan, gateway, FakeCluster(LETTERS), journal, ledger, reason="x")
+    assert ledger.discarded(*where) == {}
 
 
 def test_a_group_with_members_is_not_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

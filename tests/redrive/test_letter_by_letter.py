@@ -116,6 +116,8 @@ def test_a_second_letter_of_a_handled_record_stays(first: int, selected: dict[st
     assert plan_from(letters, both).letters == 2
     other = [it._replace(value=b"another life") if it.offset == 1 - first else it for it in letters]
     assert plan_from(other, replace(asked, selection=Selection())).letters == 2
+    discarded = replace(asked, selection=Selection(), discarded={0: Picks.of([first])})
+    assert plan_from(letters, discarded).letters == 2  # the record itself was not given up
 
 
 def test_the_same_content_in_a_later_letter_may_be_another_record() -> None:

@@ -204,11 +204,12 @@ def plan_on_kafka(request: RedriveRequest, kafka: RedriveCluster) -> RedrivePlan
 
     view = kafka.gateway.cluster([request.topic])
     topic_id = view.topics[request.topic].topic_id if request.topic in view.topics else None
-    done = {} if request.again else kafka.handled(request.topic, topic_id, view.cluster_id, Ledger.of_user())
+    where = (request.topic, topic_id, view.cluster_id, Ledger.of_user())
+    done, discarded = ({}, {}) if request.again else (kafka.handled(*where), kafka.discarded(*where))
     to = request.destination
     if to.fallback is None:
         to = to.model_copy(update={"fallback": source_by_name(request.topic, list(view.topics))})
-    asked = replace(request, destination=to, done=done)
+    asked = replace(request, destination=to, done=done, discarded=discarded)
     made = make_redrive_plan(asked, kafka.gateway, kafka.letters(request.topic), kafka.limit_of, readers=kafka.readers)
     if kafka.promise is None or to.url is not None:
         return made

@@ -51,7 +51,7 @@ class RedriveRequest:
 
     Attributes:
         mapping: headers of unknown frameworks, from the settings.
-        done: letters that earlier plans have handled, by partition.
+        done, discarded: letters that earlier plans have handled, by partition, and those of them that they have discarded.
     """
 
     cluster: str
@@ -66,6 +66,7 @@ class RedriveRequest:
     max_bytes_per_second: float | None = None
     mapping: Mapping[str, str] = field(default_factory=dict)
     done: Mapping[int, Picks] = field(default_factory=dict)
+    discarded: Mapping[int, Picks] = field(default_factory=dict)
     reason: str | None = None
 
 
@@ -142,6 +143,7 @@ def make_redrive_plan(
         dedup=request.dedup,
         max_rounds=request.max_rounds,
         done=request.done,
+        discarded=request.discarded,
         limits=limit,
         settings=settings_of,
         has_original_times=destination.timestamps == "original",

@@ -74,7 +74,7 @@ class Rules:
     """What decides about one letter.
 
     Attributes:
-        done: letters that earlier plans have handled.
+        done, discarded: letters that earlier plans have handled, and those of them that they have discarded.
         limits: largest record of a target topic in bytes; a topic that is not there is no target.
         settings: of a target topic; it refuses records that do not fit.
         has_original_times: whether the records get the timestamps of their source records.
@@ -86,6 +86,7 @@ class Rules:
     dedup: Dedup
     max_rounds: int
     done: Mapping[int, Picks]
+    discarded: Mapping[int, Picks]
     limits: Callable[[str], int | None]
     settings: Callable[[str], TopicSettings] = lambda _topic: TopicSettings()
     has_original_times: bool = False
@@ -221,9 +222,10 @@ def _look(letter: Letter, rules: Rules, test: Any, *, is_handled: bool) -> Left 
 def _handled(letter: Letter, rules: Rules) -> tuple[Origin, str, int] | None:
     """A letter of an earlier plan, whatever is selected now: its record may have a second one. None if that cannot be told.
 
-    With the same content alone they may be two records.
+    With the same content alone they may be two records. Who discards one of two letters has not said what becomes of the record.
     """
-    if rules.dedup is not Dedup.ORIGIN or letter.headers is UNREADABLE:
+    is_discarded = letter.offset in rules.discarded.get(letter.partition, _NONE)
+    if rules.dedup is not Dedup.ORIGIN or letter.headers is UNREADABLE or is_discarded:
         return None
     origin = rules.reader.origin(letter.headers)
     topic = rules.route.target(origin)

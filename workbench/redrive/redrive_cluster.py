@@ -60,6 +60,10 @@ class RedriveCluster:
             plan_topic, topic_id, cluster_id, self.commits, self._queue.groups(), but=but, progress=self.progress
         )
 
+    def discarded(self, topic: str, topic_id: str | None, cluster_id: str, ledger: Ledger) -> Any:
+        """Letters that plans have discarded; see `Ledger.discarded`."""
+        return ledger.discarded(topic, topic_id, cluster_id, self.progress)
+
     def progress(self, plan: RedrivePlan) -> PlanProgress:
         """What Kafka says about a plan."""
         return self._queue.positions(plan).progress()

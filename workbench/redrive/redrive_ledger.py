@@ -19,7 +19,7 @@ from workbench.files import make_folder, write_text
 from workbench.humanize import listed
 from workbench.plans.strict_document import StrictDocument, write_file
 from workbench.queues.snapshot_views import Partition
-from workbench.redrive.commit_marks import Place, PlanProgress, all_letters, handled_letters
+from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, all_letters, handled_letters
 from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.planfile import RedrivePlan, group_of_hash, plan_of_group, read_redrive_plan
 from workbench.user_folders import state_dir
@@ -192,6 +192,20 @@ class Ledger:
                 f"Letters of {topic!r} were redriven from another machine or by another user: {listed(mine)}.",
                 hint="Add the plan files with --known-plan FILE, so that their letters are left out.",
             )
+        return {number: Picks.union(several) for number, several in found.items()}
+
+    def discarded(
+        self, topic: str, topic_id: str | None, cluster_id: str, progress: Callable[[RedrivePlan], PlanProgress]
+    ) -> dict[int, Picks]:
+        """Letters of a topic that a plan has discarded, by partition: of these alone, none was produced."""
+        found: dict[int, list[Picks]] = {}
+        for plan in self.plans():
+            if (plan.topic, plan.cluster_id, plan.topic_id) != (topic, cluster_id, topic_id):
+                continue
+            ended = self.ended(plan)
+            if ended.outcome == "discarded" if ended is not None else progress(plan).state is PlanState.DISCARDED:
+                for number, picks in all_letters(plan).items():
+                    found.setdefault(number, []).append(picks)
         return {number: Picks.union(several) for number, several in found.items()}
 
     def _of_plan(self, plan: RedrivePlan, progress: Callable[[RedrivePlan], PlanProgress]) -> dict[int, Picks]:
