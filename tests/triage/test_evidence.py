@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
+from evaluation.kept import read
 from tests.triage.made import made, subscription
 from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.profiles import load_profile
-from workbench.triage.build_finding import build_finding
+from workbench.thresholds import Thresholds
+from workbench.triage.build_finding import because, build_finding
 from workbench.triage.finding import TimeLag
 from workbench.triage.question_order import TREE
 from workbench.triage.question_types import Measure
@@ -45,6 +50,25 @@ def test_a_multiple_becomes_a_limit_in_the_unit_of_the_value() -> None:
         [step] = [step for step in found.path if step.node == "one_slow"]
         first = step.evidence[0]
         assert (first.value, first.unit, first.threshold, first.rule) == (0.231, "s", limit, "3 × its baseline")
+
+
+def test_only_what_holds_is_shown_of_the_deciding_rule() -> None:
+    """Of each rule that decides a kept case; a rule with several ways shows the one that it went, and hides no other's number."""
+    shown: Counter[str] = Counter()
+    for case, _, _ in read():
+        row = case.judged()
+        for name in row.path:
+            found = because(TREE[name], row)
+            assert found is not None
+            listed = {it.fact: it for it in TREE[name].rule(found.rule).operands if it.holds(row) is True}
+            assert {it.name for it in found.operands} == set(listed), (case.name, name, found)
+            shown.update(f"{name}.{found.rule}" for it in found.operands)
+    assert shown["delay_full.full"] > 0
+    stand = subscription(reasons={"consuming": "hung"}, limits=Thresholds(), poll_age_seconds=1.0)
+    hung = because(TREE["consuming"], stand)
+    assert hung is not None and hung.operands == ()
+    late = because(TREE["consuming"], replace(stand, poll_age_seconds=900.0))
+    assert late is not None and [it.value for it in late.operands] == [900.0]
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,10 @@ def _step(node: Node, row: SubscriptionFeatures) -> PathStep:
 
 
 def because(node: Node, row: SubscriptionFeatures) -> Because | None:
-    """The rule that answered a question; None for a row whose questions were not asked."""
+    """The rule that answered a question, with the comparisons of it that hold; None for a row whose questions were not asked.
+
+    A rule may have several ways to hold, and one of its numbers may not be known: what decided otherwise is no evidence.
+    """
     name = row.reasons.get(node.id)
     if name is None:
         return None
@@ -242,6 +245,7 @@ def because(node: Node, row: SubscriptionFeatures) -> Because | None:
                 origin=it.origin,
             )
             for it in rule.operands
+            if it.holds(row) is True
         ),
         look=rule.look,
     )
