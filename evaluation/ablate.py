@@ -1,6 +1,6 @@
 """Take each reason out in turn, and change each number, and judge everything again: what changes nothing has no place in the tree.
 
-python -m evaluation.ablate --seeds 5001,5101 [--recordings DIR] [--no-numbers] [--page docs/ablation.md]
+python -m evaluation.ablate --seeds 5001,5101 [--recordings DIR] [--no-numbers] [--page docs/decisions/DAY-ablation.md]
 
 The kept cases of the tests are judged, too. A rule that decides nothing here has a story of its own in the tests, or goes out.
 """
@@ -106,14 +106,14 @@ def of_numbers(cases: Sequence[Case], rows: Sequence[SubscriptionFeatures]) -> I
 
 
 def as_page(seeds: str, cases: int, day: date, rules: Sequence[Line], numbers: Sequence[Line]) -> str:
-    """The table by reason and number, as docs/ablation.md."""
+    """The table by reason and number, as a page of docs/decisions."""
     because = {f"{node.id}.{rule.id}": rule.because for node in TREE.values() for rule in node.rules}
     return "\n".join(
         [
             "# What each rule decides",
             "",
             f"Measured on {day:%Y-%m-%d} (`make ablate`, seed {seeds}): {cases:,} simulated, recorded and kept cases, judged again",
-            "without each rule of [the tree](tree.md), and with each number a fifth smaller and a quarter larger. *Worse* is wrong",
+            "without each rule of [the tree](../tree.md), and with each number a fifth smaller and a quarter larger. *Worse* is wrong",
             'instead of open, or open instead of right; *better* the reverse: a rule that says "cannot tell" gives up a guess that',
             "was right here by chance. A rule that decides nothing here has a test with a story of its own.",
             "",

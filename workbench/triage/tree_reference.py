@@ -331,9 +331,10 @@ def as_markdown() -> str:
         "# The decision tree",
         "",
         "Printed from the code (`workbench tree --markdown`); a test compares. Each question is answered by the **first of its rules"
-        " that holds**, and a finding shows that rule and the numbers that it compared (`because` in JSON). All comparisons of a rule"
-        " hold, unless it says *or*. `workbench tree NAME` prints one verdict, question or word: its rules, the ways to it, and"
-        " what the words mean; `workbench tree --json` the document `workbench.tree/1`.",
+        " that holds**, and a finding shows that rule and those of its comparisons that hold (`because` in JSON): all, unless the rule"
+        " says *or*, or can hold in another way, too. `workbench tree NAME` prints one verdict, question or word: its rules, the ways"
+        " to it, and what the words mean; `workbench tree --json` the document `workbench.tree/1`. What would be judged otherwise"
+        " without each rule was [measured](decisions/2026-11-29-ablation.md).",
         "",
         "If a question cannot be answered, the verdict is `cannot_tell`, and later questions do not count. Exceptions: a *proof*"
         " (evidence that only one cause makes) stands over earlier questions that say so, and a side question ends nothing. A yes"
