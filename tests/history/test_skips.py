@@ -52,6 +52,17 @@ def test_what_the_handlers_counted_was_read(each: float) -> None:
     assert parts[0].skip_read is not None and parts[0].skip_read > 0.8
 
 
+@pytest.mark.parametrize("ahead", [-65.0, -40.0, 0.0, 40.0, 65.0])
+def test_ages_of_another_clock_hide_no_step(ahead: float) -> None:
+    """What tells the ages has another clock than what tells the offsets: a commit that stands waits for as long as ever before."""
+    stands = (AT + ahead > STOPPED) & (AT + ahead <= AGAIN)
+    lines = {"committed": Track(AT, stood_and_jumped()), "log_end": Track(AT, ends(AT))}
+    time_lag = Track(AT, np.where(stands, AT + ahead - STOPPED, 3.0))
+    story = told(MeasuredPartition(**lines, time_lag=time_lag), LIMITS)
+    assert story.skipped == pytest.approx(RATE * 800, rel=0.1)
+    assert story.skip_waited is not None and story.skip_waited > 700
+
+
 def test_members_commit_at_different_moments() -> None:
     """What one of two partitions passed is seen a sample later than the other's: their handlers' counts are of both."""
     committed = stood_and_jumped()

@@ -47,7 +47,10 @@ def skip(found: PartitionHistory, it: Aged) -> None:
     step = offset[forward] - offset[forward - 1]
     most = int(np.argmax(step))
     jump = int(forward[most])
-    if age[jump - 1] + (took[most] if unseen[most] else 0.0) <= late:
+    # Its next message only gets older while a commit stands: ages by another clock may come too soon, or too late.
+    moved = int(np.flatnonzero(offset[:jump] == offset[jump - 1])[0])
+    waited = float(np.max(age[moved:jump]))
+    if waited + (took[most] if unseen[most] else 0.0) <= late:
         return
     every, _, _, read_in = _steps(it.committed, end, spacing, 0.0)
     others = (np.diff(it.committed.value)[every - 1] / read_in)[it.committed.at[every] != at[jump]]
@@ -59,7 +62,7 @@ def skip(found: PartitionHistory, it: Aged) -> None:
     if unseen[most] and landed > FEW_SAMPLES * spacing * arriving + SLACK:
         return
     found.note_skip(offset[jump - 1], step[most], at[-1] - at[jump], pace)
-    found.skip_waited = float(age[jump - 1] + took[most])
+    found.skip_waited = float(waited + took[most])
     # A group that reads the whole time to the next sample, and is still behind, shows all the room that it has.
     after = forward[most + 1 : most + 2]
     left = np.interp(at[after], end.at, end.value) - offset[after] > spacing * arriving + SLACK
