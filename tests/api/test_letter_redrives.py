@@ -53,6 +53,10 @@ class Kafka:
         """No earlier plan."""
         return {}
 
+    def discarded(self, *_args: Any) -> dict[int, Any]:
+        """None of one."""
+        return {}
+
     def redrive(self, plan: Any, journal: Any, ledger: Any, limits: Any) -> Redrive:
         """A run with a sink in memory."""
         return Redrive(

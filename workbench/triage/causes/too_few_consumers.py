@@ -6,7 +6,7 @@ from workbench.humanize import plural
 from workbench.judgement_numbers import BUSY, MORE, MOST, NOISE, UTILISATION
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
-from workbench.triage.facts.unknown_numbers import at_most, times
+from workbench.triage.facts.unknown_numbers import all_of, at_most, times
 from workbench.triage.finding import Action
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
@@ -20,6 +20,13 @@ from workbench.triage.verdict_names import Verdict
 def _threads_hide_something(row: Row) -> bool:
     as_before = at_most(row.loop_busy, times((1 + NOISE), row.loop_busy_baseline))
     return row.queueless and at_most(row.loop_busy, MOST) is True and as_before is True
+
+
+# Who has queues of its own handles what is in them, whichever partition it is of.
+_ONE_EACH = (
+    Operand("busy_handlers", "busy handler threads", ">=", number=BUSY, of="partition_count"),
+    Operand("busy_handlers", "busy handler threads", "<=", number=MORE, of="partition_count"),
+)
 
 
 def _has_caught_up(row: Row) -> bool:
@@ -76,10 +83,10 @@ QUESTION = Node(
         ),
         leaves_open(
             "all_busy",
-            "as many handlers are busy as there are partitions, and no more: if each partition has one of its own, more members do"
-            " not help; if a member has a pool of this size, they do",
-            Operand("busy_handlers", "busy handler threads", ">=", number=BUSY, of="partition_count"),
-            Operand("busy_handlers", "busy handler threads", "<=", number=MORE, of="partition_count"),
+            "it has no queues of its own, and as many handlers are busy as there are partitions, and no more: if each partition has one"
+            " of its own, more members do not help; if a member has a pool of this size, they do",
+            lambda row: row.queueless and all_of(*(it.holds(row) for it in _ONE_EACH)) is True,
+            *_ONE_EACH,
             look="how many handlers a member runs: one for each partition (then add partitions), or a pool (then add members)",
         ),
         yes(
