@@ -173,16 +173,11 @@ class Ledger:
         Raises:
             GuardError: if it cannot be told for an earlier plan.
         """
-        found: dict[int, list[Picks]] = {}
-        known = {group_of_hash(but)} if but is not None else set()
-        for plan in self.plans():
-            known.add(plan.id)
-            if plan.hash == but or (plan.topic, plan.cluster_id) != (topic, cluster_id):
-                continue
-            if plan.topic_id != topic_id:
-                continue  # the letters of a topic that was deleted
-            for number, picks in self._of_plan(plan, progress or (lambda it: _by_commits(it, commits))).items():
-                found.setdefault(number, []).append(picks)
+        plans = self.plans()
+        known = {it.id for it in plans} | ({group_of_hash(but)} if but is not None else set())
+        ask = progress or (lambda it: _by_commits(it, commits))
+        earlier = [it for it in plans if it.hash != but and _is_of(it, topic, topic_id, cluster_id)]
+        found = _joined(self._of_plan(it, ask) for it in earlier)
         strangers = sorted(
             {name.removesuffix("-ordered") for name in groups if plan_of_group(name) is not None} - known
         )
@@ -192,21 +187,19 @@ class Ledger:
                 f"Letters of {topic!r} were redriven from another machine or by another user: {listed(mine)}.",
                 hint="Add the plan files with --known-plan FILE, so that their letters are left out.",
             )
-        return {number: Picks.union(several) for number, several in found.items()}
+        return found
 
     def discarded(
         self, topic: str, topic_id: str | None, cluster_id: str, progress: Callable[[RedrivePlan], PlanProgress]
     ) -> dict[int, Picks]:
         """Letters of a topic that a plan has discarded, by partition: of these alone, none was produced."""
-        found: dict[int, list[Picks]] = {}
-        for plan in self.plans():
-            if (plan.topic, plan.cluster_id, plan.topic_id) != (topic, cluster_id, topic_id):
-                continue
-            ended = self.ended(plan)
-            if ended.outcome == "discarded" if ended is not None else progress(plan).state is PlanState.DISCARDED:
-                for number, picks in all_letters(plan).items():
-                    found.setdefault(number, []).append(picks)
-        return {number: Picks.union(several) for number, several in found.items()}
+        plans = (it for it in self.plans() if _is_of(it, topic, topic_id, cluster_id))
+        return _joined(all_letters(it) for it in plans if self._is_discarded(it, progress))
+
+    def _is_discarded(self, plan: RedrivePlan, progress: Callable[[RedrivePlan], PlanProgress]) -> bool:
+        if (ended := self.ended(plan)) is not None:
+            return ended.outcome == "discarded"
+        return progress(plan).state is PlanState.DISCARDED
 
     def _of_plan(self, plan: RedrivePlan, progress: Callable[[RedrivePlan], PlanProgress]) -> dict[int, Picks]:
         if (ended := self.ended(plan)) is not None:
@@ -222,6 +215,20 @@ class Ledger:
                 hint=f"See what it has produced with: workbench dlq verify {self._of(plan) / _PLAN}.",
             )
         return handled_letters(plan, found)
+
+
+def _is_of(plan: RedrivePlan, topic: str, topic_id: str | None, cluster_id: str) -> bool:
+    """Whether it is of this topic, and not of a deleted one of its name."""
+    return (plan.topic, plan.topic_id, plan.cluster_id) == (topic, topic_id, cluster_id)
+
+
+def _joined(several: Iterable[Mapping[int, Picks]]) -> dict[int, Picks]:
+    """Letters of several plans, by partition."""
+    found: dict[int, list[Picks]] = {}
+    for letters in several:
+        for number, picks in letters.items():
+            found.setdefault(number, []).append(picks)
+    return {number: Picks.union(them) for number, them in found.items()}
 
 
 def _by_commits(plan: RedrivePlan, commits: Commits) -> PlanProgress:
