@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -73,9 +73,8 @@ class Recorder:
         self._asked = system_of(cluster).observer(cluster).rounds() if cluster.bootstrap is not None else None
         self._started, self._began = datetime.now(UTC), time.monotonic()
         self._samples: list[pa.Table] = []
-        self._committing: set[tuple[str, str]] = (
-            set()
-        )  # in any round: one in which a job tells no commit is no job without
+        # In any round: a job that tells no commit in one of them is no job without.
+        self._committing = set[tuple[Any, ...]]()
         self._views: list[pa.Table] = []
         self._parts = 0
         self._members: dict[str, str] = {}

@@ -101,7 +101,7 @@ def _without_second_names(series: SeriesTable) -> SeriesTable:
     return series.where(pa.array([key not in second for key in every])) if second else series
 
 
-def with_derived(series: SeriesTable, *, committing: Collection[tuple[str, str]] = ()) -> SeriesTable:
+def with_derived(series: SeriesTable, *, committing: Collection[tuple[Any, ...]] = ()) -> SeriesTable:
     """Add what two of a lag, a log's end and a commit say of the third.
 
     Args:
@@ -110,12 +110,14 @@ def with_derived(series: SeriesTable, *, committing: Collection[tuple[str, str]]
     return with_derived_lag(_with_derived_ends(_with_derived_commits(_with_read_as_committed(series, committing))))
 
 
-def committing_in(series: SeriesTable) -> set[tuple[str, str]]:
+def committing_in(series: SeriesTable) -> set[tuple[Any, ...]]:
     """Groups and topics that tell a commit: what such a job has read beyond it is none, also while it tells no commit."""
-    return set(by_name(series.where(pc.equal(series.names["signal"], "committed_offset")), "group", "topic"))
+    known = np.append(0, np.cumsum(~np.isnan(series.values)))
+    tells = pa.array(known[series.starts + series.lengths] > known[series.starts])
+    return _subscriptions(series.names, pc.and_(pc.equal(series.names["signal"], "committed_offset"), tells))
 
 
-def _with_read_as_committed(series: SeriesTable, committing: Collection[tuple[str, str]]) -> SeriesTable:
+def _with_read_as_committed(series: SeriesTable, committing: Collection[tuple[Any, ...]]) -> SeriesTable:
     """Of jobs that keep their positions to themselves, and tell what they have read: this counts as their commit."""
     names = series.names
     reads = by_name(series.where(pc.equal(names["signal"], "read_offset")), "group", "topic", "partition")
