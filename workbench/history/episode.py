@@ -126,7 +126,8 @@ def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> f
 
 def _usual(gaps: FloatArray) -> float:
     """The longest one, but for those far longer than the middle one: a single pause is no rhythm."""
-    return min(quantile(np.sort(gaps), 1 - NOISE), FAR * float(np.sort(gaps)[(len(gaps) - 1) // 2]))
+    gaps = np.sort(gaps)
+    return min(quantile(gaps, 1 - NOISE), FAR * float(gaps[(len(gaps) - 1) // 2]))
 
 
 def _latest(found: PartitionHistory, at: FloatArray, age: FloatArray, late: BoolArray, limits: Bounds) -> None:
