@@ -80,14 +80,14 @@ def test_who_reads_on_does_not_stand(rows: dict[str, SubscriptionFeatures], job:
     """Records are read; the commits do not arrive. No share says that nothing is read."""
     row = rows[job]
     assert (row.verdict, row.stall_cause) == (Verdict.STUCK_PARTITION, "commit_fails"), (row.verdict, row.reasons)
-    assert row.polling is True
+    assert row.polling is True and row.unread == []
 
 
 @pytest.mark.parametrize("job", ["hangs", "falls and begins again"])
 def test_who_gets_nowhere_is_not_said_to_read(rows: dict[str, SubscriptionFeatures], job: str) -> None:
     """A position that stands too, or that comes back to the commit again and again, proves no reading."""
     row = rows[job]
-    assert row.stall_cause is None and row.polling is None
+    assert row.stall_cause is None and row.polling is None and len(row.unread) == PARTITIONS
     assert row.verdict is Verdict.CANNOT_TELL, (row.verdict, row.reasons)
 
 

@@ -23,6 +23,7 @@ from workbench.triage.operand import first_of
 from workbench.triage.question_order import TREE
 from workbench.triage.question_types import Rule, deciding
 from workbench.triage.rank_candidate_causes import likeliest_first
+from workbench.triage.verdict_leaves import leaf_of
 from workbench.triage.verdict_names import Answer, Verdict
 
 
@@ -419,3 +420,21 @@ def test_a_delay_queue_that_is_full_is_named_by_its_own_numbers(
     found = deciding(TREE["queue_backed_up"].rules, row)
     assert found.id == ("full" if fill else rule)
     assert all(it.holds(row) for it in found.operands)
+
+
+@pytest.mark.parametrize(
+    ("known", "unread"),
+    [
+        ({}, [0]),
+        ({"stall_cause": "poison_record"}, [0]),
+        ({"stall_cause": "commit_fails"}, []),
+        ({"at_quota": True}, []),
+    ],
+)
+def test_what_waits_for_its_commit_or_its_turn_is_not_called_unread(known: dict[str, Any], unread: list[int]) -> None:
+    """Neither of a few partitions nor of all."""
+    parts = tuple(made(PartitionFeatures, partition=it, arrival_per_second=5.0) for it in range(3))
+    row = subscription(partitions=parts, stuck_partitions=(0,), **known)
+    assert [it.partition for it in row.unread] == unread
+    assert [share for _, share in leaf_of(Verdict.STUCK_PARTITION).share(row, 15.0)] == [5.0 for _ in unread]
+    assert not any("no partition" in words for words, _ in leaf_of(Verdict.CONSUMER_STOPPED).share(row, 15.0))

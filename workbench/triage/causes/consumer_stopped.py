@@ -205,11 +205,8 @@ def _actions(it: Subject, row: Row) -> Sequence[Action]:
 
 
 def _share(row: Row, arriving: float) -> Iterator[tuple[str, float]]:
-    still = row.still
-    if (
-        still and len(still) == len(row.partitions) and not row.at_quota and row.stall_cause != "commit_fails"
-    ):  # under a quota, partitions wait for their turn
-        yield "no partition is read", sum(it.arrival_per_second or 0.0 for it in still)
+    if row.unread and len(row.unread) == len(row.partitions):
+        yield "no partition is read", sum(it.arrival_per_second or 0.0 for it in row.unread)
     usual, now = row.usual_members, row.group_members_recent
     if usual and now and usual - now >= 1:
         yield f"{plural(round(now), 'member')} instead of {count(usual)}", arriving * (1 - now / usual)

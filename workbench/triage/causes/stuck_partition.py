@@ -327,10 +327,9 @@ def _end_transaction(it: Subject, row: Row, act: Callable[..., Action]) -> list[
 
 
 def _share(row: Row, _arriving: float) -> Iterator[tuple[str, float]]:
-    still = row.still
-    if 0 < len(still) < len(row.partitions) and not row.at_quota:  # under a quota, partitions wait for their turn
-        words = f"{plural(len(still), 'partition')} ({listed([it.partition for it in still])}) not read"
-        yield words, sum(it.arrival_per_second or 0.0 for it in still)
+    if 0 < len(row.unread) < len(row.partitions):
+        words = f"{plural(len(row.unread), 'partition')} ({listed([it.partition for it in row.unread])}) not read"
+        yield words, sum(it.arrival_per_second or 0.0 for it in row.unread)
 
 
 LEAF = Leaf(

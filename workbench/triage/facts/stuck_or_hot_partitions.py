@@ -145,6 +145,11 @@ class Partitions(Events):
         return [p for p in self.partitions if self.is_frozen(p) or p.partition in self.stuck_partitions]
 
     @cached_property
+    def unread(self) -> list[PartitionFeatures]:
+        """What of these nobody reads: not what waits for its turn under a quota, or for its commit alone."""
+        return [] if self.at_quota or self.stall_cause == "commit_fails" else self.still
+
+    @cached_property
     def tried_again(self) -> bool:
         """Whether records are tried again and again."""
         return any(
