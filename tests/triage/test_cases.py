@@ -50,6 +50,7 @@ WITHOUT_A_CASE = frozenset(
         "stuck.owner_disturbed",
         "stuck.restoring",
         "stuck.unowned",
+        "throttled.next_answer",
         "too_few.no_members",
         "too_few.uneven",
     }

@@ -482,3 +482,21 @@ def test_silence_lasts_until_now(quiet: float, last: float | None, verdict: Verd
     parts = [part(number, {"quiet": quiet, "usual_gap": 60.0}, log_end_last_seconds=last) for number in (0, 1)]
     row = judge(parts, sample_interval_seconds=60.0)
     assert row.verdict is verdict, row.silent_for_seconds
+
+
+@pytest.mark.parametrize(
+    ("throttle", "still", "answer"),
+    [
+        (0.00007, 60.0, Answer.CANNOT_TELL),  # its next answer may tell of a pause
+        (0.0, 60.0, Answer.NO),  # the broker does not throttle it
+        (0.00007, 1.0, Answer.NO),  # it reads, and is told how long it waits
+        (0.00007, 300.0, Answer.NO),  # no broker lets a client wait for so long
+    ],
+)
+def test_a_client_without_answers_measures_no_throttle(throttle: float, still: float, answer: Answer) -> None:
+    """A broker makes a client wait after an answer, and the mean of those before says nothing of the wait."""
+    story = {"interval": 15.0, "rhythm": 5.0, "quiet": 0.0, "waiting": still + 5.0, "late": 1.0}
+    late = {"lag_messages": 900.0, "lag_recent_low": 800.0, "moved_ago_seconds": still, "cadence_seconds": 5.0}
+    parts = [part(number, story, **late, time_lag_seconds=still + 30.0, lag_slope=20.0) for number in (0, 1)]
+    row = judge(parts, throttle_seconds=throttle, lag_slope=40.0)
+    assert row.answers["throttled"] is answer

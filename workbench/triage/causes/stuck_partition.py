@@ -65,6 +65,10 @@ def _each(row: Row) -> str:
 
 def _frozen_words(row: Row) -> str:
     still = [it.partition for it in row.still]
+    if not still and row.all_may_have_stopped:
+        return (
+            f"{plural(len(row.standing_partitions), 'partition')} ({listed(row.standing_partitions)}) may have stopped"
+        )
     if not still:
         return "every partition with lag advances at its usual pace"
     ages = [it.moved_ago_seconds for it in row.still if it.moved_ago_seconds is not None]
@@ -151,7 +155,7 @@ FROZEN = Node(
         leaves_open(
             "standing",
             "all that are behind may have stopped: too lately to be sure, or nobody measures them any more",
-            lambda row: row.standing_partitions and not set(row.behind_partitions) - set(row.standing_partitions),
+            lambda row: row.all_may_have_stopped,
             look="look again in a minute",
         ),
         no("none", "what is behind moves", always),

@@ -43,6 +43,12 @@ QUESTION = Node(
             "no client tells its throttle time, and it is at its quota: it reads what the quota allows, and no more",
             lambda row: row.throttle_seconds is None and row.at_quota,
         ),
+        leaves_open(
+            "next_answer",
+            "all that is behind may have stopped just now: a throttled client measures how long it waits by its next answer",
+            lambda row: row.all_may_have_stopped and (row.throttle_seconds or 0) > 0,
+            look="look again in a minute",
+        ),
         no(
             "not",
             "the client says that the broker does not make its fetches wait, or hardly",

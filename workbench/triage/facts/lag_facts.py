@@ -126,6 +126,11 @@ class Lag(Standing):
         stopped = {*self.frozen_partitions, *self.standing_partitions}
         return bool(self.behind_partitions) and stopped.issuperset(self.behind_partitions)
 
+    @fact
+    def all_may_have_stopped(self) -> bool:
+        """Whether all of these may have stopped: too lately to be sure, or nobody measures them any more."""
+        return bool(self.standing_partitions) and not {*self.behind_partitions} - {*self.standing_partitions}
+
     @cached_property
     def behind(self) -> tuple[PartitionFeatures, ...]:
         """The partitions of `behind_partitions`."""
