@@ -352,6 +352,36 @@ def test_no_series_breaks_it(
         assert all(it is None or isfinite(it) for it in numbers), field.name
 
 
+def in_batches(at: np.ndarray, *, began: float, pace: float, most: float, stops: float = 0.0) -> np.ndarray:
+    """Commits of a consumer that is slower than what arrives since a moment: each is of all that waited, or of so many, at once."""
+    times, offsets = [began], [float(ends(np.array(began))) - 60]
+    while times[-1] < stops:
+        size = min(most, float(ends(np.array(times[-1]))) - offsets[-1])
+        times.append(times[-1] + size / pace)
+        offsets.append(offsets[-1] + size)
+    slow = np.array(offsets)[np.searchsorted(times, at, side="right") - 1]
+    return np.where(at < began, ends(at - 1), slow)
+
+
+@pytest.mark.parametrize("began", [-900.0, -700.0, -500.0, -330.0])
+@pytest.mark.parametrize("pace", [20.0, 35.0, 45.0])
+def test_batches_of_all_that_waits_take_ever_longer(began: float, pace: float) -> None:
+    """Each takes as long as what came during the one before: a commit that stands for longer than ever has not stopped."""
+    at = scraped(5.0)
+    story = told(one(in_batches(at, began=began, pace=pace, most=np.inf), at), LIMITS)
+    assert story.moved_ago is not None and story.rhythm is not None
+    assert story.moved_ago <= story.rhythm + 10
+
+
+@pytest.mark.parametrize("most", [100.0, 500.0])
+def test_batches_of_a_fixed_size_have_a_rhythm(most: float) -> None:
+    """However much waits, the next one takes as long as those before: what stands for longer has stopped."""
+    at = scraped(5.0)
+    story = told(one(in_batches(at, began=-1500.0, pace=30.0, most=most, stops=-600.0), at), LIMITS)
+    assert story.rhythm == pytest.approx(most / 30.0, abs=7)
+    assert (story.moved_ago or 0.0) > 500
+
+
 def test_two_long_pauses_among_a_hundred_commits_are_no_rhythm() -> None:
     """A partition in which nothing ever waits has no sawtooth; its pauses do not explain an age."""
     at = scraped()

@@ -49,9 +49,9 @@ def episode(found: PartitionHistory, it: Aged) -> None:
     gaps = np.diff(at[changed])
     # One interval without a change: it has stood still in between.
     stops = np.flatnonzero(gaps > max(limits.objective, APART * step, 2 * (cadence or 0.0)))
-    found.rhythm = (
-        None if not len(changed) else _rhythm(at, age, changed, len(at) if not len(well) else int(well[-1]) + 1)
-    )
+    if len(changed):
+        until = len(at) if not len(well) else int(well[-1]) + 1
+        found.rhythm = max([gap for gap in (_rhythm(at, age, changed, until), _next_gap(it)) if gap], default=None)
     # What is expected of a group counts more than what it did.
     explained = limits.commit_every or cadence or 0.0
     late = age > bound + explained
@@ -122,6 +122,20 @@ def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> f
     before, since = gaps[busy & (changed[1:] < until)], gaps[busy & (changed[:-1] >= until)]
     least = FEW_MOVES - 1 if len(before) else 1
     return max([_usual(it) for it in (before, since if len(since) >= least else before) if len(it)], default=None)
+
+
+def _next_gap(it: Aged) -> float:
+    """How long the next commit takes a consumer that reads all that waits at once, at the pace of the last one; 0 where it does not."""
+    if len(it.changed) < 2 or (it.lag is None and not len(it.end)):
+        return 0.0
+    two = it.changed[-2:]
+    at, offset = it.committed.at[two], it.committed.value[two]
+    waited, read = it.waits(at, offset), float(offset[1] - offset[0])
+    if read <= 0 or read < LESS * waited[0]:
+        return 0.0
+    # It reads only while something waits.
+    took = min(float(at[1] - at[0]), float(it.age[two[1] - 1]) + it.step)
+    return max(0.0, took * float(waited[1]) / read)
 
 
 def _usual(gaps: FloatArray) -> float:
