@@ -60,6 +60,16 @@ def test_a_place_outside_of_the_log_is_not_carried_over(
     assert set(service.fleet.groups.values()) == {"new"}
 
 
+def test_a_place_in_a_log_that_does_not_answer_is_not_carried_over(service: Service) -> None:
+    """Nobody can tell whether it lies within the log: `auto.offset.reset` might decide."""
+    service.gateway.silent = {PAYMENTS}
+    with pytest.raises(
+        GuardError, match=r"payments-0: committed 40, and its log does not answer: .*Leader not available"
+    ):
+        service.cutover(carry_others=True).run()
+    assert (service.fleet.switches, service.gateway.writes, service.journal.read()[0]) == ([], [], [])
+
+
 def test_the_plan_warns_of_other_partitions() -> None:
     """A plan of one partition leaves three; so does a topic that is assigned and was never committed."""
     gateway = orders()

@@ -85,13 +85,18 @@ def check_within_logs(
         key, words = next(iter(outside.items()))
         raise GuardError(
             f"{plural(len(outside), 'commit')} of {group!r} are outside of the log, the first on {names_of([key])}: {words}.",
-            hint="Retention has deleted the next records; --allow-gap uses auto.offset.reset.",
+            hint="Retention has deleted the next records, or nobody can tell; --allow-gap uses auto.offset.reset.",
         )
 
 
 def _outside(logs: LogView, commits: Mapping[Partition, int]) -> dict[Partition, str]:
-    return {
-        key: f"committed {committed:,}, the log has {logs.starts[key]:,} to {logs.ends[key]:,}"
-        for key, committed in sorted(commits.items())
-        if key in logs.starts and key in logs.ends and not logs.starts[key] <= committed <= logs.ends[key]
-    }
+    """Commits that are not known to lie within their logs, and why."""
+    found = {}
+    for key, committed in sorted(commits.items()):
+        if key not in logs.starts or key not in logs.ends:
+            found[key] = (
+                f"committed {committed:,}, and its log does not answer: {logs.errors.get(key, 'nothing was told')}"
+            )
+        elif not logs.starts[key] <= committed <= logs.ends[key]:
+            found[key] = f"committed {committed:,}, the log has {logs.starts[key]:,} to {logs.ends[key]:,}"
+    return found
