@@ -382,6 +382,15 @@ def test_batches_of_a_fixed_size_have_a_rhythm(most: float) -> None:
     assert (story.moved_ago or 0.0) > 500
 
 
+def test_a_stop_amid_a_burst_is_no_long_batch() -> None:
+    """It kept up, read a little of what came at once, and stopped: nothing says that it takes all of it together."""
+    at = scraped(5.0)
+    end = ends(at) + np.where(at > -300, 50_000, 0)
+    committed = np.where(at > -292, float(ends(np.array(-292.0))) + 500, ends(at - 1))
+    story = told(MeasuredPartition(committed=Track(at, committed), log_end=Track(at, end)), LIMITS)
+    assert (story.rhythm or 0.0) <= 30.0
+
+
 def test_two_long_pauses_among_a_hundred_commits_are_no_rhythm() -> None:
     """A partition in which nothing ever waits has no sawtooth; its pauses do not explain an age."""
     at = scraped()

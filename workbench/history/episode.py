@@ -131,7 +131,7 @@ def _next_gap(it: Aged) -> float:
     two = it.changed[-2:]
     at, offset = it.committed.at[two], it.committed.value[two]
     waited, read = it.waits(at, offset), float(offset[1] - offset[0])
-    if read <= 0 or read < LESS * waited[0]:
+    if read <= 0 or not LESS * waited[0] <= read <= waited[0] / LESS:
         return 0.0
     # It reads only while something waits.
     took = min(float(at[1] - at[0]), float(it.age[two[1] - 1]) + it.step)
