@@ -13,7 +13,7 @@ from workbench.features.subscription_measurements import PartitionFeatures
 from workbench.profiles import load_profile
 from workbench.thresholds import Thresholds
 from workbench.triage.build_finding import because, build_finding
-from workbench.triage.finding import TimeLag
+from workbench.triage.finding import MEASURED, Missing, TimeLag, missing_words
 from workbench.triage.question_order import TREE
 from workbench.triage.question_types import Measure
 from workbench.triage.verdict_names import Answer, Verdict
@@ -109,6 +109,17 @@ def test_what_is_measured_now_is_not_said_to_be_missing() -> None:
     row = subscription(answers=answers, path=("one_slow",), reasons={"one_slow": "no_baseline"})
     told = {it.signal: it.how_to_get_it for it in build_finding(row, profiles=[profile]).missing}
     assert "has no series in this window" in told["process_time"]
+
+
+def test_what_is_open_is_told_once_and_not_as_missing() -> None:
+    """A question may need several signals: where all are measured, its reason is one line; one without data is a line of its own."""
+    open_one = f"{MEASURED}nothing of it moves. To decide: look again in a minute."
+    found = [Missing(signal=name, how_to_get_it=open_one) for name in ("committed_offset", "group_members")]
+    found.insert(1, Missing(signal="rebalances", how_to_get_it="No profile in use has this signal: x. Add it."))
+    assert missing_words(found) == [
+        "Open: nothing of it moves. To decide: look again in a minute.",
+        "Missing: rebalances. No profile in use has this signal: x. Add it.",
+    ]
 
 
 @pytest.mark.parametrize(

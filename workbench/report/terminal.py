@@ -209,10 +209,10 @@ def _cannot_tell(finding: Finding) -> list[Padding]:
         names = ", ".join(str(verdict) for verdict in finding.candidates)
         lines.append(_note(f"Left: {names}", "magenta"))
     missing = missing_words(finding.missing)
-    lines += [_note(f"Missing: {words}", "magenta") for words in missing[:_MOST_MISSING]]
+    lines += [_note(words, "magenta") for words in missing[:_MOST_MISSING]]
     if more := missing[_MOST_MISSING:]:
-        names = ", ".join(words.partition(". ")[0] for words in more)
-        lines.append(_note(f"Missing too: {names} (how to get each: --html or --json)", "magenta"))
+        names = ", ".join(words.partition(": ")[2].partition(". ")[0] for words in more)
+        lines.append(_note(f"Missing or open, too: {names} (what decides each: --html or --json)", "magenta"))
     return lines
 
 

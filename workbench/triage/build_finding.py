@@ -16,6 +16,7 @@ from workbench.signals import SIGNALS
 from workbench.triage import capacity
 from workbench.triage.action_subject import Recording, Subject
 from workbench.triage.finding import (
+    MEASURED,
     Action,
     Because,
     Compared,
@@ -302,9 +303,9 @@ def _why_open(node: Node, row: SubscriptionFeatures) -> str:
     name = row.reasons.get(node.id)
     rule = node.rule(name) if name is not None else None
     if rule is None:
-        return "It is there, and does not decide this question: look again in a minute, or at another window."
+        return f"{MEASURED}it does not decide this question: look again in a minute, or at another window."
     look = f" To decide: {rule.look}." if rule.look is not None else ""
-    return f"It is there, but {rule.because}.{look}"
+    return f"{MEASURED}{rule.because}.{look}"
 
 
 def _how_to_get(signal: str, profiles: Sequence[Profile]) -> Missing:

@@ -156,6 +156,10 @@ class PartitionLag:
     time_lag_seconds: float | None
 
 
+# So begins why a question is open although its signal is measured.
+MEASURED = "It is there, but "
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
     """A signal that a question needed, and how to get it; `profile` and `metric` say who would read it, from what."""
@@ -369,11 +373,22 @@ def plain(value: Any) -> Any:
 
 
 def missing_words(missing: Sequence[Missing]) -> list[str]:
-    """A line for each missing signal; those that one profile would read, and whose metrics have no series, share a line."""
+    """A line for each missing signal, and for each question that is open although its signals are measured.
+
+    Signals that one profile would read, and whose metrics have no series, share a line.
+    """
     lines: dict[str, list[Missing]] = {}
     for it in missing:
-        lines.setdefault(f"profile {it.profile}" if it.profile else it.signal, []).append(it)
-    return [_shared(them) if len(them) > 1 else f"{them[0].signal}. {them[0].how_to_get_it}" for them in lines.values()]
+        lacking = f"profile {it.profile}" if it.profile else it.signal
+        lines.setdefault(it.how_to_get_it if it.how_to_get_it.startswith(MEASURED) else lacking, []).append(it)
+    return [_line(them) for them in lines.values()]
+
+
+def _line(them: Sequence[Missing]) -> str:
+    words = them[0].how_to_get_it
+    if words.startswith(MEASURED):
+        return f"Open: {words.removeprefix(MEASURED)}"
+    return f"Missing: {_shared(them) if len(them) > 1 else f'{them[0].signal}. {words}'}"
 
 
 def _shared(them: Sequence[Missing]) -> str:
