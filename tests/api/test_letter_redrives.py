@@ -49,13 +49,9 @@ class Kafka:
         """Nobody."""
         return {}
 
-    def handled(self, *_args: Any, **_options: Any) -> dict[int, Any]:
-        """No earlier plan."""
-        return {}
-
-    def discarded(self, *_args: Any) -> dict[int, Any]:
-        """None of one."""
-        return {}
+    def handled(self, *_args: Any, **_options: Any) -> tuple[dict[int, Any], dict[int, Any]]:
+        """None by other plans."""
+        return {}, {}
 
     def redrive(self, plan: Any, journal: Any, ledger: Any, limits: Any) -> Redrive:
         """A run with a sink in memory."""

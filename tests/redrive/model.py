@@ -216,21 +216,18 @@ class Machine:
         os.environ["XDG_STATE_HOME"] = str(self.folder)
         return Ledger(self.folder / "ledger")
 
-    def handled(self, but: str | None = None) -> dict[int, Picks]:
-        """Letters that other plans have, as this machine can tell."""
+    def handled(self, but: str | None = None) -> tuple[dict[int, Picks], dict[int, Picks]]:
+        """Letters that other plans have, as this machine can tell, and those of them that were discarded."""
         view = gateway_of(self.broker.letters).cluster([TOPIC])
         it, topic_id = self.broker, view.topics[TOPIC].topic_id
-        return self.ledger.handled(
-            TOPIC, topic_id, view.cluster_id, it.commits, list(it.groups), but=but, progress=it.progress
-        )
+        return self.ledger.handled(TOPIC, topic_id, view.cluster_id, it.commits, list(it.groups), it.progress, but=but)
 
     def plan(self, request: RedriveRequest) -> RedrivePlan:
         """A plan of what other plans leave."""
         from dataclasses import replace
 
-        view = gateway_of(self.broker.letters).cluster([TOPIC])
-        discarded = self.ledger.discarded(TOPIC, view.topics[TOPIC].topic_id, view.cluster_id, self.broker.progress)
-        asked = replace(request, done=self.handled(), discarded=discarded)
+        done, discarded = self.handled()
+        asked = replace(request, done=done, discarded=discarded)
         return make_redrive_plan(asked, gateway_of(self.broker.letters), self.broker, lambda _topic: 1 << 30)
 
     def look(self, plan: RedrivePlan) -> RedriveNow:
@@ -244,7 +241,7 @@ class Machine:
             ordered=progress.ordered,
             state=progress.state,
             refused=progress.refused,
-            handled=self.handled(plan.hash),
+            handled=self.handled(plan.hash)[0],
             now_ms=0.0,
             was_started=self.ledger.was_started(plan) and self.ledger.ended(plan) is None,
         )

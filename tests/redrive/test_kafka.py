@@ -31,7 +31,7 @@ def test_a_broker_that_does_not_list_its_groups_hides_no_plan(monkeypatch: pytes
         kafka.handled(TOPIC, None, "c", Ledger(tmp_path))
     assert kafka.readers([TOPIC]) is None
     told.incomplete.clear()
-    assert kafka.handled(TOPIC, None, "c", Ledger(tmp_path)) == {}
+    assert kafka.handled(TOPIC, None, "c", Ledger(tmp_path)) == ({}, {})
 
 
 class _Listing:

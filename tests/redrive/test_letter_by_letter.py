@@ -17,7 +17,7 @@ from workbench.redrive.commit_marks import Mark, PlanProgress, PlanState, marks_
 from workbench.redrive.groups_reading_targets import audience_words
 from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
-from workbench.redrive.planfile import Dedup
+from workbench.redrive.planfile import Dedup, RedrivePlan
 from workbench.redrive.receipt import RedriveOutcome, RedriveReceipt, keep_receipt, redrive_receipt_path
 from workbench.redrive.redrive_ledger import Ledger
 from workbench.redrive.selection import Selection
@@ -64,12 +64,27 @@ def test_a_known_plan_is_handled_where_kafka_says_nothing(tmp_path: Path) -> Non
     plan, ledger = plan_from(LETTERS), Ledger(tmp_path)
     ask = (TOPIC, plan.topic_id, plan.cluster_id, lambda _group: {}, list[str]())
     ledger.keep(plan)
-    assert ledger.handled(*ask) == {}
+    assert ledger.handled(*ask, lambda _plan: PlanProgress()) == ({}, {})
     ledger.know(plan)
-    assert len(ledger.handled(*ask)[0]) == 10
-    begun = {(TOPIC, 0): 3}
-    found = ledger.handled(*ask[:3], lambda group: begun if group == plan.id else {}, [])
+    assert len(ledger.handled(*ask, lambda _plan: PlanProgress())[0][0]) == 10
+    begun = PlanProgress(positions={0: 3}, marks={0: None})
+    found, _ = ledger.handled(*ask, lambda _plan: begun)
     assert len(found[0]) == 10  # a plan of an earlier release, too, keeps what it has not produced yet
+
+
+def test_what_is_discarded_is_asked_for_with_what_is_handled(tmp_path: Path) -> None:
+    """Each plan that has not ended is asked for once."""
+    plan, ledger = plan_from(LETTERS), Ledger(tmp_path)
+    ledger.keep(plan)
+    asked = []
+
+    def progress(it: RedrivePlan) -> PlanProgress:
+        asked.append(it.id)
+        marks = {0: Mark(state=PlanState.DISCARDED, owner="me")}
+        return PlanProgress(positions={0: 0}, marks=marks)
+
+    handled, discarded = ledger.handled(TOPIC, plan.topic_id, plan.cluster_id, lambda _group: {}, [], progress)
+    assert handled == discarded and len(discarded[0]) == 10 and asked == [plan.id]
 
 
 def test_a_receipt_is_not_replaced_by_one_of_a_run_that_produced_nothing(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def plan_on_kafka(request: RedriveRequest, kafka: RedriveCluster) -> RedrivePlan
     view = kafka.gateway.cluster([request.topic])
     topic_id = view.topics[request.topic].topic_id if request.topic in view.topics else None
     where = (request.topic, topic_id, view.cluster_id, Ledger.of_user())
-    done, discarded = ({}, {}) if request.again else (kafka.handled(*where), kafka.discarded(*where))
+    done, discarded = ({}, {}) if request.again else kafka.handled(*where)
     to = request.destination
     if to.fallback is None:
         to = to.model_copy(update={"fallback": source_by_name(request.topic, list(view.topics))})

@@ -8,7 +8,7 @@ from functools import partial
 from workbench.errors import GuardError, WorkbenchError
 from workbench.plans.journal import Journal, only_one
 from workbench.redrive.commit_marks import PlanProgress, PlanState, marks_of
-from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
+from workbench.redrive.guard import HINTS, RedriveNow, check_claims, ended_words
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.redrive_ledger import Ledger, ended_of
 from workbench.redrive.redrive_ports import Sink
@@ -34,14 +34,6 @@ def end_plan(
         GuardError: if the plan is done or ended otherwise; if it was begun and shall be discarded, or was not and shall be given up;
             or if another plan has claimed its letters.
     """
-
-    def check() -> None:
-        found = [
-            it for it in check_redrive(plan, look(), RedriveLimits(allow_under_replicated=True)) if it.code == "handled"
-        ]
-        if found:
-            raise GuardError(found[0].message, hint=HINTS["handled"])
-
     progress = sink.progress()
     numbers = [part.partition for part in plan.partitions]
     if progress.state is state:
@@ -50,7 +42,8 @@ def end_plan(
         raise GuardError("The position of the plan in Kafka has expired.", hint=HINTS["position_expired"])
     if progress.state is None and state is PlanState.DISCARDED:
         start = {part.partition: part.log_start for part in plan.partitions}
-        found = sink.claim(start, 0 if plan.ordered else None, marks_of(state, _OWNER, numbers, {}), check)
+        marks = marks_of(state, _OWNER, numbers, {})
+        found = sink.claim(start, 0 if plan.ordered else None, marks, lambda: check_claims(plan, look()))
         if found.state is state:
             return found
         progress = found

@@ -17,7 +17,7 @@ from workbench.humanize import listed
 from workbench.humanize import size as _bytes
 from workbench.plans.journal import Journal, only_one
 from workbench.redrive.commit_marks import Place, PlanProgress, PlanState, marks_of
-from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_redrive, ended_words
+from workbench.redrive.guard import HINTS, RedriveLimits, RedriveNow, check_claims, check_redrive, ended_words
 from workbench.redrive.plan import HTTP_BATCH
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.produce_letters import AllClearError, Lanes
@@ -226,7 +226,7 @@ class Redrive:
         if missing:
             start = {part.partition: part.log_start for part in plan.partitions}
             marks = marks_of(PlanState.BEGUN, self.owner, numbers, {})
-            progress = sink.claim(start, 0 if plan.ordered else None, marks, self._check_claims)
+            progress = sink.claim(start, 0 if plan.ordered else None, marks, lambda: check_claims(plan, self.look()))
         if progress.state in (PlanState.DISCARDED, PlanState.GIVEN_UP):
             raise GuardError(f"{ended_words(plan, progress.state)}.", hint=HINTS[progress.state.value])
         self.ledger.start(plan)
@@ -249,12 +249,6 @@ class Redrive:
             clock=self.clock,
             on_commit=self._on_commit,
         )
-
-    def _check_claims(self) -> None:
-        """No other plan may have claimed the letters since the checks."""
-        found = [it for it in check_redrive(self.plan, self.look(), self.limits) if it.code == "handled"]
-        if found:
-            raise GuardError(found[0].message, hint=HINTS["handled"])
 
     def _on_commit(self, produced: int, positions: Mapping[int, int], ordered: int | None) -> None:
         self._positions, self._ordered = dict(positions), ordered

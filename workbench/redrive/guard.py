@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from workbench.errors import GuardError
 from workbench.humanize import duration, plural
 from workbench.plans.refusal import COMMON_HINTS, Refusal
 from workbench.queues.replay_port import ClusterView, LogView, Quotas, TopicSettings
@@ -73,6 +74,17 @@ def check_redrive(plan: RedrivePlan, now: RedriveNow, limits: RedriveLimits) -> 
         text = f"{plural(twice, 'letter')} of the plan were redriven, discarded or claimed by another plan since."
         found.append(Refusal(code="handled", message=text))
     return found
+
+
+def check_claims(plan: RedrivePlan, now: RedriveNow) -> None:
+    """No other plan may have claimed letters of the plan since the checks.
+
+    Raises:
+        GuardError: if one has.
+    """
+    found = [it for it in check_redrive(plan, now, RedriveLimits()) if it.code == "handled"]
+    if found:
+        raise GuardError(found[0].message, hint=HINTS["handled"])
 
 
 def of_other_log(plan: RedrivePlan, view: ClusterView) -> Refusal | None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from workbench.plans.journal import Journal
 from workbench.queues.replay_port import Gateway
-from workbench.queues.snapshot_views import Partition
 from workbench.redrive.abandon_plan import end_plan
 from workbench.redrive.apply import Redrive
 from workbench.redrive.commit_marks import PlanProgress, PlanState
 from workbench.redrive.groups_reading_targets import Readers, audience_words
 from workbench.redrive.guard import RedriveLimits, RedriveNow
 from workbench.redrive.http_sink import HttpSink
+from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.planfile import RedrivePlan, To
 from workbench.redrive.redrive_ledger import Ledger
 from workbench.redrive.redrive_ports import LetterQueue, LetterReader, Sink
@@ -48,21 +47,12 @@ class RedriveCluster:
         """Committed offsets on some topics, by group, without those of redrive plans; None if it cannot be told."""
         return self._queue.readers(topics)
 
-    def commits(self, group: str) -> Mapping[Partition, int]:
-        """Committed offsets of a group."""
-        return self._queue.gateway.commits(group)
-
     def handled(
-        self, plan_topic: str, topic_id: str | None, cluster_id: str, ledger: Ledger, *, but: str | None = None
-    ) -> Any:
-        """Letters that other plans have handled; see `Ledger.handled`."""
-        return ledger.handled(
-            plan_topic, topic_id, cluster_id, self.commits, self._queue.groups(), but=but, progress=self.progress
-        )
-
-    def discarded(self, topic: str, topic_id: str | None, cluster_id: str, ledger: Ledger) -> Any:
-        """Letters that plans have discarded; see `Ledger.discarded`."""
-        return ledger.discarded(topic, topic_id, cluster_id, self.progress)
+        self, topic: str, topic_id: str | None, cluster_id: str, ledger: Ledger, *, but: str | None = None
+    ) -> tuple[dict[int, Picks], dict[int, Picks]]:
+        """Letters that other plans have handled, and those of them that they have discarded; see `Ledger.handled`."""
+        commits, groups = self._queue.gateway.commits, self._queue.groups()
+        return ledger.handled(topic, topic_id, cluster_id, commits, groups, self.progress, but=but)
 
     def progress(self, plan: RedrivePlan) -> PlanProgress:
         """What Kafka says about a plan."""
@@ -74,7 +64,8 @@ class RedriveCluster:
         keys = [(plan.topic, part.partition) for part in plan.partitions]
         there = plan.topic in cluster.topics
         progress = self.progress(plan)
-        others = self.handled(plan.topic, plan.topic_id, plan.cluster_id, ledger, but=plan.hash) if there else {}
+        where = (plan.topic, plan.topic_id, plan.cluster_id, ledger)
+        others = self.handled(*where, but=plan.hash)[0] if there else {}
         return RedriveNow(
             cluster=cluster,
             logs=self.gateway.logs(keys if there else []),

@@ -115,8 +115,11 @@ class Ledger:
         Raises:
             UsageError: if it cannot be written.
         """
+        self._note(plan, _STARTED)
+
+    def _note(self, plan: RedrivePlan, name: str) -> None:
         try:
-            write_text(self._of(plan) / _STARTED, plan.hash + "\n", durable=True)
+            write_text(self._of(plan) / name, plan.hash + "\n", durable=True)
         except OSError as error:
             raise UsageError(f"The ledger {self.folder} cannot be written: {error.strerror}.") from None
 
@@ -127,10 +130,7 @@ class Ledger:
             UsageError: if it cannot be written.
         """
         self.keep(plan)
-        try:
-            write_text(self._of(plan) / _KNOWN, plan.hash + "\n", durable=True)
-        except OSError as error:
-            raise UsageError(f"The ledger {self.folder} cannot be written: {error.strerror}.") from None
+        self._note(plan, _KNOWN)
 
     def was_started(self, plan: RedrivePlan) -> bool:
         """Whether records of the plan may have been produced."""
@@ -159,25 +159,28 @@ class Ledger:
         cluster_id: str,
         commits: Commits,
         groups: Iterable[str],
+        progress: Callable[[RedrivePlan], PlanProgress],
         *,
         but: str | None = None,
-        progress: Callable[[RedrivePlan], PlanProgress] | None = None,
-    ) -> dict[int, Picks]:
+    ) -> tuple[dict[int, Picks], dict[int, Picks]]:
         """Letters of a topic that no other plan may produce, by partition: produced, discarded, or claimed by a plan that has begun.
 
         Args:
-            progress: what Kafka says about a plan; None: by its commits alone.
+            progress: what Kafka says about a plan.
             groups: names of all groups in Kafka; they show plans that were applied from elsewhere.
             but: hash of a plan that does not count.
+
+        Returns:
+            All of them, and those that a plan has discarded: of these alone, none was produced.
 
         Raises:
             GuardError: if it cannot be told for an earlier plan.
         """
         plans = self.plans()
         known = {it.id for it in plans} | ({group_of_hash(but)} if but is not None else set())
-        ask = progress or (lambda it: _by_commits(it, commits))
-        earlier = [it for it in plans if it.hash != but and _is_of(it, topic, topic_id, cluster_id)]
-        found = _joined(self._of_plan(it, ask) for it in earlier)
+        where = (topic, topic_id, cluster_id)  # a deleted topic of its name had other letters
+        earlier = [it for it in plans if it.hash != but and (it.topic, it.topic_id, it.cluster_id) == where]
+        found = [self._of_plan(it, progress) for it in earlier]
         strangers = sorted(
             {name.removesuffix("-ordered") for name in groups if plan_of_group(name) is not None} - known
         )
@@ -187,39 +190,27 @@ class Ledger:
                 f"Letters of {topic!r} were redriven from another machine or by another user: {listed(mine)}.",
                 hint="Add the plan files with --known-plan FILE, so that their letters are left out.",
             )
-        return found
+        return _joined(letters for letters, _ in found), _joined(letters for letters, discarded in found if discarded)
 
-    def discarded(
-        self, topic: str, topic_id: str | None, cluster_id: str, progress: Callable[[RedrivePlan], PlanProgress]
-    ) -> dict[int, Picks]:
-        """Letters of a topic that a plan has discarded, by partition: of these alone, none was produced."""
-        plans = (it for it in self.plans() if _is_of(it, topic, topic_id, cluster_id))
-        return _joined(all_letters(it) for it in plans if self._is_discarded(it, progress))
-
-    def _is_discarded(self, plan: RedrivePlan, progress: Callable[[RedrivePlan], PlanProgress]) -> bool:
+    def _of_plan(
+        self, plan: RedrivePlan, progress: Callable[[RedrivePlan], PlanProgress]
+    ) -> tuple[dict[int, Picks], bool]:
+        """The letters that it has, and whether it has discarded them."""
         if (ended := self.ended(plan)) is not None:
-            return ended.outcome == "discarded"
-        return progress(plan).state is PlanState.DISCARDED
-
-    def _of_plan(self, plan: RedrivePlan, progress: Callable[[RedrivePlan], PlanProgress]) -> dict[int, Picks]:
-        if (ended := self.ended(plan)) is not None:
-            return all_letters(plan) if ended.handled is None else {n: Picks.parse(some) for n, some in ended.handled}
+            some = ended.handled
+            letters = all_letters(plan) if some is None else {number: Picks.parse(it) for number, it in some}
+            return letters, ended.outcome == "discarded"
         found = progress(plan)
         if found.state is None and (self._of(plan) / _KNOWN).exists():
-            return all_letters(plan)  # Kafka has forgotten its position, or it was discarded by an earlier release
+            return all_letters(plan), False  # Kafka has forgotten its position, or an earlier release has discarded it
         if found.state is None and not self.was_started(plan):
-            return {}
+            return {}, False
         if any(part.partition not in found.positions for part in plan.partitions):
             raise GuardError(
                 f"The plan {plan.short_hash} was begun and not finished, and its position in Kafka has expired.",
                 hint=f"See what it has produced with: workbench dlq verify {self._of(plan) / _PLAN}.",
             )
-        return handled_letters(plan, found)
-
-
-def _is_of(plan: RedrivePlan, topic: str, topic_id: str | None, cluster_id: str) -> bool:
-    """Whether it is of this topic, and not of a deleted one of its name."""
-    return (plan.topic, plan.topic_id, plan.cluster_id) == (topic, topic_id, cluster_id)
+        return handled_letters(plan, found), found.state is PlanState.DISCARDED
 
 
 def _joined(several: Iterable[Mapping[int, Picks]]) -> dict[int, Picks]:
@@ -229,12 +220,6 @@ def _joined(several: Iterable[Mapping[int, Picks]]) -> dict[int, Picks]:
         for number, picks in letters.items():
             found.setdefault(number, []).append(picks)
     return {number: Picks.union(them) for number, them in found.items()}
-
-
-def _by_commits(plan: RedrivePlan, commits: Commits) -> PlanProgress:
-    positions = {number: at for (topic, number), at in commits(plan.id).items() if topic == plan.topic}
-    ordered = commits(plan.order_group).get((plan.topic, 0)) if positions else None
-    return PlanProgress(positions=positions, ordered=ordered, marks=dict.fromkeys(positions))
 
 
 def _ended(folder: Path) -> EndedPlan | None:
