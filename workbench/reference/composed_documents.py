@@ -1,4 +1,5 @@
-"""Shapes of the JSON documents that are put together from several parts; the others are models of the files themselves.
+"""Shapes of the JSON documents that are put together from several parts; the others are models of the files themselves. A part that
+is printed as it is has no shape of its own: it is the dataclass.
 
 Nothing is built from them: `workbench schema` prints them, and tests hold real output against them, without a field more or less.
 """
@@ -9,6 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from workbench.queues.snapshot_views import Member
+from workbench.redrive.dead_letter_topics import LetterTopic
+from workbench.replay.progress import TopicProgress
+from workbench.replay.verify import PartitionVerdict
 from workbench.serve.json_shapes import Answered
 from workbench.triage.verdict_names import Answer, State, Verdict
 
@@ -112,16 +117,6 @@ class ComparedDocument(Answered):
     changes: list[FindingChangeDocument]
 
 
-class Assignment(Answered):
-    """A member of a group with its partitions, each `[topic, partition]`; `target` in the newer protocols."""
-
-    member_id: str
-    client_id: str
-    host: str
-    partitions: list[tuple[str, int]]
-    target: list[tuple[str, int]] | None
-
-
 class SnapshotGroup(Answered):
     """A group; `judged`: whether triage can judge its kind."""
 
@@ -132,7 +127,7 @@ class SnapshotGroup(Answered):
     judged: bool
     members: int | None
     reassigning: int | None
-    assignments: list[Assignment]
+    assignments: list[Member]
 
 
 class SnapshotPartition(Answered):
@@ -283,42 +278,12 @@ class SettingsKeys(Answered):
     environment: list[EnvironmentVariable]
 
 
-class LetterTopicDocument(Answered):
-    """A topic with dead letters; errors, sources and frameworks count the `sampled` newest letters, without `silent` partitions."""
-
-    topic: str
-    partitions: int
-    letters: int
-    oldest_seconds: float | None
-    per_hour: int
-    errors: dict[str, int]
-    sources: dict[str, int]
-    frameworks: dict[str, int]
-    sampled: int
-    silent: int
-
-
 class LetterTopicsDocument(Answered):
     """Topics with dead letters, most letters first."""
 
     schema_: Literal["workbench.dlq-list/1"] = Field(alias="schema")
     cluster: str
-    topics: list[LetterTopicDocument]
-
-
-class VerifiedPartition(Answered):
-    """A partition of a verified replay, in offsets and records."""
-
-    topic: str
-    partition: int
-    target: int | None
-    stop: int
-    committed: int | None
-    records: int | None
-    processed: int | None
-    first_missing: int | None
-    reason: str
-    verdict: str
+    topics: list[LetterTopic]
 
 
 class MovedOffset(Answered):
@@ -339,17 +304,9 @@ class ReplayVerified(Answered):
     verdict: str
     evidence: list[str]
     notes: list[str]
-    partitions: list[VerifiedPartition]
+    partitions: list[PartitionVerdict]
     old_group_moved: list[MovedOffset]
     key_ranges: list[dict[str, Any]]
-
-
-class TopicProgressDocument(Answered):
-    """Messages of one topic."""
-
-    topic: str
-    done: int
-    total: int
 
 
 class BesideDocument(Answered):
@@ -380,7 +337,7 @@ class ReplayProgressDocument(Answered):
     lag_messages: int | None
     old_group_lag_messages: int | None
     neighbours: BesideDocument | None
-    topics: list[TopicProgressDocument]
+    topics: list[TopicProgress]
 
 
 class RedriveReceiptDocument(Answered):

@@ -9,6 +9,7 @@ from pydantic import Field
 from workbench.serve.json_shapes import Answered
 from workbench.triage.broker_findings import BrokerVerdict
 from workbench.triage.verdict_names import Answer
+from workbench.triage.who_holds_up_whom import Cleared
 
 
 class ImpactReader(Answered):
@@ -92,14 +93,6 @@ class BrokerFindingDocument(Answered):
     actions: list[ImpactAction]
 
 
-class ClearedReader(Answered):
-    """A busy reader that is not accused."""
-
-    who: str
-    bytes_per_second: float
-    because: str
-
-
 class ImpactDocument(Answered):
     """Who slows whom on the brokers of a cluster; `held_up`: groups that wait and that no cause
     explains; `unknown`: verdicts about brokers that cannot be told, and the signals that they lack."""
@@ -113,7 +106,7 @@ class ImpactDocument(Answered):
     answer: Answer
     sentence: str
     causes: list[ImpactCauseDocument]
-    cleared: list[ClearedReader]
+    cleared: list[Cleared]
     held_up: dict[str, list[int]]
     missing: list[str]
     broker_findings: list[BrokerFindingDocument]

@@ -8,6 +8,8 @@ from pydantic import Field
 
 from workbench.pulsar.replay_apply import PulsarUndo
 from workbench.pulsar.replay_plan import PulsarReplayPlan
+from workbench.pulsar.risky_settings import CheckedSetting
+from workbench.pulsar.subscriptions import PulsarSubscription
 from workbench.serve.json_shapes import Answered
 
 
@@ -71,30 +73,13 @@ class PulsarRolledBackDocument(Answered):
     others: list[int]
 
 
-class PulsarSubscriptionDocument(Answered):
-    """A subscription on one topic, over all its partitions; an entry is a batch of messages."""
-
-    topic: str
-    subscription: str
-    kind: str | None
-    partitions: int
-    backlog_entries: int | None
-    backlog_messages: int | None
-    backlog_bytes: int | None
-    oldest_seconds: float | None
-    unacked_messages: int | None
-    blocked: bool | None
-    consumers: int | None
-    is_dead: bool | None
-
-
 class PulsarSubscriptionsDocument(Answered):
     """Subscriptions of a Pulsar, the oldest backlog first. `incomplete`: what could not be read, a sentence each."""
 
     schema_: Literal["workbench.pulsar-subscriptions/1"] = Field(alias="schema")
     cluster: str
     taken_at: str
-    subscriptions: list[PulsarSubscriptionDocument]
+    subscriptions: list[PulsarSubscription]
     incomplete: list[str]
 
 
@@ -127,18 +112,6 @@ class SplitPlanDocument(Answered):
     topic_count_equally_divide: DivisionDocument
 
 
-class SettingCheckDocument(Answered):
-    """One incident and the setting that decides; `value` null if it is not known."""
-
-    incident: str
-    setting: str
-    value: str | None
-    soundness: str
-    why: str
-    cure: str
-    cost: str
-
-
 class MisspeltDocument(Answered):
     """A name that is no setting, and the one that may be meant."""
 
@@ -150,7 +123,7 @@ class ConfigCheckDocument(Answered):
     """Settings of a broker that have made incidents, those at risk first."""
 
     schema_: Literal["workbench.pulsar-config-check/1"] = Field(alias="schema")
-    checks: list[SettingCheckDocument]
+    checks: list[CheckedSetting]
     misspelt: list[MisspeltDocument]
 
 

@@ -7,7 +7,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from workbench.reference.composed_documents import UnjudgedDocument, WindowTimes
+from workbench.report.health_audit_lines import StreamLine
+from workbench.report.health_broker_lines import BrokerLine
 from workbench.report.runs.run_record import RunRecord
+from workbench.report.sizing_advice import SizingAdvice
 from workbench.report.state_before_kafka import BeforeKafka
 from workbench.serve.json_shapes import Answered
 from workbench.triage.verdict_names import AnyVerdict, State
@@ -55,15 +58,6 @@ class Period(Answered):
     end: str
 
 
-class SizingDocument(Answered):
-    """Advice about capacity; `unknown`: what could not be judged."""
-
-    partitions: int
-    brokers: int | None
-    advice: list[str]
-    unknown: list[str]
-
-
 class PrintedRun(RunRecord):
     """A run of a report; the file has no `folder` and `repeated`, which only commands print."""
 
@@ -85,34 +79,6 @@ class LetterLine(Answered):
     words: str
 
 
-class ArrivalLine(Answered):
-    """What an audit says of one stream (None: the audit itself could not be made) in a health report."""
-
-    audit: str
-    stream: str | None
-    windows: int
-    lost: int
-    doubled: int
-    others: int
-    missing_at_most: int
-    open_windows: int
-    edge: str | None
-    lagging: list[str]
-    problem: str | None
-
-
-class BrokerCause(Answered):
-    """A cause on brokers in a health report; `slows_others`: a group, client or producer that takes so much that others wait."""
-
-    verdict: str
-    headline: str
-    brokers: list[int]
-    groups: list[str]
-    runbook: str | None
-    action: str | None
-    command: str | None
-
-
 class HealthDocument(Answered):
     """`result.json` of a scheduled health report."""
 
@@ -131,10 +97,10 @@ class HealthDocument(Answered):
     incomplete: list[str]
     previous_run: str | None
     gone: list[str]
-    sizing: SizingDocument
+    sizing: SizingAdvice
     dead_letters: list[LetterLine]
-    arrivals: list[ArrivalLine]
-    brokers: list[BrokerCause]
+    arrivals: list[StreamLine]
+    brokers: list[BrokerLine]
     brokers_unsure: str | None
     before_kafka: BeforeKafka | None
     lines: list[HealthLineDocument]

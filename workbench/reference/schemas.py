@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from pydantic.json_schema import GenerateJsonSchema
 
 from workbench.errors import UsageError
 from workbench.humanize import did_you_mean
@@ -104,6 +105,14 @@ DOCUMENTS = (
 _BY_NAME = {it.name: it for it in DOCUMENTS}
 
 
+class _AsPrinted(GenerateJsonSchema):
+    """Of a dataclass all fields are printed, those with a default, too."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        """Whether the document has it."""
+        return field["type"] == "dataclass-field" or super().field_is_required(field, total)
+
+
 @cache
 def schema(name: str) -> dict[str, Any]:
     """JSON Schema of a document.
@@ -116,15 +125,11 @@ def schema(name: str) -> dict[str, Any]:
         raise UsageError(
             f"There is no document {name!r}.{did_you_mean(name, list(_BY_NAME))}", hint="workbench schema lists all."
         )
-    found = TypeAdapter(it.kind).json_schema(by_alias=True)
+    found = TypeAdapter(it.kind).json_schema(by_alias=True, schema_generator=_AsPrinted)
     shared = found.pop("$defs", {})
     if "findings" in found.get("properties", {}):
-        inner = _finding().model_json_schema()
-        parts = inner.pop("$defs", {})
-        for part in parts.values():
-            if "properties" in part:
-                part["required"] = list(part["properties"])  # those with a default are printed, too
-        shared |= parts
+        inner = _finding().model_json_schema(schema_generator=_AsPrinted)
+        shared |= inner.pop("$defs", {})
         shared["Finding"] = inner
         found["properties"]["findings"]["items"] = {"$ref": "#/$defs/Finding"}
     if it.many:

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from workbench.serve.broker_causes import SharedCause
+
 
 class Answered(BaseModel):
     """A part of a document: these fields and no others."""
@@ -48,34 +50,13 @@ class AnsweredTriage(Answered):
     stderr: str | None
 
 
-class ServedOrigin(Answered):
-    """A cause on brokers, and whom it hits.
-
-    `name` says whose fault it is; `since` is in seconds since 1970; `groups` are the first of `group_count`; an action is its title,
-    its command, and what shows that it works.
-    """
-
-    key: str
-    name: str
-    verdict: str
-    headline: str
-    brokers: list[int]
-    groups: list[str]
-    group_count: int
-    offender: str | None
-    since: float | None
-    facts: list[str]
-    actions: list[tuple[str, str | None, str | None]]
-    runbook: str | None
-
-
 class ServedCause(Answered):
     """A cause on brokers that holds subscriptions of the fleet up; `at` and `since` are seconds since 1970."""
 
     cluster: str
     at: float
     since: float | None
-    origin: ServedOrigin
+    origin: SharedCause
 
 
 class ServedSubscription(Answered):
@@ -149,7 +130,7 @@ class IncidentState(Answered):
     opened: float
     changed: float
     closed: float | None
-    origin: ServedOrigin | None
+    origin: SharedCause | None
     subscriptions: list[IncidentMember]
     subscription_count: int
     alerts: list[dict[str, Any]]
