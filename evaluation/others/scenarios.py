@@ -7,22 +7,21 @@ They have no recorded incident, and their names begin with the shape.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.kafka_jars import JMX_AGENTS
 from workbench.lab.producer_and_consumers import LabFleet
-from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Fault, Make, Scenario, behaving, sending
 from workbench.lab.scenarios import SCENARIOS
 from workbench.lab.scenarios import make_scenario as make
 from workbench.lab.scenarios_outside_processors import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
 from workbench.triage.verdict_names import Verdict
 
 Shape = Literal["loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python"]
-Fault = Callable[[LabFleet], None]
 _NO_STATISTICS = ("aiokafka", "kafka_python")  # nothing shows what the client does
 _PROTOCOLS: dict[Shape, tuple[Protocol, ...]] = {
     "java": ("classic", "consumer"),
@@ -66,14 +65,6 @@ def _quick(draw: Draw) -> Behaviour:
     return Behaviour(process_seconds=dict.fromkeys(draw.types, QUICK_SECONDS / 2))
 
 
-def _with_times(times: Mapping[str, float]) -> Fault:
-    return lambda fleet: fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": dict(times)}))
-
-
-def _with_traffic(**changes: Any) -> Fault:
-    return lambda fleet: fleet.set_traffic(fleet.traffic.model_copy(update=changes))
-
-
 def _healthy(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     _prepare(draw, shape)
     behaviour = Behaviour(process_seconds=_times(draw, draw.random.uniform(0.1, 0.6)))
@@ -93,7 +84,7 @@ def _slow_handler(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     )
     return draw.scenario(
         Behaviour(process_seconds=times),
-        _with_times(slow),
+        behaving(process_seconds=slow),
         Verdict.SLOW_DOWNSTREAM,
         run_id=run_id,
         keys=_KEYS,
@@ -109,7 +100,7 @@ def _slow_type(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     times, hit = _times(draw, use), draw.random.choice(list(draw.types))
     more = draw.random.uniform(1.5, 2.2) * _slots(draw) / draw.rate / draw.share(hit)
     return draw.scenario(
-        Behaviour(process_seconds=times), _with_times({**times, hit: times[hit] + more}), Verdict.SLOW_PROCESSOR,
+        Behaviour(process_seconds=times), behaving(process_seconds={**times, hit: times[hit] + more}), Verdict.SLOW_PROCESSOR,
         run_id=run_id, scope={"processors": [hit]}, keys=_KEYS,
     )  # fmt: skip
 
@@ -151,7 +142,7 @@ def _hot_partition(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     wanted = draw.random.uniform(1.7, 2.0) / use / draw.partitions  # share of the traffic on the hot one
     share = (wanted - 1 / draw.partitions) / (1 - 1 / draw.partitions)
     hit = draw.random.randrange(draw.partitions)
-    fault = _with_traffic(hot_partition=hit, hot_share=min(0.95, share))
+    fault = sending(hot_partition=hit, hot_share=min(0.95, share))
     return draw.scenario(
         Behaviour(process_seconds=_times(draw, use)), fault, Verdict.HOT_PARTITION, run_id=run_id,
         scope={"partitions": [hit]}, keys=_KEYS,
@@ -177,11 +168,7 @@ def _hangs(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """The handlers of one member never return."""
     _prepare(draw, shape)
     hung = f"{draw.group(run_id)}-{draw.random.randrange(draw.instances)}"
-
-    def fault(fleet: LabFleet) -> None:
-        stall = {"stall_members": [hung], "stall_seconds": 3600.0}
-        fleet.set_behaviour(fleet.behaviour.model_copy(update=stall))
-
+    fault = behaving(stall_members=[hung], stall_seconds=3600.0)
     return draw.scenario(
         _calm(draw), fault, Verdict.CONSUMER_STOPPED, run_id=run_id, scope={"members": [client_id(shape, hung)]}, keys=_KEYS,
         also=_unless_measured(shape),
@@ -193,7 +180,7 @@ def _poison(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     _prepare(draw, shape)
     hit = draw.random.randrange(draw.partitions)
     return draw.scenario(
-        _calm(draw), _with_traffic(poison_partition=hit), Verdict.STUCK_PARTITION, run_id=run_id,
+        _calm(draw), sending(poison_partition=hit), Verdict.STUCK_PARTITION, run_id=run_id,
         scope={"partitions": [hit]}, keys=_KEYS,
     )  # fmt: skip
 
@@ -202,10 +189,7 @@ def _paused(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """One member has paused its partitions and goes on polling: its client measures no lag then."""
     _prepare(draw, shape)
     held = f"{draw.group(run_id)}-{draw.random.randrange(draw.instances)}"
-
-    def fault(fleet: LabFleet) -> None:
-        fleet.set_behaviour(fleet.behaviour.model_copy(update={"held_members": [held]}))
-
+    fault = behaving(held_members=[held])
     return draw.scenario(
         _calm(draw), fault, Verdict.STUCK_PARTITION, run_id=run_id, keys=_KEYS,
         also=(Verdict.CONSUMER_STOPPED, *_unless_measured(shape)),
@@ -216,7 +200,7 @@ def _burst(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """Three times the usual arrivals, where there is room for one and a half. What is usual, a minute cannot tell."""
     _prepare(draw, shape)
     use = draw.random.uniform(0.55, 0.65)
-    fault = _with_traffic(rate_per_second=draw.rate * draw.random.uniform(2.9, 3.2))
+    fault = sending(rate_per_second=draw.rate * draw.random.uniform(2.9, 3.2))
     also = (Verdict.TOO_FEW_CONSUMERS, Verdict.CANNOT_TELL)
     return draw.scenario(
         Behaviour(process_seconds=_times(draw, use)), fault, Verdict.BURST, run_id=run_id, keys=_KEYS, also=also
@@ -234,7 +218,7 @@ def _outgrown(draw: Draw) -> tuple[Behaviour, Fault]:
 
         def rise(over: threading.Event) -> None:
             for step in range(1, steps + 1):
-                _with_traffic(rate_per_second=usual * (1 + (growth - 1) * step / steps))(fleet)
+                sending(rate_per_second=usual * (1 + (growth - 1) * step / steps))(fleet)
                 if over.wait(1.0):
                     return
 

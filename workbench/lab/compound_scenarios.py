@@ -7,7 +7,7 @@ import threading
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.healthy_consumer_scenarios import burst
 from workbench.lab.producer_and_consumers import LabFleet
-from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario, behaving
 from workbench.lab.scenarios_outside_processors import SMALL_FETCHES
 from workbench.triage.verdict_names import Verdict
 
@@ -20,10 +20,7 @@ def slow_type_on_few_partitions(draw: Draw, run_id: str) -> Scenario:
     times = dict.fromkeys(draw.types, QUICK_SECONDS)
     # Two partitions may both be one member's, whose threads alone then have to cope.
     slow = draw.process_seconds(draw.random.uniform(2.2, 2.8))[hit]
-
-    def fault(fleet: LabFleet) -> None:
-        fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": {**times, hit: slow}}))
-
+    fault = behaving(process_seconds={**times, hit: slow})
     return draw.scenario(
         Behaviour(process_seconds=times), fault, Verdict.SLOW_PROCESSOR, run_id=run_id,
         scope={"processors": [hit]}, side=("hot_partition",), type_partitions={hit: few},
@@ -40,7 +37,7 @@ def hot_partition_and_deploy(draw: Draw, run_id: str) -> Scenario:
     hit = draw.random.randrange(draw.partitions)
 
     def fault(fleet: LabFleet) -> None:
-        fleet.set_traffic(fleet.traffic.model_copy(update={"hot_partition": hit, "hot_share": min(0.95, share)}))
+        fleet.set_traffic(hot_partition=hit, hot_share=min(0.95, share))
 
         def restart_one(over: threading.Event) -> None:
             if not over.wait(14):
@@ -62,8 +59,7 @@ def burst_hides_a_stopped_member(draw: Draw, run_id: str) -> Scenario:
     hung = f"{draw.group(run_id)}-{draw.random.randrange(3)}"
 
     def fault(fleet: LabFleet) -> None:
-        stall = {"stall_members": [hung], "stall_seconds": 3600.0}
-        fleet.set_behaviour(fleet.behaviour.model_copy(update=stall))
+        fleet.set_behaviour(stall_members=[hung], stall_seconds=3600.0)
         burst(fleet, factor=capacity + 5.0, seconds=6.0)
 
     return draw.scenario(

@@ -10,17 +10,13 @@ from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scen
 from workbench.triage.verdict_names import Verdict
 
 
-def _calm(draw: Draw) -> Behaviour:
-    return Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.3)))
-
-
 def _nothing(_fleet: LabFleet) -> None:
     return
 
 
 def unusable_data(draw: Draw, run_id: str) -> Scenario:
     """The exporter begins to show NaN, or -1, instead of the lag."""
-    behaviour = _calm(draw)
+    behaviour = draw.calm()
     mode = draw.random.choice(("nan", "minus_one"))
 
     def fault(fleet: LabFleet) -> None:
@@ -32,7 +28,7 @@ def unusable_data(draw: Draw, run_id: str) -> Scenario:
 
 def no_data(draw: Draw, run_id: str) -> Scenario:
     """The metrics targets go away; the consumers go on."""
-    behaviour = _calm(draw)
+    behaviour = draw.calm()
 
     def fault(fleet: LabFleet) -> None:
         fleet.lab.break_exporter(ExporterFault(group=fleet.spec.group, topic=fleet.spec.topic, mode="hidden"))
@@ -51,7 +47,7 @@ def low_traffic(draw: Draw, run_id: str) -> Scenario:
 def sawtooth(draw: Draw, run_id: str) -> Scenario:
     """Commits come rarely: the lag rises and falls, and none of it is late."""
     draw.settings = {"commit_interval_seconds": draw.random.uniform(4.5, 6.0)}
-    return draw.scenario(_calm(draw), _nothing, Verdict.HEALTHY, run_id=run_id)
+    return draw.scenario(draw.calm(), _nothing, Verdict.HEALTHY, run_id=run_id)
 
 
 def diurnal(draw: Draw, run_id: str) -> Scenario:
@@ -63,12 +59,12 @@ def diurnal(draw: Draw, run_id: str) -> Scenario:
 
 def burst(fleet: LabFleet, *, factor: float, seconds: float) -> None:
     """So many times the traffic, for so long; in the background."""
-    usual = fleet.traffic
+    usual = fleet.traffic.rate_per_second
 
     def rise_and_fall(over: threading.Event) -> None:
-        fleet.set_traffic(usual.model_copy(update={"rate_per_second": usual.rate_per_second * factor}))
+        fleet.set_traffic(rate_per_second=usual * factor)
         over.wait(seconds)
-        fleet.set_traffic(usual)
+        fleet.set_traffic(rate_per_second=usual)
 
     fleet.keep_doing(rise_and_fall)
 

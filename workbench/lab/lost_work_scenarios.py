@@ -6,17 +6,12 @@ import threading
 from dataclasses import replace
 
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.lab.client_spec import Behaviour
 from workbench.lab.lab_broker import delete_group, move_commits
 from workbench.lab.producer_and_consumers import LabFleet
-from workbench.lab.scenario_circumstances import Draw, Make, Scenario
+from workbench.lab.scenario_circumstances import Draw, Make, Scenario, behaving
 from workbench.triage.verdict_names import Verdict
 
 _SEGMENT_MS = 2000  # retention deletes whole segments
-
-
-def _calm(draw: Draw) -> Behaviour:
-    return Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.25)))
 
 
 def _kept_for(draw: Draw, seconds: float) -> None:
@@ -30,7 +25,7 @@ def _end_all(fleet: LabFleet, *, crash: bool) -> None:
 
 def records_lost(draw: Draw, run_id: str) -> Scenario:
     """All instances are away for longer than the topic keeps its records; they come back, or they do not."""
-    behaviour = _calm(draw)
+    behaviour = draw.calm(most=0.25)
     _kept_for(draw, draw.random.uniform(4, 6))
     crash, back = draw.random.random() < 0.5, draw.random.random() < 0.6
     away = draw.random.uniform(17, 19)
@@ -52,7 +47,7 @@ def records_lost(draw: Draw, run_id: str) -> Scenario:
 
 def loss_ahead(draw: Draw, run_id: str) -> Scenario:
     """All instances are away, and retention comes closer to what they have not read."""
-    behaviour = _calm(draw)
+    behaviour = draw.calm(most=0.25)
     _kept_for(draw, draw.random.uniform(43, 45))  # longer than the incident on a busy machine, and shorter than the run
     crash = draw.random.random() < 0.5
 
@@ -65,7 +60,7 @@ def loss_ahead(draw: Draw, run_id: str) -> Scenario:
 
 def offsets_reset(draw: Draw, run_id: str) -> Scenario:
     """Somebody stops the group, moves its commits back or deletes them, and starts it again."""
-    behaviour = _calm(draw)
+    behaviour = draw.calm(most=0.25)
     deleted = draw.random.random() < 0.4
     seconds = draw.random.uniform(8, 14)  # of arrivals
 
@@ -88,14 +83,10 @@ def offsets_reset(draw: Draw, run_id: str) -> Scenario:
 
 def failing_records(draw: Draw, run_id: str) -> Scenario:
     """The handler of one event type gives up a share of its events, as quickly as it handles the others."""
-    behaviour = _calm(draw)
+    behaviour = draw.calm(most=0.25)
     draw.settings = {"dead_letter_topic": f"letters-{run_id}"}
     hit = draw.random.choice(list(draw.types))
-    share = draw.random.uniform(0.25, 0.6)
-
-    def fault(fleet: LabFleet) -> None:
-        fleet.set_behaviour(fleet.behaviour.model_copy(update={"dead_share": {hit: share}}))
-
+    fault = behaving(dead_share={hit: draw.random.uniform(0.25, 0.6)})
     return draw.scenario(behaviour, fault, Verdict.FAILING_RECORDS, run_id=run_id, scope={"processors": [hit]})
 
 

@@ -106,8 +106,8 @@ class LabFleet:
             create_topic(lab.bootstrap, letters, 1)
         fleet = cls(lab, spec, folder, spec.traffic, spec.behaviour)
         try:
-            fleet.set_traffic(spec.traffic)
-            fleet.set_behaviour(spec.behaviour)
+            fleet.set_traffic()
+            fleet.set_behaviour()
             fleet.add(spec.instances)
             fleet._wait_until_stable()
             fleet.producer = process.start(
@@ -278,15 +278,15 @@ class LabFleet:
             f"The group {self.spec.group!r} was not stable after {_STABLE_SECONDS:.0f} s.", hint=f"Logs: {self.folder}"
         )
 
-    def set_traffic(self, traffic: Traffic) -> None:
+    def set_traffic(self, **changes: Any) -> None:
         """Change what the producer sends, from now on."""
-        self.traffic = traffic
-        write(self.folder / "traffic.json", traffic)
+        self.traffic = self.traffic.model_copy(update=changes)
+        write(self.folder / "traffic.json", self.traffic)
 
-    def set_behaviour(self, behaviour: Behaviour) -> None:
+    def set_behaviour(self, **changes: Any) -> None:
         """Change how the handlers behave, from now on."""
-        self.behaviour = behaviour
-        write(self.folder / "behaviour.json", behaviour)
+        self.behaviour = self.behaviour.model_copy(update=changes)
+        write(self.folder / "behaviour.json", self.behaviour)
 
     def kill(self, names: Sequence[str]) -> None:
         """End instances at once, as a crash would. Their metrics pages stay targets, as they would in production."""

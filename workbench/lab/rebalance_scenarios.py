@@ -7,7 +7,7 @@ import threading
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.lab_broker import add_partitions
 from workbench.lab.producer_and_consumers import LabFleet
-from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario, behaving
 from workbench.triage.verdict_names import Verdict
 
 _SESSION_MS = 2500
@@ -28,11 +28,8 @@ def poll_stall(draw: Draw, run_id: str) -> Scenario:
     draw.kafka = {**draw.kafka, "max.poll.interval.ms": _MAX_POLL_MS}
     stalled = f"{draw.group(run_id)}-{draw.random.randrange(3)}"
     # Between two stalls it takes in what has come meanwhile, and polls: two in one batch would be a member that hangs.
-    stall = {"stall_members": [stalled], "stall_seconds": draw.random.uniform(4.2, 4.8), "stall_pause_seconds": 4.0}
-
-    def fault(fleet: LabFleet) -> None:
-        fleet.set_behaviour(fleet.behaviour.model_copy(update=stall))
-
+    seconds = draw.random.uniform(4.2, 4.8)
+    fault = behaving(stall_members=[stalled], stall_seconds=seconds, stall_pause_seconds=4.0)
     return draw.scenario(
         behaviour, fault, Verdict.REBALANCE_STORM, run_id=run_id,
         scope={"cause": "poll_stall", "members": [f"{stalled}-0"]}, keys=_KEYS,

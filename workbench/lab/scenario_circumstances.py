@@ -17,6 +17,7 @@ from workbench.runtime import ProcessorConfig
 from workbench.triage.verdict_names import Verdict
 
 TYPES = ("order", "refund", "invoice", "shipment", "signup", "review", "payout", "coupon")
+Fault = Callable[[LabFleet], None]  # makes something happen to a fleet
 _QUEUE_CAPACITY = 40  # small, so that a queue is full within seconds
 QUICK_SECONDS = 0.003
 
@@ -40,12 +41,27 @@ class Scenario:
     spec: FleetSpec
     steady_seconds: float
     incident_seconds: float
-    fault: Callable[[LabFleet], None]
+    fault: Fault
     expected: Verdict
     scope: dict[str, Any] = field(default_factory=dict)
     side: tuple[str, ...] = ()
     loss_ahead: bool = False
     also: tuple[Verdict, ...] = ()
+
+
+def behaving(**changes: Any) -> Fault:
+    """From now on, the handlers behave so."""
+    return lambda fleet: fleet.set_behaviour(**changes)
+
+
+def sending(**changes: Any) -> Fault:
+    """From now on, the producer sends so."""
+    return lambda fleet: fleet.set_traffic(**changes)
+
+
+def growing(factor: float) -> Fault:
+    """From now on, so many times the traffic."""
+    return lambda fleet: fleet.set_traffic(rate_per_second=fleet.traffic.rate_per_second * factor)
 
 
 class Draw:
@@ -82,10 +98,14 @@ class Draw:
         slots = self.instances * self.threads
         return {name: use * slots / (self.rate * self.share(name)) for name in self.types}
 
+    def calm(self, *, most: float = 0.3) -> Behaviour:
+        """Handlers that use a small share of their capacity, at most this one."""
+        return Behaviour(process_seconds=self.process_seconds(self.random.uniform(0.1, most)))
+
     def scenario(
         self,
         behaviour: Behaviour,
-        fault: Callable[[LabFleet], None],
+        fault: Fault,
         expected: Verdict,
         *,
         run_id: str = "",

@@ -16,7 +16,7 @@ from workbench.lab import (
 )
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.producer_and_consumers import LabFleet
-from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario, behaving, growing, sending
 from workbench.triage.verdict_names import Verdict
 
 
@@ -30,9 +30,7 @@ def _slow_processor(draw: Draw, run_id: str) -> Scenario:
     hit = draw.random.choice(list(draw.types))
     slow = draw.process_seconds(draw.random.uniform(2.0, 2.8))[hit]  # 36 to 50 % of what arrives can be handled
 
-    def fault(fleet: LabFleet) -> None:
-        fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": {**times, hit: slow}}))
-
+    fault = behaving(process_seconds={**times, hit: slow})
     return draw.scenario(
         Behaviour(process_seconds=times), fault, Verdict.SLOW_PROCESSOR, run_id=run_id, scope={"processors": [hit]}
     )
@@ -42,13 +40,8 @@ def _saturated(draw: Draw, run_id: str) -> Scenario:
     draw.rate = draw.random.uniform(90, 130)
     use = draw.random.uniform(0.4, 0.5)
     growth = draw.random.uniform(3.6, 4.6)
-
-    def fault(fleet: LabFleet) -> None:
-        rate = fleet.traffic.rate_per_second * growth
-        fleet.set_traffic(fleet.traffic.model_copy(update={"rate_per_second": rate}))
-
     behaviour = Behaviour(process_seconds=draw.process_seconds(use))
-    return draw.scenario(behaviour, fault, Verdict.SATURATED_PROCESSORS, run_id=run_id, keys=2000)
+    return draw.scenario(behaviour, growing(growth), Verdict.SATURATED_PROCESSORS, run_id=run_id, keys=2000)
 
 
 def _slow_downstream(draw: Draw, run_id: str) -> Scenario:
@@ -57,7 +50,7 @@ def _slow_downstream(draw: Draw, run_id: str) -> Scenario:
 
     def fault(fleet: LabFleet) -> None:
         slow = {name: seconds * factor * draw.random.uniform(0.9, 1.1) for name, seconds in times.items()}
-        fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": slow}))
+        fleet.set_behaviour(process_seconds=slow)
 
     return draw.scenario(Behaviour(process_seconds=times), fault, Verdict.SLOW_DOWNSTREAM, run_id=run_id)
 
@@ -72,16 +65,12 @@ def _too_few_consumers(draw: Draw, run_id: str) -> Scenario:
     decode = use * members / draw.rate
     growth = draw.random.uniform(1.6, 2.0) / use  # up to 160 to 200 % use
 
-    def more_traffic(fleet: LabFleet) -> None:
-        rate = fleet.traffic.rate_per_second * growth
-        fleet.set_traffic(fleet.traffic.model_copy(update={"rate_per_second": rate}))
-
     def fewer_instances(fleet: LabFleet) -> None:
         fleet.shut_down(list(fleet.instances)[1:])
 
     return draw.scenario(
         Behaviour(process_seconds=times, decode_seconds=decode),
-        more_traffic if by_traffic else fewer_instances,
+        growing(growth) if by_traffic else fewer_instances,
         Verdict.TOO_FEW_CONSUMERS,
         run_id=run_id,
     )
@@ -99,13 +88,9 @@ def _hot_partition(draw: Draw, run_id: str) -> Scenario:
     wanted = draw.random.uniform(1.9, 2.2) * capacity / draw.rate  # share of the traffic on the hot one
     share = (wanted - 1 / draw.partitions) / (1 - 1 / draw.partitions)
     hit = draw.random.randrange(draw.partitions)
-
-    def fault(fleet: LabFleet) -> None:
-        fleet.set_traffic(fleet.traffic.model_copy(update={"hot_partition": hit, "hot_share": min(0.95, share)}))
-
     return draw.scenario(
         Behaviour(process_seconds=times, decode_seconds=decode),
-        fault,
+        sending(hot_partition=hit, hot_share=min(0.95, share)),
         Verdict.HOT_PARTITION,
         run_id=run_id,
         scope={"partitions": [hit]},
@@ -115,17 +100,14 @@ def _hot_partition(draw: Draw, run_id: str) -> Scenario:
 def _stuck_partition(draw: Draw, run_id: str) -> Scenario:
     draw.max_attempts = 1_000_000
     hit = draw.random.randrange(draw.partitions)
-    behaviour = Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.3)))
-
-    def fault(fleet: LabFleet) -> None:
-        fleet.set_traffic(fleet.traffic.model_copy(update={"poison_partition": hit}))
-
+    behaviour = draw.calm()
+    fault = sending(poison_partition=hit)
     return draw.scenario(behaviour, fault, Verdict.STUCK_PARTITION, run_id=run_id, scope={"partitions": [hit]})
 
 
 def _consumer_stopped(draw: Draw, run_id: str) -> Scenario:
     crash = draw.random.random() < 0.5
-    behaviour = Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.3)))
+    behaviour = draw.calm()
 
     def fault(fleet: LabFleet) -> None:
         names = list(fleet.instances)
@@ -144,13 +126,9 @@ def demo_scenario(bootstrap: str, *, seed: int) -> Scenario:
     draw.partitions, draw.instances, draw.rate = 6, 2, 200.0
     times = dict.fromkeys(draw.types, 0.004)
     slow = draw.process_seconds(2.4)["refund"]
-
-    def fault(fleet: LabFleet) -> None:
-        fleet.set_behaviour(fleet.behaviour.model_copy(update={"process_seconds": {**times, "refund": slow}}))
-
     return draw.scenario(
         Behaviour(process_seconds=times),
-        fault,
+        behaving(process_seconds={**times, "refund": slow}),
         Verdict.SLOW_PROCESSOR,
         names=("orders", "payments"),
         scope={"processors": ["refund"]},

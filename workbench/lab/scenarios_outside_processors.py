@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.producer_and_consumers import LabFleet
-from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario
+from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Make, Scenario, behaving, growing, sending
 from workbench.triage.verdict_names import Verdict
 
 RECORD_BYTES = 300  # on the wire: value, key, headers, and a share of its batch's head
@@ -18,11 +18,7 @@ def hot_key(draw: Draw, run_id: str) -> Scenario:
     share = draw.random.uniform(0.3, 0.4)
     slow = draw.random.uniform(2.0, 2.6) / (share * draw.rate)  # the hot queue's use is over 2
     times = {**dict.fromkeys(draw.types, QUICK_SECONDS), hit: slow}
-
-    def fault(fleet: LabFleet) -> None:
-        hot = {"hot_key": key, "hot_type": hit, "hot_share": share}
-        fleet.set_traffic(fleet.traffic.model_copy(update=hot))
-
+    fault = sending(hot_key=key, hot_type=hit, hot_share=share)
     return draw.scenario(
         Behaviour(process_seconds=times), fault, Verdict.HOT_KEY, run_id=run_id, scope={"processors": [hit]}
     )
@@ -35,10 +31,7 @@ def delay_backlog(draw: Draw, run_id: str) -> Scenario:
     times = dict.fromkeys(draw.types, QUICK_SECONDS)
     arriving = draw.rate * draw.share(hit) / draw.instances  # at each consumer
     before, after = 10 / arriving, 60 / arriving * draw.random.uniform(4, 6)
-
-    def fault(fleet: LabFleet) -> None:
-        fleet.set_behaviour(fleet.behaviour.model_copy(update={"delay_seconds": {hit: after}}))
-
+    fault = behaving(delay_seconds={hit: after})
     return draw.scenario(
         Behaviour(process_seconds=times, delay_seconds={hit: before}), fault, Verdict.DELAY_BACKLOG, run_id=run_id
     )
@@ -82,12 +75,7 @@ def partition_ceiling(draw: Draw, run_id: str) -> Scenario:
     behaviour = Behaviour(
         process_seconds=dict.fromkeys(draw.types, QUICK_SECONDS), decode_seconds=draw.decode_seconds(use)
     )
-
-    def fault(fleet: LabFleet) -> None:
-        rate = fleet.traffic.rate_per_second * growth
-        fleet.set_traffic(fleet.traffic.model_copy(update={"rate_per_second": rate}))
-
-    return draw.scenario(behaviour, fault, Verdict.PARTITION_CEILING, run_id=run_id, keys=4000)
+    return draw.scenario(behaviour, growing(growth), Verdict.PARTITION_CEILING, run_id=run_id, keys=4000)
 
 
 SCENARIOS: dict[str, tuple[Make, str]] = {

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.lab.client_spec import Behaviour
 from workbench.lab.producer_and_consumers import LabFleet
-from workbench.lab.scenario_circumstances import Draw, Make, Scenario
+from workbench.lab.scenario_circumstances import Draw, Make, Scenario, behaving
 from workbench.triage.verdict_names import Verdict
-
-
-def _calm(draw: Draw) -> Behaviour:
-    return Behaviour(process_seconds=draw.process_seconds(draw.random.uniform(0.1, 0.3)))
 
 
 def _some_instances(draw: Draw, run_id: str) -> list[str]:
@@ -20,7 +15,7 @@ def _some_instances(draw: Draw, run_id: str) -> list[str]:
 
 def open_transaction(draw: Draw, run_id: str) -> Scenario:
     """A producer writes into some partitions, or all, and leaves its transaction open; it dies, or goes on doing nothing."""
-    behaviour = _calm(draw)
+    behaviour = draw.calm()
     few = draw.random.choice((1, 2, draw.partitions))
     hit = sorted(draw.random.sample(range(draw.partitions), few))
     dies = draw.random.random() < 0.5
@@ -35,7 +30,7 @@ def open_transaction(draw: Draw, run_id: str) -> Scenario:
 
 def client_stalled(draw: Draw, run_id: str) -> Scenario:
     """The network loses the answers to the fetches of one member, or of all; heartbeats and polls go on."""
-    behaviour = _calm(draw)
+    behaviour = draw.calm()
     draw.proxied = True
     draw.kafka = {"socket.timeout.ms": 300_000}  # longer than a run: until then the client waits for them
     hit = _some_instances(draw, run_id)
@@ -48,12 +43,8 @@ def client_stalled(draw: Draw, run_id: str) -> Scenario:
 
 def forgotten_pause(draw: Draw, run_id: str) -> Scenario:
     """Somebody has paused the partitions of one member, or of all, and forgets them."""
-    behaviour = _calm(draw)
-    hit = _some_instances(draw, run_id)
-
-    def fault(fleet: LabFleet) -> None:
-        fleet.set_behaviour(fleet.behaviour.model_copy(update={"held_members": hit}))
-
+    behaviour = draw.calm()
+    fault = behaving(held_members=_some_instances(draw, run_id))
     return draw.scenario(behaviour, fault, Verdict.STUCK_PARTITION, run_id=run_id, scope={"cause": "paused"})
 
 

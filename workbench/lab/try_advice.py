@@ -162,7 +162,7 @@ def _eta(lags: Sequence[tuple[float, int]], usual: float) -> float | None:
 def _restart_consumers(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     dead = [name for name, child in fleet.instances.items() if not child.alive]
     hanging = sorted(_instances(fleet, parameters["members"]) - set(dead))
-    fleet.set_behaviour(fleet.behaviour.model_copy(update={"stall_members": []}))
+    fleet.set_behaviour(stall_members=[])
     for name in [*dead, *hanging]:
         if name in hanging:
             fleet.kill([name])
@@ -185,7 +185,7 @@ def _instances(fleet: LabFleet, members: Sequence[str]) -> set[str]:
 
 def _dead_letter(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     if fleet.spec.consumer != "runtime":  # their handlers put it aside
-        fleet.set_behaviour(fleet.behaviour.model_copy(update={"poison_fails": False}))
+        fleet.set_behaviour(poison_fails=False)
         return
     attempts = {"max_attempts": parameters["max_attempts"]}
     pools = {name: pool.model_copy(update=attempts) for name, pool in fleet.spec.processors.items()}
@@ -208,7 +208,7 @@ def _scale_processors(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
 
 
 def _spread_keys(fleet: LabFleet, _parameters: Mapping[str, Any]) -> None:
-    fleet.set_traffic(fleet.traffic.model_copy(update={"hot_share": 0.0, "hot_key": None, "hot_partition": None}))
+    fleet.set_traffic(hot_share=0.0, hot_key=None, hot_partition=None)
 
 
 def _raise_delay_capacity(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
@@ -234,7 +234,7 @@ def _add_consumers(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
 def _add_partitions(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
     total = parameters["partitions"]
     add_partitions(fleet.lab.bootstrap, fleet.spec.topic, total)
-    fleet.set_traffic(fleet.traffic.model_copy(update={"partitions": total}))
+    fleet.set_traffic(partitions=total)
     _add_consumers(fleet, parameters)
 
 
@@ -246,7 +246,7 @@ def _replace_members(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
 
 
 def _resume_partitions(fleet: LabFleet, _parameters: Mapping[str, Any]) -> None:
-    fleet.set_behaviour(fleet.behaviour.model_copy(update={"held_members": []}))
+    fleet.set_behaviour(held_members=[])
 
 
 def _abort_transaction(fleet: LabFleet, parameters: Mapping[str, Any]) -> None:
