@@ -355,15 +355,14 @@ class HttpFleet:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandFleet:
-    """Fleet with commands: kubectl, systemctl, your own script."""
+class RestartedFleet:
+    """Instances that a switch restarts, and that then take their group from where the switch has put it. They tell no status."""
 
     file: FleetFile
-    commands: Commands
 
     @property
     def can(self) -> Capabilities:
-        """See `Fleet.can`: the command restarts the instance, which then takes its group from where the command has put it."""
+        """See `Fleet.can`."""
         return Capabilities(keeps_group=True)
 
     @property
@@ -372,8 +371,15 @@ class CommandFleet:
         return self.file.instances
 
     def status(self, instance: str) -> None:
-        """None: a command has no status; the gate checks the group instead."""
+        """None: the gate checks the group instead."""
         del instance
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFleet(RestartedFleet):
+    """Fleet with commands: kubectl, systemctl, your own script."""
+
+    commands: Commands
 
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
         """See `Fleet.switch`."""

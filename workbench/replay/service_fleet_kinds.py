@@ -15,12 +15,12 @@ from workbench.files import write_text
 from workbench.humanize import listed, one_line, plural
 from workbench.limited_reads import first_problem
 from workbench.replay.service_fleet import (
-    Capabilities,
     CommandFleet,
     FleetFile,
     HttpFleet,
     Kubernetes,
     RangeTable,
+    RestartedFleet,
     ServiceFleet,
     Systemd,
     run_command,
@@ -115,20 +115,14 @@ class _Pod(_Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesFleet:
+class KubernetesFleet(RestartedFleet):
     """Pods of a StatefulSet or whole Deployments; the group is a variable of the pod template, so a restart keeps it.
 
     A StatefulSet replaces its pods from the highest number down to `partition`. So the instances are switched in that order, and an
     interrupted cutover leaves the others as they are.
     """
 
-    file: FleetFile
     told: Kubernetes
-
-    @property
-    def can(self) -> Capabilities:
-        """See `Fleet.can`."""
-        return Capabilities(keeps_group=True)
 
     @property
     def instances(self) -> Sequence[str]:
@@ -136,10 +130,6 @@ class KubernetesFleet:
         if self.told.workload == "deployment":
             return self.file.instances
         return sorted(self.file.instances, key=_number, reverse=True)
-
-    def status(self, instance: str) -> None:
-        """None: the gate checks the group, and `healthy` the pod."""
-        del instance
 
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
         """Set the variable, and let the workload replace this pod and those with higher numbers. Running it twice is safe.
@@ -238,25 +228,10 @@ def _number(pod: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemdFleet:
+class SystemdFleet(RestartedFleet):
     """Units of this machine; a drop-in file has the group, so a restart and a reboot keep it."""
 
-    file: FleetFile
     told: Systemd
-
-    @property
-    def can(self) -> Capabilities:
-        """See `Fleet.can`."""
-        return Capabilities(keeps_group=True)
-
-    @property
-    def instances(self) -> Sequence[str]:
-        """Names of the units."""
-        return self.file.instances
-
-    def status(self, instance: str) -> None:
-        """None: the gate checks the group, and `healthy` the unit."""
-        del instance
 
     def switch(self, instance: str, *, group: str, old_group: str, since: str) -> None:
         """Write the drop-in, and restart the unit. Running it twice is safe."""
