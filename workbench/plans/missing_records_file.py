@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
@@ -67,10 +67,6 @@ class MissingRecords(StrictDocument):
             ],
             topic_ids=dict(topic_ids or {}),
         )
-
-    def document(self) -> dict[str, Any]:
-        """As JSON."""
-        return self.model_dump(mode="json", by_alias=True)
 
     def check_same_topics(self, cluster_id: str, topic_ids: Mapping[str, str]) -> None:
         """Check that the offsets are of the topics that are there now; ids that are not known cannot be compared.

@@ -32,6 +32,10 @@ class StrictDocument(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True, strict=True)
 
+    def document(self) -> dict[str, Any]:
+        """Plain values in the order of the fields."""
+        return self.model_dump(mode="json", by_alias=True)
+
 
 def is_hash(full: str, typed: str) -> bool:
     """Whether the text is the hash, or at least its first eight characters."""
@@ -103,6 +107,23 @@ def validated(model: type[M], document: Any, path: Path, what: str) -> M:
         raise GuardError(
             f"The {what} {path} is not valid: {first_problem(error, whole='the file')}.", hint=f"Make a new {what}."
         ) from None
+
+
+def sealed_by(model: type[M], document: Any, path: Path) -> M:
+    """Validate a plan, and that it is as it was written.
+
+    Raises:
+        GuardError: naming the first field that is wrong, or if the plan was changed.
+    """
+    plan = validated(model, document, path, "plan")
+    said, expected = document.get("hash") or "", canonical_hash(document)
+    if said != expected:
+        raise GuardError(
+            f"{path} was changed after it was written: its hash is {said[:SHORT_HASH] or 'missing'}, "
+            f"its content's {expected[:SHORT_HASH]}.",
+            hint="Make a new plan; plans are not edited by hand.",
+        )
+    return plan
 
 
 def _legible(document: dict[str, Any]) -> str:

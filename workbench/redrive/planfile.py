@@ -7,15 +7,15 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from workbench.errors import GuardError, UsageError
+from workbench.errors import UsageError
 from workbench.humanize import plural
 from workbench.limited_reads import is_web_address
 from workbench.masking import remember, secrets_in_url
-from workbench.plans.strict_document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, validated
+from workbench.plans.strict_document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, sealed_by
 from workbench.queues.group_kinds import REDRIVE_PREFIX, is_redrive_plan
 from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.selection import Selection
@@ -256,10 +256,6 @@ class RedrivePlan(StrictDocument):
             found[number].add(offset)
         return found
 
-    def document(self) -> dict[str, Any]:
-        """Plain values in the order of the fields."""
-        return self.model_dump(mode="json", by_alias=True)
-
     def sealed(self) -> RedrivePlan:
         """Copy of the plan with its hash."""
         return self.model_copy(update={"hash": canonical_hash(self.document())})
@@ -287,12 +283,4 @@ def read_redrive_plan(path: Path) -> RedrivePlan:
     document = read_document(path, "plan", most_bytes=MOST_PLAN_BYTES)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise UsageError(f"{path} is not a redrive plan.", hint="`workbench dlq plan` makes one.")
-    plan = validated(RedrivePlan, document, path, "plan")
-    expected = canonical_hash(document)
-    if plan.hash != expected:
-        shown = plan.hash[:SHORT_HASH] or "missing"
-        raise GuardError(
-            f"{path} was changed after it was written: its hash is {shown}, its content's {expected[:SHORT_HASH]}.",
-            hint="Make a new plan; plans are not edited by hand.",
-        )
-    return plan
+    return sealed_by(RedrivePlan, document, path)

@@ -10,9 +10,9 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from workbench.errors import GuardError, UsageError
+from workbench.errors import UsageError
 from workbench.humanize import plural
-from workbench.plans.strict_document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, validated
+from workbench.plans.strict_document import SHORT_HASH, Offset, StrictDocument, canonical_hash, read_document, sealed_by
 from workbench.queues.position import Position
 from workbench.queues.snapshot_views import Partition
 from workbench.queues.systems import SYSTEM_NAMES
@@ -295,12 +295,4 @@ def read_plan(path: Path) -> Plan:
             )
     if not schema.startswith("workbench.replay-plan/"):
         raise UsageError(f"{path} is not a replay plan.", hint="`workbench replay plan` makes one.")
-    plan = validated(Plan, document, path, "plan")
-    expected = canonical_hash(document)
-    if plan.hash != expected:
-        shown = plan.hash[:SHORT_HASH] or "missing"
-        raise GuardError(
-            f"{path} was changed after it was written: its hash is {shown}, its content's {expected[:SHORT_HASH]}.",
-            hint="Make a new plan; plans are not edited by hand.",
-        )
-    return plan
+    return sealed_by(Plan, document, path)

@@ -88,10 +88,6 @@ class Receipt(StrictDocument):
         """Partitions by status."""
         return dict(Counter(part.status.value for part in self.partitions))
 
-    def document(self) -> dict[str, Any]:
-        """Plain values."""
-        return self.model_dump(mode="json", by_alias=True)
-
 
 class Rollback(StrictDocument):
     """All commits of the group before the first change, for a rollback.
