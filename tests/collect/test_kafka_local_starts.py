@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.collect.wire_broker import WireBroker, int16, int32, int64
 from workbench.kafka.leader_offsets import parse_offsets
 from workbench.kafka.local_log_starts import local_starts as asked
-from workbench.kafka.local_log_starts import samples_of
 from workbench.kafka.wire import WireAnswer, WireError, array, text
-from workbench.queues.snapshot_views import Partition
+from workbench.queues.snapshot_views import Partition, log_samples
 
 LIST_OFFSETS = 2
 
@@ -60,7 +59,7 @@ def test_nobody_who_answers_is_no_error() -> None:
 
 def test_the_samples_are_of_the_log() -> None:
     """Of no group: every reader of the partition has the same."""
-    [row] = samples_of({("t", 3): 42}, "c", 1.5e9).to_pylist()
+    [row] = log_samples("local_start_offset", {("t", 3): 42}, "c", 1.5e9).to_pylist()
     assert (row["signal"], row["group"], row["topic"], row["partition"], row["value"]) == (
         "local_start_offset",
         None,

@@ -16,8 +16,8 @@ from tests.collect.test_samples_from_prometheus import body
 from tests.servers import Script, scripted
 from workbench.collect import capture_in_memory
 from workbench.kafka.cluster_snapshot import KafkaCluster
-from workbench.kafka.last_stable_offsets import StandingStill, standing, to_samples
-from workbench.queues.snapshot_views import GroupView, Partition, Snapshot
+from workbench.kafka.last_stable_offsets import StandingStill, standing
+from workbench.queues.snapshot_views import GroupView, Partition, Snapshot, log_samples
 from workbench.samples import SampleBatch, SeriesTable
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
@@ -110,7 +110,7 @@ def test_the_offset_is_read_as_a_consumer_with_read_committed_would() -> None:
     found = kafka.last_stable([("t", 0), ("t", 1)], missing)
     assert found == {("t", 0): 7, ("t", 1): 7}
     assert (admin.asked, kafka.requests, missing) == ([("t", 0), ("t", 1)], 2, [])  # metadata, and offsets
-    [row, _] = to_samples(found, "c", 5.0).to_pylist()
+    [row, _] = log_samples("last_stable_offset", found, "c", 5.0).to_pylist()
     assert (row["signal"], row["group"], row["topic"], row["value"]) == ("last_stable_offset", None, "t", 7.0)
 
 

@@ -21,16 +21,15 @@ from workbench.kafka.assigned_partitions import (
 )
 from workbench.kafka.cluster_snapshot import KafkaCluster
 from workbench.kafka.connection import KafkaConnection
-from workbench.kafka.last_stable_offsets import StandingStill, standing, to_samples
+from workbench.kafka.last_stable_offsets import StandingStill, standing
 from workbench.kafka.leaders import leader_of, topics_of
 from workbench.kafka.local_log_starts import local_starts
-from workbench.kafka.local_log_starts import samples_of as starts_samples
 from workbench.kafka.messages_within_quota import read_limits, samples_of
 from workbench.kafka.quotas import all_limits, of_clients
 from workbench.kafka.unread_ages import ages
 from workbench.queues.observer import Ages, Listing, Round
-from workbench.queues.snapshot_views import SOURCE, Partition, Snapshot
-from workbench.samples import SampleBatch, SeriesTable
+from workbench.queues.snapshot_views import Partition, Snapshot, log_samples
+from workbench.samples import SeriesTable
 from workbench.settings import Cluster
 
 NO_LEADER = -1  # as metadata say it
@@ -86,7 +85,7 @@ class KafkaObserver:
             found.append(self._ends(unknown, at, incomplete))
         try:
             if stable := self._kafka.last_stable(standing(series), incomplete):
-                found.append(to_samples(stable, name, at))
+                found.append(log_samples("last_stable_offset", stable, name, at))
         except SourceUnreachableError as error:
             incomplete.append(error.message)
         if limits := read_limits(self._kafka, views):
@@ -113,15 +112,12 @@ class KafkaObserver:
 
     def _ends(self, parts: Sequence[Partition], at: float, incomplete: list[str]) -> pa.Table:
         """Where logs end that no exporter shows: those of partitions without a commit."""
-        batch = SampleBatch(self._cluster.name, SOURCE)
         try:
             found = self._kafka.ends_of(parts, time.monotonic() + _METADATA_SECONDS, incomplete, {})
         except SourceUnreachableError as error:
             incomplete.append(error.message)
             found = {}
-        for (topic, part), end in found.items():
-            batch.add("log_end_offset", {"topic": topic, "partition": part}, [round(at * 1e6)], [end])
-        return batch.to_arrow()
+        return log_samples("log_end_offset", found, self._cluster.name, at)
 
     def client_quotas(self) -> dict[tuple[str, bool], float] | None:
         """See `Observer`."""
@@ -148,7 +144,7 @@ class KafkaRounds:
         views = snapshot.to_groups(self._name)
         tables = [snapshot.to_samples(self._name), assigned_samples(held_by(views), snapshot.commits, self._name, at)]
         if stable := self._kafka.last_stable(self._still.of(snapshot), missing):
-            tables.append(to_samples(stable, self._name, at))
+            tables.append(log_samples("last_stable_offset", stable, self._name, at))
         if time.monotonic() >= self._ask_at:
             parts = {(topic, part) for _, topic, part in snapshot.commits}
             topics = _topics(self._kafka, {topic for topic, _ in parts})
@@ -174,16 +170,12 @@ def _of_logs(
     kafka: KafkaConnection, parts: Collection[Partition], topics: Mapping[str, Any], cluster: str, at: float
 ) -> list[pa.Table]:
     """Who leads these partitions, how many replicas are not in sync, and where the leader's own disk begins, in `SAMPLES_SCHEMA`."""
-    batch = SampleBatch(cluster, SOURCE)
-    leaders: dict[Partition, int] = {}
-    for topic, partition in sorted(parts):
-        if topic in topics:
-            leader = leader_of(topics, (topic, partition))
-            labels = {"topic": topic, "partition": partition}
-            batch.add("leader", labels, [round(at * 1e6)], [NO_LEADER if leader is None else leader])
-            if (known := topics[topic].partitions.get(partition)) is not None:
-                batch.add("missing_replicas", labels, [round(at * 1e6)], [len(known.replicas) - len(known.isrs)])
-            if leader is not None:
-                leaders[topic, partition] = leader
-    starts = local_starts(kafka.bootstrap, kafka.properties, leaders) if leaders else {}
-    return [batch.to_arrow(), starts_samples(starts, cluster, at)]
+    described = {part: topics[part[0]].partitions.get(part[1]) for part in parts if part[0] in topics}
+    leaders = {part: leader_of(topics, part) for part in described}
+    led = {part: leader for part, leader in leaders.items() if leader is not None}
+    found = {
+        "leader": {part: NO_LEADER if leader is None else leader for part, leader in leaders.items()},
+        "missing_replicas": {part: len(it.replicas) - len(it.isrs) for part, it in described.items() if it is not None},
+        "local_start_offset": local_starts(kafka.bootstrap, kafka.properties, led) if led else {},
+    }
+    return [log_samples(signal, values, cluster, at) for signal, values in found.items()]

@@ -6,24 +6,13 @@ everything moves. What a client says of it is of its last fetch, and counts only
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.queues.snapshot_views import SOURCE, Partition, Snapshot
-from workbench.samples import SampleBatch, SeriesTable
+from workbench.queues.snapshot_views import Partition, Snapshot
+from workbench.samples import SeriesTable
 
 _STILL_SAMPLES = 3  # with the same commit
-
-
-def to_samples(offsets: Mapping[Partition, int], cluster: str, at: float) -> pa.Table:
-    """The offsets in `SAMPLES_SCHEMA`, as of a time in seconds since the epoch."""
-    batch = SampleBatch(cluster, SOURCE)
-    for (topic, partition), offset in offsets.items():
-        batch.add("last_stable_offset", {"topic": topic, "partition": partition}, [round(at * 1e6)], [offset])
-    return batch.to_arrow()
 
 
 def standing(series: SeriesTable) -> list[Partition]:

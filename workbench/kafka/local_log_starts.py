@@ -6,25 +6,12 @@ What is before it is in remote storage alone. Of a topic without remote storage 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.kafka.leader_offsets import EARLIEST_LOCAL, OffsetQuestion, ask_leaders
-from workbench.queues.snapshot_views import SOURCE, Partition
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from workbench.queues.snapshot_views import Partition
 
 _SECONDS, _SILENCE_SECONDS = 3.0, 1.0  # worth no longer wait
-
-
-def samples_of(starts: Mapping[Partition, int], cluster: str, at: float) -> pa.Table:
-    """Starts in `SAMPLES_SCHEMA`, as of a time in seconds since the epoch."""
-    from workbench.samples import SampleBatch
-
-    batch = SampleBatch(cluster, SOURCE)
-    for (topic, partition), offset in sorted(starts.items()):
-        batch.add("local_start_offset", {"topic": topic, "partition": partition}, [round(at * 1e6)], [offset])
-    return batch.to_arrow()
 
 
 def local_starts(

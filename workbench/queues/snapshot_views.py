@@ -183,6 +183,16 @@ class Snapshot:
         return views_table(self.groups, cluster, self.taken_at)
 
 
+def log_samples(signal: str, values: Mapping[Partition, float], cluster: str, at: float) -> pa.Table:
+    """A value of each log in `SAMPLES_SCHEMA`, as of a time in seconds since the epoch."""
+    from workbench.samples import SampleBatch
+
+    batch = SampleBatch(cluster, SOURCE)
+    for (topic, partition), value in sorted(values.items()):
+        batch.add(signal, {"topic": topic, "partition": partition}, [round(at * 1e6)], [value])
+    return batch.to_arrow()
+
+
 def views_table(groups: Iterable[GroupView], cluster: str, taken_at: float) -> pa.Table:
     """Groups, members and assignments in `GROUPS_SCHEMA`."""
     import pyarrow as pa
