@@ -158,6 +158,11 @@ def counted(number: float | None, noun: str, plural_noun: str | None = None) -> 
     return f"{count(number)} {noun if number == 1 else plural_noun or noun + 's'}"
 
 
+def between(low: int, high: int) -> str:
+    """Two bounds, or the number that both are."""
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
 def listed(items: Sequence[object], *, most: int = 6) -> str:
     """ "1, 4 and 7"; long lists end in "and 12 more"."""
     shown = [printable(item) for item in items[:most]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -207,10 +206,6 @@ def rolled_back_html(found: RolledBack) -> str:
         sentence=words,
         colour="lagging" if found.failed else "healthy",
         lines=["The group was deleted; it had no commits before."] if found.deleted and not found.restored else [],
-        rows=_failures(found.failed),
+        rows=[(*key, words) for key, words in sorted(found.failed.items())],
         notes=[],
     )
-
-
-def _failures(failed: Mapping[tuple[str, int], str]) -> Sequence[tuple[str, int, str]]:
-    return [(*key, words) for key, words in sorted(failed.items())]

@@ -17,7 +17,7 @@ from workbench.cli.audit_upstream import upstream_command
 from workbench.cli.help import Group
 from workbench.cli.options import json_option
 from workbench.errors import ExitCode, UsageError
-from workbench.humanize import iso_instant, plural, printable
+from workbench.humanize import between, iso_instant, plural, printable
 from workbench.safe_output import say, tell, write_json
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def _document(row: Any) -> dict[str, Any]:
 def _line(row: Any) -> str:
     at = f"{datetime.fromtimestamp(row['window_ms'] / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
     many = [
-        f"{_range(row[f'{name}_low'], row[f'{name}_high'])} {name}"
+        f"{between(row[f'{name}_low'], row[f'{name}_high'])} {name}"
         for name in ("lost", "doubled")
         if row[f"{name}_high"]
     ]
@@ -286,7 +286,3 @@ def _delay(it: DelayedStream) -> str:
 
 def _below(milliseconds: int | None) -> str:
     return "over 5 min" if milliseconds is None else f"≤ {milliseconds:,} ms"
-
-
-def _range(low: int, high: int) -> str:
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

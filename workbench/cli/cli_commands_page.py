@@ -61,7 +61,7 @@ def as_markdown() -> str:
         "",
         *table(
             ["command", "what it does"],
-            [(f"[{path}](#{_anchor(path)})", _first(it)) for path, it, _ in found if " " not in path],
+            [(f"[{path}](#{path.replace(' ', '-')})", _first(it)) for path, it, _ in found if " " not in path],
         ),
     ]
     for path, command, context in found:
@@ -70,10 +70,6 @@ def as_markdown() -> str:
         if options := [it for it in command.params if isinstance(it, click.Option) and not it.hidden]:
             lines += ["", *table(["option", "meaning"], [_option(it, context) for it in options])]
     return page(lines)
-
-
-def _anchor(path: str) -> str:
-    return path.replace(" ", "-")
 
 
 def _paragraphs(command: click.Command) -> list[str]:

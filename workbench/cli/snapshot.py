@@ -134,7 +134,7 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
             *time_lag,
             count(row["lag_messages"]) if row["lag_entries"] is None else _entries(row["lag_entries"]),
             partitions,
-            _members(row["members"]),
+            "-" if row["members"] is None else f"{row['members']:,}",
             printable(row["kind"]),
             state,
         )
@@ -146,10 +146,6 @@ def _entries(number: int) -> str:
     from workbench.humanize import counted
 
     return "0" if number == 0 else counted(number, "entry", "entries")
-
-
-def _members(count: int | None) -> str:
-    return "-" if count is None else f"{count:,}"
 
 
 def _show(found: SnapshotResult) -> None:

@@ -126,7 +126,7 @@ def parse(body: bytes, *, start_ms: int, end_ms: int) -> Matrix:
                 continue
             found, chunks, chunk_ends = _series(body, at, upto)
             if found != last:  # a long series continues in the next frame
-                labels.append(_labels(found))
+                labels.append(dict(map(_label, found)))
                 last = found
             series += [len(labels) - 1] * len(chunks)
             offsets += chunks
@@ -223,10 +223,6 @@ def _chunk(body: bytes, start: int, end: int) -> tuple[int, int]:
 def _label(message: bytes) -> tuple[str, str]:
     pair = {number: message[first:last].decode() for number, first, last in _fields(message, 0, len(message))}
     return pair.get(1, ""), pair.get(2, "")
-
-
-def _labels(messages: tuple[bytes, ...]) -> dict[str, str]:
-    return dict(map(_label, messages))
 
 
 def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:

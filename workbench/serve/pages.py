@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from workbench.errors import UsageError
+from workbench.humanize import between
 from workbench.limited_reads import read_within
 from workbench.report.html_report import environment
 from workbench.report.runs.run_record import REPORT, latest_runs, run_named
@@ -143,10 +144,6 @@ _LEAST_SECONDS = 3600.0  # of a picture
 def _number(request: Request, name: str) -> int:
     text = request.query_params.get(name, "0")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
-
-
-def _between(low: int, high: int) -> str:
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,7 +333,7 @@ class Pages:
         now = datetime.fromtimestamp(self._reading.store.clock(), UTC)
         return self._page(
             "audit.html.j2", visit, state=state, it=it, stale=state.is_stale(now), runbooks=runbooks_of(it), mark_of=mark_of,
-            windows=[row for row in state.windows if row.stream == stream][:_ROWS], between=_between, commands=commands(state, it),
+            windows=[row for row in state.windows if row.stream == stream][:_ROWS], between=between, commands=commands(state, it),
         )  # fmt: skip
 
     def runbook(self, request: Request, visit: Visit | None) -> Response:

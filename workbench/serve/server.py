@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import signal
@@ -20,6 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from workbench.errors import SourceUnreachableError, UsageError
+from workbench.local_server_request import is_here
 from workbench.serve.access import AGENT_VARIABLE, Access
 from workbench.serve.app import Server, application, for_bearers
 from workbench.serve.asked_triages import AskedTriages
@@ -60,14 +60,6 @@ class Options:
     key: Path | None = None
     token_file: Path | None = None
     config: Path | None = None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this computer reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def serve(options: Options, *, say: Callable[[str], None]) -> None:
@@ -160,7 +152,7 @@ def _checked(options: Options, settings: ServeSettings) -> bool:
     if (options.certificate is None) != (options.key is None):
         raise UsageError("TLS needs a certificate and its key.", hint="Give both --certificate and --key.")
     secure = options.certificate is not None or (settings.url or "").startswith("https://")
-    if not secure and not is_loopback(options.host):
+    if not secure and not is_here(options.host):
         raise UsageError(
             f"{options.host} is reachable by others, and tokens would go over the network unencrypted.",
             hint='Give --certificate and --key; or set url = "https://…" under [serve] if a proxy in front of it speaks TLS.',

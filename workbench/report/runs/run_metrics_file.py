@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from workbench.collect.selectors import quoted
 from workbench.errors import GuardError, WorkbenchError
 from workbench.files import exclusive_lock
 from workbench.report.runs.parameters import file_stem, slug_of
@@ -99,8 +100,4 @@ def head_of(name: str, words: str) -> list[str]:
 
 def labels_of(names: Sequence[str], values: Sequence[str]) -> str:
     """Labels of a series, escaped."""
-    return "{" + ",".join(f'{name}="{_label(value)}"' for name, value in zip(names, values, strict=True)) + "}"
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return "{" + ",".join(f'{name}="{quoted(value)}"' for name, value in zip(names, values, strict=True)) + "}"
