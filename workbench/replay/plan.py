@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from typing import Any
 
 from workbench.errors import GuardError, SourceUnreachableError, UnknownGroupError
 from workbench.humanize import clock, duration, listed, plural, shell_word
@@ -174,30 +175,39 @@ def make_plan(request: PlanRequest, partitions: Sequence[Partition], found: Surv
             f"{future}There is no record at or after {clock(request.since, now=found.taken_at)} in {' and '.join(counts)}: {names}.",
             hint="Choose what to do there: --after-end end (only new records) or skip (commit nothing).",
         )
-    view = found.cluster
-    whole = [topic for topic in dict.fromkeys(request.topics) if not (request.partitions or {}).get(topic)]
+    return plan_of(
+        request,
+        found,
+        until=request.until.isoformat() if request.until is not None else None,
+        whole_topics=whole_topics(request),
+        warnings=plan_warnings(request, planned, found),
+        partitions=planned,
+    )
+
+
+def whole_topics(request: PlanRequest) -> list[str]:
+    """Topics of which the request selects all partitions."""
+    return [topic for topic in dict.fromkeys(request.topics) if not (request.partitions or {}).get(topic)]
+
+
+def plan_of(request: PlanRequest, found: Survey, **fields: Any) -> Plan:
+    """A plan with its hash: what every plan says of its request and of its making, and these fields of its own."""
+    topics = {topic: found.cluster.topics[topic].topic_id for topic in request.topics}
     return Plan(
         created_at=found.taken_at.isoformat(timespec="seconds"),
         created_by=current_user(),
         host=socket.gethostname(),
         reason=request.reason,
         cluster=request.cluster,
-        cluster_id=view.cluster_id,
+        cluster_id=found.cluster.cluster_id,
         from_group=request.from_group,
         new_group=request.new_group,
         since=request.since.isoformat(),
-        until=request.until.isoformat() if request.until is not None else None,
         requested_since=request.requested_since,
         requested_until=request.requested_until,
         after_end=request.after_end,
-        whole_topics=whole,
-        topic_ids={
-            topic: found_id
-            for topic in dict.fromkeys(request.topics)
-            if (found_id := view.topics[topic].topic_id) is not None
-        },
-        warnings=plan_warnings(request, planned, found),
-        partitions=planned,
+        topic_ids={topic: known for topic, known in topics.items() if known is not None},
+        **fields,
     ).sealed()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -11,11 +10,10 @@ from datetime import datetime
 from workbench.errors import GuardError, UsageError
 from workbench.humanize import counted, plural
 from workbench.logs.windows_in_unordered_logs import Instants, WindowSpan, find_spans, older_at_start, times_at
-from workbench.plans.strict_document import current_user
 from workbench.queues.position import merged
 from workbench.queues.replay_port import Gateway, names_of
 from workbench.queues.snapshot_views import Partition
-from workbench.replay.plan import survey
+from workbench.replay.plan import plan_of, survey, whole_topics
 from workbench.replay.plan_words import plan_warnings
 from workbench.replay.planfile import Plan, PlannedPartition, Resolution
 from workbench.replay.replay_request import PlanRequest, Survey
@@ -86,7 +84,6 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
         )
     if not planned:
         raise GuardError("No record is in any of the ranges.", hint="Check the windows and offsets.")
-    view = found.cluster
     found = replace(found, spans=_by_partition(spans), older=older)
     beyond = [number for part in planned if (number := records_beyond(part))]
     warnings = [it for it in plan_warnings(request, planned, found) if "does not stop at the window's end" not in it]
@@ -95,35 +92,18 @@ def make_range_plan(request: PlanRequest, gateway: Gateway, *, ranges: OffsetRan
             f"The runtime stops at the end of each range. Other consumers also take {counted(sum(beyond), 'record')} between and "
             f"behind the ranges (in {plural(len(beyond), 'partition')}), and all that arrive until the switch back."
         )
-    return Plan(
+    return plan_of(
+        request,
+        found,
         schema="workbench.replay-plan/2",
-        created_at=found.taken_at.isoformat(timespec="seconds"),
-        created_by=current_user(),
-        host=socket.gethostname(),
-        reason=request.reason,
-        cluster=request.cluster,
-        cluster_id=view.cluster_id,
-        from_group=request.from_group,
-        new_group=request.new_group,
-        since=request.since.isoformat(),
         until=None,
-        requested_since=request.requested_since,
-        requested_until=request.requested_until,
-        after_end=request.after_end,
-        whole_topics=[
-            topic for topic in dict.fromkeys(request.topics) if windows and not (request.partitions or {}).get(topic)
-        ],
-        topic_ids={
-            topic: found_id
-            for topic in dict.fromkeys(request.topics)
-            if (found_id := view.topics[topic].topic_id) is not None
-        },
+        whole_topics=whole_topics(request) if windows else [],
         warnings=warnings,
         windows=[(since.isoformat(), until.isoformat()) for since, until in windows] or None,
         unread=unread or None,
         beside=[(*key, logs.ends[key]) for key in partitions if windows and key not in ranged] or None,
         partitions=planned,
-    ).sealed()
+    )
 
 
 def _spans(
