@@ -32,9 +32,10 @@ from workbench.kafka.local_log_starts import local_starts
 from workbench.kafka.offset_lookup import Lookup, told_by_leaders, topics_for
 from workbench.kafka.quotas import all_limits, read_bytes_per_second
 from workbench.kafka.record_times import read_times, sample_bytes
-from workbench.kafka.replay_group_commits import commits_of_group, kept_commits_of_group, notes_of_group
+from workbench.kafka.replay_group_commits import kept_commits_of_group
 from workbench.kafka.topic_readers import audience_of
 from workbench.kafka.topic_settings import may_hide, settings_of
+from workbench.kafka.wire import c_text
 from workbench.queues.replay_port import (
     ABSENT,
     Audience,
@@ -46,6 +47,7 @@ from workbench.queues.replay_port import (
     ReadTimes,
     TopicSettings,
     TopicView,
+    offsets_of,
 )
 from workbench.queues.snapshot_views import GroupView, Partition, group_view
 
@@ -273,7 +275,7 @@ class KafkaGateway:
 
     def commits(self, group: str) -> dict[Partition, int]:
         """See `Gateway.commits`. Also while coordinators move or brokers are lost, until the deadline."""
-        return commits_of_group(self._kafka, group, self._deadline())
+        return offsets_of(self.kept_commits(group))
 
     def kept_commits(self, group: str) -> dict[Partition, KeptCommit]:
         """See `Gateway.kept_commits`."""
@@ -291,7 +293,7 @@ class KafkaGateway:
 
     def notes(self, group: str) -> dict[Partition, str]:
         """See `Gateway.notes`."""
-        return notes_of_group(self._kafka, group, self._deadline())
+        return {key: words for key, it in self.kept_commits(group).items() if (words := c_text(it.metadata))}
 
     def audience(self, topics: Collection[str]) -> Audience:
         """See `Gateway.audience`. A connection of its own: a broker that hangs here must not hold the replay up."""

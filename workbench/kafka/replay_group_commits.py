@@ -9,40 +9,21 @@ from workbench.kafka.connection import KafkaConnection, is_over
 from workbench.kafka.groups import NotListedError
 from workbench.kafka.librdkafka_errors import is_absent, is_denied, is_loading
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
-from workbench.kafka.wire import c_text
-from workbench.queues.replay_port import KeptCommit, offsets_of
+from workbench.queues.replay_port import KeptCommit
 from workbench.queues.snapshot_views import Partition
 
 _ANSWER_SECONDS = 3.0  # for a coordinator's first answer; twice as long each time after that
 _RETRY_PAUSE_SECONDS = 0.3
 
 
-def commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, int]:
-    """Committed offsets of a group; partitions without a commit are left out, and a group that does not exist has none.
+def kept_commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, KeptCommit]:
+    """Committed offsets of a group with their metadata, of one answer.
 
-    Until the monotonic deadline a coordinator that moves, loads or is lost is looked for, and asked, again.
+    Partitions without a commit are left out, and a group that does not exist has none. Until the monotonic deadline a coordinator that
+    moves, loads or is lost is looked for, and asked, again.
 
     Raises:
         SourceUnreachableError: if some commit cannot be read, or the group may not be described.
-    """
-    return offsets_of(kept_commits_of_group(kafka, group, deadline))
-
-
-def notes_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, str]:
-    """Texts that the group's members have stored with their commits; partitions without one are left out.
-
-    Raises:
-        SourceUnreachableError: as `commits_of_group`.
-    """
-    kept = kept_commits_of_group(kafka, group, deadline)
-    return {key: words for key, it in kept.items() if (words := c_text(it.metadata))}
-
-
-def kept_commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -> dict[Partition, KeptCommit]:
-    """Committed offsets with their metadata, of one answer.
-
-    Raises:
-        SourceUnreachableError: as `commits_of_group`.
     """
     kafka.first_answer(deadline)  # a refused login is told by its name
     limits = FetchLimits.until(deadline, silence_seconds=_ANSWER_SECONDS)
@@ -52,7 +33,7 @@ def kept_commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -
         return _by_librdkafka(kafka, group, deadline)
     kafka.requests += found.requests
     if found.denied:
-        raise kafka.refused("Group authorization failed", needs=_right(group))
+        raise kafka.refused("Group authorization failed", needs=f"DESCRIBE on group {group!r}")
     for words in found.missing.values():
         raise SourceUnreachableError(
             f"The commits of group {group!r} cannot be read: {words}.", hint="Try again once every broker answers."
@@ -81,7 +62,9 @@ def _by_librdkafka(kafka: KafkaConnection, group: str, deadline: float) -> dict[
             if is_absent(error):
                 return {}
             if not is_loading(error) or is_over(deadline):
-                raise kafka.unreachable(error, needs=_right(group) if is_denied(error) else None) from None
+                raise kafka.unreachable(
+                    error, needs=f"DESCRIBE on group {group!r}" if is_denied(error) else None
+                ) from None
             time.sleep(_RETRY_PAUSE_SECONDS)
     for part in answer.topic_partitions:
         if part.error is not None:
@@ -91,10 +74,6 @@ def _by_librdkafka(kafka: KafkaConnection, group: str, deadline: float) -> dict[
         for part in answer.topic_partitions
         if part.offset >= 0
     }
-
-
-def _right(group: str) -> str:
-    return f"DESCRIBE on group {group!r}"
 
 
 def _unreadable(group: str, topic: str, partition: int, words: str) -> SourceUnreachableError:

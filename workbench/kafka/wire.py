@@ -187,10 +187,6 @@ class WireAnswer:
         """A compact string of others that may hold anything, as it is; null is empty."""
         return self.raw(max(0, self.uvarint() - 1))
 
-    def lossy_text(self) -> str:
-        """As `text_bytes`, for people: see `c_text`."""
-        return c_text(self.text_bytes())
-
     def skip_bytes(self) -> None:
         """Compact bytes that nobody needs."""
         size = self.uvarint()

@@ -10,15 +10,13 @@ from workbench.queues.replay_port import Gateway, LogView
 from workbench.queues.snapshot_views import Partition
 
 
-def whole_logs(
-    gateway: Gateway, partitions: Sequence[Partition], *, instants_ms: Sequence[int] = (), stable: bool = False
-) -> LogView:
+def whole_logs(gateway: Gateway, partitions: Sequence[Partition], *, stable: bool = False) -> LogView:
     """See `Gateway.logs`.
 
     Raises:
         SourceUnreachableError: if one of them does not answer.
     """
-    logs = gateway.logs(partitions, instants_ms=instants_ms, stable=stable)
+    logs = gateway.logs(partitions, stable=stable)
     for (topic, number), words in logs.errors.items():
         raise SourceUnreachableError(
             f"{topic}-{number} does not answer: {words}.", hint=NO_RIGHT if logs.denied else None

@@ -82,7 +82,6 @@ def make_redrive_plan(
     letters: LetterReader,
     limit_of: Callable[[str], int],
     *,
-    progress: Callable[[int], None] | None = None,
     readers: Callable[[Sequence[str]], Readers | None] | None = None,
 ) -> RedrivePlan:
     """Make a plan.
@@ -150,7 +149,7 @@ def make_redrive_plan(
         now_ms=datetime.now(UTC).timestamp() * 1000,
     )
     try:
-        wanted = survey(letters, start, stop, rules, progress=progress)
+        wanted = survey(letters, start, stop, rules)
     except LettersGoneError as error:
         raise EvidenceError(
             f"Letters were deleted while they were read: {error.where}.", hint="Plan again: retention is deleting them."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import zlib
 from array import array
 from collections import Counter
@@ -113,14 +112,7 @@ def letter_checksum(target: str, letter: Letter) -> int:
     return crc
 
 
-def survey(
-    letters: LetterReader,
-    start: Positions,
-    stop: Positions,
-    rules: Rules,
-    *,
-    progress: Callable[[int], None] | None = None,
-) -> Wanted:
+def survey(letters: LetterReader, start: Positions, stop: Positions, rules: Rules) -> Wanted:
     """Read all letters of the ranges, and keep those that are selected and can be redriven.
 
     Raises:
@@ -134,7 +126,6 @@ def survey(
     add += [numbers[name].append for name in ("source_partition", "source_offset", "source_time", "content")]
     add += [numbers[name].append for name in ("round", "handled")]
     test, by_content = rules.selection.test(), rules.dedup is Dedup.CONTENT
-    seen, told = 0, time.monotonic()
     for batch, _ in letters.read(start, stop):
         for letter in batch:
             is_handled = letter.offset in rules.done.get(letter.partition, _NONE)
@@ -167,10 +158,6 @@ def survey(
             target.append(targets.of(topic))
             error.append(errors.of(origin.error))
             gave_up.append(NONE if origin.group is None else groups.of(origin.group))
-        seen += len(batch)
-        if progress is not None and time.monotonic() - told > 0.5:
-            told = time.monotonic()
-            progress(seen)
     columns = Columns(**{name: np.frombuffer(values, np.int64) for name, values in numbers.items()})
     by_place = np.lexsort((columns.offset, columns.partition))
     return Wanted(
