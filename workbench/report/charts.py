@@ -79,21 +79,21 @@ def charts_of(
         _process_time(finding, series, window),
         _flow(finding, series, window),
     ]
-    drawn = [_with_onset(_marked(chart, marks), finding) for chart in wanted if chart is not None]
+    drawn = [_marked(chart, marks) for chart in wanted if chart is not None]
+    if finding.since is not None:
+        drawn = [with_begin(chart, _instant(finding.since.timestamp()), "onset", "onset") for chart in drawn]
     own = _events(marks, series, window)
     return drawn if own is None else [*drawn, own]
 
 
-def _with_onset(chart: Chart, finding: Finding) -> Chart:
-    """The chart with a red line where the incident began."""
-    if finding.since is not None:
-        x = _instant(finding.since.timestamp())
-        line = {"color": "#DC372E", "width": 2}
-        shape = {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}
-        words = {"xref": "x", "yref": "paper", "x": x, "y": 1, "text": "onset", "showarrow": False}
-        place = {"xanchor": "right", "yanchor": "top", "font": {"size": 11, "color": "#DC372E"}}
-        chart.figure["layout"]["shapes"].append({**shape, "name": "onset"})
-        chart.figure["layout"]["annotations"].append({**words, **place})
+def with_begin(chart: Chart, x: str, name: str, text: str) -> Chart:
+    """The chart with a red line where something began, in UTC."""
+    line = {"color": "#DC372E", "width": 2}
+    shape = {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}
+    words = {"xref": "x", "yref": "paper", "x": x, "y": 1, "text": text, "showarrow": False}
+    place = {"xanchor": "right", "yanchor": "top", "font": {"size": 11, "color": "#DC372E"}}
+    chart.figure["layout"]["shapes"].append({**shape, "name": name})
+    chart.figure["layout"]["annotations"].append({**words, **place})
     return chart
 
 

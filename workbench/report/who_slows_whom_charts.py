@@ -10,7 +10,7 @@ import numpy as np
 from workbench.features.broker_features import FloatArray, Neighbourhood
 from workbench.features.chart_series import SeriesLine
 from workbench.humanize import duration, numbered, plural, printable, size
-from workbench.report.charts import COLOURS, Chart, Figure, chart_of, escape_plotly
+from workbench.report.charts import COLOURS, Chart, Figure, chart_of, escape_plotly, with_begin
 from workbench.triage.who_holds_up_whom import BlamedCause, Mover, moment_of
 from workbench.window import Window
 
@@ -82,15 +82,7 @@ def waits_of(all_of: Neighbourhood, group: str, brokers: Sequence[int]) -> Float
 
 
 def _since(chart: Chart, it: Mover) -> Chart:
-    """A line where it began."""
-    x = f"{moment_of(it.since):%Y-%m-%d %H:%M:%S}"
-    line = {"color": "#DC372E", "width": 2}
-    shape = {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}
-    words = {"xref": "x", "yref": "paper", "x": x, "y": 1, "text": "it begins", "showarrow": False}
-    place = {"xanchor": "right", "yanchor": "top", "font": {"size": 11, "color": "#DC372E"}}
-    chart.figure["layout"]["shapes"].append({**shape, "name": "since"})
-    chart.figure["layout"]["annotations"].append({**words, **place})
-    return chart
+    return with_begin(chart, f"{moment_of(it.since):%Y-%m-%d %H:%M:%S}", "since", "it begins")
 
 
 def _on_brokers(all_of: Neighbourhood, cause: BlamedCause) -> Chart:
