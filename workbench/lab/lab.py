@@ -15,7 +15,6 @@ from workbench.errors import SetupError
 from workbench.files import write_text
 from workbench.lab import process
 from workbench.lab.client_spec import ExporterFault, StartWay, write
-from workbench.lab.kafka_jars import Progress
 from workbench.lab.lab_broker import Broker, start_broker
 from workbench.lab.prometheus import PrometheusServer, ensure_prometheus, start_prometheus
 from workbench.settings import LAB_CLUSTER, Cluster, Windows
@@ -163,14 +162,7 @@ class Lab:
         self.stop()
 
 
-def start_lab(
-    folder: Path,
-    *,
-    with_prometheus: bool = True,
-    temporary: bool = False,
-    say: Say = _silent,
-    progress: Progress | None = None,
-) -> Lab:
+def start_lab(folder: Path, *, with_prometheus: bool = True, temporary: bool = False, say: Say = _silent) -> Lab:
     """Start a lab in an empty folder.
 
     Without a Prometheus on this machine (and without a way to download one) the lab runs without it, and says so.
@@ -180,7 +172,7 @@ def start_lab(
     """
     process.claimed(folder)
     try:
-        broker = start_broker(folder / "kafka", progress=progress)
+        broker = start_broker(folder / "kafka")
     except BaseException:
         if temporary:
             remove_folder(folder)

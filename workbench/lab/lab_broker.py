@@ -6,7 +6,7 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from workbench.errors import SetupError
 from workbench.lab import process
-from workbench.lab.kafka_jars import BROKER, TOOLS, JarSet, Progress, ensure
+from workbench.lab.kafka_jars import BROKER, TOOLS, JarSet, ensure
 from workbench.spark.java import find_java
 
 START_SECONDS = 60.0  # about 2 s when the machine is idle
@@ -107,14 +107,11 @@ class Broker:
         self.child.stop(seconds=20.0)
 
 
-def start_broker(
-    folder: Path, *, progress: Progress | None = None, for_load: bool = False, jars: JarSet = BROKER
-) -> Broker:
+def start_broker(folder: Path, *, for_load: bool = False, jars: JarSet = BROKER) -> Broker:
     """Start a broker in an empty folder and wait until it answers.
 
     Args:
         folder: where its data and logs go; made if missing.
-        progress: called for downloads.
         for_load: run it on the JVM's usual compilers, as Kafka's own scripts do. A lab's broker has the quick one alone: it starts
             sooner and is slower under load (20,000 groups took 17 s to be read from it, 9 s from the other; 2 cores).
         jars: another release of Kafka.
@@ -122,7 +119,7 @@ def start_broker(
     Raises:
         SetupError: if the jars cannot be downloaded or the broker does not start.
     """
-    ensure(jars, progress=progress)
+    ensure(jars)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log4j2.yaml").write_text(LOGGING, encoding="utf-8")
     cluster_id = new_cluster_id()
@@ -344,18 +341,9 @@ def abort_transaction(bootstrap: str, topic: str, partition: int, start_offset: 
         SetupError: if it fails.
     """
     ensure(TOOLS)
-    command: list[str | Path] = [
-        find_java().program, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", "-cp", TOOLS.classpath,
-        "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap, "abort",
-        "--topic", topic, "--partition", str(partition), "--start-offset", str(start_offset),
-    ]  # fmt: skip
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, encoding="utf-8", errors="replace"
-    )
-    if done.returncode != 0:
-        raise SetupError(
-            f"The transaction in {topic}-{partition} could not be aborted: {(done.stderr or done.stdout).strip()[-300:]}"
-        )
+    words = ["abort", "--topic", topic, "--partition", str(partition), "--start-offset", str(start_offset)]
+    program = ("org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap)
+    _run_tool(TOOLS, [*program, *words], f"The transaction in {topic}-{partition} could not be aborted")
 
 
 def set_quota(bootstrap: str, client_id: str, bytes_per_second: int | None) -> None:
@@ -369,15 +357,15 @@ def set_quota(bootstrap: str, client_id: str, bytes_per_second: int | None) -> N
         if bytes_per_second is not None
         else ["--delete-config", "consumer_byte_rate"]
     )
-    command: list[str | Path] = [
-        find_java().program, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", "-cp", BROKER.classpath,
-        "kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, "--alter", *change,
-        "--entity-type", "clients", "--entity-name", client_id,
-    ]  # fmt: skip
+    program = ("kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, "--alter")
+    words = [*change, "--entity-type", "clients", "--entity-name", client_id]
+    _run_tool(BROKER, [*program, *words], f"The quota of {client_id!r} could not be changed")
+
+
+def _run_tool(jars: JarSet, words: Sequence[str], trouble: str) -> None:
+    java = (find_java().program, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", "-cp", jars.classpath)
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, encoding="utf-8", errors="replace"
+        [*java, *words], capture_output=True, text=True, timeout=60, check=False, encoding="utf-8", errors="replace"
     )
     if done.returncode != 0:
-        raise SetupError(
-            f"The quota of {client_id!r} could not be changed: {(done.stderr or done.stdout).strip()[-300:]}"
-        )
+        raise SetupError(f"{trouble}: {(done.stderr or done.stdout).strip()[-300:]}")

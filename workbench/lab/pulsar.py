@@ -9,7 +9,7 @@ import requests
 
 from workbench.http_client import WebSession
 from workbench.lab import process
-from workbench.lab.kafka_jars import JarSet, Progress, ensure
+from workbench.lab.kafka_jars import JarSet, ensure
 from workbench.lab.lab_broker import LOGGING
 from workbench.spark.java import find_java
 
@@ -70,13 +70,13 @@ class PulsarStandalone:
         self.child.stop(seconds=20.0)
 
 
-def start_pulsar(folder: Path, *, progress: Progress | None = None) -> PulsarStandalone:
+def start_pulsar(folder: Path) -> PulsarStandalone:
     """Start a standalone in an empty folder, and wait until its broker is healthy.
 
     Raises:
         SetupError: if the jars cannot be downloaded, or it does not start.
     """
-    ensure(PULSAR, progress=progress)
+    ensure(PULSAR)
     folder.mkdir(parents=True, exist_ok=True)
     port, web_port, bookie_port = process.free_ports(3)
     logging, settings = folder / "log4j2.yaml", folder / "standalone.conf"
