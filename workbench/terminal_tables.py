@@ -146,8 +146,18 @@ class Hanging:
         yield line
 
 
+def right(*names: str) -> list[Column]:
+    """Columns of numbers."""
+    return [Column(name, justify="right") for name in names]
+
+
+def wrapped(*names: str) -> list[Column]:
+    """Columns of words, which may take several lines."""
+    return [Column(name, ratio=1, overflow="fold") for name in names]
+
+
 class FittingTable(Table):
-    """Table that cuts nothing: names, numbers and times stay whole, and only columns with a `ratio` (words) wrap.
+    """Table that cuts nothing: names, numbers and times stay whole, and only columns that are `wrapped` wrap.
 
     If it does not fit on the terminal, the columns named in `drops` are left out, one after the other; if it still does not, each
     row becomes a record: its first value, then a line for each of the others.
@@ -156,9 +166,9 @@ class FittingTable(Table):
 
     wide = False  # of every table of this process
 
-    def __init__(self, *, drops: Sequence[str] = (), **options: Any) -> None:
+    def __init__(self, *columns: str | Column, drops: Sequence[str] = (), **options: Any) -> None:
         self._drops = drops
-        super().__init__(box=None, title_justify="left", title_style="bold", header_style="bold", **options)
+        super().__init__(*columns, box=None, title_justify="left", title_style="bold", header_style="bold", **options)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Any]:
         wide = self.wide or getattr(console, "wide", False)
@@ -215,11 +225,6 @@ _WORDS = 24  # columns of words that are narrower read like a poem
 
 def _plain(cell: Any) -> str:
     return cell.plain if isinstance(cell, Text) else str(cell)
-
-
-def open_console(*, stderr: bool = False, quiet: bool = False) -> SafeConsole:
-    """Open a console for a page of words and tables."""
-    return SafeConsole(stderr=stderr, quiet=quiet)
 
 
 def print_done(console: SafeConsole, title: str, seconds: float, note: str | None) -> None:

@@ -15,7 +15,7 @@ from workbench.cli.audit_publish import publish_command
 from workbench.cli.audit_restarts import restarts_command
 from workbench.cli.audit_upstream import upstream_command
 from workbench.cli.help import Group
-from workbench.cli.options import json_option
+from workbench.cli.options import PLACE, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import between, iso_instant, plural, printable
 from workbench.safe_output import say, tell, write_json
@@ -43,9 +43,7 @@ def command() -> None:
 
 @command.command(name="run")
 @of_rows
-@click.option(
-    "-o", "--output", "out", required=True, type=click.Path(path_type=Path), help="New folder for the ledger, Parquet."
-)
+@click.option("-o", "--output", "out", required=True, type=PLACE, help="New folder for the ledger, Parquet.")
 @json_option
 def run_command(source: dict[str, Any], out: Path, as_json: bool) -> int:
     """Write the whole ledger: every window of every stream, between and inside the layers.
@@ -164,10 +162,10 @@ def gate_command(source: dict[str, Any], stream: str, since: str, until: str, gr
 @until_option()
 @click.option(
     "--arrived",
-    type=click.Path(path_type=Path),
+    type=PLACE,
     help="File or folder with a column `id` of what came out (Parquet, JSON lines): needed where more than a few records are missing.",
 )
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="File for `replay plan --from-audit`.")
+@click.option("-o", "--output", "out", type=PLACE, help="File for `replay plan --from-audit`.")
 @json_option
 def missing_command(
     source: dict[str, Any],

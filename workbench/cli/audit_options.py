@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import update_wrapper
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from workbench.cli.options import A_TIME, config_option
+from workbench.cli.options import A_TIME, PLACE, config_option
 from workbench.errors import WindowError
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ def of_rows(function: F) -> F:
         click.option("--layers", help="Names of the layers in order, separated by commas."),
         click.option("--cluster", help="Cluster of the topic, and of the records. Default: the default cluster."),
         click.option("--topic", help="Instead: a topic with the rows."),
-        click.option(
-            "--rows", type=click.Path(path_type=Path), help="Instead: file or folder of rows, Parquet or JSON lines."
-        ),
+        click.option("--rows", type=PLACE, help="Instead: file or folder of rows, Parquet or JSON lines."),
         click.argument("name", required=False),
     ):
         command = option(command)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import A_TIME, capture_option, cluster_option, config_option, json_option
+from workbench.cli.options import A_TIME, FOLDER, capture_option, cluster_option, config_option, json_option
 from workbench.humanize import clock, duration, listed, plural, printable
 from workbench.safe_output import say, tell, write_json
 
@@ -28,7 +28,7 @@ _MOST_SHOWN = 20
 @click.option(
     "--output",
     "out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Folder that serve and node_exporter read: write the answer there, too. Run it by a timer.",
 )
 @click.option(

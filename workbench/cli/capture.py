@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.options import (
+    FILE,
     cluster_option,
     config_option,
     json_option,
@@ -24,7 +25,7 @@ from workbench.safe_output import say, write_json
 @output_folder("Folder for the capture.")
 @click.option(
     "--statistics",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Instead of asking a cluster: librdkafka's statistics of a client as a file, one JSON object a line. Needs --group.",
 )
 @selection_options

@@ -12,7 +12,7 @@ from rich.text import Text
 from workbench.cli.hinted_commands import filled
 from workbench.humanize import counted, duration, listed, moment, plural, printable, rate, size
 from workbench.masking import masked
-from workbench.terminal_tables import FittingTable, SafeConsole, open_console, step_bar
+from workbench.terminal_tables import FittingTable, SafeConsole, right, step_bar, wrapped
 
 if TYPE_CHECKING:
     from workbench.redrive.apply import RedriveReceipt
@@ -35,16 +35,12 @@ def _counted(counts: Mapping[str, int], most: int = 3) -> str:
 
 def show_topics(found: Sequence[LetterTopic], cluster: str) -> None:
     """Show the dead-letter topics as a table."""
-    console = open_console()
+    console = SafeConsole()
     if not found:
         console.line_of(f"No dead-letter topic on {cluster}: none has such a name. Name them in dead_letters.topics.")
         return
-    table = FittingTable()
-    table.add_column("topic")
-    for name in ("letters", "oldest", "last hour"):
-        table.add_column(name, justify="right")
-    for name in ("errors of the newest", "source topics", "headers of"):
-        table.add_column(name, ratio=1)
+    what = wrapped("errors of the newest", "source topics", "headers of")
+    table = FittingTable("topic", *right("letters", "oldest", "last hour"), *what)
     for it in found:
         table.add_row(
             _text(it.topic),
@@ -65,15 +61,11 @@ def show_topics(found: Sequence[LetterTopic], cluster: str) -> None:
 
 def show_letters(found: Sequence[ShownLetter], topic: str, *, payload: bool) -> None:
     """Show letters as a table; with payload, key and value on lines of their own."""
-    console = open_console()
+    console = SafeConsole()
     if not found:
         console.line_of(f"No letter of {topic} is selected.")
         return
-    table = FittingTable()
-    for name in ("letter", "time", "source", "type", "error"):
-        table.add_column(name)
-    for name in ("bytes", "rounds"):
-        table.add_column(name, justify="right")
+    table = FittingTable("letter", "time", "source", "type", "error", *right("bytes", "rounds"))
     for it in found:
         origin = it.origin
         place = f"{origin.topic}-{origin.partition}:{origin.offset}" if origin.topic else "(not said)"
@@ -120,11 +112,9 @@ def _explain_unknown(console: SafeConsole, found: Sequence[ShownLetter]) -> None
 
 def show_counts_of_letters(counts: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Show counts, a table for each kind."""
-    console = open_console()
+    console = SafeConsole()
     for kind, rows in counts.items():
-        table = FittingTable()
-        table.add_column(kind)
-        table.add_column("letters", justify="right")
+        table = FittingTable(kind, *right("letters"))
         for row in rows:
             table.add_row(_text(row["name"]), f"{row['letters']:,}")
         console.print(table)
@@ -134,7 +124,7 @@ def show_redrive_plan(plan: RedrivePlan, path: Path | None) -> None:
     """Show what goes where, what stays and why, the warnings, and the next step."""
     from workbench.redrive.plan import seconds_of
 
-    console = open_console()
+    console = SafeConsole()
     console.line_of(f"Redrive of {counted(plan.letters, 'letter')} of {plan.topic}, {size(plan.bytes)}", style="bold")
     cap = []
     if plan.max_records_per_second is not None:
@@ -145,10 +135,7 @@ def show_redrive_plan(plan: RedrivePlan, path: Path | None) -> None:
     console.line_of(
         f"Cap: {' and '.join(cap) or 'none'}" + (f", so it takes {duration(needed)}" if needed is not None else "")
     )
-    table = FittingTable()
-    table.add_column("target")
-    for name in ("partitions", "letters", "bytes"):
-        table.add_column(name, justify="right")
+    table = FittingTable("target", *right("partitions", "letters", "bytes"))
     for it in sorted(plan.targets, key=lambda it: -it.letters)[:_MOST_TARGETS]:
         table.add_row(_text(it.topic), str(len(it.ends)), f"{it.letters:,}", size(it.bytes))
     if plan.destination.url is not None:

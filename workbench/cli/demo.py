@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import renamed
+from workbench.cli.options import FOLDER, renamed
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import plural
 from workbench.safe_output import say
@@ -23,7 +23,7 @@ _MARK = ".workbench-demo"
     "--output",
     "out",
     old=("--out",),
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=Path("workbench-demo"),
     show_default=True,
     help="Folder for report and capture. The result of an earlier demo is replaced.",
@@ -77,9 +77,9 @@ def command(out: Path, seed: int) -> int:
             end(session())
             stack.close()
     from workbench.report.terminal import show
-    from workbench.terminal_tables import open_console
+    from workbench.terminal_tables import SafeConsole
 
-    show(open_console(), result.triage, result.capture.samples)
+    show(SafeConsole(), result.triage, result.capture.samples)
     right = "which is what was done to it" if result.match else f"but {result.scenario.expected} was done to it"
     say(f"Verdict: {result.finding.verdict}, {right}. {time.monotonic() - began:.0f} s in all.")
     say(f"Report:  {out / 'report.html'}")

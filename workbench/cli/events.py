@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, cluster_option, config_option, table_option, wrote_rows
+from workbench.cli.options import A_TIME, FILE, cluster_option, config_option, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import did_you_mean, plural
 from workbench.safe_output import say, tell, write_json
@@ -65,7 +65,7 @@ def add(
 
 @command.command(name="import")
 @cluster_option()
-@click.option("--file", "path", type=click.Path(path_type=Path, dir_okay=False), help="A file, one JSON object a line.")
+@click.option("--file", "path", type=FILE, help="A file, one JSON object a line.")
 @click.option("--grafana", help="Annotations of the Grafana with this base URL.")
 @click.option("--alertmanager", help="Alerts of the Alertmanager with this base URL.")
 @click.option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import capture_option, cluster_option, config_option, json_option, window_options
+from workbench.cli.options import FILE, capture_option, cluster_option, config_option, json_option, window_options
 from workbench.safe_output import say, write_json
 
 if TYPE_CHECKING:
@@ -29,11 +29,7 @@ _SHOWN = 20  # victims of one cause; --json has all of them
     "--observe",
     help="Without a Prometheus: record the cluster for this time first, for example 5m. Its first third is the baseline.",
 )
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Also write it with its charts as one offline HTML file.",
-)
+@click.option("--html", type=FILE, help="Also write it with its charts as one offline HTML file.")
 @json_option
 @config_option
 def command(
@@ -83,7 +79,7 @@ def command(
 
 def _show(found: ImpactResult) -> None:
     from workbench.humanize import listed, printable
-    from workbench.terminal_tables import FittingTable, SafeConsole
+    from workbench.terminal_tables import FittingTable, SafeConsole, right, wrapped
     from workbench.triage.who_holds_up_whom import rate_of, strain_words
 
     console = SafeConsole()
@@ -101,17 +97,12 @@ def _show(found: ImpactResult) -> None:
             console.print(f"  groups: {listed([printable(it) for it in finding.groups])}")
         _show_actions(console, finding.actions)
     if held := found.found.held_up:
-        table = FittingTable(title="Held up, and no reader explains it")
-        table.add_column("group", overflow="fold")
-        table.add_column("brokers")
+        table = FittingTable("group", "brokers", title="Held up, and no reader explains it")
         for group, brokers in list(held.items())[:_SHOWN]:
             table.add_row(printable(group), listed(brokers))
         console.print(table)
     if found.found.cleared:
-        table = FittingTable(title="Busiest of those that are not accused")
-        table.add_column("who", overflow="fold")
-        table.add_column("now", justify="right", no_wrap=True)
-        table.add_column("because", ratio=1)
+        table = FittingTable("who", *right("now"), *wrapped("because"), title="Busiest of those that are not accused")
         for one in found.found.cleared:
             table.add_row(one.who, rate_of(one.bytes_per_second), one.because)
         console.print(table)
@@ -125,7 +116,7 @@ def _show(found: ImpactResult) -> None:
 
 def _show_cause(console: SafeConsole, found: ImpactResult, cause: BlamedCause, actions: Sequence[Action]) -> None:
     from workbench.humanize import duration, listed, plural, printable
-    from workbench.terminal_tables import FittingTable
+    from workbench.terminal_tables import FittingTable, right
     from workbench.triage.who_holds_up_whom import CORRELATION, moment_of
 
     console.print(cause.headline)
@@ -133,12 +124,8 @@ def _show_cause(console: SafeConsole, found: ImpactResult, cause: BlamedCause, a
         console.print(f"  {fact}")
     _show_timeline(console, found, cause)
     console.print(f"  {CORRELATION}")
-    table = FittingTable(title="Groups that are held up", drops=("before", "elsewhere", "since"))
-    table.add_column("group", overflow="fold")
-    table.add_column("brokers")
-    table.add_column("since", no_wrap=True)
-    for name in ("before", "behind", "lag grows", "elsewhere"):
-        table.add_column(name, justify="right", no_wrap=True)
+    numbers, drops = right("before", "behind", "lag grows", "elsewhere"), ("before", "elsewhere", "since")
+    table = FittingTable("group", "brokers", "since", *numbers, title="Groups that are held up", drops=drops)
     for one in cause.victims[:_SHOWN]:
         table.add_row(
             printable(one.group),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli.options import renamed
+from workbench.cli.options import FILE, renamed
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError, UsageError, WorkbenchError
 from workbench.humanize import listed, plural, shell_word
 from workbench.masking import is_secret_name, remember
@@ -51,7 +51,7 @@ class Answers:
     "--output",
     "out",
     old=("--out",),
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     default=Path("workbench.toml"),
     show_default=True,
     help="File to write. One that exists is never replaced.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import completing, json_option, renamed
+from workbench.cli.options import PLACE, completing, json_option, renamed
 from workbench.errors import ExitCode
 from workbench.safe_output import say, tell, write_json
 
@@ -103,14 +103,12 @@ def list_(as_json: bool) -> int:
     if as_json:
         write_json([{"scenario": name, "what": text} for name, (_, text) in SCENARIOS.items()])
     else:
-        from workbench.terminal_tables import FittingTable, open_console
+        from workbench.terminal_tables import FittingTable, SafeConsole, wrapped
 
-        table = FittingTable(show_header=False, pad_edge=False)
-        table.add_column("fault")
-        table.add_column("what happens", ratio=1)
+        table = FittingTable("fault", *wrapped("what happens"), show_header=False, pad_edge=False)
         for name, (_, text) in SCENARIOS.items():
             table.add_row(name, text)
-        open_console().print(table)
+        SafeConsole().print(table)
     return ExitCode.OK
 
 
@@ -125,13 +123,7 @@ def list_(as_json: bool) -> int:
     help="Read the metrics from Prometheus, or scrape them directly.",
 )
 @click.option("--apply-advice", is_flag=True, help="Also carry out the advised action, and wait for its check.")
-@renamed(
-    "--output",
-    "out",
-    old=("--out",),
-    type=click.Path(path_type=Path),
-    help="Folder for the capture and the logs. It must not exist.",
-)
+@renamed("--output", "out", old=("--out",), type=PLACE, help="Folder for the capture and the logs. It must not exist.")
 @json_option
 def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | None, as_json: bool) -> int:
     """Cause a real incident, and compare the verdict with the real cause. Exit code 0 if they match, 3 if not.
@@ -172,9 +164,9 @@ def run(scenario: str, seed: int, source: str, apply_advice: bool, out: Path | N
         write_json(result.to_json())
     else:
         from workbench.report.terminal import show
-        from workbench.terminal_tables import open_console
+        from workbench.terminal_tables import SafeConsole
 
-        show(open_console(), result.triage, result.capture.samples)
+        show(SafeConsole(), result.triage, result.capture.samples)
         tell(
             f"Expected {result.scenario.expected} {result.scenario.scope or ''}: {'match' if result.match else 'NO MATCH'}"
         )

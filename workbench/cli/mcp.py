@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import config_option
+from workbench.cli.options import FILE, config_option
 from workbench.errors import ExitCode
 from workbench.safe_output import log_to_stderr, say
 
@@ -16,13 +16,11 @@ from workbench.safe_output import log_to_stderr, say
 @click.option("--http", is_flag=True, help="Serve over HTTP at /mcp, with a bearer token, instead of stdin and stdout.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --http: address to listen on.")
 @click.option("--port", default=8481, show_default=True, type=click.IntRange(1, 65535), help="With --http: port.")
-@click.option(
-    "--certificate", type=click.Path(path_type=Path, dir_okay=False), help="With --http: PEM file of the certificate."
-)
-@click.option("--key", type=click.Path(path_type=Path, dir_okay=False), help="With --http: PEM file of its key.")
+@click.option("--certificate", type=FILE, help="With --http: PEM file of the certificate.")
+@click.option("--key", type=FILE, help="With --http: PEM file of its key.")
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="With --http: file with the tokens, one on each line. Default: mcp.token in the state folder, which is made with a random "
     "one. $WORKBENCH_MCP_TOKEN is a token, too.",
 )

@@ -16,7 +16,7 @@ from typing import IO
 import click
 
 from workbench.cli.notebook_folder import lab_command, lab_environment, prepare
-from workbench.cli.options import A_TIME, cluster_option, completing, config_option, default_cluster
+from workbench.cli.options import A_TIME, FOLDER, PLACE, cluster_option, completing, config_option, default_cluster
 from workbench.errors import SetupError, UsageError
 from workbench.extras import how_to_install
 from workbench.lab.process import free_port
@@ -34,7 +34,7 @@ _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
 @cluster_option(required=False)
 @click.option(
     "--capture",
-    type=click.Path(path_type=Path),
+    type=PLACE,
     help="Folder of a capture. Default, if there is no cluster either: the demo's, else a shipped one.",
 )
 @click.option("--group", shell_complete=completing("groups"), help="Only this consumer group.")
@@ -47,7 +47,7 @@ _PATIENCE_SECONDS = 30.0  # JupyterLab gives its kernels ten
 @click.option(
     "--dir",
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=Path("workbench-notebooks"),
     show_default=True,
     help="Folder for your copies of the notebooks. Your changes there are not overwritten.",

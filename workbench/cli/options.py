@@ -11,6 +11,9 @@ import click
 from workbench.cli.hinted_commands import keep
 
 A_TIME = "15m ago, or a timestamp with a time zone"  # the words for a time in every help
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+PLACE = click.Path(path_type=Path)  # a file or a folder
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -68,7 +71,7 @@ def config_option(function: F) -> F:
     """`--config`; read before the others, because the default cluster is in it."""
     return click.option(
         "--config",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=FILE,
         is_eager=True,
         help="Settings file. Default: $WORKBENCH_CONFIG, ./workbench.toml or ~/.config/lag-workbench/workbench.toml.",
     )(function)
@@ -127,7 +130,7 @@ def capture_option(function: F) -> F:
     """`--capture` in place of a cluster."""
     return click.option(
         "--capture",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=FOLDER,
         help="A recorded folder instead of a live cluster.",
     )(function)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import cluster_option, completing, config_option, json_option
+from workbench.cli.options import PLACE, cluster_option, completing, config_option, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import listed, plural, printable
 from workbench.queues.partitions_to_avoid import FLOOR, SHARE, TIMES, ExclusionRule
@@ -24,11 +24,7 @@ def command() -> None:
 @cluster_option()
 @click.option("--group", required=True, shell_complete=completing("groups"), help="The group that reads the topic.")
 @click.option("--topic", required=True, help="The topic.")
-@click.option(
-    "--file",
-    type=click.Path(path_type=Path),
-    help="List that the producers read. What is in it now is taken into account.",
-)
+@click.option("--file", type=PLACE, help="List that the producers read. What is in it now is taken into account.")
 @click.option("--write", is_flag=True, help="Write the list; without it, nothing is changed.")
 @click.option(
     "--times",

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, table_option, wrote_rows
+from workbench.cli.options import (
+    A_TIME,
+    FILE,
+    PLACE,
+    cluster_option,
+    config_option,
+    json_option,
+    table_option,
+    wrote_rows,
+)
 from workbench.errors import ExitCode, UsageError
 from workbench.humanize import listed, plural, shell_word
 from workbench.safe_output import say, tell, tell_page, write_json
@@ -20,7 +29,6 @@ if TYPE_CHECKING:
     from workbench.profiles import Profile, Quality
     from workbench.profiles.profile_fit import Fit
     from workbench.settings import Cluster
-    from workbench.terminal_tables import FittingTable
 
 _MOST_CANDIDATES = 500
 _EXAMPLES = 3
@@ -57,9 +65,9 @@ def list_(as_json: bool) -> int:
         lambda: ({"profile": it.name, "title": it.title, **of} for it, of in zip(profiles, qualities, strict=True))
     ):
         return ExitCode.OK
-    from workbench.terminal_tables import SafeConsole
+    from workbench.terminal_tables import FittingTable, SafeConsole, wrapped
 
-    table = _table("profile", "what it is", "names from", "exact", "proxy", words=("what it is", "exact", "proxy"))
+    table = FittingTable("profile", *wrapped("what it is"), "names from", *wrapped("exact", "proxy"))
     for profile in profiles:
         by_quality = {
             quality: ", ".join(name for name in SIGNALS if profile.quality(name) is quality) or "-"
@@ -75,9 +83,7 @@ def list_(as_json: bool) -> int:
 @command.command()
 @click.option("--url", help="Base URL of a Prometheus, or of a server with the same API.")
 @cluster_option(unless=("url", "folder"))
-@click.option(
-    "--capture", "folder", type=click.Path(path_type=Path), help="Check a recording instead: which signals it has."
-)
+@click.option("--capture", "folder", type=PLACE, help="Check a recording instead: which signals it has.")
 @click.option(
     "--profile", "names", multiple=True, help="Check this profile, rule by rule: a name or a file. Repeatable."
 )
@@ -171,9 +177,7 @@ def check(
 @click.option("--url", help="Base URL of a Prometheus, or of a server with the same API.")
 @cluster_option(unless=("url",))
 @click.option("--name", default="ours", show_default=True, help="Name of the profile.")
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file; default: print it."
-)
+@click.option("--output", type=FILE, help="Write it to this file; default: print it.")
 @click.option("--job", help="Only metrics of this scrape job (the label `job`). Default: the jobs that tell most.")
 @click.option("--at", help=f"Look at the metrics of this time: {A_TIME}. Default: now.")
 @config_option
@@ -290,9 +294,9 @@ def _check_capture(folder: Path, *, as_json: bool) -> int:
     if as_json:
         write_json({"capture": str(folder), "signals": rows, "absent": absent})
         return ExitCode.OK if rows else ExitCode.EVIDENCE
-    from workbench.terminal_tables import SafeConsole
+    from workbench.terminal_tables import FittingTable, SafeConsole
 
-    shown = _table("signal", "profile", "samples", "last sample")
+    shown = FittingTable("signal", "profile", "samples", "last sample")
     for row in rows:
         shown.add_row(row["signal"], row["profile"], f"{row['samples']:,}", row["last"][:19].replace("T", " ") + "Z")
     SafeConsole().print(shown)
@@ -327,21 +331,12 @@ def _tell_of_brokers(found: Collection[str], profiles: Sequence[Profile]) -> Non
     )
 
 
-def _table(*names: str, words: tuple[str, ...] = ()) -> FittingTable:
-    from workbench.terminal_tables import FittingTable
-
-    table = FittingTable()
-    for name in names:
-        table.add_column(name, ratio=1 if name in words else None)
-    return table
-
-
 def _print_rules(it: Fit) -> None:
     from workbench.profiles.profile_fit import RuleState
-    from workbench.terminal_tables import SafeConsole
+    from workbench.terminal_tables import FittingTable, SafeConsole, wrapped
 
     tell(f"Profile {it.profile.name}: {len(it.found)} of {plural(len(it.checks), 'signal')} found.")
-    table = _table("signal", "state", "what is there", words=("what is there",))
+    table = FittingTable("signal", "state", *wrapped("what is there"))
     for rule in it.checks:
         table.add_row(rule.signal, "ok" if rule.state is RuleState.FOUND else str(rule.state), rule.detail)
     SafeConsole().print(table)
@@ -359,7 +354,7 @@ def _print_check(
     source: str,
 ) -> None:
     from workbench.profiles.profile_fit import what_to_add
-    from workbench.terminal_tables import SafeConsole
+    from workbench.terminal_tables import FittingTable, SafeConsole, wrapped
 
     if not fits:
         tell(
@@ -372,7 +367,7 @@ def _print_check(
         tell(f"  {it.profile.name:20} {len(it.found)} of {plural(len(it.found) + len(it.absent), 'signal')}{absent}")
     names = ", ".join(json.dumps(own.get(it.profile.name, it.profile.name)) for it in chosen)
     tell_page(f"\nFor workbench.toml: profiles = [{names}]\n")
-    table = _table("signal", "quality", "source, or how to get it", words=("source, or how to get it",))
+    table = FittingTable("signal", "quality", *wrapped("source, or how to get it"))
     found = {signal for signal, (_, profile) in covered.items() if profile is not None}
     for signal in _of_these_sources(found):
         quality, giver = covered[signal]

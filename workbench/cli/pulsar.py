@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.help import EXAMPLES, Group
-from workbench.cli.options import cluster_option, config_option, json_option, renamed, table_option, wrote_rows
+from workbench.cli.options import FILE, cluster_option, config_option, json_option, renamed, table_option, wrote_rows
 from workbench.errors import ExitCode, UsageError
 from workbench.safe_output import say, tell, write_json
 
@@ -46,7 +46,7 @@ def command() -> None:
 
 
 @command.command(name="split-plan")
-@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", required=False, type=FILE)
 @click.option("--bundle", "bundle_name", help="The bundle, if no FILE names it: 0x00000000_0x40000000.")
 @click.option(
     "--hot", "hot", multiple=True, help="A topic, if no FILE lists them: HASH=LOAD, as 0x25000000=120. May be repeated."
@@ -105,7 +105,7 @@ def split_plan(
 
 
 @command.command(name="config-check")
-@click.argument("files", nargs=-1, metavar="FILES", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("files", nargs=-1, metavar="FILES", type=FILE)
 @click.option("--version", "version", help="Version of the brokers, such as 4.0.7: some incidents depend on it.")
 @click.option(
     "--cursors",
@@ -231,17 +231,15 @@ def _show_subscriptions(rows: Sequence[PulsarSubscription], *, dead: bool) -> No
     from rich.text import Text
 
     from workbench.humanize import count, duration, plural, printable, size
-    from workbench.terminal_tables import FittingTable, open_console
+    from workbench.terminal_tables import FittingTable, SafeConsole, right
 
     def known(number: int | None) -> str:
         return "-" if number is None else count(number)
 
     title = plural(len(rows), "dead subscription" if dead else "subscription")
-    table = FittingTable(title=title, drops=("type", "held", "parts"))
-    table.add_column("subscription ← topic", overflow="fold")
-    for name in ("oldest", "entries", "messages", "held", "unacked", "consumers", "parts"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("type")
+    numbers = right("oldest", "entries", "messages", "held", "unacked", "consumers", "parts")
+    drops = ("type", "held", "parts")
+    table = FittingTable("subscription ← topic", *numbers, "type", title=title, drops=drops)
     for it in rows:
         table.add_row(
             Text(f"{printable(it.subscription)} ← {printable(it.topic)}" + ("  (blocked)" if it.blocked else "")),
@@ -254,7 +252,7 @@ def _show_subscriptions(rows: Sequence[PulsarSubscription], *, dead: bool) -> No
             str(it.partitions),
             printable(it.kind or "-"),
         )
-    open_console().print(table)
+    SafeConsole().print(table)
 
 
 def _show_checks(checked: list[CheckedSetting], wrong: list[tuple[str, str]]) -> None:
@@ -312,7 +310,7 @@ def _show_plan(plan: SplitPlan, namespace: str | None) -> None:
     from workbench.humanize import count, percent, plural, shell_word
     from workbench.judgement_numbers import MORE
     from workbench.pulsar.bundle_split import hexed
-    from workbench.terminal_tables import FittingTable, Line, SafeConsole
+    from workbench.terminal_tables import FittingTable, Line, SafeConsole, right
 
     def share(load: float) -> str:
         return percent(load / plan.total) if plan.total else "0 %"
@@ -322,9 +320,7 @@ def _show_plan(plan: SplitPlan, namespace: str | None) -> None:
     if plan.least >= plan.best.largest > MORE * plan.total / len(plan.best.sides):
         tell("One hash alone carries that much, and no split can divide it: give its topic more partitions.")
     console = SafeConsole()
-    table = FittingTable(title="Largest side, by way to split")
-    for name, options in (("way", {}), ("cuts", {}), ("load", {"justify": "right"}), ("share", {"justify": "right"})):
-        table.add_column(name, **options)  # type: ignore[arg-type]
+    table = FittingTable("way", "cuts", *right("load", "share"), title="Largest side, by way to split")
     ways = (
         ("specified_positions_divide", plan.best),
         ("range_equally_divide", plan.by_range),

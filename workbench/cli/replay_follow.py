@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, json_option, renamed
+from workbench.cli.options import PLACE, cluster_option, config_option, json_option, renamed
 from workbench.cli.replay_options import PLAN_FILE, done_by_its_queue, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode
 from workbench.humanize import plural
@@ -189,7 +189,7 @@ def look_document(plan: Plan, look: ReplayProgress, pace: Pace, beside: HoldRepo
 @click.option("--fleet", type=PLAN_FILE, help="fleet.toml: also compare with the counts of the instances.")
 @click.option(
     "--processed",
-    type=click.Path(path_type=Path),
+    type=PLACE,
     help="A log of processed records (topic, partition, offset; JSON lines, CSV or Parquet), to look up each record.",
 )
 @click.option("--records", is_flag=True, help="Read the records and count them by partition.")

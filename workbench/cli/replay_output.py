@@ -10,7 +10,7 @@ from rich.text import Text
 from workbench.cli.hinted_commands import filled
 from workbench.humanize import moment, one_line, plural, printable, shell_word, size
 from workbench.masking import masked
-from workbench.terminal_tables import FittingTable, SafeConsole
+from workbench.terminal_tables import FittingTable, SafeConsole, right
 
 if TYPE_CHECKING:
     from workbench.plans.journal import Entry
@@ -56,12 +56,9 @@ def show_head(console: SafeConsole, plan: Plan) -> None:
 def _partitions(plan: Plan) -> FittingTable:
     """A line for each partition, or for those with the most messages."""
     many = len(plan.topics) > 1
-    table = FittingTable(drops=("bytes ≈", "old commit", "found"))
-    if many:
-        table.add_column("topic")
-    for name in ("partition", "begins at", "record's time (UTC)", "messages", "old commit", "bytes ≈"):
-        table.add_column(name, justify="right")
-    table.add_column("found")
+    numbers = right("partition", "begins at", "record's time (UTC)", "messages", "old commit", "bytes ≈")
+    topic = ["topic"] if many else []
+    table = FittingTable(*topic, *numbers, "found", drops=("bytes ≈", "old commit", "found"))
     rows = sorted(plan.partitions, key=lambda part: -part.messages)[:_MOST_ROWS]
     for part in plan.partitions if len(plan.partitions) <= _MOST_ROWS else rows:
         table.add_row(
@@ -104,9 +101,8 @@ def show_journal(entries: list[Entry]) -> None:
         console.line_of("Nothing was replayed here yet.")
         return
     ended = {_change(entry) for entry in entries if entry.phase == "end"}
-    table = FittingTable(drops=("who", "plan", "changes"))
-    for name in ("when", "who", "plan", "group", "action", "outcome", "changes"):
-        table.add_column(name)
+    columns = ("when", "who", "plan", "group", "action", "outcome", "changes")
+    table = FittingTable(*columns, drops=("who", "plan", "changes"))
     for entry in entries:
         if entry.phase == "begin" and _change(entry) in ended:
             continue
@@ -172,10 +168,7 @@ def show_counts(found: dict[str, list[dict[str, Any]]]) -> None:
     """A table for each kind of count."""
     console = SafeConsole()
     for kind, rows in found.items():
-        table = FittingTable()
-        table.add_column(kind)
-        for name in ("records", "bytes"):
-            table.add_column(name, justify="right")
+        table = FittingTable(kind, *right("records", "bytes"))
         for row in rows:
             table.add_row(Text(printable(row["name"])), f"{row['records']:,}", size(row["bytes"]))
         console.print(table)

@@ -238,17 +238,16 @@ def _head(plan: PulsarReplayPlan) -> None:
 
 
 def _show(plan: PulsarReplayPlan, out: Path | None) -> None:
-    from workbench.terminal_tables import FittingTable, open_console
+    from workbench.terminal_tables import FittingTable, SafeConsole, right
 
     _head(plan)
-    table = FittingTable(pad_edge=False)
-    for name in ("partition", "begins at", "window ends before", "entries", "oldest kept"):
-        table.add_column(name, justify="right" if name == "entries" else "left")
+    entries = right("entries")
+    table = FittingTable("partition", "begins at", "window ends before", *entries, "oldest kept", pad_edge=False)
     rows = sorted(plan.windows, key=lambda it: -it.entries)
     for it in rows[:_MOST_ROWS]:
         oldest = "none" if it.oldest_ms is None else _instant(it.oldest_ms)
         table.add_row("-" if it.partition < 0 else str(it.partition), it.start, it.stop, f"{it.entries:,}", oldest)
-    open_console().print(table)
+    SafeConsole().print(table)
     if len(rows) > _MOST_ROWS:
         say(f"… and {plural(len(rows) - _MOST_ROWS, 'partition')} with fewer entries. The plan has all of them.")
     if out is not None:

@@ -7,7 +7,17 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import A_TIME, cluster_option, config_option, json_option, renamed, table_option, wrote_rows
+from workbench.cli.options import (
+    A_TIME,
+    FOLDER,
+    PLACE,
+    cluster_option,
+    config_option,
+    json_option,
+    renamed,
+    table_option,
+    wrote_rows,
+)
 from workbench.errors import ExitCode
 from workbench.safe_output import say, say_error, tell, tell_page, write_json
 
@@ -24,14 +34,14 @@ def run() -> None:
 
 @run.command()
 @cluster_option(unless=("capture",))
-@click.option("--capture", type=click.Path(path_type=Path), help="Report on a capture; needs no network.")
+@click.option("--capture", type=PLACE, help="Report on a capture; needs no network.")
 @click.option("--since", help=f"Start of the period: {A_TIME}. Default: 24h before its end.")
 @click.option("--until", help=f"End of the period: {A_TIME}. Default: the last full minute, or a capture's end.")
 @renamed(
     "--output",
     "out",
     old=("--out",),
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=Path("workbench-reports"),
     show_default=True,
     help="Folder of the runs; each run gets its own folder in it.",
@@ -96,7 +106,7 @@ def health(
     "--output",
     "out",
     old=("--out",),
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=Path("workbench-reports"),
     show_default=True,
     help="Folder of the runs.",

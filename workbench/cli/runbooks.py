@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.help import Group
-from workbench.cli.options import completing, json_option
+from workbench.cli.options import FOLDER, completing, json_option
 from workbench.errors import ExitCode, UsageError
 from workbench.files import write_text
 from workbench.humanize import did_you_mean, plural
@@ -20,12 +20,9 @@ def command() -> None:
 
 
 def _folder_option(function: click.decorators.FC) -> click.decorators.FC:
-    return click.option(
-        "--dir",
-        "folder",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="Folder of the runbooks. Default: the shipped ones.",
-    )(function)
+    return click.option("--dir", "folder", type=FOLDER, help="Folder of the runbooks. Default: the shipped ones.")(
+        function
+    )
 
 
 def _folder(given: Path | None) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import config_option
+from workbench.cli.options import FILE, config_option
 from workbench.errors import ExitCode
 from workbench.safe_output import log_to_stderr, say
 
@@ -15,13 +15,11 @@ from workbench.safe_output import log_to_stderr, say
 @click.command(name="serve")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8480, show_default=True, type=click.IntRange(1, 65535), help="Port to listen on.")
-@click.option(
-    "--certificate", type=click.Path(path_type=Path, dir_okay=False), help="PEM file of the certificate, for TLS."
-)
-@click.option("--key", type=click.Path(path_type=Path, dir_okay=False), help="PEM file of its key.")
+@click.option("--certificate", type=FILE, help="PEM file of the certificate, for TLS.")
+@click.option("--key", type=FILE, help="PEM file of its key.")
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="File with the tokens, one on each line. Default: serve.token in the state folder, which is made with a random one. "
     "$WORKBENCH_SERVE_TOKEN is a token, too.",
 )

@@ -101,20 +101,14 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
     from rich.text import Text
 
     from workbench.humanize import count, duration, plural, printable
-    from workbench.terminal_tables import FittingTable, open_console
+    from workbench.terminal_tables import FittingTable, SafeConsole, right
 
     with_time = bool(rows) and "time_lag_low" in rows[0]
     counts = ", ".join(f"{number:,} {printable(kind)}" for kind, number in snapshot.kinds.items())
     title = plural(len(snapshot.groups), "group") + (f": {counts}" if counts else "")
-    table = FittingTable(title=title, drops=("kind", "state", "members", "partitions"))
-    table.add_column("group ← topic", overflow="fold")
-    if with_time:
-        table.add_column("behind", justify="right", no_wrap=True)
-    table.add_column("messages", justify="right", no_wrap=True)
-    table.add_column("partitions", justify="right")
-    table.add_column("members", justify="right")
-    table.add_column("kind")
-    table.add_column("state")
+    numbers = right(*(["behind"] if with_time else []), "messages", "partitions", "members")
+    drops = ("kind", "state", "members", "partitions")
+    table = FittingTable("group ← topic", *numbers, "kind", "state", title=title, drops=drops)
     for row in rows:
         name = Text(printable(row["group"]) + (f" ← {printable(row['topic'])}" if row["topic"] is not None else ""))
         time_lag = []
@@ -138,7 +132,7 @@ def _show_ranked(rows: list[dict[str, Any]], snapshot: Snapshot) -> None:
             printable(row["kind"]),
             state,
         )
-    open_console().print(table)
+    SafeConsole().print(table)
 
 
 def _entries(number: int) -> str:
@@ -153,7 +147,7 @@ def _show(found: SnapshotResult) -> None:
 
     from workbench.humanize import plural, printable
     from workbench.queues.group_kinds import SHARE, UNKNOWN, cannot_judge
-    from workbench.terminal_tables import FittingTable, SafeConsole
+    from workbench.terminal_tables import FittingTable, SafeConsole, right
 
     def _count_of(view: GroupView) -> str:
         return f", {plural(view.member_count, 'member')}" if view.member_count is not None else ""
@@ -167,11 +161,8 @@ def _show(found: SnapshotResult) -> None:
         head = f"{printable(view.group)}  {kind}{view.state.replace('_', ' ')}"
         moving = f", {plural(len(view.reassigning), 'partition')} to move" if view.reassigning else ""
         shared = view.protocol == SHARE
-        table = FittingTable(title=f"{head}{_count_of(view)}{moving}")
-        table.add_column("topic")
-        for name in ("partition", "start" if shared else "committed", "log end", "lag"):
-            table.add_column(name, justify="right")
-        table.add_column("owner")
+        offsets = right("partition", "start" if shared else "committed", "log end", "lag")
+        table = FittingTable("topic", *offsets, "owner", title=f"{head}{_count_of(view)}{moving}")
         for row in by_group[view.group]:
             numbers = (row["start_offset" if shared else "committed"], row["log_end"], row["lag_messages"])
             shown = ["-" if number is None else f"{number:,}" for number in numbers]

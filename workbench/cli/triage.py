@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.options import (
+    FILE,
+    PLACE,
     StorePlace,
     cluster_option,
     config_option,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 @click.command(name="triage")
 @cluster_option(unless=("folder", "alert", "compare", "everything", "via"))
-@click.option("--capture", "folder", type=click.Path(path_type=Path), help="Analyse a capture; needs no network.")
+@click.option("--capture", "folder", type=PLACE, help="Analyse a capture; needs no network.")
 @selection_options
 @window_options
 @click.option(
@@ -41,12 +43,8 @@ if TYPE_CHECKING:
     help="Without a Prometheus: record the cluster for this long first, for example 60s. Of a Pulsar: time between the two looks"
     " (default 10s).",
 )
-@click.option(
-    "--save", type=click.Path(path_type=Path), help="Save the analysed measurements as a capture in this folder."
-)
-@click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as one offline HTML file."
-)
+@click.option("--save", type=PLACE, help="Save the analysed measurements as a capture in this folder.")
+@click.option("--html", type=FILE, help="Also write the report as one offline HTML file.")
 @click.option("--watch", is_flag=True, help="Repeat the triage, and report when the check of an action passes.")
 @click.option("--every", default="15s", show_default=True, help="With --watch: time between two triages.")
 @renamed(
@@ -60,13 +58,13 @@ if TYPE_CHECKING:
 @click.option(
     "--compare",
     nargs=2,
-    type=click.Path(path_type=Path),
+    type=PLACE,
     metavar="BEFORE AFTER",
     help="Compare two captures: what changed, and whether the advised actions worked.",
 )
 @click.option(
     "--alert",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="File with an Alertmanager webhook. Sets cluster, group, topic and time, and prints the runbook with them filled in.",
 )
 @click.option(
@@ -91,11 +89,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     help="With --all: number of findings to show in full.",
 )
-@click.option(
-    "--parquet",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="With --all: also write the whole table to this file.",
-)
+@click.option("--parquet", type=FILE, help="With --all: also write the whole table to this file.")
 @click.option(
     "--via",
     metavar="URL",
@@ -103,7 +97,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="With --via: file with the server's token. Default: $WORKBENCH_SERVE_TOKEN, or serve.token in the state folder.",
 )
 @table_option
@@ -218,9 +212,9 @@ def _look(request: LookRequest) -> int:
 
 def _show(result: TriageResult, *, with_runbooks: bool) -> None:
     from workbench.report.printed_triage import show_triage
-    from workbench.terminal_tables import open_console
+    from workbench.terminal_tables import SafeConsole
 
-    show_triage(open_console(), result.triage, result.capture)
+    show_triage(SafeConsole(), result.triage, result.capture)
     if with_runbooks:
         from workbench.cli.triage_alert_option import show_runbooks
 

@@ -88,9 +88,9 @@ def triage_all(request: SweepRequest) -> int:
         write_json(result.to_json())
     elif not wrote_rows(result.table.to_pylist):
         from workbench.report.sweep import show_sweep
-        from workbench.terminal_tables import open_console
+        from workbench.terminal_tables import SafeConsole
 
-        show_sweep(open_console(), result)
+        show_sweep(SafeConsole(), result)
     return exit_code(result)
 
 

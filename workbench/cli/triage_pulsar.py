@@ -57,10 +57,10 @@ def triage(given: Mapping[str, Any]) -> int | None:
         ]
     ):
         from workbench.report.terminal import show
-        from workbench.terminal_tables import open_console
+        from workbench.terminal_tables import SafeConsole
 
         most = {"most": given["top"]} if given["everything"] else {}
-        show(open_console(), result.triage, result.capture.samples, **most)
+        show(SafeConsole(), result.triage, result.capture.samples, **most)
     return result.exit_code
 
 

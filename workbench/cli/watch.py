@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import cluster_option, config_option, groups_option, json_option, renamed
+from workbench.cli.options import FOLDER, cluster_option, config_option, groups_option, json_option, renamed
 from workbench.errors import ExitCode, SetupError, UsageError
 from workbench.humanize import plural
 from workbench.safe_output import say, write_json
@@ -17,13 +17,7 @@ from workbench.safe_output import say, write_json
 
 @click.command(name="watch")
 @cluster_option()
-@renamed(
-    "--output",
-    "out",
-    old=("--out",),
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the capture; required without --live.",
-)
+@renamed("--output", "out", old=("--out",), type=FOLDER, help="Folder for the capture; required without --live.")
 @click.option("--live", is_flag=True, help="Show the fleet and one group on the terminal instead, read from Kafka.")
 @click.option("--interval", default="5s", show_default=True, help="Time between two scrapes.")
 @click.option("--for", "length", help="Stop after this time. Default: on Ctrl-C.")
@@ -102,7 +96,7 @@ def _live(
 ) -> int:
     from workbench.queues.systems import not_there
     from workbench.settings import load_settings
-    from workbench.terminal_tables import open_console
+    from workbench.terminal_tables import SafeConsole
     from workbench.window import parse_duration
 
     if out is not None or others:
@@ -115,7 +109,7 @@ def _live(
         raise UsageError(
             f"The cluster {cluster!r} has no bootstrap in the settings.", hint="--live reads from Kafka; add it."
         )
-    if not open_console().is_terminal:
+    if not SafeConsole().is_terminal:
         raise UsageError("--live needs a terminal.", hint="For a script: workbench snapshot --cluster CLUSTER --json")
     try:
         from workbench.cli.watch_live import live

@@ -8,7 +8,7 @@ from rich.text import Text
 from workbench.humanize import count, duration, groups_on_topics, one_line, printable
 from workbench.report.terminal import STATE_STYLE
 from workbench.sweep.sweep_engine import Sweep
-from workbench.terminal_tables import FittingTable, SafeConsole
+from workbench.terminal_tables import FittingTable, SafeConsole, right, wrapped
 from workbench.triage.verdict_names import State
 
 _MORE = 20  # rows of the table under the findings
@@ -50,11 +50,7 @@ def _head(result: Sweep) -> Text:
 
 
 def _not_judged(result: Sweep) -> FittingTable:
-    table = FittingTable(title=" Cannot be judged")
-    table.add_column("group", overflow="fold")
-    table.add_column("kind")
-    table.add_column("messages", justify="right", no_wrap=True)
-    table.add_column("why", ratio=1, overflow="fold")
+    table = FittingTable("group", "kind", *right("messages"), *wrapped("why"), title=" Cannot be judged")
     for it in result.not_judged:
         why = Text(it.headline, style=STATE_STYLE[State.CANNOT_TELL])
         table.add_row(Text(printable(it.group)), Text(printable(it.kind)), count(it.lag_messages), why)
@@ -62,12 +58,8 @@ def _not_judged(result: Sweep) -> FittingTable:
 
 
 def _worst(result: Sweep) -> FittingTable:
-    table = FittingTable(drops=("kind", "messages"))
-    table.add_column("group ← topic", overflow="fold")
-    table.add_column("kind")
-    table.add_column("behind", justify="right", no_wrap=True)
-    table.add_column("messages", justify="right", no_wrap=True)
-    table.add_column("why", ratio=1, overflow="fold")
+    numbers = right("behind", "messages")
+    table = FittingTable("group ← topic", "kind", *numbers, *wrapped("why"), drops=("kind", "messages"))
     for it in result.findings:
         why = Text(f"{it.verdict}  ", style=STATE_STYLE[it.state])
         why.append(it.headline, style="default")
@@ -81,12 +73,8 @@ def _worst(result: Sweep) -> FittingTable:
 
 
 def _more(rows: list[dict[str, object]], title: str) -> FittingTable:
-    table = FittingTable(title=f" {title}", drops=("kind", "messages"))
-    table.add_column("group ← topic", overflow="fold")
-    table.add_column("kind")
-    table.add_column("behind", justify="right")
-    table.add_column("messages", justify="right")
-    table.add_column("verdict")
+    numbers, drops = right("behind", "messages"), ("kind", "messages")
+    table = FittingTable("group ← topic", "kind", *numbers, "verdict", title=f" {title}", drops=drops)
     for row in rows:
         seconds, messages = row["time_lag_seconds"], row["lag_messages"]
         table.add_row(

@@ -16,7 +16,7 @@ from rich.text import Text
 from workbench.features.chart_series import FloatArray, Series, highest, series_of, total
 from workbench.humanize import clock, counted, duration, groups_on_topics, one_line, percent, plural, printable, rate
 from workbench.queues.group_kinds import SUBSCRIPTIONS
-from workbench.terminal_tables import FittingTable, Hanging, Line, SafeConsole
+from workbench.terminal_tables import FittingTable, Hanging, Line, SafeConsole, right
 from workbench.triage.changes import words_of
 from workbench.triage.finding import Finding, PathStep, Shortfall, missing_words
 from workbench.triage.question_trees_by_queue import short_of
@@ -61,15 +61,7 @@ def show(console: SafeConsole, result: Triage, samples: pa.Table, *, most: int =
 
 
 def _overview(findings: Sequence[Finding], title: str) -> FittingTable:
-    table = FittingTable(title=title)
-    for name, justify in (
-        ("group", "left"),
-        ("topic", "left"),
-        ("verdict", "left"),
-        ("behind", "right"),
-        ("messages", "right"),
-    ):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table = FittingTable("group", "topic", "verdict", *right("behind", "messages"), title=title)
     for it in findings:
         table.add_row(
             Text(printable(it.group)),
