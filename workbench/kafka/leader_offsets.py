@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from workbench.background import in_background
 from workbench.kafka.groups import NotListedError, own_security
 from workbench.kafka.leaders import places_of
-from workbench.kafka.wire import Address, Api, WireAnswer, WireError, array, text
+from workbench.kafka.wire import Address, Api, WireAnswer, WireError, topics_array
 from workbench.kafka.wire_tls_and_login import logged_in
 from workbench.queues.snapshot_views import Partition
 
@@ -92,13 +92,7 @@ def ask_leaders(
 
 
 def _body(partitions: Collection[Partition], question: OffsetQuestion) -> bytes:
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        by_topic.setdefault(topic, []).append(number)
-    asked = array(
-        text(topic) + array(_ASKED.pack(number, _ANY_EPOCH, question.time_ms) for number in numbers) + b"\x00"
-        for topic, numbers in by_topic.items()
-    )
+    asked = topics_array(partitions, lambda number: _ASKED.pack(number, _ANY_EPOCH, question.time_ms))
     return struct.pack(">ib", _CLIENT, question.settled) + asked
 
 

@@ -7,7 +7,7 @@ while nothing is limited; else one more per leader, and the ends of the topics c
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from workbench.kafka.leaders import leader_of, places_of, topics_of
 from workbench.kafka.patient_reads import ClusterReading, read
 from workbench.kafka.quotas import Limit, all_limits, limits_reading, read_bytes_per_second
 from workbench.kafka.read_offsets_for_snapshot import offsets_of
-from workbench.kafka.wire import Api, WireAnswer, WireError, array, text
+from workbench.kafka.wire import Api, WireAnswer, WireError, topics_array
 from workbench.kafka.wire_tls_and_login import logged_in
 from workbench.queues.snapshot_views import SOURCE, Partition
 from workbench.samples import SampleBatch
@@ -111,22 +111,13 @@ def _sizes(bootstrap: str, properties: Mapping[str, Any], leaders: Mapping[Parti
     found: dict[Partition, int] = {}
     for number in sorted(set(leaders.values()) & places.keys()):
         wanted = [part for part, leader in leaders.items() if leader == number]
+        body = topics_array(wanted, lambda partition: partition.to_bytes(4, "big"))
         try:
             with logged_in(places[number], own_security(properties), deadline, silence=_SILENCE_SECONDS) as wire:
-                found |= parse_log_dirs(*wire.ask(_LOG_DIRS, lambda _version, wanted=wanted: _body(wanted)))  # type: ignore[misc]
+                found |= parse_log_dirs(*wire.ask(_LOG_DIRS, lambda _version, body=body: body))  # type: ignore[misc]
         except (OSError, WireError, NotListedError):
             continue
     return {part: size for part, size in found.items() if part in leaders}
-
-
-def _body(partitions: Collection[Partition]) -> bytes:
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        by_topic.setdefault(topic, []).append(number)
-    return array(
-        text(topic) + array(number.to_bytes(4, "big") for number in numbers) + b"\x00"
-        for topic, numbers in by_topic.items()
-    )
 
 
 def parse_log_dirs(version: int, answer: WireAnswer) -> dict[Partition, int]:

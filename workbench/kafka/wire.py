@@ -78,6 +78,14 @@ def c_text(raw: bytes) -> str:
     return raw.partition(b"\0")[0].decode(errors="replace")
 
 
+def topics_array(partitions: Iterable[tuple[str, int]], one: Callable[[int], bytes]) -> bytes:
+    """A compact array of topics, each with an array of its partitions."""
+    by_topic: dict[str, list[bytes]] = {}
+    for topic, number in partitions:
+        by_topic.setdefault(topic, []).append(one(number))
+    return array(text(topic) + array(items) + b"\x00" for topic, items in by_topic.items())
+
+
 def old_array(items: Iterable[bytes]) -> bytes:
     """An array of the versions that are not flexible."""
     encoded = list(items)
