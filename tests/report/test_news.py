@@ -14,6 +14,7 @@ from workbench.report.error_budget import Budget
 from workbench.report.health_report import Health, HealthLine, assess
 from workbench.report.html_report import environment
 from workbench.report.send_report import alerts_of, chat_text
+from workbench.report.sizing_advice import SizingAdvice
 from workbench.triage.finding import Finding, Scope, TimeLag
 from workbench.triage.owner_links_commands import WAITING
 from workbench.triage.verdict_names import State, Verdict
@@ -55,7 +56,7 @@ def report(
 @pytest.fixture(autouse=True)
 def _without_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes and dead letters have tests of their own."""
-    sizing = SimpleNamespace(advice=(), unknown=(), to_json=dict)
+    sizing = SizingAdvice(partitions=0, brokers=None, advice=(), unknown=())
     monkeypatch.setattr("workbench.report.health_report.sizing_of", lambda *_: sizing)
     monkeypatch.setattr("workbench.report.health_report.dead_letters_in", lambda *_, **__: ())
 

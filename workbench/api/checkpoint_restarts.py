@@ -12,6 +12,7 @@ from workbench.api.measurement_requests import Measurements, Times
 from workbench.api.run_progress import SILENT, Progress
 from workbench.errors import ExitCode
 from workbench.humanize import iso_instant
+from workbench.json_values import fields_of
 
 if TYPE_CHECKING:
     from workbench.history.job_restarts import JobRestart, JobRestarts
@@ -90,15 +91,11 @@ def job_restarts(
 def _document(it: JobRestart) -> dict[str, Any]:
     low, high = it.replay_ratio
     at = {name: None if (one := getattr(it, name)) is None else iso_instant(1000 * one) for name in ("since", "until")}
+    ratio = {"replay_ratio_low": low, "replay_ratio_high": high}
     return {
-        "group": it.group,
+        **fields_of(it),
         "restored": iso_instant(1000 * it.restored),
         **at,
         "outage_seconds": it.outage_seconds,
-        "read_again_low": it.read_again_low,
-        "read_again_high": it.read_again_high,
-        "passed": it.passed,
-        "replay_ratio_low": low,
-        "replay_ratio_high": high,
-        "missing": list(it.missing),
+        **ratio,
     }

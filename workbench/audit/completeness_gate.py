@@ -11,6 +11,7 @@ from workbench.audit.layer_latency import bucket_floor
 from workbench.audit.window_verdicts import Arrival, WindowState
 from workbench.audit_settings import Grade
 from workbench.humanize import listed, plural
+from workbench.json_values import fields_of
 
 # A share of few records says nothing: below this number, one lost record is a breach whatever the grade.
 LEAST_RECORDS = 1_000
@@ -43,14 +44,7 @@ class Gate:
 
     def document(self) -> dict[str, Any]:
         """As `workbench audit gate --json` prints it."""
-        return {
-            "schema": "workbench.audit-gate/1",
-            "passage": self.passage,
-            "reasons": list(self.reasons),
-            "windows": self.windows,
-            "lost": self.lost,
-            "doubled": self.doubled,
-        }
+        return {"schema": "workbench.audit-gate/1", **fields_of(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.humanize import count, plural, printable
+from workbench.json_values import fields_of
 from workbench.record_settings import names_of_letters
 
 _Series = list[tuple[float, float]]  # (seconds since the epoch, value), by time
@@ -62,17 +63,8 @@ class DeadLetterLine:
 
     def to_json(self) -> dict[str, Any]:
         """All fields, and the sentence."""
-        return {
-            "topic": self.topic,
-            "letters": self.letters,
-            "new": self.new,
-            "grows": self.grows,
-            "first_at": self.first_at.isoformat() if self.first_at else None,
-            "last_at": self.last_at.isoformat() if self.last_at else None,
-            "readers": list(self.readers),
-            "unread": self.unread,
-            "words": self.words,
-        }
+        times = {name: at.isoformat() for name in ("first_at", "last_at") if (at := getattr(self, name)) is not None}
+        return {**fields_of(self), **times, "words": self.words}
 
 
 def dead_letters_in(

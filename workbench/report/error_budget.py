@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from workbench.features.chart_series import spacing
 from workbench.history.time_lag_by_offsets import DERIVED, derived_time_lag
+from workbench.json_values import fields_of
 from workbench.settings_of_groups import NOTHING_EXPECTED, Expectations
 from workbench.thresholds import Thresholds
 from workbench.window import Window
@@ -69,16 +70,7 @@ class Budget:
 
     def to_json(self) -> dict[str, float | bool | None]:
         """For result.json."""
-        return {
-            "objective": OBJECTIVE,
-            "period_seconds": self.period_seconds,
-            "known_seconds": self.known_seconds,
-            "late_seconds": self.late_seconds,
-            "allowed_seconds": self.allowed_seconds,
-            "resolution_seconds": self.resolution_seconds,
-            "too_short": self.too_short,
-            "holds": self.holds,
-        }
+        return {"objective": OBJECTIVE, **fields_of(self), "too_short": self.too_short, "holds": self.holds}
 
 
 def resolution(samples: pa.Table, period_seconds: float) -> float:

@@ -65,22 +65,6 @@ class StreamLine:
             words += f"; {listed(list(self.lagging))} also {'lags' if len(self.lagging) == 1 else 'lag'} there"
         return words
 
-    def to_json(self) -> dict[str, Any]:
-        """As in `workbench.health/1`."""
-        return {
-            "audit": self.audit,
-            "stream": self.stream,
-            "windows": self.windows,
-            "lost": self.lost,
-            "doubled": self.doubled,
-            "others": self.others,
-            "missing_at_most": self.missing_at_most,
-            "open_windows": self.open_windows,
-            "edge": self.edge,
-            "lagging": list(self.lagging),
-            "problem": self.problem,
-        }
-
 
 def stream_lines(
     audit: str, rows: Sequence[Mapping[str, Any]], lagging: Collection[tuple[str, str]]

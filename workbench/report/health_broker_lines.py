@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench.humanize import listed, plural
 
@@ -42,18 +42,6 @@ class BrokerLine:
         hit = listed([*self.groups[:_MOST], *([f"{more} more"] if more > 0 else [])])
         found = [f"hits {plural(len(self.groups), 'group')}: {hit}"] if self.groups else []
         return "; ".join([*found, *([f"first: {self.action}"] if self.action else [])])
-
-    def to_json(self) -> dict[str, Any]:
-        """As in `workbench.health/1`."""
-        return {
-            "verdict": self.verdict,
-            "headline": self.headline,
-            "brokers": list(self.brokers),
-            "groups": list(self.groups),
-            "runbook": self.runbook,
-            "action": self.action,
-            "command": self.command,
-        }
 
 
 def lines_of_brokers(

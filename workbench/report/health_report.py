@@ -14,6 +14,7 @@ from typing import Any
 from workbench.collect.capture import Capture
 from workbench.errors import ExitCode
 from workbench.humanize import duration, groups_on_topics, percent, plural, printable
+from workbench.json_values import fields_of
 from workbench.report.dead_letters import DeadLetterLine, dead_letters_in
 from workbench.report.error_budget import SHORTEST_SECONDS, Budget
 from workbench.report.health_audit_lines import StreamLine
@@ -250,10 +251,10 @@ class Health:
             "incomplete": list(self.triage.incomplete),
             "previous_run": self.previous_run,
             "gone": list(self.gone),
-            "sizing": self.sizing.to_json(),
+            "sizing": fields_of(self.sizing),
             "dead_letters": [it.to_json() for it in self.dead_letters],
-            "arrivals": [it.to_json() for it in self.arrivals],
-            "brokers": [it.to_json() for it in self.brokers],
+            "arrivals": [fields_of(it) for it in self.arrivals],
+            "brokers": [fields_of(it) for it in self.brokers],
             "brokers_unsure": self.brokers_unsure,
             "before_kafka": self.before_kafka.to_json() if self.before_kafka is not None else None,
             "lines": [_line_json(line) for line in self.lines],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from workbench.collect.capture import Capture
 from workbench.humanize import count, counted, plural, printable, rate
@@ -31,15 +30,6 @@ class SizingAdvice:
     brokers: int | None
     advice: tuple[str, ...]
     unknown: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """For result.json."""
-        return {
-            "partitions": self.partitions,
-            "brokers": self.brokers,
-            "advice": list(self.advice),
-            "unknown": list(self.unknown),
-        }
 
 
 def sizing_of(findings: Sequence[Finding], capture: Capture) -> SizingAdvice:
