@@ -14,7 +14,6 @@ from typing import Any
 
 from workbench.commit_note import CommitNote
 from workbench.humanize import plural
-from workbench.json_values import fields_of
 from workbench.logs.late_records import Late
 from workbench.logs.window_done import ranges_in_words, through
 from workbench.logs.window_end import TAIL_OFFSETS, WindowEnd
@@ -55,7 +54,8 @@ class PartitionVerdict:
 
     def document(self) -> dict[str, Any]:
         """As plain values."""
-        return {**fields_of(self), "verdict": self.verdict.value}
+        names = ("topic", "partition", "target", "stop", "committed", "records", "processed", "first_missing", "reason")
+        return {**{name: getattr(self, name) for name in names}, "verdict": self.verdict.value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
