@@ -26,6 +26,7 @@ class Part:
     cursors: dict[str, Place] = field(default_factory=dict)
     properties: dict[str, dict[str, str]] = field(default_factory=dict)
     one_by_one: dict[str, str] = field(default_factory=dict)  # acknowledged behind that, as a broker writes it
+    compacted: list[Place] = field(default_factory=list)  # what compaction has left up to the last of these
 
     @property
     def entries(self) -> list[tuple[Place, int]]:
@@ -36,6 +37,13 @@ class Part:
     def last(self) -> Place:
         """The last entry's."""
         return max((it for it, _ in self.entries), default=(max(self.ledgers), -1))
+
+    def found_by_time(self, at_ms: int) -> Place:
+        """As a broker (4.0.7) finds it: up to the last of what compaction has left, only among that."""
+        times = dict(self.entries)
+        if self.compacted and at_ms <= times[self.compacted[-1]]:
+            return next(it for it in self.compacted if times[it] >= at_ms)
+        return next((it for it, at in self.entries if at >= at_ms), (self.last[0], self.last[1] + 1))
 
     def acknowledge_through(self, name: str, place: Place) -> None:
         """As consumers do it."""
@@ -103,7 +111,7 @@ class InMemoryPulsar:
         found = re.search(r"/messageid/(\d+)$", path)
         if found is None:
             raise AssertionError(path)
-        place = next((it for it, at in part.entries if at >= int(found[1])), (part.last[0], part.last[1] + 1))
+        place = part.found_by_time(int(found[1]))
         return {"ledgerId": place[0], "entryId": place[1], "partitionIndex": 0, "batchIndex": -1, "batchSize": 0}
 
     def get_text(self, path: str) -> str:
@@ -179,6 +187,7 @@ class InMemoryPulsar:
             "ledgers": [
                 {"ledgerId": ledger, "entries": count, "size": count * self.entry_bytes} for ledger, count in entries
             ],
+            "compactedLedger": {"ledgerId": 100 if part.compacted else -1, "entries": len(part.compacted) or -1},
             "cursors": {
                 _as_java(name): {
                     "markDeletePosition": f"{at[0]}:{at[1]}",

@@ -105,6 +105,35 @@ def test_exactly_the_entries_of_the_window(seed: int, place: tuple[Path, Journal
 
 
 @pytest.mark.parametrize("seed", range(20))
+def test_exactly_the_entries_of_the_window_of_a_compacted_topic(seed: int, place: tuple[Path, Journal]) -> None:
+    """Also those that compaction has left out of its copy: who reads the log gets them, and a broker finds only what is left."""
+    dice = random.Random(3000 + seed)
+    pulsar = drawn(seed, dice.choice([1, 3]))
+    for part in pulsar.parts:
+        some = [it for it, _ in part.entries]
+        part.compacted = sorted(dice.sample(some, dice.randint(1, len(some)))) if some else []
+    since = BEGIN + dice.randrange(60_000)
+    until = since + dice.randrange(1, 60_000) if dice.random() < 0.5 else None
+    plan = planned(pulsar, since, until)
+    for window, part in zip(plan.windows, pulsar.parts, strict=True):
+        assert window.entries == sum(at >= since and (until is None or at < until) for _, at in part.entries)
+    applied(plan, pulsar, place)
+    assert all(gets(part, NEW) == [at for _, at in part.entries if at >= since] for part in pulsar.parts)
+
+
+def test_a_compacted_topic_whose_publish_times_are_not_told_has_no_plan() -> None:
+    """Where the window begins cannot be told then."""
+    pulsar = drawn(8, 1)
+    pulsar.parts[0].ledgers = {5: [BEGIN, BEGIN + 1]}
+    pulsar.parts[0].compacted = [(5, 1)]
+    pulsar.headers = lambda _path: {}  # type: ignore[method-assign,assignment]
+    with pytest.raises(
+        EvidenceError, match=r"When the entry 5:\d of shop/orders/created-partition-0 was published is not told"
+    ):
+        planned(pulsar, BEGIN)
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_a_replay_of_missing_messages_begins_at_the_first_and_ends_behind_the_last(
     seed: int, place: tuple[Path, Journal]
 ) -> None:

@@ -245,8 +245,8 @@ def make_pulsar_plan(
         log = logs[number]
         if missing is not None:
             return _window_of_missing(name, number, log, missing.get(max(0, number), ()))
-        start = min(max(position_at(admin, name, number, since_ms), log.first), log.stop)
-        stop = log.stop if until_ms is None else min(position_at(admin, name, number, until_ms), log.stop)
+        start = min(max(position_at(admin, name, number, log, since_ms), log.first), log.stop)
+        stop = log.stop if until_ms is None else min(position_at(admin, name, number, log, until_ms), log.stop)
         stop, empty = max(start, stop), log.first == log.stop
         return PulsarWindow(
             partition=number,

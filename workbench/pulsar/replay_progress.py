@@ -137,4 +137,4 @@ def _end_now(plan: PulsarReplayPlan, it: PulsarWindow, log: PulsarLog, admin: Pu
     of the machine where it was made."""
     if plan.until_ms is None:
         return it.end
-    return max(it.end, min(position_at(admin, plan.name, it.partition, plan.until_ms), log.stop))
+    return max(it.end, min(position_at(admin, plan.name, it.partition, log, plan.until_ms), log.stop))

@@ -5,6 +5,7 @@ Positions are those of Pulsar, `ledger:entry`. An entry is a batch of one or mor
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,11 +33,16 @@ class _Cursor(PulsarAnswer):
     individuallyDeletedMessages: str = "[]"  # noqa: N815
 
 
+class _CompactedLedger(PulsarAnswer):
+    ledgerId: int = -1  # noqa: N815 - -1: the topic was never compacted
+
+
 class _Internal(PulsarAnswer):
     currentLedgerEntries: int  # noqa: N815
     currentLedgerSize: int = 0  # noqa: N815
     lastConfirmedEntry: str  # noqa: N815
     ledgers: list[_Ledger]
+    compactedLedger: _CompactedLedger = _CompactedLedger()  # noqa: N815
     cursors: dict[str, _Cursor]
 
 
@@ -67,12 +73,14 @@ class PulsarLog:
         stop: position after the last entry.
         cursors: by subscription.
         sizes: number of a ledger to its bytes.
+        is_compacted: whether the broker has a compacted copy beside it.
     """
 
     ledgers: Mapping[int, int]
     stop: Position
     cursors: Mapping[str, PulsarCursor]
     sizes: Mapping[int, int] = field(default_factory=dict)
+    is_compacted: bool = False
 
     @property
     def first(self) -> Position:
@@ -177,22 +185,46 @@ def read_log(admin: PulsarAdmin, topic: TopicName, partition: int) -> PulsarLog:
         ledgers[open_one] = max(ledgers[open_one], found.currentLedgerEntries)  # listed as 0 until it is closed
         sizes[open_one] = max(sizes[open_one], found.currentLedgerSize)
     stop = Position((last.numbers[0], last.numbers[1] + 1))
-    return PulsarLog(ledgers=ledgers, stop=stop, cursors=cursors, sizes=sizes)
+    return PulsarLog(
+        ledgers=ledgers,
+        stop=stop,
+        cursors=cursors,
+        sizes=sizes,
+        is_compacted=found.compactedLedger.ledgerId >= 0,
+    )
 
 
-def position_at(admin: PulsarAdmin, topic: TopicName, partition: int, at_ms: int) -> Position:
+def position_at(admin: PulsarAdmin, topic: TopicName, partition: int, log: PulsarLog, at_ms: int) -> Position:
     """Position of the first entry that was published then or later; after the last entry if there is none.
+
+    Of a compacted topic a broker (4.0.7) tells the first one that compaction has left, and before it there may be others.
 
     Raises:
         SourceUnreachableError: if the admin does not answer. EvidenceError: if nobody can read it.
     """
     name = part_name(topic, partition)
+    if log.is_compacted:
+        return _searched(admin, topic, partition, log, at_ms)
     try:
         found = _MessageId.model_validate(admin.get(f"{name.path}/messageid/{at_ms}"))
     except ValidationError as error:
         problem = first_problem(error, whole="the answer")
         raise EvidenceError(f"The position of {name} at a time cannot be read: {problem}.") from None
     return Position((found.ledgerId, max(0, found.entryId)))
+
+
+def _searched(admin: PulsarAdmin, topic: TopicName, partition: int, log: PulsarLog, at_ms: int) -> Position:
+    """The same by the entries themselves, as a broker does it: as if publish times only rise."""
+    kept = log.entries_between(log.first, log.stop)
+
+    def is_before(back: int) -> bool:
+        at = log.back(back)
+        if (told := published_ms(admin, topic, partition, at)) is None:
+            raise EvidenceError(f"When the entry {at} of {part_name(topic, partition)} was published is not told.")
+        return told < at_ms
+
+    before = bisect_left(range(kept), True, key=lambda number: not is_before(kept - number))
+    return log.back(kept - before) if before < kept else log.stop
 
 
 def published_ms(admin: PulsarAdmin, topic: TopicName, partition: int, position: Position) -> int | None:

@@ -131,7 +131,7 @@ class PulsarLetterGateway:
         )
 
     def _first(self, topic: TopicName, number: int, log: PulsarLog, at_ms: int) -> FirstRecord:
-        at = position_at(self.admin, topic, number, at_ms)
+        at = position_at(self.admin, topic, number, log, at_ms)
         if (left := log.entries_between(at, log.stop)) == 0:
             return FirstRecord()
         first = max(at, log.first)
