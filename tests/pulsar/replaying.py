@@ -16,6 +16,10 @@ from workbench.pulsar.admin import NotThereError
 
 TOPIC, OLD, NEW = "shop/orders/created", "shop/orders/my fn", "again+1~b"  # as functions call theirs, and anybody may
 Place = tuple[int, int]
+NO_QUOTAS = {
+    "backlogQuotaDefaultLimitGB": "-1.0", "backlogQuotaDefaultLimitBytes": "-1", "backlogQuotaDefaultLimitSecond": "-1",
+    "backlogQuotaDefaultRetentionPolicy": "producer_request_hold",
+}  # fmt: skip
 
 
 @dataclass
@@ -62,7 +66,11 @@ class InMemoryPulsar:
     names: list[str] = field(default_factory=lambda: ["one"])
     retention: str = '{"retentionTimeInMinutes":60,"retentionSizeInMB":-1}'
     ttl: int | None = 0
-    quotas: dict[str, Any] = field(default_factory=dict)  # as a broker tells them
+    quotas: dict[str, Any] | None = field(
+        default_factory=dict
+    )  # of the topic, as a broker tells them; None: it refuses
+    namespace_quotas: str = "{}"
+    broker_quotas: dict[str, str] = field(default_factory=lambda: dict(NO_QUOTAS))
     entry_bytes: int = 0
     has_topic_policies: bool = True
     ignores_position: bool = False
@@ -86,12 +94,15 @@ class InMemoryPulsar:
                 else json.loads(self.retention or '{"retentionTimeInMinutes":0}')
             )
         if path == f"persistent/{TOPIC}/backlogQuotaMap":
+            if self.quotas is None:
+                raise SourceUnreachableError("status 405")
             return self.quotas
         if path == "brokers/configuration/runtime":
             return {
                 "defaultRetentionTimeInMinutes": "0",
                 "defaultRetentionSizeInMB": "0",
                 "ttlDurationDefaultInSeconds": "0",
+                **self.broker_quotas,
             }
         if path == f"persistent/{TOPIC}/partitions":
             return {"partitions": len(self.parts)}
@@ -116,6 +127,8 @@ class InMemoryPulsar:
 
     def get_text(self, path: str) -> str:
         """Of a namespace's policy: empty if there is none."""
+        if path.endswith("/backlogQuotaMap"):
+            return self.namespace_quotas
         if path.endswith("/messageTTL"):
             return "" if self.ttl is None else str(self.ttl)
         return self.retention

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.pulsar.replaying import NEW, OLD, TOPIC, InMemoryPulsar, Killed, Part
+from tests.pulsar.replaying import NEW, NO_QUOTAS, OLD, TOPIC, InMemoryPulsar, Killed, Part
 from workbench.errors import EvidenceError, GuardError, SourceUnreachableError, UnknownGroupError, UsageError
 from workbench.plans.journal import Journal
 from workbench.plans.strict_document import write_file
@@ -533,3 +533,68 @@ def test_a_backlog_quota_that_the_replay_exceeds(
     look = look_at(plan, pulsar)  # type: ignore[arg-type]
     assert look.complete
     assert (look.doubt is not None) == (words is not None and policy == "consumer_backlog_eviction")
+
+
+_EVICTS = {"policy": "consumer_backlog_eviction"}
+_HOLDS = {"destination_storage": {"limitSize": 1 << 40, "policy": "producer_request_hold"}}
+
+
+@pytest.mark.parametrize(
+    "quotas",
+    [
+        {"quotas": _HOLDS, "namespace_quotas": json.dumps({"message_age": {"limitTime": 60, **_EVICTS}})},
+        {"quotas": None, "namespace_quotas": json.dumps({"message_age": {"limitTime": 60, **_EVICTS}})},
+        {
+            "quotas": {"message_age": {"limitTime": 0, **_EVICTS}},
+            "namespace_quotas": json.dumps({"destination_storage": {"limitSize": 9, **_EVICTS}}),
+        },
+        {"quotas": _HOLDS, "broker_quotas": {"backlogQuotaDefaultLimitSecond": "60"}},
+        {"namespace_quotas": json.dumps(_HOLDS), "broker_quotas": {"backlogQuotaDefaultLimitSecond": "60"}},
+        {"quotas": None, "namespace_quotas": "", "broker_quotas": {"backlogQuotaDefaultLimitBytes": "9"}},
+        {"quotas": None, "broker_quotas": {"backlogQuotaDefaultLimitGB": "0.000000001", "backlogQuotaDefaultLimitBytes": "-1"}},
+    ],
+)  # fmt: skip
+def test_a_backlog_quota_of_another_level(quotas: dict[str, Any], place: tuple[Path, Journal]) -> None:
+    """Of each kind the topic's counts, else the namespace's, else the broker's; what the admin says to apply has only one level."""
+    now = int(time.time() * 1000)
+    given = dict(quotas)
+    if "broker_quotas" in given:
+        given["broker_quotas"] = (
+            NO_QUOTAS | given["broker_quotas"] | {"backlogQuotaDefaultRetentionPolicy": _EVICTS["policy"]}
+        )
+    pulsar = InMemoryPulsar([Part({3: [now - 3_600_000]}, {OLD: (3, 0)})], entry_bytes=100, **given)
+    plan = planned(pulsar, now - 7_200_000)
+    assert plan.quotas_told
+    with pytest.raises(GuardError, match="acknowledge its oldest entries, unread"):
+        applied(plan, pulsar, place)
+
+
+@pytest.mark.parametrize(
+    "quotas",
+    [
+        {"quotas": None, "namespace_quotas": "no"},
+        {"quotas": _HOLDS, "namespace_quotas": "no"},
+        {"quotas": _HOLDS, "broker_quotas": {}},
+        {"quotas": {**_HOLDS, "message_age": {"limitTime": "60", **_EVICTS}}},
+    ],
+)
+def test_quotas_that_are_not_told_are_not_taken_for_none(quotas: dict[str, Any], place: tuple[Path, Journal]) -> None:
+    """The plan warns, and what is acknowledged is not said to be handled."""
+    pulsar = InMemoryPulsar([Part({3: [BEGIN]}, {OLD: (3, 0)})], **quotas)
+    plan = planned(pulsar, BEGIN)
+    assert [it for it in plan.warnings() if it.startswith("Whether the topic has a backlog quota is not told")]
+    applied(plan, pulsar, place)
+    pulsar.parts[0].acknowledge_through(NEW, (3, 0))
+    look = look_at(plan, pulsar)  # type: ignore[arg-type]
+    assert look.complete and (look.doubt or "").startswith("Whether a backlog quota makes brokers acknowledge")
+
+
+def test_a_time_to_live_that_is_not_told_leaves_a_doubt(place: tuple[Path, Journal]) -> None:
+    """What it took before the topic was loaded last is in no counter."""
+    pulsar, _ = two(ttl=-1)
+    plan = planned(pulsar, BEGIN)
+    applied(plan, pulsar, place)
+    for part in pulsar.parts:
+        part.acknowledge_through(NEW, part.last)
+    look = look_at(plan, pulsar)  # type: ignore[arg-type]
+    assert look.complete and (look.doubt or "").startswith("The topic's time-to-live is not told")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.topic_names import TopicName
 
 _DELETES = "consumer_backlog_eviction"
+_LIMITS = {"destination_storage": ("limitSize", "limit"), "message_age": ("limitTime",)}  # of each kind of quota
 NOT_TOLD = "not known: the admin does not tell it"
 
 
@@ -60,18 +61,18 @@ class BacklogQuota:
         return f"The topic's backlog quota is {limit}: where a subscription has more, brokers {what}."
 
 
-def backlog_quotas(admin: PulsarAdmin, topic: TopicName) -> list[BacklogQuota]:
-    """Backlog quotas that apply to a topic; none if the admin does not tell any."""
-    quotas = _quotas(admin, topic)
-    found = []
-    for kind, names in (("destination_storage", ("limitSize", "limit")), ("message_age", ("limitTime",))):
-        quota = quotas.get(kind) if isinstance(quotas, Mapping) else None
+def backlog_quotas(admin: PulsarAdmin, topic: TopicName) -> tuple[list[BacklogQuota], bool]:
+    """Backlog quotas that apply to a topic, as far as they are told, and whether that is all of them."""
+    quotas, found, are_told = _quotas(admin, topic), [], True
+    for kind, names in _LIMITS.items():
+        quota = quotas.get(kind)
         limits = [_number(quota.get(name)) for name in names] if isinstance(quota, Mapping) else []
-        most = next((it for it in limits if it is not None), -1)
-        if most > 0:
+        most = next((it for it in limits if it is not None), None)
+        are_told = are_told and most is not None
+        if most is not None and most > 0:
             is_age = kind == "message_age"
             found.append(BacklogQuota(most=most, is_age=is_age, deletes=_deletes(quotas, kind) is not False))
-    return found
+    return found, are_told
 
 
 def read_policies(admin: PulsarAdmin, topic: TopicName) -> TopicPolicies:
@@ -180,15 +181,39 @@ def _limit(rate: object, name: str) -> float | None:
     return max(0, most) / max(1, period)
 
 
-def _quotas(admin: PulsarAdmin, topic: TopicName) -> Any:
-    try:
-        return _policy(admin, topic, "backlogQuotaMap")
-    except (SourceUnreachableError, ValueError):
-        return None
+def _quotas(admin: PulsarAdmin, topic: TopicName) -> Mapping[str, Any]:
+    """The quota of each kind that applies: the topic's, else the namespace's, else the broker's. What is not told is left out.
+
+    What the admin says to apply to a topic lacks a kind that only a level behind the first one with any has (4.0.7).
+    """
+    levels: tuple[Callable[[], Any], ...] = (
+        lambda: _policy(admin, topic, "backlogQuotaMap"),
+        lambda: json.loads(admin.get_text(f"namespaces/{quote(topic.namespace)}/backlogQuotaMap") or "{}"),
+        lambda: _default_quotas(admin.get("brokers/configuration/runtime")),
+    )
+    found: dict[str, Any] = {}
+    for level in levels:
+        try:
+            found = {kind: quota for kind, quota in (level() or {}).items() if quota is not None} | found
+        except (SourceUnreachableError, AttributeError, KeyError, TypeError, ValueError):
+            break  # it may have any, and those behind it do not count then
+        if found.keys() >= _LIMITS.keys():
+            break
+    return found
 
 
-def _deletes(quotas: object, kind: str) -> bool | None:
+def _default_quotas(broker: Mapping[str, str]) -> dict[str, Any]:
+    """Of a broker's settings."""
+    gigabytes, policy = float(broker["backlogQuotaDefaultLimitGB"]), broker["backlogQuotaDefaultRetentionPolicy"]
+    most = round(gigabytes * (1 << 30)) if gigabytes > 0 else int(broker["backlogQuotaDefaultLimitBytes"])
+    return {
+        "destination_storage": {"limitSize": most, "policy": policy},
+        "message_age": {"limitTime": int(broker["backlogQuotaDefaultLimitSecond"]), "policy": policy},
+    }
+
+
+def _deletes(quotas: Mapping[str, Any], kind: str) -> bool | None:
     """Whether the quota of this kind deletes entries: each kind has a policy of its own."""
-    quota = quotas.get(kind) if isinstance(quotas, Mapping) else None
+    quota = quotas.get(kind)
     policy = quota.get("policy") if isinstance(quota, Mapping) else None
     return policy == _DELETES if isinstance(policy, str) else None

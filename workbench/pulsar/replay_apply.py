@@ -208,7 +208,8 @@ def check_plan(plan: PulsarReplayPlan, admin: PulsarAdmin) -> list[CheckedWindow
             words, hint="Raise messageTTL of the topic or of its namespace first, or plan with a later --since."
         )
     logs = dict(zip(numbers, each(numbers, lambda number: read_log(admin, plan.name, number)), strict=True))
-    if (words := plan.over_quota(backlog_quotas(admin, plan.name), logs, now_ms=time.time() * 1000)) is not None:
+    quotas, _ = backlog_quotas(admin, plan.name)
+    if (words := plan.over_quota(quotas, logs, now_ms=time.time() * 1000)) is not None:
         raise GuardError(
             words, hint="Raise the quota of the topic or of its namespace first, or plan with a later --since."
         )

@@ -76,6 +76,7 @@ class PulsarReplayPlan(StrictDocument):
         retention: of what every subscription has acknowledged, in words.
         ttl_seconds: age at which brokers acknowledge an entry that nobody has read; 0 without one, None if not told.
         quota: the backlog quota that the new subscription would exceed, in a sentence; None: none that is told.
+        quotas_told: whether all of them are told.
     """
 
     schema_: Literal["workbench.pulsar-replay/1"] = Field(alias="schema", default="workbench.pulsar-replay/1")
@@ -93,6 +94,7 @@ class PulsarReplayPlan(StrictDocument):
     reason: str | None
     windows: list[PulsarWindow]
     quota: str | None = None
+    quotas_told: bool = True
     hash: str = ""
 
     model_config = ConfigDict(
@@ -168,6 +170,10 @@ class PulsarReplayPlan(StrictDocument):
         if self.ttl_seconds is None:
             found.append(
                 f"The topic's time-to-live is {NOT_TOLD}. Brokers acknowledge what is older, and nobody reads it."
+            )
+        if not self.quotas_told:
+            found.append(
+                "Whether the topic has a backlog quota is not told. Brokers may acknowledge what is beyond, and nobody reads it."
             )
         if not self.entries:
             found.append("There is no entry in this window.")
@@ -276,11 +282,9 @@ def make_pulsar_plan(
         reason=reason,
         windows=windows,
     )
-    plan = plan.model_copy(
-        update={
-            "quota": plan.over_quota(backlog_quotas(admin, name), logs, now_ms=datetime.now(UTC).timestamp() * 1000)
-        }
-    )
+    quotas, are_told = backlog_quotas(admin, name)
+    over = plan.over_quota(quotas, logs, now_ms=datetime.now(UTC).timestamp() * 1000)
+    plan = plan.model_copy(update={"quota": over, "quotas_told": are_told})
     return plan.model_copy(update={"hash": canonical_hash(plan.document())})
 
 

@@ -14,6 +14,9 @@ from workbench.pulsar.topic_log import PulsarLog, position_at, read_log
 from workbench.pulsar.topic_stats import SubscriptionPart
 from workbench.queues.position import Position
 
+_TTL_NOT_TOLD = "The topic's time-to-live is not told: it may be that brokers acknowledged entries unread."
+_QUOTAS_NOT_TOLD = "Whether a backlog quota makes brokers acknowledge entries unread is not told."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PulsarProgress:
@@ -25,7 +28,7 @@ class PulsarProgress:
         unplanned: what is there instead, in words.
         consumers: connected; None if not told.
         expired_messages: that a time-to-live took since the topic was loaded, unread; None if not told.
-        outlived: why it may have taken more before, in a sentence.
+        outlived: why it may have taken more before, in a sentence; also where it is not told.
         evicted: why a backlog quota may have taken some, in a sentence; brokers do not count them.
     """
 
@@ -95,7 +98,8 @@ def look_at(plan: PulsarReplayPlan, admin: PulsarAdmin) -> PulsarProgress:
     names = {(who.consumerName, who.address) for some in known for who in some}
     expired = [it.part.expired_messages for it in looks if it.part is not None]
     told = [it for it in expired if it is not None]
-    quotas = [it for it in backlog_quotas(admin, plan.name) if it.deletes]
+    ttl, now_ms = ttl_seconds(admin, plan.name), time.time() * 1000
+    quotas, are_told = backlog_quotas(admin, plan.name)
     logs = {it.partition: look.log for it, look in zip(plan.windows, looks, strict=True)}
     return PulsarProgress(
         plan=plan,
@@ -105,8 +109,9 @@ def look_at(plan: PulsarReplayPlan, admin: PulsarAdmin) -> PulsarProgress:
         },
         consumers=len(names) if len(known) == len(consumers) else None,
         expired_messages=sum(told) if len(told) == len(expired) else None,
-        outlived=plan.outlived(ttl_seconds(admin, plan.name), now_ms=time.time() * 1000),
-        evicted=plan.over_quota(quotas, logs, now_ms=time.time() * 1000),
+        outlived=_TTL_NOT_TOLD if ttl is None else plan.outlived(ttl, now_ms=now_ms),
+        evicted=plan.over_quota([it for it in quotas if it.deletes], logs, now_ms=now_ms)
+        or (None if are_told else _QUOTAS_NOT_TOLD),
     )
 
 
