@@ -86,6 +86,26 @@ def test_a_capture_has_no_secrets(mq: Path) -> None:
             assert secret not in found.model_dump_json()
 
 
+def test_of_a_brokers_settings_a_capture_has_only_what_is_judged(mq: Path) -> None:
+    """A broker tells all of them, with the passwords and tokens of its own; and the same is judged without the rest."""
+    running = {
+        "ttlDurationDefaultInSeconds": "60",
+        "brokerClientAuthenticationParameters": "token:of-the-broker",
+        "tlsTrustStorePassword": "of-the-store",
+        "s3ManagedLedgerOffloadCredentialId": "of-the-bucket",
+    }
+    applied = {"persistent/public/default/orders/messageTTL": None, "brokers/configuration/runtime": running}
+    with scripted(
+        Script(answer=FakeAdmin(TOPICS, extra={**applied, "namespaces/public/default/messageTTL": b""}))
+    ) as server:
+        settings(mq, server.url)
+        live = run_here("triage", "--cluster", "mq", "--observe", "1ms", "--json", "--save", "kept", cwd=mq)
+    content = AdminAnswers.unpacked((mq / "kept" / "answers.json.zz").read_bytes()).model_dump_json()
+    assert '"ttlDurationDefaultInSeconds":"60"' in content
+    assert not [it for it in ("of-the-broker", "of-the-store", "of-the-bucket") if it in content]
+    assert run_here("triage", "--capture", "kept", "--json", cwd=mq).stdout == live.stdout
+
+
 def test_what_could_not_be_read_is_missing_again(mq: Path) -> None:
     """A topic that answers with an error is named in both."""
     pages: dict[str, Any] = {**TOPICS, "public/default/gone": {"subscriptions": 7}}

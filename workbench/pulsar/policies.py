@@ -14,6 +14,19 @@ from workbench.humanize import duration, plural, size
 from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.topic_names import TopicName
 
+BROKER_SETTINGS = "brokers/configuration/runtime"  # path of all of a broker's settings, with its passwords
+READ_SETTINGS = frozenset(
+    {
+        "backlogQuotaDefaultLimitBytes",
+        "backlogQuotaDefaultLimitGB",
+        "backlogQuotaDefaultLimitSecond",
+        "backlogQuotaDefaultRetentionPolicy",
+        "defaultRetentionSizeInMB",
+        "defaultRetentionTimeInMinutes",
+        "subscriptionExpirationTimeMinutes",
+        "ttlDurationDefaultInSeconds",
+    }
+)
 _DELETES = "consumer_backlog_eviction"
 _LIMITS = {"destination_storage": ("limitSize", "limit"), "message_age": ("limitTime",)}  # of each kind of quota
 NOT_TOLD = "not known: the admin does not tell it"
@@ -109,13 +122,13 @@ def retention_words(admin: PulsarAdmin, topic: TopicName) -> str:
     try:
         policy = _policy(admin, topic, "retention")
         if policy is None:
-            broker = admin.get("brokers/configuration/runtime")
+            broker = _broker_settings(admin)
             minutes, megabytes = (
                 int(broker[it]) for it in ("defaultRetentionTimeInMinutes", "defaultRetentionSizeInMB")
             )
         else:
             minutes, megabytes = int(policy["retentionTimeInMinutes"]), int(policy["retentionSizeInMB"])
-    except (SourceUnreachableError, KeyError, TypeError, ValueError):
+    except (SourceUnreachableError, AttributeError, KeyError, TypeError, ValueError):
         return NOT_TOLD
     if minutes == 0 or megabytes == 0:
         return "none: an entry that every subscription has acknowledged may go at once"
@@ -129,8 +142,8 @@ def ttl_seconds(admin: PulsarAdmin, topic: TopicName) -> int | None:
     try:
         policy = _policy(admin, topic, "messageTTL")
         if policy is None:
-            policy = int(admin.get("brokers/configuration/runtime")["ttlDurationDefaultInSeconds"])
-    except (SourceUnreachableError, KeyError, TypeError, ValueError):
+            policy = int(_broker_settings(admin)["ttlDurationDefaultInSeconds"])
+    except (SourceUnreachableError, AttributeError, KeyError, TypeError, ValueError):
         return None
     return policy if isinstance(policy, int) and policy >= 0 else None
 
@@ -140,9 +153,9 @@ def subscriptions_expire_seconds(admin: PulsarAdmin, topic: TopicName) -> float 
     try:
         told = admin.get_text(f"namespaces/{quote(topic.namespace)}/subscriptionExpirationTime")
         if told in ("", "null"):
-            told = str(admin.get("brokers/configuration/runtime")["subscriptionExpirationTimeMinutes"])
+            told = str(_broker_settings(admin)["subscriptionExpirationTimeMinutes"])
         minutes = int(told)
-    except (SourceUnreachableError, KeyError, TypeError, ValueError):
+    except (SourceUnreachableError, AttributeError, KeyError, TypeError, ValueError):
         return None
     return 60.0 * minutes if minutes > 0 else math.inf
 
@@ -158,6 +171,11 @@ def _policy(admin: PulsarAdmin, topic: TopicName, name: str) -> Any:
 
 def _applied(admin: PulsarAdmin, path: str) -> Any:
     return admin.get(path, {"applied": "true"})
+
+
+def _broker_settings(admin: PulsarAdmin) -> dict[str, Any]:
+    """Those that are read here, and no other: a capture keeps no more."""
+    return {name: told for name, told in admin.get(BROKER_SETTINGS).items() if name in READ_SETTINGS}
 
 
 def _told(admin: PulsarAdmin, path: str) -> Any:
@@ -189,7 +207,7 @@ def _quotas(admin: PulsarAdmin, topic: TopicName) -> Mapping[str, Any]:
     levels: tuple[Callable[[], Any], ...] = (
         lambda: _policy(admin, topic, "backlogQuotaMap"),
         lambda: json.loads(admin.get_text(f"namespaces/{quote(topic.namespace)}/backlogQuotaMap") or "{}"),
-        lambda: _default_quotas(admin.get("brokers/configuration/runtime")),
+        lambda: _default_quotas(_broker_settings(admin)),
     )
     found: dict[str, Any] = {}
     for level in levels:

@@ -1,7 +1,7 @@
 """What the admin answered while subscriptions were looked at, as one file; and the same questions asked of it again.
 
 Recorded are paths, answers and the times at which they came. What nobody judges and people put secrets into is left out: properties of
-subscriptions, consumers and producers, and what the settings know to be secret is masked.
+subscriptions, consumers and producers, and settings of brokers. What our own settings know to be secret is masked.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from workbench.errors import DamagedCaptureError, SourceUnreachableError
 from workbench.limited_reads import first_problem
 from workbench.masking import masked_document
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
+from workbench.pulsar.policies import BROKER_SETTINGS, READ_SETTINGS
 from workbench.settings import Cluster
 
 _LEFT_OUT = frozenset(
@@ -164,7 +165,14 @@ class _RecordingAdmin(PulsarAdmin):
     def _kept(self, ask: Callable[[], Any], path: str, params: Mapping[str, str] | None) -> Any:
         asked: dict[str, Any] = {"path": path, "params": dict(params or {})}
         try:
-            answer = AdminAnswer(**asked, document=scrubbed(ask()), at=time.time())
+            document = ask()
+            if path == BROKER_SETTINGS:
+                document = (
+                    {name: it for name, it in document.items() if name in READ_SETTINGS}
+                    if isinstance(document, dict)
+                    else None
+                )
+            answer = AdminAnswer(**asked, document=scrubbed(document), at=time.time())
         except SourceUnreachableError as error:
             failed: Any = "not_there" if isinstance(error, NotThereError) else "untold"
             answer = AdminAnswer(**asked, at=time.time(), failed=failed, message=error.message, hint=error.hint)
