@@ -12,9 +12,11 @@ import pytest
 from tests.redrive.fakes import FakeCluster
 from tests.redrive.making import LETTERS, SOURCE, TOPIC, gateway_of, letter_of, plan_from
 from tests.redrive.model import Broker, ModelSink
+from tests.replay.fakes import FakeGateway
 from workbench.queues.replay_port import TopicSettings
 from workbench.redrive.commit_marks import Mark, PlanProgress, PlanState, marks_of
 from workbench.redrive.groups_reading_targets import audience_words
+from workbench.redrive.letter_headers import Letter
 from workbench.redrive.picked_letter_offsets import Picks
 from workbench.redrive.plan import RedriveRequest, make_redrive_plan
 from workbench.redrive.planfile import Dedup, RedrivePlan
@@ -106,6 +108,33 @@ def test_letters_of_a_recreated_topic_are_no_duplicates() -> None:
     ]
     plan = plan_from([first, *dated, letter_of(0, 3, b"other", (0, 7))])
     assert (plan.letters, plan.left) == (3, {"duplicate": 1})
+
+
+@pytest.mark.parametrize(
+    ("named", "place"),
+    [
+        ("t/n/orders", (7, 3, -1)),
+        ("t/n/orders", (7, 3, -1, 4)),
+        ("t/n/orders-partition-2", (7, 3, -1)),
+        ("t/n/orders", (7, 3, 2)),
+    ],
+)
+def test_a_message_of_pulsar_that_was_given_up_twice_is_one_record(named: str, place: tuple[int, ...]) -> None:
+    """Of a topic without partitions, too, whose message ids have the partition -1; a consumer may read one partition by its name."""
+    said = ":".join(map(str, place)).encode()
+    headers = [("REAL_TOPIC", f"persistent://{named}".encode()), ("ORIGIN_MESSAGE_ID", said)]
+    twins = [Letter(0, at, 1_700_000_000_000 + at, b"k", b"v", headers) for at in range(2)]
+    other = twins[0]._replace(offset=2, headers=[headers[0], ("ORIGIN_MESSAGE_ID", said.replace(b"7", b"8", 1))])
+    letters = [*twins, other]
+    gateway = FakeGateway(
+        {
+            (TOPIC, 0): [(it.offset, it.timestamp_ms) for it in letters],
+            **{("t/n/orders", number): [] for number in range(3)},
+        }
+    )
+    plan = plan_from(letters, gateway=gateway)
+    assert (plan.partitions[0].picks, plan.left) == ("0 2", {"duplicate": 1})
+    assert {it[0] for it in plan.targets[0].origins} == {2 if "2" in named or place[2] == 2 else 0}
 
 
 def test_records_without_a_key_that_share_a_place_are_told_apart() -> None:

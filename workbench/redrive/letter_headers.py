@@ -23,7 +23,7 @@ LETTER_HEADER = "wb_redrive_letter"  # the dead letter it was made from: partiti
 _OWN = frozenset({ROUND_HEADER, PLAN_HEADER, LETTER_HEADER})
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # Without the partition: Pulsar's clients name it or not.
-_PERSISTENT_TOPIC = re.compile(r"persistent://([-=:.\w]+/[-=:.\w]+/[^\s/][^\s]*?)(?:-partition-\d{1,9})?")
+_PERSISTENT_TOPIC = re.compile(r"persistent://([-=:.\w]+/[-=:.\w]+/[^\s/][^\s]*?)(?:-partition-(\d{1,9}))?")
 # `1:2:3` or `1:2:3:4` of Java's client, `(1,2,3,4)` of the others.
 _MESSAGE_ID = re.compile(r"\(?(\d{1,18})[:,](\d{1,18})[:,](-1|\d{1,9})(?:[:,](-1|\d{1,9}))?\)?", re.ASCII)
 _MAX_TEXT = 200
@@ -239,7 +239,7 @@ class Reader:
         found = dict(headers)
         by = self.convention(found)
         message = _text(_first(found, by.message), _MAX_MESSAGE) if by.message else None
-        partition, offset = _place(_first(found, by.place)) if by.place else (None, None)
+        partition, offset = _place(_first(found, by.place), _first(found, by.topic)) if by.place else (None, None)
         return Origin(
             by.name,
             _topic(_first(found, by.topic)),
@@ -287,13 +287,18 @@ def _topic(value: bytes | None) -> str | None:
     return text if _TOPIC_NAME.fullmatch(text) and text not in (".", "..") else None
 
 
-def _place(value: bytes | None) -> tuple[int | None, int | None]:
-    """Partition and packed position of a message id of Pulsar; a topic without partitions has -1 there, which is no partition."""
+def _place(value: bytes | None, topic: bytes | None) -> tuple[int | None, int | None]:
+    """Partition and packed position of a message id of Pulsar. Who reads a topic without partitions, or one partition by its name, has
+    the partition -1 there: it is the one of the name, and else 0, as everywhere here.
+    """
     found = _MESSAGE_ID.fullmatch(value[:100].decode(errors="replace")) if value is not None else None
     if found is None:
         return None, None
     partition = int(found[3])
-    return partition if partition >= 0 else None, packed((int(found[1]), int(found[2]), max(0, int(found[4] or 0))))
+    if partition < 0:
+        named = _PERSISTENT_TOPIC.fullmatch((topic or b"")[:300].decode(errors="replace"))
+        partition = int(named[2] or 0) if named is not None else 0
+    return partition, packed((int(found[1]), int(found[2]), max(0, int(found[4] or 0))))
 
 
 def _number(value: bytes | None, most: int) -> int | None:
