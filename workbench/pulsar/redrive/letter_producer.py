@@ -3,7 +3,8 @@
 Pulsar's transactions are off by default, so records and progress do not take effect together. Instead every run reads the targets from
 where they ended when the plan was made: what is there with the plan's name and the letter's is not sent again, whatever became of the
 progress (a subscription without consumers may expire). Only what
-an earlier run had on its way and the broker had not stored by then could come twice: at most `MOST_ON_THE_WAY`.
+an earlier run had on its way and the broker had not stored by then could come twice: at most `MOST_ON_THE_WAY`. Where a target has
+deleted what came since the plan, nothing tells that, and only a plan that surely was never begun goes on.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from time import monotonic, sleep
+from datetime import datetime
+from time import monotonic, sleep, time
 
 from workbench.errors import GuardError, SourceUnreachableError
+from workbench.humanize import plural
 from workbench.pulsar.admin import NotThereError
 from workbench.pulsar.connection import RefusedError
 from workbench.pulsar.entry_messages import MessagePlace
+from workbench.pulsar.policies import subscriptions_expire_seconds
 from workbench.pulsar.producer import OutgoingMessage, PulsarProducer
 from workbench.pulsar.pulsar_wire import ServerRefusal
 from workbench.pulsar.redrive.letter_reader import PulsarLetters
@@ -25,6 +29,7 @@ from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topic_names import part_name
 from workbench.queues.position import unpacked
 from workbench.redrive.commit_marks import Mark, PlanProgress
+from workbench.redrive.guard import UNKNOWN_RETENTION_SECONDS
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
 from workbench.redrive.redrive_ports import NO_MARKS, FencedError, LettersRefusedError, Marks, Positions
@@ -51,6 +56,7 @@ class PulsarSink:
         self._there: set[str] | None = None  # letters that were produced; None: not read yet
         self._line: list[_Outgoing] = []
         self._round = 0
+        self._is_new = False  # nobody has begun the plan before
 
     def begin(self, *, careful: bool = False) -> None:  # noqa: ARG002 - each receipt names its letter
         """See `Sink`: wait until no other run of the plan is connected."""
@@ -108,10 +114,17 @@ class PulsarSink:
             missing = [number for number in positions if number not in before.positions]
             if missing:
                 check()
+                self._is_new = len(missing) == len(positions) and self._would_be_known()
                 self._write({number: positions[number] for number in missing}, ordered, marks, makes=True)
             return self.progress()
         finally:
             lock.close()
+
+    def _would_be_known(self) -> bool:
+        """Whether the progress of an earlier run would still be there."""
+        topic, _ = self._gateway.place(self._plan.topic, 0)
+        kept = subscriptions_expire_seconds(self._gateway.admin, topic) or UNKNOWN_RETENTION_SECONDS
+        return time() - datetime.fromisoformat(self._plan.created_at).timestamp() <= kept
 
     def _write(self, positions: Positions, ordered: int | None, marks: Marks, *, makes: bool = False) -> None:
         """Where the plan is. Its subscription begins behind the last letter, so that it keeps none."""
@@ -191,6 +204,13 @@ class PulsarSink:
             now = self._gateway.logs([(topic, number) for number in range(len(ends))])
             if now.errors:
                 raise SourceUnreachableError(f"It cannot be told what was produced: {next(iter(now.errors.values()))}")
+            if not self._is_new and (gone := [it for it, end in enumerate(ends) if now.starts[topic, it] > end]):
+                where = plural(len(gone), "partition")
+                raise GuardError(
+                    f"{topic} has deleted records that came since the plan was made, on {where}: which letters are produced "
+                    "already cannot be told.",
+                    hint="See what is known: workbench dlq verify PLAN. Then give it up (dlq give-up), and plan the rest by --offset.",
+                )
             stop = {number: now.ends[topic, number] for number in range(len(ends))}
             reader = PulsarLetters(self._brokers, topic, self._gateway.place)
             for batch, _ in reader.read(dict(enumerate(ends)), stop):

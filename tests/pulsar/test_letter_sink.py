@@ -1,0 +1,191 @@
+"""What a redrive sends again on a Pulsar: nothing that its targets have, and nothing where they cannot tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from workbench.errors import GuardError
+from workbench.pulsar.entry_messages import MessagePlace
+from workbench.pulsar.redrive import letter_producer
+from workbench.pulsar.redrive.letter_producer import PulsarSink
+from workbench.pulsar.topic_names import TopicName
+from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Letter
+
+LETTERS, TARGET, PLAN = "t/n/orders-DLQ", "t/n/orders", "workbench-redrive-1"
+
+
+class LettersAndTarget:
+    """A Pulsar with one topic of letters and one target: what redrives ask of it, and what they send."""
+
+    def __init__(self, *, age: timedelta = timedelta(0), kept: float | None = math.inf) -> None:
+        self.sent: list[str] = []  # letters, at the offsets 10, 11, …
+        self.start, self.kept, self.noted = 10, kept, dict[str, dict[str, str]]()
+        self.admin = self
+        self.plan: Any = SimpleNamespace(
+            id=PLAN,
+            topic=LETTERS,
+            partitions=[SimpleNamespace(partition=0)],
+            targets=[SimpleNamespace(topic=TARGET, ends=[10])],
+            created_at=(datetime.now(UTC) - age).isoformat(),
+        )
+
+    def place(self, topic: str, number: int) -> tuple[TopicName, int]:
+        namespace, _, local = topic.rpartition("/")
+        return TopicName(namespace, local), number
+
+    def logs(self, parts: list[tuple[str, int]]) -> Any:
+        return SimpleNamespace(
+            errors={}, starts=dict.fromkeys(parts, self.start), ends=dict.fromkeys(parts, 10 + len(self.sent))
+        )
+
+    def subscription_path(self, _topic: str, _number: int, name: str) -> str:
+        return name
+
+    def properties(self, _topic: str, _number: int) -> Mapping[str, Mapping[str, str]]:
+        return self.noted
+
+    def create_subscription(self, path: str, begin: Mapping[str, Any]) -> bool:
+        is_new = path not in self.noted
+        self.noted.setdefault(path, begin["properties"])
+        return is_new
+
+    def set_properties(self, path: str, properties: dict[str, str]) -> None:
+        self.noted[path] = properties
+
+    def get_text(self, _path: str) -> str:
+        return "" if self.kept is None else "0" if math.isinf(self.kept) else str(round(self.kept / 60))
+
+    def get(self, _path: str) -> Any:
+        return {}
+
+    def sink(self, *, takes: int) -> PulsarSink:
+        """One more; it has sent so many when its process ends."""
+        ScriptedProducer.targets, ScriptedProducer.left = self, takes
+        return PulsarSink(self.plan, self, self)  # type: ignore[arg-type]
+
+
+class CutOff(BaseException):
+    """The process ends here."""
+
+
+class ScriptedProducer:
+    """See `PulsarProducer`."""
+
+    targets: ClassVar[LettersAndTarget]
+    left: ClassVar[int] = 0
+    is_open = True
+
+    def __init__(self, _brokers: object, _topic: str, *, name: str) -> None:
+        self.name = name
+
+    def fits(self, _message: object) -> bool:
+        return True
+
+    def send(self, message: Any) -> Future[MessagePlace]:
+        if ScriptedProducer.left == 0:
+            raise CutOff
+        ScriptedProducer.left -= 1
+        self.targets.sent.append(dict(message.properties)[LETTER_HEADER])
+        receipt: Future[MessagePlace] = Future()
+        receipt.set_result(MessagePlace(0, 0))
+        return receipt
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
+class TargetReader:
+    """See `PulsarLetters`: what the target still has."""
+
+    def __init__(self, targets: LettersAndTarget, *_: object) -> None:
+        self._targets = targets
+
+    def read(
+        self, start: Mapping[int, int], stop: Mapping[int, int]
+    ) -> Iterator[tuple[list[Letter], Mapping[int, int]]]:
+        low = max(start[0], self._targets.start)
+        some = [
+            Letter(
+                0,
+                at,
+                1,
+                None,
+                b"x",
+                ((PLAN_HEADER, PLAN.encode()), (LETTER_HEADER, self._targets.sent[at - 10].encode())),
+            )
+            for at in range(low, stop[0])
+        ]
+        yield some, stop
+
+
+@pytest.fixture(autouse=True)
+def _fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(letter_producer, "PulsarProducer", ScriptedProducer)
+    monkeypatch.setattr(letter_producer, "PulsarLetters", TargetReader)
+
+
+def run(targets: LettersAndTarget, *, takes: int = 100) -> None:
+    """Send what is left of ten letters, and note the position."""
+    sink = targets.sink(takes=takes)
+    sink.begin()
+    if not sink.progress().positions:
+        sink.claim({0: 0}, None, {}, lambda: None)
+    for number in range(10):
+        headers = [(PLAN_HEADER, PLAN.encode()), (LETTER_HEADER, f"0:{number}".encode())]
+        sink.send(TARGET, 0, Letter(0, number, 1, b"k", b"x", ()), headers, None)  # type: ignore[arg-type]
+    sink.commit({0: 10}, None)
+
+
+def killed(targets: LettersAndTarget) -> LettersAndTarget:
+    """A run has sent four of ten letters, and noted no position."""
+    with pytest.raises(CutOff):
+        run(targets, takes=4)
+    return targets
+
+
+WHOLE = [f"0:{number}" for number in range(10)]
+
+
+def test_what_the_target_has_is_not_sent_again() -> None:
+    """Whatever became of the progress."""
+    for forgets in (False, True):
+        targets = killed(LettersAndTarget())
+        if forgets:
+            targets.noted.clear()
+        run(targets)
+        assert targets.sent == WHOLE
+
+
+@pytest.mark.parametrize("start", [11, 14])
+def test_a_target_that_has_deleted_what_came_since_the_plan_cannot_tell(start: int) -> None:
+    """Its consumers had acknowledged it, and its ledger was closed: all of it would be sent again."""
+    targets = killed(LettersAndTarget())
+    targets.start = start
+    with pytest.raises(GuardError, match="which letters are produced already cannot be told"):
+        run(targets)
+    assert targets.sent == WHOLE[:4]
+
+
+@pytest.mark.parametrize(
+    ("age", "kept", "goes_on"),
+    [(timedelta(days=9), math.inf, True), (timedelta(hours=1), 7200, True), (timedelta(hours=3), 7200, False),
+     (timedelta(hours=1), None, True), (timedelta(days=2), None, False)],
+)  # fmt: skip
+def test_a_plan_that_was_never_begun_needs_no_target_to_tell(age: timedelta, kept: float | None, goes_on: bool) -> None:
+    """As long as the progress of a run elsewhere could not have expired."""
+    targets = LettersAndTarget(age=age, kept=kept)
+    targets.start = 12
+    targets.sent = ["other", "another"]
+    if goes_on:
+        run(targets)
+        assert targets.sent[2:] == WHOLE
+    else:
+        with pytest.raises(GuardError, match="cannot be told"):
+            run(targets)
