@@ -13,6 +13,7 @@ import pytest
 
 from workbench.errors import GuardError
 from workbench.pulsar.entry_messages import MessagePlace
+from workbench.pulsar.producer import OutgoingMessage
 from workbench.pulsar.redrive import letter_producer
 from workbench.pulsar.redrive.letter_producer import PulsarSink
 from workbench.pulsar.topic_names import TopicName
@@ -26,6 +27,7 @@ class LettersAndTarget:
 
     def __init__(self, *, age: timedelta = timedelta(0), kept: float | None = math.inf) -> None:
         self.sent: list[str] = []  # letters, at the offsets 10, 11, …
+        self.messages: list[OutgoingMessage] = []
         self.start, self.kept, self.noted = 10, kept, dict[str, dict[str, str]]()
         self.admin = self
         self.plan: Any = SimpleNamespace(
@@ -92,6 +94,7 @@ class ScriptedProducer:
         if ScriptedProducer.left == 0:
             raise CutOff
         ScriptedProducer.left -= 1
+        self.targets.messages.append(message)
         self.targets.sent.append(dict(message.properties)[LETTER_HEADER])
         receipt: Future[MessagePlace] = Future()
         receipt.set_result(MessagePlace(0, 0))
@@ -189,3 +192,18 @@ def test_a_plan_that_was_never_begun_needs_no_target_to_tell(age: timedelta, kep
     else:
         with pytest.raises(GuardError, match="cannot be told"):
             run(targets)
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(None, 1_700_000_000_001), (5, 5), (0, 0)])
+def test_a_message_is_produced_with_its_time_and_the_order_that_it_had(asked: int | None, sent: int) -> None:
+    """Key_Shared consumers get it by its ordering key; its time is the one of its producer, unless a plan says another."""
+    targets = LettersAndTarget()
+    sink = targets.sink(takes=1)
+    sink.begin()
+    sink.claim({0: 0}, None, {}, lambda: None)
+    headers = [(PLAN_HEADER, PLAN.encode()), (LETTER_HEADER, b"0:0")]
+    letter = Letter(0, 0, 9, b"k", b"x", (), 1_700_000_000_001, b"lane")
+    sink.send(TARGET, 0, letter, headers, asked)  # type: ignore[arg-type]
+    sink.commit({0: 1}, None)
+    [found] = targets.messages
+    assert (found.key, found.event_ms, found.ordering_key) == (b"k", sent, b"lane")

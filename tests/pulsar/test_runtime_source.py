@@ -454,6 +454,23 @@ def test_the_letter_of_a_message_that_cannot_be_read_is_not_redriven(joined: Joi
     assert found.left_out
 
 
+def test_a_letter_keeps_the_time_and_the_order_of_its_message(joined: Joined) -> None:
+    """That its producer has given; it has no time of its own if the message had none."""
+    own = field(1, "p") + field(2, 0) + field(3, 1_795_000_000_000) + field(6, "k")
+    joined.fake.activate(joined.consumer)
+    joined.fake.send(joined.consumer, sealed(own + field(12, 1_700_000_000_001) + field(18, b"lane"), b"v"))
+    joined.fake.send(joined.consumer, sealed(own, b"v"))
+    dated, plain = joined.records(2)
+    name, access = TopicName.parse(f"persistent://{TOPIC}"), PulsarAccess.of(joined.fake.url, token=None, ca_file=None)
+    assert name is not None
+    writer = PulsarLetterWriter(name, access, subscription="billing")
+    fits: Any = SimpleNamespace(fits=lambda _: True)
+    sent = [writer._message(_PulsarLetter(Event("", b"", None, it), "x", lambda: None), fits) for it in (dated, plain)]
+    writer.close(1)
+    assert [(it.event_ms, it.ordering_key) for it in sent] == [(1_700_000_000_001, b"lane"), (0, None)]
+    assert all(("wb_timestamp_ms", "1795000000000") in it.properties for it in sent)
+
+
 def test_partitions_that_a_topic_gets_are_read() -> None:
     """Each has a consumer of its own; a paused one keeps nobody waiting."""
     with broker(partitions=2) as fake:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.pulsar.broker import entry
 from workbench.pulsar.entry_messages import ChunkPart, MessagePlace, PulsarMessage, identifier_fields, read_entry
+from workbench.pulsar.producer import OutgoingMessage
 from workbench.pulsar.pulsar_wire import (
     Command,
     CommandKind,
@@ -71,6 +72,20 @@ def test_an_entry_behind_the_brokers_own_metadata_is_read() -> None:
     [found] = read(b"\x0e\x02" + struct.pack(">I", len(own)) + own + plain)
     assert (found.key, found.value) == (b"k", b"v")
     assert [it.value for it in read(plain[6:])] == [b"v"]  # without a checksum
+
+
+def test_the_time_and_the_order_that_a_producer_has_given_are_read() -> None:
+    """Of a message alone and in a batch, and as ours is written; without them there is neither."""
+    alone = OutgoingMessage(key=b"k", value=b"v", properties=(), event_ms=1_700_000_000_001, ordering_key=b"\xff")
+    single = field(2, "k") + field(3, 1) + field(5, 1_700_000_000_001) + field(7, b"\xff")
+    batch = sealed(
+        field(1, "p") + field(2, 0) + field(3, 5) + field(11, 1), struct.pack(">I", len(single)) + single + b"v"
+    )
+    for payload in (sealed(alone.metadata("p", 0), b"v"), batch):
+        [found] = read(payload)
+        assert (found.key, found.value, found.event_ms, found.ordering_key) == (b"k", b"v", 1_700_000_000_001, b"\xff")
+    [plain] = read(entry(("k", "v")))
+    assert (plain.event_ms, plain.ordering_key) == (0, None)
 
 
 @pytest.mark.parametrize("form", [0, 1, 2, 3, 4])

@@ -41,6 +41,8 @@ class PulsarMessage(NamedTuple):
     Attributes:
         headers: its properties; None if the message cannot be read.
         publish_ms: since the epoch, by its producer's clock; of a batch as a whole.
+        event_ms: the time that its producer has given it; 0 if none.
+        ordering_key: by which Key_Shared consumers get it, instead of the key.
     """
 
     place: MessagePlace
@@ -48,6 +50,8 @@ class PulsarMessage(NamedTuple):
     value: bytes | None
     publish_ms: int
     headers: tuple[tuple[str, bytes], ...] | None
+    event_ms: int = 0
+    ordering_key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,8 @@ def _messages(ledger: int, entry: int, metadata: Fields, data: bytes, count: int
             key = None if single.number(10) else _key(single, 2, 6)
             content_or_null = None if single.number(9) else value
             place = MessagePlace(ledger, entry, index, count)
-            found.append(PulsarMessage(place, key, content_or_null, published, _properties(single, 1)))
+            own = (single.number(5), single.raw(7))
+            found.append(PulsarMessage(place, key, content_or_null, published, _properties(single, 1), *own))
     except PulsarWireError:
         # None of them: which are whole cannot be told. One stands for all, at the last that is not acknowledged.
         last = max(0, left.bit_length() - 1)
@@ -124,7 +129,8 @@ def whole_message(place: MessagePlace, metadata: Fields, data: bytes) -> PulsarM
     try:
         value = None if metadata.number(25) else _unpacked(metadata, data)
         key = None if metadata.number(30) else _key(metadata, 6, 17)
-        return PulsarMessage(place, key, value, published, _properties(metadata, 4))
+        own = (metadata.number(12), metadata.raw(18))
+        return PulsarMessage(place, key, value, published, _properties(metadata, 4), *own)
     except PulsarWireError:
         return PulsarMessage(place, None, None, published, None)
 

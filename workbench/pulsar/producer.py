@@ -28,6 +28,7 @@ class OutgoingMessage:
     value: bytes | None
     properties: Sequence[tuple[str, str]]
     event_ms: int = 0
+    ordering_key: bytes | None = None
 
     def metadata(self, producer: str, sequence: int) -> bytes:
         """As it is sent."""
@@ -46,6 +47,7 @@ class OutgoingMessage:
                 field(6, key),
                 field(12, self.event_ms or None),
                 field(17, flag),
+                field(18, self.ordering_key),
                 field(25, 1 if self.value is None else None),
             )
         )

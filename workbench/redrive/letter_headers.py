@@ -34,7 +34,7 @@ _DECATON_RETRIES = (4, 5)  # fields retry_count and scheduled_time_millis of Tas
 
 
 class Letter(NamedTuple):
-    """One record of a dead-letter topic; `timestamp_ms` is -1 if it has none."""
+    """One record of a dead-letter topic; `timestamp_ms` is -1 if it has none. The last two are of Pulsar, as of `PulsarMessage`."""
 
     partition: int
     offset: int
@@ -42,11 +42,13 @@ class Letter(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
+    event_ms: int = 0
+    ordering_key: bytes | None = None
 
     @property
     def size(self) -> int:
-        """Bytes of key, value and headers."""
-        total = len(self.key or b"") + len(self.value or b"")
+        """Bytes of keys, value and headers."""
+        total = len(self.key or b"") + len(self.value or b"") + len(self.ordering_key or b"")
         for name, value in self.headers:  # the path of every letter: a loop takes half the time of a sum
             total += len(name)
             if value is not None:

@@ -32,7 +32,8 @@ class UnreadableHeaders(Sequence[tuple[str, bytes | None]]):
 class Record(NamedTuple):
     """One message as stored by the broker. `timestamp_ms` is since the epoch; -1 if the broker has none.
 
-    `leader_epoch` counts the leaders of the partition (None: not known): a truncated log has a new leader.
+    `leader_epoch` counts the leaders of the partition (None: not known): a truncated log has a new leader. The last two are of Pulsar:
+    the time that its producer has given it (0: none), and the key by which it is ordered instead of the key.
     """
 
     topic: str
@@ -43,6 +44,8 @@ class Record(NamedTuple):
     timestamp_ms: int
     headers: Headers | None = None
     leader_epoch: int | None = None
+    event_ms: int = 0
+    ordering_key: bytes | None = None
 
     def header(self, name: str) -> bytes | None:
         """Last header of this name (Kafka allows several)."""

@@ -149,7 +149,11 @@ class PulsarSink:
         name = f"{letter.partition}:{letter.offset}"
         properties = [(key, (value or b"").decode(errors="replace")) for key, value in headers]
         message = OutgoingMessage(
-            key=letter.key, value=letter.value, properties=properties, event_ms=max(0, timestamp_ms or 0)
+            key=letter.key,
+            value=letter.value,
+            properties=properties,
+            event_ms=letter.event_ms if timestamp_ms is None else max(0, timestamp_ms),
+            ordering_key=letter.ordering_key,
         )
         self._line.append((topic, number, name, message))
 

@@ -161,4 +161,5 @@ def _offset(number: int, place: MessagePlace) -> int:
 def _letter(number: int, message: PulsarMessage) -> Letter:
     offset = _offset(number, message.place)
     headers = UNREADABLE if message.headers is None else message.headers
-    return Letter(number, offset, message.publish_ms, message.key, message.value, headers)
+    own = (message.event_ms, message.ordering_key)
+    return Letter(number, offset, message.publish_ms, message.key, message.value, headers, *own)

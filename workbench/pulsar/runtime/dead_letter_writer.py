@@ -120,7 +120,11 @@ class PulsarLetterWriter:
         names = {name for name, _ in own}
         properties = [*((name, value) for name, value in former if name not in names), *own]
         whole = OutgoingMessage(
-            key=record.key, value=record.value, properties=properties, event_ms=max(0, record.timestamp_ms)
+            key=record.key,
+            value=record.value,
+            properties=properties,
+            event_ms=record.event_ms,
+            ordering_key=record.ordering_key,
         )
         if producer.fits(whole):
             return whole

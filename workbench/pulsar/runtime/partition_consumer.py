@@ -226,7 +226,8 @@ class Seat:
     def _record(self, message: PulsarMessage) -> Record:
         topic, number = self.partition
         headers = message.headers if message.headers is not None else UnreadableHeaders()
-        return Record(topic, number, offset_of(message.place), message.key, message.value, message.publish_ms, headers)
+        place, own = offset_of(message.place), (message.event_ms, message.ordering_key)
+        return Record(topic, number, place, message.key, message.value, message.publish_ms, headers, None, *own)
 
     def _take_chunk(self, chunk: ChunkPart, now: float) -> None:
         offset = offset_of(chunk.place)
