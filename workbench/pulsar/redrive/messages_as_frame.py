@@ -77,21 +77,32 @@ def _read(
 ) -> Iterator[tuple[Partition, list[Letter]]]:
     spans = {part: [it for it in spans_of(some) if it[0] < it[1]] for part, some in ranges.items()}
     wanted = [part for part, some in spans.items() if some]
-    logs = gateway.logs(wanted)
+    ends = _kept(gateway, wanted, spans)
     for part in wanted:
-        if part in logs.errors:
-            raise SourceUnreachableError(f"{part[0]}-{part[1]} cannot be read: {logs.errors[part]}.")
         topic, number = part
         reader = PulsarLetters(brokers, topic, gateway.place, seconds=seconds, batch=_BATCH)
         for start, stop in spans[part]:
-            if start < logs.starts[part]:
-                raise EvidenceError(
-                    f"Some messages of {topic}-{number} can no longer be read: they are deleted.",
-                    hint="What every subscription has acknowledged goes, unless there is a retention.",
-                )
-            for letters, _ in reader.read({number: start}, {number: min(stop, logs.ends[part])}):
+            for letters, _ in reader.read({number: start}, {number: min(stop, ends[part])}):
                 if letters:
                     yield part, letters
+        _kept(gateway, [part], spans)  # a reader keeps no ledger: it goes on with the next one that is there
+
+
+def _kept(
+    gateway: PulsarLetterGateway, wanted: Sequence[Partition], spans: Mapping[Partition, Sequence[tuple[int, int]]]
+) -> Mapping[Partition, int]:
+    """Ends of these partitions, which have all that is to be read."""
+    logs = gateway.logs(wanted)
+    for part in wanted:
+        topic, number = part
+        if part in logs.errors:
+            raise SourceUnreachableError(f"{topic}-{number} cannot be read: {logs.errors[part]}.")
+        if min(start for start, _ in spans[part]) < logs.starts[part]:
+            raise EvidenceError(
+                f"Some messages of {topic}-{number} can no longer be read: they are deleted.",
+                hint="What every subscription has acknowledged goes, unless there is a retention.",
+            )
+    return logs.ends
 
 
 def _value(name: str, part: Partition, it: Letter) -> Any:
