@@ -18,6 +18,7 @@ from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.pulsar_observer import PulsarObserver
 from workbench.pulsar.subscription_survey import survey
 from workbench.pulsar.subscriptions import PulsarSubscription, read_subscriptions
+from workbench.queues.group_kinds import REDRIVE, REDRIVE_PREFIX
 from workbench.queues.systems import gateway_of, system_of
 from workbench.settings import Cluster, checked_cluster
 
@@ -396,3 +397,11 @@ def test_the_token_is_a_secret_of_the_cluster() -> None:
     found = cluster("http://u:geheim42@h:8080", token="hunter22hunter22", broker_urls=["http://u:secret43@h:8081"])
     assert {"hunter22hunter22", "geheim42", "secret43"} <= found.secrets()
     assert "hunter22" not in repr(found) and "geheim42" not in repr(found)
+
+
+def test_where_a_redrive_plan_is_is_no_group_of_consumers() -> None:
+    """Its subscription has the kind that such a group of Kafka has; others on the topic have theirs."""
+    answers = FakeAdmin({ORDERS: topic(billing=subscription(), **{f"{REDRIVE_PREFIX}1": subscription()})})
+    with serving(answers) as (found, _):
+        kinds = [it.protocol for it in PulsarObserver(found).snapshot().groups]
+    assert kinds == ["exclusive", REDRIVE]

@@ -24,6 +24,7 @@ from workbench.pulsar.subscription_looks import read
 from workbench.pulsar.topic_look import looks_of, position_of
 from workbench.pulsar.topic_names import TopicName
 from workbench.queues.dispatching_queues import DispatchedPart, DispatchReading
+from workbench.queues.group_kinds import REDRIVE_PREFIX
 from workbench.settings import Cluster
 from workbench.thresholds import Thresholds
 from workbench.triage.pulsar.pulsar_facts import Known
@@ -249,6 +250,15 @@ def only(reading: DispatchReading) -> DispatchedPart:
     """Its one partition of one subscription."""
     [[part]] = reading.groups.values()
     return part
+
+
+def test_where_a_redrive_plan_is_does_not_lag() -> None:
+    """Nobody reads that subscription, and it holds whatever letters come after the plan; who asks for it by name gets it."""
+    name = f"{REDRIVE_PREFIX}1"
+    admin = FakeAdmin({ORDERS: topic(billing=subscription(), **{name: subscription()})})
+    assert list(read_all(admin).groups) == [f"billing@{ORDERS}"]
+    for asked in (name, f"{name}@{ORDERS}"):
+        assert list(read_all(admin, groups=(asked,)).groups) == [f"{name}@{ORDERS}"]
 
 
 def test_without_the_internal_statistics_the_rest_is_known() -> None:

@@ -19,7 +19,7 @@ from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.subscription_survey import survey
 from workbench.pulsar.topic_names import group_name
 from workbench.pulsar.topic_stats import SubscriptionPart, age_seconds
-from workbench.queues.group_kinds import UNKNOWN
+from workbench.queues.group_kinds import REDRIVE, UNKNOWN, is_redrive_plan
 from workbench.queues.observer import Age, Ages, Listing, Rounds
 from workbench.queues.snapshot_views import GroupView, Member, ShareOffset, Snapshot
 from workbench.samples import SeriesTable
@@ -150,7 +150,7 @@ def _view(name: str, parts: Sequence[SubscriptionPart]) -> GroupView:
     return GroupView(
         group=name,
         state="unknown" if not told else "stable" if reads else "empty",
-        protocol=kinds.pop() if len(kinds) == 1 else UNKNOWN,
+        protocol=REDRIVE if is_redrive_plan(parts[0].subscription) else kinds.pop() if len(kinds) == 1 else UNKNOWN,
         coordinator=None,
         members=tuple(
             Member(member_id=consumer, client_id=consumer, host=address, partitions=tuple(sorted(read)))

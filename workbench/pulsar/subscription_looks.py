@@ -24,6 +24,7 @@ from workbench.pulsar.topic_look import LookedConsumer, SubscriptionLook, looks_
 from workbench.pulsar.topic_names import WHOLE, TopicName, group_name
 from workbench.pulsar.topic_stats import SubscriptionPart, unknown_part
 from workbench.queues.dispatching_queues import DispatchedConsumer, DispatchedPart, DispatchReading
+from workbench.queues.group_kinds import is_redrive_plan
 from workbench.settings import Cluster
 
 _Looks = dict[tuple[int, str], SubscriptionLook]
@@ -56,7 +57,10 @@ def read(
     missing += found.incomplete
     by_group: dict[str, list[SubscriptionPart]] = defaultdict(list)
     for part in found.parts:
-        by_group[group_name(part.subscription, part.topic)].append(part)
+        name = group_name(part.subscription, part.topic)
+        # Where a redrive plan is: nobody reads it, and later letters are not its lag.
+        if not is_redrive_plan(part.subscription) or {name, part.subscription} & {*groups}:
+            by_group[name].append(part)
     for parts in by_group.values():
         if (topic := parts[0].topic) in found.partial:  # the first partition that is missing stands for all of them
             read = {it.partition for it in parts}
