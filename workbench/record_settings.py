@@ -81,6 +81,11 @@ def _is_of_binder(name: str, known: set[str]) -> bool:
     return any(".".join(parts[:at]) in known for at in range(1, len(parts)))
 
 
+def is_of_retries(name: str) -> bool:
+    """Whether a topic is one of Pulsar's retries: its consumers read it themselves, once the delay of a message is over."""
+    return "/" in name and name.endswith(_RETRY)
+
+
 def names_of_letters(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     """Topics that hold dead letters: by the patterns of the settings, or else by convention.
 
@@ -94,6 +99,6 @@ def names_of_letters(names: Sequence[str], patterns: Sequence[str]) -> list[str]
         and (
             any(fnmatchcase(name, it) for it in patterns)
             if patterns
-            else CONVENTION.search(name) or ("/" in name and name.endswith(_RETRY)) or _is_of_binder(name, known)
+            else CONVENTION.search(name) or is_of_retries(name) or _is_of_binder(name, known)
         )
     ]

@@ -137,6 +137,17 @@ def test_a_message_of_pulsar_that_was_given_up_twice_is_one_record(named: str, p
     assert {it[0] for it in plan.targets[0].origins} == {2 if "2" in named or place[2] == 2 else 0}
 
 
+@pytest.mark.parametrize(
+    ("name", "warns"), [("t/n/orders-billing-RETRY", True), ("t/n/orders-billing-DLQ", False), (TOPIC, False)]
+)
+def test_a_plan_of_retries_says_that_their_consumers_take_them_too(name: str, warns: bool) -> None:
+    """They are messages of a subscription, and no dead letters yet."""
+    records = {(name, 0): [(it.offset, it.timestamp_ms) for it in LETTERS], (SOURCE, 0): []}
+    asked = RedriveRequest(cluster="mine", topic=name)
+    plan = plan_from(LETTERS, asked, gateway=FakeGateway(records))
+    assert bool([it for it in plan.warnings if "redriven is handled twice" in it]) == warns
+
+
 def test_records_without_a_key_that_share_a_place_are_told_apart() -> None:
     """Frameworks that write no timestamp, and records without a key: a value tells them apart, a tombstone from an empty one too."""
     same = [letter_of(0, at, None, (0, 7)) for at in range(5)]

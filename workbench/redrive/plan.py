@@ -15,6 +15,7 @@ from workbench.humanize import counted, did_you_mean, duration, listed, plural, 
 from workbench.plans.refusal import NO_RIGHT
 from workbench.plans.strict_document import current_user
 from workbench.queues.replay_port import ClusterView, Gateway, LogView, TopicSettings
+from workbench.record_settings import is_of_retries
 from workbench.redrive.every_log_must_answer import whole_logs
 from workbench.redrive.groups_reading_targets import Readers, audience_words
 from workbench.redrive.key_order import Columns, duplicates, out_of_order
@@ -334,6 +335,11 @@ def _denied_words(topics: Sequence[str]) -> str:
 
 def _warnings(plan: RedrivePlan, settings: Mapping[str, TopicSettings], logs: LogView, *, now_ms: float) -> list[str]:
     found = ["Consumers of the target process these records again: side effects must be idempotent."]
+    if is_of_retries(plan.topic):
+        found.append(
+            f"{plan.topic} has the retries of a subscription, whose consumers take them again by themselves, or have already: what is "
+            "redriven is handled twice, unless those are gone."
+        )
     mine = settings.get(plan.topic, TopicSettings())
     if mine.compacted:
         found.append(
