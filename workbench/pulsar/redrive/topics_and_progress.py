@@ -148,8 +148,9 @@ class PulsarLetterGateway:
         return {it.subscription: it.properties or {} for it in found if is_redrive_plan(it.subscription)}
 
     def plans(self) -> list[str]:
-        """Names of redrive plans that have subscriptions on the topics that were asked for by name."""
-        found = self._each([(topic, 0) for topic in sorted(self._asked)], lambda it: self.properties(*it))
+        """Names of redrive plans that have subscriptions on the topics that were asked for by name: on each partition with letters of
+        theirs, and on no other."""
+        found = self._each(self._asked_parts(), lambda it: self.properties(*it))
         return sorted({name for some in found for name in some})
 
     def commits(self, group: str) -> Mapping[Partition, int]:
@@ -171,7 +172,7 @@ class PulsarLetterGateway:
             raise not_there(self.settings_of_cluster, "Asking for the positions of a group does")
         if not self._asked:
             self._asked |= self._topics_with(group)
-        parts = [(topic, number) for topic in sorted(self._asked) for number in self._view_numbers(topic)]
+        parts = self._asked_parts()
         found = self._each(parts, lambda it: self.properties(*it).get(group))
         return {key: it for key, it in zip(parts, found, strict=True) if it is not None}
 
@@ -184,8 +185,8 @@ class PulsarLetterGateway:
             raise NoAnswerError(f"Whether {subscription} has begun is not known: {found.incomplete[0]}")
         return topics
 
-    def _view_numbers(self, topic: str) -> list[int]:
-        return list(self._view(topic).leaders)
+    def _asked_parts(self) -> list[Partition]:
+        return [(topic, number) for topic in sorted(self._asked) for number in self._view(topic).leaders]
 
     def _each(self, items: Collection[Any], ask: Callable[[Any], _T]) -> list[_T]:
         with ThreadPoolExecutor(AT_ONCE) as pool:
