@@ -598,3 +598,10 @@ def test_a_time_to_live_that_is_not_told_leaves_a_doubt(place: tuple[Path, Journ
         part.acknowledge_through(NEW, part.last)
     look = look_at(plan, pulsar)  # type: ignore[arg-type]
     assert look.complete and (look.doubt or "").startswith("The topic's time-to-live is not told")
+
+
+@pytest.mark.parametrize(("other", "warns"), [("pulsar.repl.west", True), ("billing-2", False)])
+def test_a_replicated_topic_may_have_what_came_late(other: str, warns: bool) -> None:
+    """What comes from another cluster has an earlier publish time than what stands before it, and a search may end behind that."""
+    pulsar = InMemoryPulsar([Part({3: [BEGIN]}, {OLD: (3, 0)}), Part({4: [BEGIN]}, {OLD: (4, 0), other: (4, 0)})])
+    assert bool([it for it in planned(pulsar, BEGIN).warnings() if it.startswith("The topic is replicated")]) == warns

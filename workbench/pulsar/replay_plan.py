@@ -24,6 +24,7 @@ from workbench.pulsar.topic_log import PulsarLog, partitions_of, place, position
 from workbench.pulsar.topic_names import TopicName, part_name
 from workbench.queues.position import Position, unpacked
 
+_REPLICATOR = "pulsar.repl."  # of the cursors by which brokers send a topic to other clusters (replicatorPrefix)
 SCHEMA = "workbench.pulsar-replay/1"
 
 
@@ -77,6 +78,7 @@ class PulsarReplayPlan(StrictDocument):
         ttl_seconds: age at which brokers acknowledge an entry that nobody has read; 0 without one, None if not told.
         quota: the backlog quota that the new subscription would exceed, in a sentence; None: none that is told.
         quotas_told: whether all of them are told.
+        is_replicated: whether a window of times is of a topic that other clusters have, too: what comes from there may come late.
     """
 
     schema_: Literal["workbench.pulsar-replay/1"] = Field(alias="schema", default="workbench.pulsar-replay/1")
@@ -95,6 +97,7 @@ class PulsarReplayPlan(StrictDocument):
     windows: list[PulsarWindow]
     quota: str | None = None
     quotas_told: bool = True
+    is_replicated: bool = False
     hash: str = ""
 
     model_config = ConfigDict(
@@ -174,6 +177,11 @@ class PulsarReplayPlan(StrictDocument):
         if not self.quotas_told:
             found.append(
                 "Whether the topic has a backlog quota is not told. Brokers may acknowledge what is beyond, and nobody reads it."
+            )
+        if self.is_replicated:
+            found.append(
+                "The topic is replicated: entries of other clusters keep their publish times, and may have come long after. Begin "
+                "as much earlier as the replication was behind: brokers search as if publish times only rise."
             )
         if not self.entries:
             found.append("There is no entry in this window.")
@@ -281,6 +289,8 @@ def make_pulsar_plan(
         ttl_seconds=ttl_seconds(admin, name),
         reason=reason,
         windows=windows,
+        is_replicated=missing is None
+        and any(it.startswith(_REPLICATOR) for log in logs.values() for it in log.cursors),
     )
     quotas, are_told = backlog_quotas(admin, name)
     over = plan.over_quota(quotas, logs, now_ms=datetime.now(UTC).timestamp() * 1000)
