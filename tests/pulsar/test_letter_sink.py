@@ -17,7 +17,10 @@ from workbench.pulsar.producer import OutgoingMessage
 from workbench.pulsar.redrive import letter_producer
 from workbench.pulsar.redrive.letter_producer import PulsarSink
 from workbench.pulsar.topic_names import TopicName
+from workbench.redrive.abandon_plan import end_plan
+from workbench.redrive.commit_marks import PlanState, marks_of
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Letter
+from workbench.redrive.picked_letter_offsets import Picks
 
 LETTERS, TARGET, PLAN = "t/n/orders-DLQ", "t/n/orders", "workbench-redrive-1"
 
@@ -30,10 +33,14 @@ class LettersAndTarget:
         self.messages: list[OutgoingMessage] = []
         self.start, self.kept, self.noted = 10, kept, dict[str, dict[str, str]]()
         self.admin = self
+        part = SimpleNamespace(partition=0, parsed=Picks.of(range(8)), stop=10)
         self.plan: Any = SimpleNamespace(
             id=PLAN,
             topic=LETTERS,
-            partitions=[SimpleNamespace(partition=0)],
+            partitions=[part],
+            by_partition={0: part},
+            ordered=[(0, 8), (0, 9)],
+            short_hash="1",
             targets=[SimpleNamespace(topic=TARGET, ends=[10])],
             created_at=(datetime.now(UTC) - age).isoformat(),
         )
@@ -207,3 +214,42 @@ def test_a_message_is_produced_with_its_time_and_the_order_that_it_had(asked: in
     sink.commit({0: 1}, None)
     [found] = targets.messages
     assert (found.key, found.event_ms, found.ordering_key) == (b"k", sent, b"lane")
+
+
+@pytest.mark.parametrize(
+    ("sent", "refused", "positions", "ordered"),
+    [
+        (["0:0", "0:1", "0:2", "0:3"], [], 4, 0),
+        ([], [], 2, 0),
+        (["0:0", "0:1", "0:2", "0:4"], [], 3, 0),  # the last ones that were on their way are not all there
+        (["0:0", "0:1", "0:3"], [2], 4, 0),
+        ([f"0:{number}" for number in range(8)], [], 10, 0),
+        ([f"0:{number}" for number in range(9)], [], 10, 1),
+        (WHOLE, [], 10, 2),
+    ],
+)
+def test_a_plan_that_is_given_up_has_produced_what_the_targets_have(
+    sent: list[str], refused: list[int], positions: int, ordered: int
+) -> None:
+    """A run was killed before it noted how far it was; what is behind that is free for other plans."""
+    targets = LettersAndTarget()
+    targets.sink(takes=0).claim(
+        {0: 2}, 0, marks_of(PlanState.BEGUN, "a", [0], {(0, it): "NO" for it in refused}), lambda: None
+    )
+    targets.sent = sent
+    sink = targets.sink(takes=0)
+    sink.begin()
+    found = end_plan(targets.plan, PlanState.GIVEN_UP, sink, lambda: None, was_started=True)  # type: ignore[arg-type,return-value]
+    assert (found.state, found.positions, found.ordered) == (PlanState.GIVEN_UP, {0: positions}, ordered)
+    assert sorted(found.refused) == [(0, it) for it in refused]
+
+
+def test_a_plan_is_not_given_up_where_its_targets_cannot_tell() -> None:
+    """Other plans would produce once more what they have deleted."""
+    targets = killed(LettersAndTarget())
+    targets.start = 12
+    sink = targets.sink(takes=0)
+    sink.begin()
+    with pytest.raises(GuardError, match="cannot be told"):
+        end_plan(targets.plan, PlanState.GIVEN_UP, sink, lambda: None, was_started=True)  # type: ignore[arg-type,return-value]
+    assert sink.progress().state is not PlanState.GIVEN_UP

@@ -59,7 +59,7 @@ def end_plan(
             hint="Apply it to the end; or give it up (dlq give-up), make a new plan of the rest, and discard that.",
         )
     sink.commit(progress.positions, progress.ordered, marks_of(state, _OWNER, numbers, progress.refused))
-    return progress
+    return sink.progress()  # where records and positions do not take effect together, the sink has noted more
 
 
 def give_up(

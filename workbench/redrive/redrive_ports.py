@@ -110,6 +110,8 @@ class Sink(Protocol):
     def commit(self, positions: Positions, ordered: int | None, marks: Marks = NO_MARKS) -> None:
         """Make the records, the positions and their marks take effect, all or none.
 
+        A sink that cannot do that writes with the mark that the plan is given up how far the plan has come by its targets, if further.
+
         Raises:
             FencedError: if another process has taken over this plan, or a time-out has ended the transaction.
             LettersRefusedError: if the target refuses some records for good. SlowError: if it does not take them in time.

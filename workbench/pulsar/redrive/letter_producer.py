@@ -28,7 +28,7 @@ from workbench.pulsar.redrive.topics_and_progress import MARK, ORDERED, POSITION
 from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topic_names import part_name
 from workbench.queues.position import unpacked
-from workbench.redrive.commit_marks import Mark, PlanProgress
+from workbench.redrive.commit_marks import Mark, PlanProgress, PlanState
 from workbench.redrive.guard import UNKNOWN_RETENTION_SECONDS
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Headers, Letter
 from workbench.redrive.planfile import RedrivePlan
@@ -175,7 +175,30 @@ class PulsarSink:
             self._check_claim()
             self._send_some(wanted[at : at + MOST_ON_THE_WAY])
         self._check_claim()
+        said = PlanProgress(
+            positions=positions, ordered=ordered, marks={number: Mark.parse(text) for number, text in marks.items()}
+        )
+        if said.state is PlanState.GIVEN_UP:  # what is behind the position is free again
+            positions, ordered = self._behind_what_is_there(said)
         self._write(positions, ordered, marks, makes=True)
+
+    def _behind_what_is_there(self, said: PlanProgress) -> tuple[Positions, int | None]:
+        """Positions behind what a run had produced, and not noted when it ended."""
+        there, refused, parts = self._produced(), said.refused, self._plan.by_partition
+
+        def is_left(number: int, offset: int) -> bool:
+            return f"{number}:{offset}" not in there and (number, offset) not in refused
+
+        positions = {
+            number: next(
+                (it for it in parts[number].parsed if it >= at and is_left(number, it)), max(at, parts[number].stop)
+            )
+            for number, at in said.positions.items()
+        }
+        if (done := said.ordered) is None:
+            return positions, None
+        left = (at for at, it in enumerate(self._plan.ordered[done:], done) if is_left(*it))
+        return positions, next(left, len(self._plan.ordered))
 
     def _check_claim(self) -> None:
         """What this run knows of the targets and of the progress holds only as long as no other run could be let in."""
@@ -213,7 +236,7 @@ class PulsarSink:
                 raise GuardError(
                     f"{topic} has deleted records that came since the plan was made, on {where}: which letters are produced "
                     "already cannot be told.",
-                    hint="See what is known: workbench dlq verify PLAN. Then give it up (dlq give-up), and plan the rest by --offset.",
+                    hint="See what is known: workbench dlq verify PLAN. Then plan by --offset what shall be produced, with --again.",
                 )
             stop = {number: now.ends[topic, number] for number in range(len(ends))}
             reader = PulsarLetters(self._brokers, topic, self._gateway.place)
