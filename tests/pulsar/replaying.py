@@ -74,6 +74,7 @@ class InMemoryPulsar:
     entry_bytes: int = 0
     has_topic_policies: bool = True
     ignores_position: bool = False
+    written_meanwhile: int = 0  # entries that came after their number was told, and before the last one
     consumers: int = 0
     expired: int | None = 0
     keeps_properties: bool = True
@@ -194,7 +195,7 @@ class InMemoryPulsar:
         open_one = max(part.ledgers)
         entries = [(ledger, 0 if ledger == open_one else len(times)) for ledger, times in part.ledgers.items()]
         return {
-            "currentLedgerEntries": len(part.ledgers[open_one]),
+            "currentLedgerEntries": max(0, len(part.ledgers[open_one]) - self.written_meanwhile),
             "currentLedgerSize": len(part.ledgers[open_one]) * self.entry_bytes,
             "lastConfirmedEntry": f"{part.last[0]}:{part.last[1]}",
             "ledgers": [

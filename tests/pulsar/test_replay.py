@@ -605,3 +605,18 @@ def test_a_replicated_topic_may_have_what_came_late(other: str, warns: bool) -> 
     """What comes from another cluster has an earlier publish time than what stands before it, and a search may end behind that."""
     pulsar = InMemoryPulsar([Part({3: [BEGIN]}, {OLD: (3, 0)}), Part({4: [BEGIN]}, {OLD: (4, 0), other: (4, 0)})])
     assert bool([it for it in planned(pulsar, BEGIN).warnings() if it.startswith("The topic is replicated")]) == warns
+
+
+@pytest.mark.parametrize("written", [1, 2, 9])
+@pytest.mark.parametrize("at_plan", [True, False])
+def test_what_producers_write_meanwhile_is_no_other_log(
+    written: int, at_plan: bool, place: tuple[Path, Journal]
+) -> None:
+    """A broker counts the entries first, and then says which is the last one: a topic that is written to has more by then."""
+    pulsar = InMemoryPulsar([Part({3: [BEGIN], 9: [BEGIN + at for at in range(4)]}, {OLD: (3, 0)})])
+    pulsar.written_meanwhile = written if at_plan else 0
+    plan = planned(pulsar, BEGIN)
+    assert plan.entries == 5
+    pulsar.written_meanwhile = 0 if at_plan else written
+    assert applied(plan, pulsar, place).failed == ()
+    assert look_at(plan, pulsar).left == {0: 5}  # type: ignore[arg-type]

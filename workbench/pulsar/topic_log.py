@@ -184,6 +184,8 @@ def read_log(admin: PulsarAdmin, topic: TopicName, partition: int) -> PulsarLog:
         open_one = next(reversed(ledgers))
         ledgers[open_one] = max(ledgers[open_one], found.currentLedgerEntries)  # listed as 0 until it is closed
         sizes[open_one] = max(sizes[open_one], found.currentLedgerSize)
+    if last.numbers[0] in ledgers:  # told after the number of entries, while producers write
+        ledgers[last.numbers[0]] = max(ledgers[last.numbers[0]], last.numbers[1] + 1)
     stop = Position((last.numbers[0], last.numbers[1] + 1))
     return PulsarLog(
         ledgers=ledgers,
