@@ -28,16 +28,17 @@ LETTERS, TARGET, PLAN = "t/n/orders-DLQ", "t/n/orders", "workbench-redrive-1"
 class LettersAndTarget:
     """A Pulsar with one topic of letters and one target: what redrives ask of it, and what they send."""
 
-    def __init__(self, *, age: timedelta = timedelta(0), kept: float | None = math.inf) -> None:
+    def __init__(self, *, age: timedelta = timedelta(0), kept: float | None = math.inf, partitions: int = 1) -> None:
         self.sent: list[str] = []  # letters, at the offsets 10, 11, …
         self.messages: list[OutgoingMessage] = []
         self.start, self.kept, self.noted = 10, kept, dict[str, dict[str, str]]()
         self.admin = self
+        self.changes, self.keeps_properties = 1000, True
         part = SimpleNamespace(partition=0, parsed=Picks.of(range(8)), stop=10)
         self.plan: Any = SimpleNamespace(
             id=PLAN,
             topic=LETTERS,
-            partitions=[part],
+            partitions=[part, *(SimpleNamespace(partition=number) for number in range(1, partitions))],
             by_partition={0: part},
             ordered=[(0, 8), (0, 9)],
             short_hash="1",
@@ -54,19 +55,26 @@ class LettersAndTarget:
             errors={}, starts=dict.fromkeys(parts, self.start), ends=dict.fromkeys(parts, 10 + len(self.sent))
         )
 
-    def subscription_path(self, _topic: str, _number: int, name: str) -> str:
-        return name
+    def subscription_path(self, _topic: str, number: int, name: str) -> str:
+        return f"{number} {name}"
 
-    def properties(self, _topic: str, _number: int) -> Mapping[str, Mapping[str, str]]:
-        return self.noted
+    def properties(self, _topic: str, number: int) -> Mapping[str, Mapping[str, str]]:
+        return {PLAN: found} if (found := self.noted.get(f"{number} {PLAN}")) is not None else {}
 
     def create_subscription(self, path: str, begin: Mapping[str, Any]) -> bool:
+        self._change()
         is_new = path not in self.noted
-        self.noted.setdefault(path, begin["properties"])
+        self.noted.setdefault(path, begin["properties"] if self.keeps_properties else {})
         return is_new
 
     def set_properties(self, path: str, properties: dict[str, str]) -> None:
-        self.noted[path] = properties
+        self._change()
+        self.noted[path] = properties if self.keeps_properties else {}
+
+    def _change(self) -> None:
+        if self.changes == 0:
+            raise CutOff
+        self.changes -= 1
 
     def get_text(self, _path: str) -> str:
         return "" if self.kept is None else "0" if math.isinf(self.kept) else str(round(self.kept / 60))
@@ -253,3 +261,41 @@ def test_a_plan_is_not_given_up_where_its_targets_cannot_tell() -> None:
     with pytest.raises(GuardError, match="cannot be told"):
         end_plan(targets.plan, PlanState.GIVEN_UP, sink, lambda: None, was_started=True)  # type: ignore[arg-type,return-value]
     assert sink.progress().state is not PlanState.GIVEN_UP
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4])
+def test_a_beginning_that_is_cut_off_anywhere_is_repeated(partitions: int) -> None:
+    """As long as it is not whole, nothing was begun: part of it would look like a position that has expired."""
+    positions = dict.fromkeys(range(partitions), 7)
+    marks = marks_of(PlanState.BEGUN, "a", positions, {})
+    changes, checked = 0, list[int]()
+    while True:
+        targets = LettersAndTarget(partitions=partitions)
+        targets.changes = changes
+        try:
+            found = targets.sink(takes=0).claim(positions, 0, marks, lambda: None)
+            break
+        except CutOff:
+            assert targets.sink(takes=0).progress().positions == {}
+        checked.clear()
+        targets.changes, changes = 1000, changes + 1
+        again = targets.sink(takes=0).claim(positions, 0, marks, lambda: checked.append(1))
+        assert (again.positions, again.ordered, again.state, checked) == (positions, 0, PlanState.BEGUN, [1])
+    assert (found.positions, changes) == (positions, 1 if partitions == 1 else partitions + 2)
+
+
+def test_a_position_that_one_partition_has_lost_is_seen() -> None:
+    """Its subscription has expired before those of the others."""
+    for lost in range(3):
+        targets = LettersAndTarget(partitions=3)
+        targets.sink(takes=0).claim({0: 7, 1: 7, 2: 7}, 0, marks_of(PlanState.BEGUN, "a", range(3), {}), lambda: None)
+        del targets.noted[f"{lost} {PLAN}"]
+        assert sorted(targets.sink(takes=0).progress().positions) == sorted({0, 1, 2} - {lost})
+
+
+def test_a_broker_that_keeps_no_properties_begins_no_plan() -> None:
+    """Nothing would tell how far it is."""
+    targets = LettersAndTarget()
+    targets.keeps_properties = False
+    with pytest.raises(GuardError, match=r"Pulsar 2\.11 or later"):
+        targets.sink(takes=0).claim({0: 7}, 0, marks_of(PlanState.BEGUN, "a", [0], {}), lambda: None)

@@ -36,6 +36,7 @@ from workbench.redrive.redrive_ports import NO_MARKS, FencedError, LettersRefuse
 
 MOST_ON_THE_WAY = 100  # messages without a receipt
 _CLAIM = "workbench-redrive-claim"  # name of a producer that sends nothing: a broker has one of a name on a topic
+_LATEST = {"ledgerId": (1 << 63) - 1, "entryId": (1 << 63) - 1, "partitionIndex": -1}
 _RECEIPT_SECONDS = 30.0
 _BUSY_SECONDS = 10.0  # a broker notices within this time that a killed process has gone
 _BUSY_PAUSE_SECONDS = 0.5
@@ -86,13 +87,17 @@ class PulsarSink:
                 sleep(_BUSY_PAUSE_SECONDS)
 
     def progress(self) -> PlanProgress:
-        """See `Sink`."""
+        """See `Sink`. See `_begin`, too."""
         positions: dict[int, int] = {}
         marks: dict[int, Mark | None] = {}
         ordered = None
         for part in self._plan.partitions:
             found = self._properties(part.partition)
-            if found is None or not str(found.get(POSITION, "")).isdecimal():
+            if found is None:
+                continue
+            if not str(found.get(POSITION, "")).isdecimal():
+                if part is self._plan.partitions[0]:
+                    break  # nothing was begun
                 continue
             positions[part.partition] = int(found[POSITION])
             marks[part.partition] = Mark.parse(found.get(MARK))
@@ -115,10 +120,24 @@ class PulsarSink:
             if missing:
                 check()
                 self._is_new = len(missing) == len(positions) and self._would_be_known()
-                self._write({number: positions[number] for number in missing}, ordered, marks, makes=True)
-            return self.progress()
+                if len(missing) == len(positions):
+                    self._begin(missing)
+                last = self._plan.partitions[0].partition
+                begun = {number: positions[number] for number in sorted(missing, key=lambda it: it == last)}
+                self._write(begun, ordered, marks, makes=True)
+            if not (found := self.progress()).positions:
+                raise GuardError("The broker does not keep where the plan is: that takes Pulsar 2.11 or later.")
+            return found
         finally:
             lock.close()
+
+    def _begin(self, numbers: Sequence[int]) -> None:
+        """The first partition has a subscription first, and gets its position last: in between, nothing was begun, and whoever comes
+        next begins anew. One that has no subscription, where others have positions, has lost it.
+        """
+        if len(numbers) > 1:
+            path = self._gateway.subscription_path(self._plan.topic, self._plan.partitions[0].partition, self._plan.id)
+            self._gateway.admin.create_subscription(path, {**_LATEST, "properties": {}})
 
     def _would_be_known(self) -> bool:
         """Whether the progress of an earlier run would still be there."""
@@ -135,10 +154,8 @@ class PulsarSink:
             own = {POSITION: str(at), MARK: marks.get(number, "")}
             if number == first and ordered is not None:
                 own[ORDERED] = str(ordered)
-            if makes:
-                latest = {"ledgerId": (1 << 63) - 1, "entryId": (1 << 63) - 1, "partitionIndex": -1}
-                if admin.create_subscription(path, {**latest, "properties": own}):
-                    continue
+            if makes and admin.create_subscription(path, {**_LATEST, "properties": own}):
+                continue
             admin.set_properties(path, own)
 
     def send(
