@@ -34,6 +34,7 @@ class LettersAndTarget:
         self.start, self.kept, self.noted = 10, kept, dict[str, dict[str, str]]()
         self.admin = self
         self.changes, self.keeps_properties = 1000, True
+        self.start_then: int | None = None  # where the target begins after it was read
         part = SimpleNamespace(partition=0, parsed=Picks.of(range(8)), stop=10)
         self.plan: Any = SimpleNamespace(
             id=PLAN,
@@ -128,7 +129,7 @@ class TargetReader:
     def read(
         self, start: Mapping[int, int], stop: Mapping[int, int]
     ) -> Iterator[tuple[list[Letter], Mapping[int, int]]]:
-        low = max(start[0], self._targets.start)
+        assert start[0] >= self._targets.start  # of what is gone, nothing ever comes
         some = [
             Letter(
                 0,
@@ -138,8 +139,9 @@ class TargetReader:
                 b"x",
                 ((PLAN_HEADER, PLAN.encode()), (LETTER_HEADER, self._targets.sent[at - 10].encode())),
             )
-            for at in range(low, stop[0])
+            for at in range(start[0], stop[0])
         ]
+        self._targets.start = self._targets.start_then or self._targets.start
         yield some, stop
 
 
@@ -182,10 +184,11 @@ def test_what_the_target_has_is_not_sent_again() -> None:
 
 
 @pytest.mark.parametrize("start", [11, 14])
-def test_a_target_that_has_deleted_what_came_since_the_plan_cannot_tell(start: int) -> None:
-    """Its consumers had acknowledged it, and its ledger was closed: all of it would be sent again."""
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_a_target_that_has_deleted_what_came_since_the_plan_cannot_tell(start: int, meanwhile: bool) -> None:
+    """Before it is read, or while: its consumers had acknowledged it, and its ledger was closed. All of it would be sent again."""
     targets = killed(LettersAndTarget())
-    targets.start = start
+    targets.start, targets.start_then = (10, start) if meanwhile else (start, None)
     with pytest.raises(GuardError, match="which letters are produced already cannot be told"):
         run(targets)
     assert targets.sent == WHOLE[:4]

@@ -28,6 +28,7 @@ from workbench.pulsar.redrive.topics_and_progress import MARK, ORDERED, POSITION
 from workbench.pulsar.topic_brokers import PulsarBrokers
 from workbench.pulsar.topic_names import part_name
 from workbench.queues.position import unpacked
+from workbench.queues.replay_port import LogView
 from workbench.redrive.commit_marks import Mark, PlanProgress, PlanState
 from workbench.redrive.guard import UNKNOWN_RETENTION_SECONDS
 from workbench.redrive.letter_headers import LETTER_HEADER, PLAN_HEADER, Headers, Letter
@@ -245,24 +246,31 @@ class PulsarSink:
         found: set[str] = set()
         plan = self._plan.id.encode()
         for topic, ends in self._ends.items():
-            now = self._gateway.logs([(topic, number) for number in range(len(ends))])
-            if now.errors:
-                raise SourceUnreachableError(f"It cannot be told what was produced: {next(iter(now.errors.values()))}")
-            if not self._is_new and (gone := [it for it, end in enumerate(ends) if now.starts[topic, it] > end]):
-                where = plural(len(gone), "partition")
-                raise GuardError(
-                    f"{topic} has deleted records that came since the plan was made, on {where}: which letters are produced "
-                    "already cannot be told.",
-                    hint="See what is known: workbench dlq verify PLAN. Then plan by --offset what shall be produced, with --again.",
-                )
-            stop = {number: now.ends[topic, number] for number in range(len(ends))}
+            now = self._kept(topic, ends)
+            start = {number: max(end, now.starts[topic, number]) for number, end in enumerate(ends)}
+            stop = {number: now.ends[topic, number] for number in start}
             reader = PulsarLetters(self._brokers, topic, self._gateway.place)
-            for batch, _ in reader.read(dict(enumerate(ends)), stop):
+            for batch, _ in reader.read(start, stop):
                 for letter in batch:
                     own = dict(letter.headers) if letter.headers else {}
                     if own.get(PLAN_HEADER) == plan:
                         found.add((own.get(LETTER_HEADER) or b"").decode(errors="replace"))
+            self._kept(topic, ends)  # a reader keeps no ledger
         return found
+
+    def _kept(self, topic: str, ends: Sequence[int]) -> LogView:
+        """The logs of a target, which have all that came since these ends, or the plan was never begun before."""
+        now = self._gateway.logs([(topic, number) for number in range(len(ends))])
+        if now.errors:
+            raise SourceUnreachableError(f"It cannot be told what was produced: {next(iter(now.errors.values()))}")
+        if not self._is_new and (gone := [it for it, end in enumerate(ends) if now.starts[topic, it] > end]):
+            where = plural(len(gone), "partition")
+            raise GuardError(
+                f"{topic} has deleted records that came since the plan was made, on {where}: which letters are produced "
+                "already cannot be told.",
+                hint="See what is known: workbench dlq verify PLAN. Then plan by --offset what shall be produced, with --again.",
+            )
+        return now
 
     def close(self) -> None:
         """See `Sink`."""
