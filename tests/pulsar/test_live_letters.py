@@ -309,6 +309,34 @@ def test_a_run_that_no_longer_keeps_others_out_sends_nothing(few: tuple[Path, st
     sink.close()
 
 
+def test_a_letter_comes_back_with_its_time_and_its_order(
+    few: tuple[Path, str, str], folder: Path, client: pulsar.Client
+) -> None:
+    """As another client has written them, alone and in a batch."""
+    import pulsar
+
+    _, _, name = few
+    dead, settings = f"{name}-billing-DLQ", folder / "workbench.toml"
+    named = {"REAL_TOPIC": f"persistent://{name}", "wb_code": "600"}
+    for batching in (False, True):
+        producer = client.create_producer(f"persistent://{dead}", batching_enabled=batching)
+        said = {**named, "ORIGIN_MESSAGE_ID": f"8:{int(batching)}:-1"}
+        producer.send(
+            b"dated", properties=said, partition_key="k", ordering_key="lane", event_timestamp=1_700_000_000_001
+        )
+        producer.close()
+    plan = plan_redrive(cluster="mq", topic=dead, config=settings)
+    assert apply_redrive(plan.write(folder / "dated.json"), confirm=plan.plan.hash, config=settings).outcome == "done"
+    reader = client.create_reader(f"persistent://{name}", pulsar.MessageId.earliest)
+    found = []
+    while reader.has_message_available():
+        message = reader.read_next(5000)
+        found.append((message.data(), message.event_timestamp(), message.ordering_key()))
+    reader.close()
+    assert [it[1:] for it in found if it[0] == b"dated"] == [(1_700_000_000_001, "lane")] * 2
+    assert {it[1:] for it in found if it[0] != b"dated"} == {(0, "")}
+
+
 class Cut(BaseException):
     """The process is gone."""
 
