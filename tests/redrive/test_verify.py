@@ -37,6 +37,7 @@ class Produced:
     gateway: FakeGateway = field(default_factory=lambda: gateway_of(LETTERS))
     dies_after: int | None = None  # number of records after which retention takes them away
     is_away: bool = False
+    notices: bool = True  # whether the reader does
     came_back: list[Letter] = field(default_factory=lambda: LETTERS)
 
     def __post_init__(self) -> None:
@@ -53,7 +54,7 @@ class Produced:
     def letters(self, topic: str) -> FakeCluster:
         """Reader of a topic."""
         if topic == SOURCE and self.dies_after is not None:
-            return _Dying(self.records[: self.dies_after], after=self)
+            return _Dying(self.records[: self.dies_after], after=self, notices=self.notices)
         return FakeCluster(self.records if topic == SOURCE else self.came_back)
 
     def check(self, **more: dict[Place, str]) -> RedriveCheck:
@@ -64,12 +65,15 @@ class Produced:
 @dataclass
 class _Dying(FakeCluster):
     after: Produced | None = None
+    notices: bool = True
 
     def read(self, start: Positions, stop: Positions) -> Iterator[tuple[list[Letter], Positions]]:
         assert self.after is not None
         if not self.after.is_away:
             self.after.gateway.starts[SOURCE, 0] = 8
         yield self.letters, {0: len(self.letters)}
+        if not self.notices:
+            return
         raise LettersGoneError(f"{SOURCE}-0: out of range")
 
 
@@ -117,6 +121,14 @@ def test_records_that_go_while_they_are_read_are_deleted_ones() -> None:
     made = Produced(without=set(), dies_after=4, is_away=True)
     with pytest.raises(EvidenceError, match="deleted while they were read"):
         made.check()
+
+
+def test_records_that_go_while_they_are_read_are_found_without_the_reader() -> None:
+    """A reader of a Pulsar goes on with what is left; what it has read is produced, and the rest is not called missing."""
+    found = Produced(without=set(), dies_after=4, notices=False).check()
+    assert (found.verdict, found.produced, found.gone) == (RedriveVerdict.CANNOT_TELL, 4, {(SOURCE, 0): 8})
+    whole = Produced(without=set(), dies_after=10, notices=False).check()
+    assert (whole.verdict, whole.gone) == (RedriveVerdict.VERIFIED, {(SOURCE, 0): 8})
 
 
 def test_records_with_another_content_are_told_although_older_ones_are_deleted() -> None:

@@ -268,12 +268,14 @@ def _until_gone(
     """Batches of records, up to where retention deletes them meanwhile; `gone` gets the deleted offsets then."""
     try:
         yield from batches
-    except LettersGoneError:
-        starts = gateway.logs([(topic, number) for number in start]).starts
-        found = {key: first - start[key[1]] for key, first in starts.items() if first > start[key[1]]}
-        if not found:
-            raise
-        gone |= {key: number + gone.get(key, 0) for key, number in found.items()}
+        failure = None
+    except LettersGoneError as error:
+        failure = error
+    starts = gateway.logs([(topic, number) for number in start]).starts  # not every reader notices
+    found = {key: first - start[key[1]] for key, first in starts.items() if first > start[key[1]]}
+    if failure is not None and not found:
+        raise failure
+    gone |= {key: number + gone.get(key, 0) for key, number in found.items()}
 
 
 def _ranges(
