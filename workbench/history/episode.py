@@ -125,17 +125,18 @@ def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> f
 
 
 def _next_gap(it: Aged) -> float:
-    """How long the next commit takes a consumer that reads all that waits at once, at the pace of the last one; 0 where it does not."""
-    if len(it.changed) < 2 or (it.lag is None and not len(it.end)):
+    """How long the next commit takes a consumer that reads all that waits at once, ever more of it; 0 where the last one was no such."""
+    if len(it.changed) < FEW_MOVES or (it.lag is None and not len(it.end)):
         return 0.0
-    two = it.changed[-2:]
-    at, offset = it.committed.at[two], it.committed.value[two]
-    waited, read = it.waits(at, offset), float(offset[1] - offset[0])
-    if read <= 0 or not LESS * waited[0] <= read <= waited[0] / LESS:
+    last = it.changed[-2:]
+    at, offset = it.committed.at[last], it.committed.value[last]
+    before, read = np.diff(it.committed.value[it.changed[-3:]])
+    waited = it.waits(at, offset)
+    if not (read >= MORE * before > 0 and LESS * waited[0] <= read <= waited[0] / LESS):
         return 0.0
     # It reads only while something waits.
-    took = min(float(at[1] - at[0]), float(it.age[two[1] - 1]) + it.step)
-    return max(0.0, took * float(waited[1]) / read)
+    took = min(float(at[1] - at[0]), float(it.age[last[1] - 1]) + it.step)
+    return max(0.0, took * float(waited[1] / read))
 
 
 def _usual(gaps: FloatArray) -> float:
