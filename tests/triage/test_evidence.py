@@ -9,13 +9,15 @@ import pytest
 
 from evaluation.kept import read
 from tests.triage.made import made, subscription
-from workbench.features.subscription_measurements import PartitionFeatures
+from workbench.features.subscription_measurements import PartitionFeatures, ProcessorFeatures
 from workbench.profiles import load_profile
 from workbench.thresholds import Thresholds
 from workbench.triage.build_finding import because, build_finding
 from workbench.triage.finding import MEASURED, Missing, TimeLag, missing_words
 from workbench.triage.question_order import TREE
-from workbench.triage.question_types import Measure
+from workbench.triage.question_types import Measure, deciding
+from workbench.triage.second_faults import also_true
+from workbench.triage.verdict_leaves import leaf_of
 from workbench.triage.verdict_names import Answer, Verdict
 
 RATIOS = [
@@ -144,7 +146,110 @@ def test_partitions_that_do_not_advance_are_accounted_for() -> None:
     row = subscription(partitions=parts, partition_count=6, moving_partitions=3, frozen_partitions=(3,))
     assert TREE["stuck"].words(row) == (
         "3 of 6 partitions advance; 1 (3) stands still, which the next questions may explain; 1 has nothing left to read; "
-        "1 was not seen to move"
+        "the commits of 1 are not measured"
     )
     row = subscription(partitions=parts[:3], partition_count=3, moving_partitions=3)
     assert TREE["stuck"].words(row) == "3 of 3 partitions advance"
+
+
+UNMEASURED = tuple(made(PartitionFeatures, partition=number, lag_messages=5.0, log_start=0.0) for number in range(3))
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("lost", "no commits are measured"),
+        ("reset", "no commits are measured"),
+        ("consuming", "3 members, commits are not measured"),
+        ("stuck", "0 of 3 partitions advance; the commits of 3 are not measured"),
+        ("frozen", "no partition with lag is seen to stand still"),
+        ("one_slow", "process times are not measured"),
+        ("all_slow", "process times are not measured"),
+    ],
+)
+def test_what_nobody_measures_is_not_called_well(question: str, said: str) -> None:
+    """A lag exporter without commits: nothing advances, goes back or keeps its pace because nobody has looked."""
+    row = subscription(partitions=UNMEASURED, partition_count=3, group_members=3.0, lag_messages=15.0)
+    assert TREE[question].words(row) == said
+
+
+def test_process_times_that_are_measured_lack_a_baseline() -> None:
+    """More data help there, and only there."""
+    row = subscription(processors=(made(ProcessorFeatures, processor="order", process_seconds=0.2),))
+    assert TREE["one_slow"].words(row) == TREE["all_slow"].words(row) == "no baseline of process times"
+
+
+@pytest.mark.parametrize(
+    ("stuck", "few", "said"),
+    [
+        ((0, 1), 2, "2 partitions (0 and 1) stuck, 4 advancing"),
+        ((0, 1, 2), 2, "3 partitions (0, 1 and 2) stuck, 3 advancing; more than a few (2)"),
+    ],
+)
+def test_too_many_stuck_partitions_say_why_they_are_no_few(stuck: tuple[int, ...], few: int, said: str) -> None:
+    """The question's answer is then no, although partitions stand still while others advance."""
+    row = subscription(
+        partition_count=6,
+        stuck_partitions=stuck,
+        stuck_count=len(stuck),
+        moving_partitions=6 - len(stuck),
+        few_partitions=few,
+    )
+    assert TREE["stuck"].words(row) == said
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("passing", "4 times in the window new members started and were gone again"),
+        ("rejoining", "its members wait for each other to join, now and most of the time"),
+    ],
+)
+@pytest.mark.parametrize("counted", [None, 0.0])
+def test_a_storm_that_no_counter_shows_is_told_by_what_shows_it(rule: str, said: str, counted: float | None) -> None:
+    """ "0 rebalances in the window" is no reason for a storm."""
+    row = subscription(
+        answers={"rebalancing": Answer.YES}, reasons={"rebalancing": rule}, rebalances=counted, passing_rounds=4
+    )
+    assert TREE["rebalancing"].words(row) == said
+
+
+@pytest.mark.parametrize(
+    ("rule", "but"), [("works_on", ", but its handlers work"), ("stays", ", but no member"), ("over", "")]
+)
+def test_without_a_counter_only_the_rule_that_decided_is_told(rule: str, but: str) -> None:
+    """That handlers work all the time is known where that decided."""
+    said = TREE["rebalancing"].words(subscription(answers={"rebalancing": Answer.NO}, reasons={"rebalancing": rule}))
+    assert said.startswith(f"no rebalance counter{but}")
+    assert ("but" in said) is bool(but)
+
+
+def test_partitions_without_a_lag_do_not_keep_up() -> None:
+    """Of six, one is behind, three are in time, and of two nobody measures anything."""
+    parts = tuple(
+        made(PartitionFeatures, partition=number, lag_messages=lag)
+        for number, lag in enumerate((900.0, 0.0, 1.0, 2.0, None, None))
+    )
+    row = subscription(
+        partitions=parts, partition_count=6, behind_partitions=(0,), few_partitions=2,
+        answers=dict.fromkeys(TREE, Answer.CANNOT_TELL) | {"lagging": Answer.YES},
+    )  # fmt: skip
+    assert also_true(row, (), leaf_of(Verdict.CANNOT_TELL)) == ("Behind is partition 0; 3 other partitions keep up.",)
+
+
+@pytest.mark.parametrize(
+    ("late", "said"), [(None, "nothing is late"), (1.0, "what is behind does not catch up in time")]
+)
+def test_what_does_not_drain_is_no_all_clear(late: float | None, said: str) -> None:
+    """Nothing to catch up with, or nothing that ends in time: the answer is no in both cases."""
+    part = made(PartitionFeatures, partition=0, lag_messages=90.0, story={"late": late} if late is not None else {})
+    assert TREE["draining"].words(subscription(partitions=(part,), partition_count=1)).startswith(said)
+
+
+@pytest.mark.parametrize(("moved", "answer"), [(None, Answer.CANNOT_TELL), (0.0, Answer.NO)])
+def test_members_that_tell_nothing_any_more_are_gone_only_if_commits_are_measured(
+    moved: float | None, answer: Answer
+) -> None:
+    """Their scrape may be down: where nobody measures commits, nothing shows that no one reads."""
+    row = subscription(limits=Thresholds(), live_members=0, baseline_members=3, committed_moved=moved)
+    assert deciding(TREE["consuming"].rules, row).answer is answer

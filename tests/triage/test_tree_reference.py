@@ -102,7 +102,7 @@ def test_words_of_screens_and_causes_within_are_understood(name: str, questions:
         ("how many rebalances are a storm?", "rebalances >= 4 in the window (default of the setting rebalances)"),
         ("when is data stale?", "2 min 15 s by default"),
         ("what is usual pace?", "At 0.95 × or more it is the usual pace"),
-        ("when is a consumer stopped, and not only slow?", "the group has no members, and no commit moves"),
+        ("when is a consumer stopped, and not only slow?", "the group has no members, and no commit is seen to move"),
         ("how old may a message get before it counts?", "is older than the group's `time_lag_objective`"),
         ("when is it healthy although messages wait?", "Nothing is late, grows or stands still"),
         ("what is a burst?", "arrival_ratio >= 2 × the baseline (default of the setting burst_ratio)"),

@@ -61,7 +61,8 @@ def _changed_members(row: SubscriptionFeatures) -> list[str]:
 
 def _which(row: SubscriptionFeatures) -> list[str]:
     """A few partitions that are behind, while the others are not."""
-    others = plural(row.partition_count - len(row.behind_partitions), "other partition keeps", "other partitions keep")
+    known = sum(it.lag_messages is not None for it in row.partitions if it.partition not in row.behind_partitions)
+    others = plural(known, "other partition keeps", "other partitions keep")
     which = numbered("partition", row.behind_partitions)
     return (
         [f"Behind {'is' if len(row.behind_partitions) == 1 else 'are'} {which}; {others} up."]

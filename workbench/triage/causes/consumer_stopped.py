@@ -55,7 +55,10 @@ def _words(row: Row) -> str:
         parts.append(f"{still} of {earlier} still {'reports' if still == 1 else 'report'}")
     if row.poll_age_seconds is not None:
         parts.append(f"last poll {duration(row.poll_age_seconds)} ago")
-    parts.append(f"{counted(row.committed_moved, 'message')} committed{since(row) or ' in the window'}")
+    if row.committed_moved is None:
+        parts.append("commits are not measured")
+    else:
+        parts.append(f"{counted(row.committed_moved, 'message')} committed{since(row) or ' in the window'}")
     idle = [m.worked_ago_seconds for m in row.members if m.member in row.idle_members]
     if known := [it for it in idle if it is not None]:
         parts.append(f"{listed(row.idle_members)} has finished nothing for {duration(min(known))}, while others have")
@@ -75,7 +78,7 @@ QUESTION = Node(
             "its members come and go, all of them, again and again",
             lambda row: row.loses_all_members,
         ),
-        no("no_members", "the group has no members, and no commit moves", _counts_nobody),
+        no("no_members", "the group has no members, and no commit is seen to move", _counts_nobody),
         no(
             "unsubscribed",
             "its members read other topics: none of them has a partition of this one",
@@ -104,7 +107,12 @@ QUESTION = Node(
         no(
             "gone",
             "the members of before are gone, and no commit moves",
-            lambda row: row.live_members == 0 and above(row.baseline_members, 0) is True and not row.moving_now,
+            lambda row: (
+                row.live_members == 0
+                and above(row.baseline_members, 0) is True
+                and row.committed_moved is not None
+                and not row.moving_now
+            ),
         ),
         leaves_open(
             "just_back",
@@ -172,10 +180,14 @@ def _headline(row: Row) -> str:
         oldest = max(ages)
         return f"A member hangs: {listed(hung)} has not polled for {duration(oldest)}, so its partitions are not read."
     if hung and row.poll_age_seconds is None:
-        return "Consumer stopped: the members' statistics no longer change, and no commits arrive."
+        return f"Consumer stopped: the members' statistics no longer change, and {_commits(row)}."
     if row.poll_age_seconds is not None and row.live_members:
         return f"Consumer stopped: no member has polled for {duration(row.poll_age_seconds)}."
     return "Consumer stopped: the earlier members no longer report metrics, and no commits arrive."
+
+
+def _commits(row: Row) -> str:
+    return "commits are not measured" if row.committed_moved is None else "no commits arrive"
 
 
 def _actions(it: Subject, row: Row) -> Sequence[Action]:

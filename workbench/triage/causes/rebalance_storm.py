@@ -53,10 +53,12 @@ def _words(row: Row) -> str:
 
 def rebalances_counted(row: Row, what: str = "") -> str:
     """How many of the most disturbed member in the window, and since the onset, if that are more; `what` they are, in words."""
-    if row.rebalances is None and row.emptied:
+    if not row.rebalances and row.reasons.get("rebalancing") == "passing":
+        return f"{plural(row.passing_rounds, 'time')} in the window new members started and were gone again"
+    if not row.rebalances and row.emptied:
         return f"{plural(round(row.emptied), 'time')} in the window nobody was left in the group"
-    if row.rebalances is None:
-        return "members rejoin, rebalances are not counted"
+    if not row.rebalances and row.answers.get("rebalancing") is Answer.YES:
+        return "its members wait for each other to join, now and most of the time"
     since = row.rebalances_since or 0.0
     longer = f", {count(since)} since it began" if since > (row.rebalances or 0.0) else ""
     return f"{count(row.rebalances)}{what} in the window{longer}"
@@ -66,9 +68,11 @@ def _without_counter(row: Row) -> str:
     """What speaks against rebalances, where nobody counts them."""
     if row.answers.get("rebalancing") is not Answer.NO:
         return "no rebalance counter"
-    if row.reasons.get("rebalancing") == "stays":
-        return "no rebalance counter, but no member has come or gone"
-    return "no rebalance counter, but its handlers work all the time, and what they do is committed"
+    but = {
+        "stays": ", but no member has come or gone",
+        "works_on": ", but its handlers work all the time, and what they do is committed",
+    }
+    return f"no rebalance counter{but.get(row.reasons.get('rebalancing', ''), '')}"
 
 
 def reconciling(row: Row) -> str | None:

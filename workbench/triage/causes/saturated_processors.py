@@ -56,10 +56,8 @@ def _full(row: Row) -> list[str]:
 
 
 def _headline(row: Row) -> str:
-    return (
-        f"Processors are saturated: queues of {listed(_full(row))} are full at normal process times, "
-        f"with {rate(row.arrival_per_second)} arriving."
-    )
+    arriving = f", with {rate(row.arrival_per_second)} arriving" if row.arrival_per_second is not None else ""
+    return f"Processors are saturated: queues of {listed(_full(row))} are full at normal process times{arriving}."
 
 
 def _actions(_it: Subject, row: Row) -> list[Action]:

@@ -9,7 +9,7 @@ from workbench.humanize import listed, plural, printable
 from workbench.humanize import times as multiple
 from workbench.judgement_numbers import LESS, MORE, NEVER_EMPTY, PART
 from workbench.triage.action_subject import Subject
-from workbench.triage.causes.slow_processor import handlers_work
+from workbench.triage.causes.slow_processor import handlers_work, no_comparison
 from workbench.triage.facts.unknown_numbers import Known, all_of, at_least, below
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
@@ -42,7 +42,7 @@ def _words(row: Row) -> str:
         others = "the others" if (row.live_members or 0) > 2 else "the other one"
         return f"{_names(row)} takes {multiple(row.slowest_member_ratio)} as long as {others} for the same processors"
     if row.median_slow_down is None:
-        return "no baseline of process times"
+        return no_comparison(row)
     return f"half of the processors take at least {multiple(row.median_slow_down)} their baseline"
 
 

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from workbench.triage.question_types import Sign
 
 
+def no_comparison(row: Row) -> str:
+    """Why process times are not compared: more data show what is usual, and none show what nobody measures."""
+    measured = any(it.process_seconds is not None for it in row.processors)
+    return "no baseline of process times" if measured else "process times are not measured"
+
+
 def _words(row: Row) -> str:
     if row.slow_by_peers:
         longest = max(
@@ -33,7 +39,7 @@ def _words(row: Row) -> str:
         return f"{printable(longest.processor)} {duration(longest.process_seconds)}, ten times its peers' or more; no baseline"
     slowest = row.slowest
     if slowest is None:
-        return "no baseline of process times"
+        return no_comparison(row)
     text = (
         f"{printable(slowest.processor)} {duration(slowest.process_seconds)} (n = {count(slowest.attempts)}{since(row)}), "
         f"{multiple(slowest.slow_down)} its baseline {duration(slowest.baseline_seconds)}"

@@ -43,15 +43,18 @@ def _words(row: Row) -> str:
         return f"{_frozen_words(row)}, and none advances" if row.frozen_count else "no partition advances"
     if row.stuck_count:
         stuck = listed(row.stuck_partitions)
-        return f"{plural(row.stuck_count, 'partition')} ({stuck}) stuck, {row.moving_partitions} advancing"
+        more = f"; more than a few ({row.few_partitions})" if row.stuck_count > row.few_partitions else ""
+        return f"{plural(row.stuck_count, 'partition')} ({stuck}) stuck, {row.moving_partitions} advancing{more}"
     return _each(row)
 
 
 def _each(row: Row) -> str:
     """What every partition does: those that advance, and the others."""
     still = row.frozen_partitions
-    at_end = sum(1 for it in row.partitions if it.lag_messages == 0 and not (it.committed_moved or 0) > 0)
-    rest = row.partition_count - row.moving_partitions - len(still) - at_end
+    rested = [it for it in row.partitions if not (it.committed_moved or 0) > 0 and it.partition not in still]
+    at_end = sum(1 for it in rested if it.lag_messages == 0)
+    unknown = sum(1 for it in rested if it.lag_messages != 0 and it.committed_moved is None)
+    rest = row.partition_count - row.moving_partitions - len(still) - at_end - unknown
     words = [f"{row.moving_partitions} of {plural(row.partition_count, 'partition advances', 'partitions advance')}"]
     if still:
         stand = "stands" if len(still) == 1 else "stand"
@@ -60,6 +63,8 @@ def _each(row: Row) -> str:
         words.append(f"{at_end} {'has' if at_end == 1 else 'have'} nothing left to read")
     if rest > 0:
         words.append(f"{rest} {'was' if rest == 1 else 'were'} not seen to move")
+    if unknown:
+        words.append(f"the commits of {unknown} are not measured")
     return "; ".join(words)
 
 
@@ -70,7 +75,7 @@ def _frozen_words(row: Row) -> str:
             f"{plural(len(row.standing_partitions), 'partition')} ({listed(row.standing_partitions)}) may have stopped"
         )
     if not still:
-        return "every partition with lag advances at its usual pace"
+        return "no partition with lag is seen to stand still"
     ages = [it.moved_ago_seconds for it in row.still if it.moved_ago_seconds is not None]
     between = dict.fromkeys((duration(min(ages)), duration(max(ages)))) if ages else {}
     since = f", for {' to '.join(between)}" if between else ""
@@ -124,7 +129,11 @@ STUCK = Node(
             lambda row: row.silent_partitions > 0 and row.moving_partitions == 0,
             look="look again when there are three samples",
         ),
-        no("advance", "for none of the reasons above: partitions advance, or all stand still", always),
+        no(
+            "advance",
+            "for none of the reasons above: partitions advance, or more than a few of them stand still, or all",
+            always,
+        ),
     ),
     yes=Conclude(Verdict.STUCK_PARTITION),
     words=_words,
@@ -158,7 +167,7 @@ FROZEN = Node(
             lambda row: row.all_may_have_stopped,
             look="look again in a minute",
         ),
-        no("none", "what is behind moves", always),
+        no("none", "nothing that is behind is seen to stand still", always),
     ),
     yes=Conclude(Verdict.STUCK_PARTITION),
     words=_frozen_words,

@@ -20,10 +20,10 @@ def _words(row: Row) -> str:
     if row.throttle_seconds is None:
         if row.quota_share is None:
             return "no throttle metrics"
-        limit, arriving = count(row.read_quota_per_second), count(row.arrival_per_second)
+        arriving = f", and {rate(row.arrival_per_second)} arrive" if row.arrival_per_second is not None else ""
         return (
-            f"its quota allows about {limit} messages/s, and {arriving}/s arrive; it reads {percent(row.quota_share)} of that;"
-            " no throttle metrics"
+            f"its quota allows about {count(row.read_quota_per_second)} messages/s{arriving}; it reads {percent(row.quota_share)} of"
+            " what the quota allows; no throttle metrics"
         )
     return f"{duration(row.throttle_seconds)} on average"
 
@@ -78,6 +78,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     name = shell_word(held[0]) if held else '"$CLIENT_ID"'
     these = f" ({listed(held)})" if held else ""
     measured = row.throttle_seconds is not None
+    arriving = f" ({count(row.arrival_per_second)} messages/s)" if row.arrival_per_second is not None else ""
     gone = Check("throttle_seconds", "<=", row.limits.throttle_seconds)
     return [
         Action(
@@ -86,8 +87,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             verify="you know the quota, and who set it",
         ),
         Action(
-            title=f"Raise it above the arrival rate ({count(row.arrival_per_second)} messages/s), or remove it"
-            " (here that of a client id)",
+            title=f"Raise it above the arrival rate{arriving}, or remove it (here that of a client id)",
             command=it.tools.lift_quota(name),
             verify="the throttle time is 0" if measured else "the lag shrinks",
             kind="raise_quota",

@@ -16,7 +16,13 @@ from workbench.triage.verdict_names import State, Verdict
 def _words(row: Row) -> str:
     if row.draining and row.eta_drain_seconds is not None:
         return f"caught up in about {duration(row.eta_drain_seconds)} at this pace"
-    return "nothing to catch up" if not row.draining else "the lag shrinks"
+    if row.draining:
+        return "the lag shrinks"
+    return (
+        "what is behind does not catch up in time"
+        if row.late_or_soon
+        else "nothing is late that it has to catch up with"
+    )
 
 
 QUESTION = Node(

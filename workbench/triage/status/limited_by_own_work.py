@@ -56,7 +56,7 @@ NO_BASELINE = leaves_open(
     "no_baseline",
     "process times, or a good time to compare them with, are not known",
     always,
-    look=LOAD_MORE,
+    look=f"where process times are measured, {LOAD_MORE}; else a histogram of them",
 )
 
 

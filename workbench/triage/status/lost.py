@@ -40,6 +40,8 @@ def words(row: Row) -> str:
         parts.append(f"{counted(before, 'message')} behind the commits were deleted before the data begin")
     if parts:
         return ", ".join(parts)
+    if not any(it.committed_high is not None for it in row.partitions):
+        return "no commits are measured"
     return (
         "no unread message was deleted, as far as offsets show"
         if any(it.log_start is not None for it in row.partitions)

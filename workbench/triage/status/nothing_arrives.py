@@ -32,7 +32,11 @@ QUESTION = Node(
                 "silent_for_seconds", "s", ">=", number=FAR, of="usual_gap_seconds", why="longer than any gap so far"
             ),
         ),
-        no("arrives", "records arrive as usual", always),
+        no(
+            "arrives",
+            "no silence longer than usual is seen: records arrive, or none ever did, or nobody measures it",
+            always,
+        ),
     ),
     yes=Conclude(Verdict.PRODUCER_SILENT),
     no=Conclude(

@@ -19,6 +19,8 @@ def _words(row: Row) -> str:
         parts.append(f"commits went back by {counted(row.back_messages, 'message')}")
     if row.above_end_messages:
         parts.append(f"commits are {counted(row.above_end_messages, 'message')} above the log's end")
+    if not parts and not any(it.committed_high is not None for it in row.partitions):
+        return "no commits are measured"
     return ", ".join(parts) or "no commit went back within the log by more than a member commits late"
 
 
@@ -38,7 +40,7 @@ QUESTION = Node(
         ),
         no(
             "forward",
-            "no commit went back within the log by more than a member commits late, or is above its end",
+            "no commit is seen that went back within the log by more than a member commits late, or is above its end",
             always,
         ),
     ),
