@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from evaluation.kept import read
 from evaluation.stories import WINDOW
 from tests.triage.made import made, subscription
 from workbench.cli import triage_watch_and_compare
 from workbench.errors import ExitCode, SourceUnreachableError
 from workbench.features.subscription_measurements import PartitionFeatures, QueueFeatures
+from workbench.humanize import duration, percent, plural, times
+from workbench.triage.build_finding import build_finding
 from workbench.triage.compare_triages import compare
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
 from workbench.triage.outcome_checks import Check, all_hold
@@ -148,3 +151,20 @@ def test_watching_gives_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     well = look(finding(Verdict.HEALTHY))
     assert triage_watch_and_compare.watch(lambda: well, every_seconds=1, for_seconds=60, as_json=False) == ExitCode.OK
+
+
+def _shown(value: float) -> set[str]:
+    return {duration(value), percent(value), times(value), plural(round(value), "rebalance")}
+
+
+def test_the_words_of_a_check_name_its_limit() -> None:
+    """ "Back at 23 ms" was ticked at 60 ms: what `--watch` says has happened is what was compared."""
+    told = set()
+    for case, _, _ in read():
+        finding = build_finding(case.judged(), profiles=())
+        for action in finding.actions:
+            for check in action.checks:
+                if check.relation.startswith("<") and check.value:
+                    told.add(finding.verdict)
+                    assert any(it in action.verify for it in _shown(check.value)), (case.name, action.verify, check)
+    assert len(told) >= 9

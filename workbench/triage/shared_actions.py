@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from workbench.humanize import listed, shell_word
+from workbench.humanize import duration, listed, percent, shell_word
 from workbench.triage import capacity
 from workbench.triage.action_subject import Subject
 from workbench.triage.finding import Action
@@ -82,10 +82,12 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
     if hung:
         told = tuple(m.member for m in row.members if m.member in hung and m.poll_age_seconds is not None)
         untold = tuple(member for member in hung if member not in told)
-        limit, checks = row.limits.poll_age_seconds, list[Check]()
+        limit, checks, again = row.limits.poll_age_seconds, list[Check](), list[str]()
         if told:
+            again.append(f"each of them has polled in the last {duration(limit)}")
             checks.append(Check("members", "<", limit, field="poll_age_seconds", items=told))
         if untold:  # its statistics stand still: they come with a poll
+            again.append("their statistics change again")
             checks.append(Check("members", "=", 0, field="stats_stand", items=untold))
         return [
             Action(
@@ -93,7 +95,7 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
                 command=it.members,
                 verify="you know what they wait for",
             ),
-            _restart(f"Restart the hanging members{names}", "every member polls again", who, *checks),
+            _restart(f"Restart the hanging members{names}", " and ".join(again), who, *checks),
         ]
     return [
         Action(
@@ -127,7 +129,7 @@ def more_threads(row: SubscriptionFeatures, names: set[str], title: str) -> Acti
     shared = ". Let all threads of a consumer take from one queue: with one queue per thread, one with many keys holds up the others"
     return Action(
         title=f"{title}{words}{in_each}{shared}",
-        verify="the queues of these types are less than half full within 5 min, and the lag shrinks",
+        verify=f"the queues of these types are less than {percent(row.limits.queue_fill_ratio)} full",
         kind="scale_processors",
         parameters={"processors": sorted(names), "threads": threads},
         checks=(Check("queues", "<", row.limits.queue_fill_ratio, field="fill", items=tuple(sorted(names))),),

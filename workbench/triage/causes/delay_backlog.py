@@ -55,7 +55,7 @@ def _actions(_it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Raise delay_capacity{more}, or delay fewer events",
-            verify="the delay queue is less than half full",
+            verify=f"the delay queue is less than {percent(row.limits.delay_high_ratio)} full at its highest",
             kind="raise_delay_capacity",
             parameters={"capacity": wanted},
             checks=(Check("delay_high", "<", row.limits.delay_high_ratio),),

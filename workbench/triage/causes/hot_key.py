@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.humanize import plural, printable
+from workbench.humanize import percent, plural, printable
 from workbench.judgement_numbers import MOST
 from workbench.triage.action_subject import Subject
 from workbench.triage.finding import Action, Scope
@@ -77,7 +77,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         ),
         Action(
             title="If the order of its events does not matter, append a salt to the key; otherwise slow down its producer",
-            verify="the queue is no fuller than the others",
+            verify=f"the queue is less than {percent(row.limits.queue_fill_ratio)} full",
             kind="spread_keys",
             parameters={"processor": name, "partition": worst.partition},
             checks=(even,),

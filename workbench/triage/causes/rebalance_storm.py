@@ -258,7 +258,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     who = sorted(_who(row))
     act = Action(
         title=title.format(who=listed(who) or ("all members" if row.loses_all_members else "one member")),
-        verify="no rebalance for 5 min",
+        verify=f"no member has had {plural(round(row.limits.rebalances), 'rebalance')} or more in the window",
         kind=kind,
         parameters={"members": who},
         checks=(Check("rebalances", "<", row.limits.rebalances),),

@@ -128,14 +128,17 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         as_peers = Check("slowest_member_ratio", "<", row.limits.slow_peers_ratio)
         return [
             Action(
-                title=title, command=it.changes, verify="its process times are those of its peers", checks=(as_peers,)
+                title=title,
+                command=it.changes,
+                verify=f"its process times are below {multiple(row.limits.slow_peers_ratio)} those of its peers",
+                checks=(as_peers,),
             )
         ]
     return [
         Action(
             title=f"Check what all processors depend on, and what changed there{it.when}: database, service, lock, the host",
             command=it.changes,
-            verify="process times are back at their baseline",
+            verify=f"process times are below {multiple(row.limits.all_slow_ratio)} their baseline",
             checks=(Check("median_slow_down", "<", row.limits.all_slow_ratio),),
         )
     ]

@@ -120,7 +120,7 @@ def _actions(_it: Subject, row: Row) -> list[Action]:
     return [
         Action(
             title=f"Check the network path {listed(ways, most=3)}",
-            verify=f"round trips are back at {duration(row.rtt_baseline_seconds)}",
+            verify=f"round trips are below {duration(limit)}; before, they took {duration(row.rtt_baseline_seconds)}",
             checks=fast,
         ),
         # What is slow for all of them at once goes with them.

@@ -124,12 +124,14 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         it.process_seconds for it in row.processors if it.processor not in names and it.process_seconds is not None
     ]
     usual = max(others, default=0.0) if row.slow_by_peers else row.slowest_baseline_seconds or 0.0
-    as_usual = Check("processors", "<", usual * row.limits.slow_ratio, field="process_seconds", items=tuple(names))
+    limit = usual * row.limits.slow_ratio
+    as_usual = Check("processors", "<", limit, field="process_seconds", items=tuple(names))
     return [
         Action(
             title=f"Check what changed{it.when} in the handler of {shown}, or in what it calls",
             command=it.changes,
-            verify=f"process time of {shown} is back at {duration(usual)}",
+            verify=f"process time of {shown} is below {duration(limit)}, {multiple(row.limits.slow_ratio)} the {duration(usual)} of"
+            f" {'its peers' if row.slow_by_peers else 'before'}",
             checks=(as_usual,),
         ),
         # A poll loop has no threads to add.

@@ -89,7 +89,9 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         Action(
             title=f"Raise it above the arrival rate{arriving}, or remove it (here that of a client id)",
             command=it.tools.lift_quota(name),
-            verify="the throttle time is 0" if measured else "the lag shrinks",
+            verify=f"the throttle time is {duration(row.limits.throttle_seconds)} or less"
+            if measured
+            else "the lag shrinks",
             kind="raise_quota",
             parameters={"members": held},
             checks=(gone if measured else SHRINKS,),

@@ -91,7 +91,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         Action(
             title="Once it is fixed, replay what was given up from the onset on, into a new group",
             command=f"{it.triage} --json",
-            verify="the share of failures is as before",
+            verify=f"less than {percent(row.limits.failing_ratio)} of the attempts fail",
             checks=(Check("failing_share", "<", row.limits.failing_ratio),),
         ),
     ]
