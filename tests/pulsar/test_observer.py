@@ -368,7 +368,7 @@ def test_what_does_not_work_yet_says_so() -> None:
         gateway_of(found).group("billing")
     with pytest.raises(UsageError, match=r"has no pulsar\.service_url"):
         system_of(found).letters(found, "t")
-    with pytest.raises(UsageError, match="cannot be recorded yet"):
+    with pytest.raises(UsageError, match="cannot be recorded over time yet"):
         system_of(found).observer(found).rounds()
     with pytest.raises(UsageError, match="is no Pulsar"):
         read_subscriptions(Cluster(name="prod", bootstrap="b:9092"))

@@ -111,7 +111,8 @@ class PulsarObserver:
             UsageError: recordings of a Pulsar do not work yet.
         """
         raise UsageError(
-            "A Pulsar cannot be recorded yet.", hint="Look at it with: workbench snapshot --cluster CLUSTER"
+            "A Pulsar cannot be recorded over time yet.",
+            hint="Save two looks at it with: workbench capture --cluster CLUSTER --output FOLDER",
         )
 
     def _admin(self) -> PulsarAdmin:

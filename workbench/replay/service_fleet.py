@@ -192,7 +192,7 @@ def read_fleet(path: Path) -> FleetFile:
     except ValidationError as error:
         raise ConfigError(
             f"{path}: {first_problem(error, whole='the file')}.",
-            hint="Fields: workbench.replay.service_fleet.FleetFile.",
+            hint=f"A fleet file has: {', '.join(FleetFile.model_fields)}. docs/replay.md, The cutover, has an example.",
         ) from None
 
 

@@ -107,7 +107,7 @@ def health_parameters(
         )
     except ValidationError as error:
         problem = first_problem(error, whole="the parameters")
-        raise UsageError(f"{problem}.", hint="See: workbench report run --help") from None
+        raise UsageError(f"{problem}.", hint="See: workbench report run health --help") from None
 
 
 def _start(since: str | None, end: datetime, first: datetime | None) -> datetime:
