@@ -12,8 +12,8 @@ READY := $(VENV)/.ready
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
 
-demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 3 minutes after setup)
-	@$(BIN)/workbench demo --out build/demo
+demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 90 seconds, plus the first download)
+	@$(BIN)/workbench demo --output build/demo
 
 # Each part of the tests has a process, and a Spark and a Kafka of its own, if it needs them. Those of doors and on Kafka mostly wait.
 ALONE := not apt and not cluster and not slow and not secured

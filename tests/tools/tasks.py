@@ -46,7 +46,7 @@ TASKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("Which incidents can I practise?", "lab list", (0,)),
     ("How does a command work?", "triage --help", (0,)),
 )
-HEAD = """# Thirty tasks on call
+HEAD = """# Tasks on call
 
 Each is one command, or at most three clicks. Keystrokes count every letter and Enter, without completion. Seconds are from
 Enter to the prompt, on the machine of the last run ({cores} cores, load average {load:.0f}), with a JVM that starts anew each
