@@ -253,3 +253,21 @@ def test_members_that_tell_nothing_any_more_are_gone_only_if_commits_are_measure
     """Their scrape may be down: where nobody measures commits, nothing shows that no one reads."""
     row = subscription(limits=Thresholds(), live_members=0, baseline_members=3, committed_moved=moved)
     assert deciding(TREE["consuming"].rules, row).answer is answer
+
+
+@pytest.mark.parametrize(
+    ("known", "words", "headline"),
+    [
+        (1, "its processor takes 2.0 × its baseline", "The handler is slow: it takes 2.0 × its baseline."),
+        (
+            4,
+            "half of the processors take at least 2.0 × their baseline",
+            "Processors are slow: half of them take at least 2.0 ×",
+        ),
+    ],
+)
+def test_slower_processors_are_not_all_of_them(known: int, words: str, headline: str) -> None:
+    """The median decides: half may be as fast as before."""
+    row = subscription(limits=Thresholds(), known_count=known, median_slow_down=2.0)
+    assert TREE["all_slow"].words(row) == words
+    assert leaf_of(Verdict.SLOW_DOWNSTREAM).headline(row).startswith(headline)

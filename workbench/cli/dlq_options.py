@@ -27,7 +27,7 @@ def dry_run_option(function: F) -> F:
 
 
 def selection_options_of_letters(function: F) -> F:
-    """Options that select letters; `parse_request.selection_of` takes their values."""
+    """Options that select letters; `parse_redrive_request.selection_of` takes their values."""
     for option in reversed(
         (
             click.option(

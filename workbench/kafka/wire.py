@@ -245,7 +245,7 @@ def addresses(bootstrap: str) -> list[Address]:
 
 @dataclass(slots=True)
 class Wire:
-    """A connection to one broker. Use it in `with`, by `kafka_login.logged_in`.
+    """A connection to one broker. Use it in `with`, by `wire_tls_and_login.logged_in`.
 
     Args:
         address: host and port.

@@ -40,7 +40,7 @@ def broker_rules(
     """A file of rules; None if no profile measures a broker.
 
     Args:
-        found: signals of the profiles in use, as `promql.measured` tells them.
+        found: signals of the profiles in use, as `runbook_promql.measured` tells them.
         match: which series are the cluster's.
         command: that has written it.
         runbook_base: address of the folder of runbooks.

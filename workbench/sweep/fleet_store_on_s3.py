@@ -65,7 +65,7 @@ class SlotManifest(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ObjectFiles:
-    """`store_files.StoreFiles` of a prefix."""
+    """`storage_port.StoreFiles` of a prefix."""
 
     root: ObjectFile
     _copies: list[tempfile.TemporaryDirectory[str]] = field(default_factory=list, compare=False)

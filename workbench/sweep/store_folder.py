@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """`store_files.StoreFiles` of a folder."""
+    """`storage_port.StoreFiles` of a folder."""
 
     root: Path
 

@@ -1,9 +1,9 @@
 """The questions, in the order in which they are asked; triage walks them, the report draws them, docs/tree.md lists them.
 
-`rule_terms.WHY_THIS_ORDER` says why. Those about queues, processors, the network, and the number of consumers and partitions follow the
-usual procedure for a consumer framework with in-process queues: enqueue time and queue length first, then process time by event type,
-then the network, then the number of consumers and of partitions. A consumer without queues is asked the same of its client and its
-handlers.
+`meaning_of_rule_words.WHY_THIS_ORDER` says why. Those about queues, processors, the network, and the number of consumers and partitions
+follow the usual procedure for a consumer framework with in-process queues: enqueue time and queue length first, then process time by
+event type, then the network, then the number of consumers and of partitions. A consumer without queues is asked the same of its client
+and its handlers.
 """
 
 from __future__ import annotations

@@ -43,6 +43,8 @@ def _words(row: Row) -> str:
         return f"{_names(row)} takes {multiple(row.slowest_member_ratio)} as long as {others} for the same processors"
     if row.median_slow_down is None:
         return no_comparison(row)
+    if row.known_count == 1:
+        return f"its processor takes {multiple(row.median_slow_down)} its baseline"
     return f"half of the processors take at least {multiple(row.median_slow_down)} their baseline"
 
 
@@ -116,7 +118,11 @@ def _headline(row: Row) -> str:
         ratio = f"{multiple(row.slowest_member_ratio)} as long as {'its' if one else 'their'} peers'"
         return f"{whose} handlers of {_names(row)} take {ratio}, for the same processors."
     factor = multiple(row.median_slow_down)
-    return f"All processors are slow: they take {factor} their baseline, which points to a shared dependency."
+    if row.known_count == 1:
+        return f"The handler is slow: it takes {factor} its baseline."
+    return (
+        f"Processors are slow: half of them take at least {factor} their baseline, which points to a shared dependency."
+    )
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:

@@ -22,8 +22,8 @@ _BY = {
 }
 _PULSAR = frozenset({"pulsar", "subscription", "subscriptions"})
 _BY_NAME = {name: it for it in QUESTIONS for name in (*map(str, it.verdicts), it.short.rstrip("?"), it.id)}
-# Other words for questions, as `tree_search.OF_GROUPS`: those that mean nothing of a Kafka, and those that count where a subscription
-# is asked for.
+# Other words for questions, as `search_tree_by_words.OF_GROUPS`: those that mean nothing of a Kafka, and those that count where a
+# subscription is asked for.
 _OWN = {
     "unacked": "blocked_on_unacked", "unacknowledged": "blocked_on_unacked", "mark delete": "hole_in_acks",
     "dispatcher": "dispatcher_stands", "permit": "consumers_full", "redelivery": "sent_again", "redelivered": "sent_again",
