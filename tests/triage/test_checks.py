@@ -13,6 +13,8 @@ from workbench.cli import triage_watch_and_compare
 from workbench.errors import ExitCode, SourceUnreachableError
 from workbench.features.subscription_measurements import PartitionFeatures, QueueFeatures
 from workbench.humanize import duration, percent, plural, times
+from workbench.thresholds import Thresholds
+from workbench.triage.action_subject import Subject
 from workbench.triage.build_finding import build_finding
 from workbench.triage.compare_triages import compare
 from workbench.triage.finding import Action, Finding, Scope, TimeLag
@@ -168,3 +170,14 @@ def test_the_words_of_a_check_name_its_limit() -> None:
                     told.add(finding.verdict)
                     assert any(it in action.verify for it in _shown(check.value)), (case.name, action.verify, check)
     assert len(told) >= 9
+
+
+@pytest.mark.parametrize(("pace", "answer"), [(0.0, Answer.NO), (12.0, Answer.YES), (None, Answer.CANNOT_TELL)])
+@pytest.mark.parametrize("verdict", [Verdict.CONSUMER_STOPPED, Verdict.BATCH_MISSED])
+def test_what_was_committed_before_the_stop_is_no_restart(verdict: Verdict, pace: float | None, answer: Answer) -> None:
+    """The window still holds it: members that are back and commit nothing have not resumed."""
+    stopped = subscription(limits=Thresholds(), verdict=verdict, group_members=0.0, lag_slope=5.0)
+    subject = Subject("prod", "payments", "orders", None, None)
+    actions = [it for it in leaf_of(verdict).actions(subject, stopped) if it.checks]
+    later = subscription(group_members=3.0, committed_moved=500.0, committed_recent_per_second=pace, lag_slope=-5.0)
+    assert [all_hold(it.checks, later) for it in actions] == [answer]

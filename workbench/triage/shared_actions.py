@@ -105,10 +105,10 @@ def consume_again(it: Subject, row: SubscriptionFeatures) -> list[Action]:
         ),
         _restart(
             "Start them again; they resume at their committed offsets",
-            "members > 0, and the committed offsets advance within 1 min",
+            "members > 0, and the committed offsets advance",
             who,
             Check("group_members", ">", 0),
-            Check("committed_moved", ">", 0),
+            Check("committed_recent_per_second", ">", 0.0),
         ),
     ]
 

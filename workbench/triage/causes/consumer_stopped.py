@@ -206,7 +206,7 @@ def _actions(it: Subject, row: Row) -> Sequence[Action]:
             verify="members have its partitions, and the committed offsets advance",
             kind="restart_consumers",
             parameters={"members": []},
-            checks=(Check("committed_moved", ">", 0),),
+            checks=(Check("committed_recent_per_second", ">", 0.0),),
         ),
         Action(
             title="On purpose? Delete what the group has committed of it, once nothing of it is needed: it counts as lag for ever",
