@@ -157,3 +157,20 @@ def test_only_a_lack_of_capacity_has_a_size() -> None:
 def test_time_to_drain(lag: float | None, slope: float | None, seconds: float | None) -> None:
     """Lag over the pace at which it shrinks; never for what does not shrink."""
     assert capacity.drain_seconds(lag, slope) == seconds
+
+
+@pytest.mark.parametrize("lag", [None, 0.0, 900.0])
+def test_where_nothing_arrives_one_consumer_is_needed(lag: float | None) -> None:
+    """A group that reads an old backlog of a silent topic: no number of partitions is divided by none."""
+    row = subscription(
+        limits=Thresholds(),
+        group_members=3.0,
+        partition_count=8,
+        arrival_per_second=0.0,
+        lag_slope=-0.9,
+        lag_messages=lag,
+    )
+    sizing = capacity.consumers(row)
+    assert sizing is not None
+    assert sizing.keep_up == 1
+    assert sizing.drain >= 1

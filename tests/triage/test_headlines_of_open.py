@@ -54,3 +54,10 @@ def test_what_explains_most_is_in_the_first_line(missing: float, told: bool) -> 
         lag_slope=missing, group_members_recent=2.0, usual_members=3.0,
     )  # fmt: skip
     assert (" Measured: 2 members instead of 3." in build_finding(row, profiles=()).headline) is told
+
+
+@pytest.mark.parametrize(("left", "when"), [(0.0, "now"), (0.3, "now"), (90.0, "in about 1 min 30 s")])
+def test_when_retention_deletes_what_is_unread_comes_first(left: float, when: str) -> None:
+    """ "In about 0 s" is read as nonsense."""
+    row = subscription(limits=Thresholds(), verdict=Verdict.THROTTLED, loss_seconds=left, throttle_seconds=1.0)
+    assert build_finding(row, profiles=()).headline.startswith(f"Retention deletes unread messages {when}. ")

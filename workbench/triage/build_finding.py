@@ -63,7 +63,8 @@ def build_finding(
     leaf = leaf_of(verdict)
     sizing = leaf.sizing(row)
     at_risk = _is_at_risk(row, leaf.state)
-    loss = f"Retention deletes unread messages in about {duration(row.loss_seconds)}. " if at_risk else ""
+    when = f"in about {duration(row.loss_seconds)}" if row.loss_seconds and round(row.loss_seconds) else "now"
+    loss = f"Retention deletes unread messages {when}. " if at_risk else ""
     shortfall = shortfall_of(row, leaf.state)
     beside, late = _beside(row), lag_arrives_late(profiles)
     subject = Subject(row.cluster, row.group, row.topic, since, bootstrap, recording, system_among(profiles))

@@ -110,9 +110,10 @@ def consumers(row: SubscriptionFeatures) -> Sizing | None:
     if pace <= 0:
         return None
     window = CATCH_UP * row.limits.time_lag_objective_seconds
-    exact = _up(arrival / pace / UTILISATION)
+    exact = max(1, _up(arrival / pace / UTILISATION))  # where nothing arrives, what waits is still to be read
     keep_up = _whole_partitions(exact, partitions)
-    drain = _whole_partitions(_up((arrival + (row.lag_messages or 0) / window) / pace / UTILISATION), partitions)
+    draining = arrival + (row.lag_messages or 0) / window
+    drain = _whole_partitions(max(1, _up(draining / pace / UTILISATION)), partitions)
     whole = f", {keep_up} to divide {plural(partitions, 'partition')} evenly enough" if keep_up != exact else ""
     words = (
         f"{rate(arrival)} arriving ÷ {rate(pace)} per consumer ÷ {percent(UTILISATION)} = "
