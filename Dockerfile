@@ -1,4 +1,4 @@
-# The image of the scheduled report (README.md, "Reports on a schedule"). Settings and secrets come from outside:
+# The image of `workbench serve` and the scheduled report (docs/start/kubernetes.md). Settings and secrets come from outside:
 # a workbench.toml mounted into /home/workbench/.config/lag-workbench, passwords as environment variables that it names.
 #   docker build -t registry.example/workbench .
 FROM python:3.11-slim AS build
