@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import tomllib
@@ -105,3 +106,25 @@ def test_a_name_alone_must_exist() -> None:
     """Within backticks it needs no arguments."""
     assert problem_of(Said("here", "replay log", is_name=True)) is None
     assert problem_of(Said("here", "replay logs", is_name=True)) is not None
+
+
+_OF_FILES = {"plan_file", "path", "out", "fleet", "folder", "rollback", "receipt.rollback", "file"}
+
+
+def test_files_in_commands_are_words_of_a_shell() -> None:
+    """ "my plan.json" as it is would be two of them: a path goes through `shell_word` before it is in a command."""
+    seen, bare = 0, []
+    for source in sorted((PROJECT / "workbench").rglob("*.py")):
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.JoinedStr):
+                continue
+            before = ""
+            for part in node.values:
+                if isinstance(part, ast.Constant):
+                    before += str(part.value)
+                elif isinstance(part, ast.FormattedValue) and re.search(r"\bworkbench [a-z][^.:;]*$", before):
+                    seen += 1
+                    if ast.unparse(part.value) in _OF_FILES:
+                        bare.append(f"{source.name}:{node.lineno} {ast.unparse(part.value)}")
+    assert not bare
+    assert seen >= 20

@@ -16,7 +16,7 @@ from workbench.cli.options import (
     window_options,
 )
 from workbench.errors import UsageError
-from workbench.humanize import plural
+from workbench.humanize import plural, shell_word
 from workbench.safe_output import say, write_json
 
 
@@ -71,7 +71,7 @@ def command(
         write_json(found.to_json())
     else:
         samples = found.capture.samples.num_rows
-        say(f"Saved {plural(samples, 'sample')} in {out}. Analyse: workbench triage --capture {out}")
+        say(f"Saved {plural(samples, 'sample')} in {out}. Analyse: workbench triage --capture {shell_word(str(out))}")
     for text in found.incomplete:
         say(f"Incomplete: {text}")
     return found.exit_code

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from workbench.cli.hinted_commands import filled
-from workbench.humanize import counted, duration, listed, moment, plural, printable, rate, size
+from workbench.humanize import counted, duration, listed, moment, plural, printable, rate, shell_word, size
 from workbench.masking import masked
 from workbench.terminal_tables import FittingTable, SafeConsole, right, step_bar, wrapped
 
@@ -56,7 +56,7 @@ def show_topics(found: Sequence[LetterTopic], cluster: str) -> None:
         console.line_of(
             f"{plural(silent, 'partition does', 'partitions do')} not answer: letters there are not counted."
         )
-    console.line_of(f"Next: workbench dlq show {printable(found[0].topic)} --cluster {cluster}")
+    console.line_of(f"Next: workbench dlq show {shell_word(found[0].topic)} --cluster {shell_word(cluster)}")
 
 
 def show_letters(found: Sequence[ShownLetter], topic: str, *, payload: bool) -> None:
@@ -148,7 +148,7 @@ def show_redrive_plan(plan: RedrivePlan, path: Path | None) -> None:
         console.line_of(f"! {warning}", style="yellow")
     console.line_of(f"Hash {plan.short_hash}", style="bold")
     console.line_of(
-        f"Next: workbench dlq apply {path}"
+        f"Next: workbench dlq apply {shell_word(str(path))}"
         if path is not None
         else "Save it with -o redrive.json. Nothing has been changed."
     )
@@ -166,7 +166,7 @@ def show_redrive_receipt(receipt: RedriveReceipt, path: Path, *, as_json: bool) 
     for hint in receipt.hints:
         console.line_of(f"Hint: {filled(hint)}")
     if receipt.outcome.value in ("done", "partial"):
-        console.line_of(f"Next: workbench dlq verify {path}")
+        console.line_of(f"Next: workbench dlq verify {shell_word(str(path))}")
 
 
 class ApplyBar:

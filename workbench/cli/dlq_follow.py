@@ -13,7 +13,7 @@ from workbench.cli.dlq_options import dry_run_option
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_option, confirmed, seconds_of
 from workbench.errors import DeadlineError, ExitCode, GuardError
-from workbench.humanize import plural
+from workbench.humanize import plural, shell_word
 from workbench.safe_output import say, tell, write_json
 
 
@@ -101,12 +101,12 @@ def follow_command(
             raise GuardError(f"{ended_words(plan, look.state)}.", hint=HINTS[look.state.value])
         if look.is_done:
             if not as_json:
-                say(f"Complete. Next: workbench dlq verify {plan_file}")
+                say(f"Complete. Next: workbench dlq verify {shell_word(str(plan_file))}")
             return ExitCode.FINDINGS if look.refused else ExitCode.OK
         if once or time.monotonic() + pause > deadline:
             raise DeadlineError(
                 f"{plural(look.left, 'letter is', 'letters are')} not produced yet.",
-                hint=f"Continue with: workbench dlq apply {plan_file}",
+                hint=f"Continue with: workbench dlq apply {shell_word(str(plan_file))}",
             )
         time.sleep(pause)
 

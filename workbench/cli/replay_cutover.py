@@ -9,7 +9,7 @@ import click
 from workbench.cli.options import cluster_option, config_option, json_option
 from workbench.cli.replay_options import PLAN_FILE, confirm_option, confirmed
 from workbench.errors import ExitCode, UsageError
-from workbench.humanize import plural
+from workbench.humanize import plural, shell_word
 from workbench.safe_output import say, write_json
 
 
@@ -179,7 +179,7 @@ def cutover_command(
     if not back:
         if allow_forgetting:
             say(f"Also set {plan.new_group!r} in their configuration: a restart would switch them back.")
-        say(f"Then: workbench replay follow {plan_file}")
+        say(f"Then: workbench replay follow {shell_word(str(plan_file))}")
     if as_json:
         document = {"schema": "workbench.replay-cutover/1", "plan": plan.hash, "group": where}
         write_json({**document, "instances": file.instances, "outcome": "done"})

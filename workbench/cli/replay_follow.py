@@ -11,7 +11,7 @@ import click
 from workbench.cli.options import PLACE, cluster_option, config_option, json_option, renamed
 from workbench.cli.replay_options import PLAN_FILE, done_by_its_queue, seconds_of
 from workbench.errors import DeadlineError, EvidenceError, ExitCode
-from workbench.humanize import plural
+from workbench.humanize import plural, shell_word
 from workbench.safe_output import say, write_json
 
 if TYPE_CHECKING:
@@ -89,29 +89,32 @@ def follow_command(
                 for line in report.lines:
                     screen.tell(line)
             screen.show(look, pace, report)
+    name = shell_word(str(plan_file))
     if report is not None and report.is_held:
-        say(f"The replay is still held. Go on watching: workbench replay follow {plan_file} --fleet {fleet}")
+        say(
+            f"The replay is still held. Go on watching: workbench replay follow {name} --fleet {shell_word(str(fleet))}"
+        )
     if look is not None and look.waiting is not None and not look.left:
         raise DeadlineError(
             f"The group {plan.new_group!r} has committed all known records of the window. {look.waiting}",
-            hint=f"Check again with: workbench replay follow {plan_file}.",
+            hint=f"Check again with: workbench replay follow {name}",
         )
     if look is not None and not look.members and not look.done and look.left:
         raise DeadlineError(
             f"Not started: no consumer in {plan.new_group!r}.",
-            hint=f"Start consumers with group.id={plan.new_group}, then: workbench replay follow {plan_file}",
+            hint=f"Start consumers with group.id={plan.new_group}, then: workbench replay follow {name}",
         )
     if look is None or not look.complete:
         raise DeadlineError(
             f"The group {plan.new_group!r} has not committed the whole window: "
             f"{plural(len(look.left if look is not None else plan.partitions), 'partition is', 'partitions are')} not complete.",
-            hint=f"Check again with: workbench replay follow {plan_file}.",
+            hint=f"Check again with: workbench replay follow {name}",
         )
     if look.doubt is not None:
         raise EvidenceError(
             f"The group {plan.new_group!r} has committed up to the window's end, which does not prove that it processed every record. "
             + look.doubt,
-            hint=f"Ask its instances, or its log of processed records: workbench replay verify {plan_file} --fleet fleet.toml",
+            hint=f"Ask its instances, or its log of processed records: workbench replay verify {name} --fleet fleet.toml",
         )
     if not as_json:
         for line in next_steps(plan, look, plan_file):

@@ -88,10 +88,11 @@ def show_receipt(receipt: Receipt, plan_file: Path, *, as_json: bool) -> None:
     for hint in receipt.hints:
         console.line_of(f"Hint:  {one_line(filled(hint))}")
     if receipt.rollback is not None:
-        console.line_of(f"Roll back with: workbench replay rollback {receipt.rollback}")
+        console.line_of(f"Roll back with: workbench replay rollback {shell_word(str(receipt.rollback))}")
     if receipt.outcome.value == "done":
-        console.line_of(f"Next: workbench replay cutover {plan_file} --fleet fleet.toml, or start consumers in")
-        console.line_of(f"      {one_line(receipt.group)} and: workbench replay follow {plan_file}")
+        name = shell_word(str(plan_file))
+        console.line_of(f"Next: workbench replay cutover {name} --fleet fleet.toml, or start consumers in")
+        console.line_of(f"      {one_line(receipt.group)} and: workbench replay follow {name}")
 
 
 def show_journal(entries: list[Entry]) -> None:

@@ -11,7 +11,7 @@ import click
 
 from workbench.cli.options import FOLDER, cluster_option, config_option, groups_option, json_option, renamed
 from workbench.errors import ExitCode, SetupError, UsageError
-from workbench.humanize import plural
+from workbench.humanize import plural, shell_word
 from workbench.safe_output import say, write_json
 
 
@@ -86,7 +86,8 @@ def command(
         write_json({"capture": str(out), "rounds": recorder.rounds, "samples": capture.samples.num_rows})
     else:
         say(
-            f"Recorded {plural(capture.samples.num_rows, 'sample')} in {out}. Analyse: workbench triage --capture {out}"
+            f"Recorded {plural(capture.samples.num_rows, 'sample')} in {out}. "
+            f"Analyse: workbench triage --capture {shell_word(str(out))}"
         )
     return ExitCode.EVIDENCE if recorder.missing else ExitCode.OK
 
