@@ -143,7 +143,7 @@ QUESTION = Node(
         ),
         leaves_open(
             "nobody_known",
-            "neither members nor commits are measured",
+            "nothing that is measured shows whether anybody reads: no member is known to be there, and no commit is seen",
             always,
             look="whether the group has members, and what they commit (needs `bootstrap`)",
         ),
