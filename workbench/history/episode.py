@@ -125,12 +125,12 @@ def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> f
 
 
 def _next_gap(it: Aged) -> float:
-    """How long the next commit takes a consumer that reads all that waits at once, ever more of it; 0 where the last one was no such."""
+    """How long the next commit takes a consumer that reads all that waits at once, and ever more of it; 0 where the last was no such."""
     if len(it.changed) < FEW_MOVES or (it.lag is None and not len(it.end)):
         return 0.0
     last = it.changed[-2:]
     at, offset = it.committed.at[last], it.committed.value[last]
-    before, read = np.diff(it.committed.value[it.changed[-3:]])
+    before, read = np.diff(it.committed.value[it.changed[-FEW_MOVES:]])
     waited = it.waits(at, offset)
     if not (read >= MORE * before > 0 and LESS * waited[0] <= read <= waited[0] / LESS):
         return 0.0
