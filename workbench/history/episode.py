@@ -125,7 +125,7 @@ def _rhythm(at: FloatArray, age: FloatArray, changed: IntArray, until: int) -> f
 
 
 def _next_gap(it: Aged) -> float:
-    """How long the next commit takes a consumer that reads all that waits at once, and ever more of it; 0 where the last was no such."""
+    """How long the next commit takes a consumer that reads all that waits at once, and ever more; 0 where the last was no such."""
     if len(it.changed) < FEW_MOVES or (it.lag is None and not len(it.end)):
         return 0.0
     last = it.changed[-2:]
