@@ -128,6 +128,34 @@ def test_unread_entries_are_counted_over_ledgers(
     assert it.unread == unread
 
 
+@pytest.mark.parametrize(
+    ("cursor", "transactions", "reads"),
+    [
+        (
+            {"waitingReadOp": True, "subscriptionHavePendingRead": True},
+            0,
+            False,
+        ),  # it has missed the entries that are there
+        ({"subscriptionHavePendingRead": True}, 0, False),
+        ({"waitingReadOp": True, "readPosition": "5:30"}, 0, True),  # nothing is there
+        ({"waitingReadOp": True, "readPosition": "4:20"}, 0, True),  # not known
+        ({"waitingReadOp": True}, 1, True),  # an open transaction may begin there
+        ({"waitingReadOp": True}, None, True),
+        ({"waitingReadOp": True, "pendingReadOps": 1}, 0, True),
+        ({"waitingReadOp": True, "pendingReadOps": None}, 0, True),
+        ({}, None, False),
+        ({"waitingReadOp": None}, 0, None),
+    ],
+)
+def test_a_cursor_that_waits_although_entries_are_there_does_not_read(
+    cursor: dict[str, Any], transactions: int | None, reads: bool | None
+) -> None:
+    """Brokers up to 4.2 lose the wake-up of a failover's dispatcher where its active consumer changes."""
+    stats = {**topic(billing=subscription()), "ongoingTxnCount": transactions}
+    [it] = looks_of(stats, internal(**cursor), PAID, partitioned=False, at=0.0, lacking=[]).values()
+    assert it.reads is reads
+
+
 @pytest.mark.parametrize("text", ["5", "5:", ":5", "5:6:7", "a:b", None, "9" * 40 + ":1"])
 def test_what_is_no_position_is_none(text: str | None) -> None:
     """And ends in no error."""

@@ -88,6 +88,7 @@ class _Topic(PulsarAnswer):
     subscriptions: dict[str, dict[str, Any]]
     backlogQuotaLimitSize: int | None = None  # noqa: N815 - -1: none
     backlogQuotaLimitTime: int | None = None  # noqa: N815
+    ongoingTxnCount: Known = None  # noqa: N815
 
 
 class _Cursor(PulsarAnswer):
@@ -214,6 +215,7 @@ def _look(
     # A delay holds for types that acknowledge one by one; to others an entry is sent at once.
     delayed = it.msgDelayed if one_by_one else 0
     since = cursor.numberOfEntriesSinceFirstNotAckedMessage if cursor is not None else None
+    unread = _between(cursor.readPosition, ledgers) if cursor is not None and ledgers is not None else None
     return SubscriptionLook(
         at=at,
         kind=it.type.lower() if it.type not in (None, "None") else None,
@@ -241,10 +243,10 @@ def _look(
         acked=cursor.messagesConsumedCounter if cursor is not None else None,
         mark_delete=_printed(cursor.markDeletePosition) if cursor is not None else None,
         read_position=_printed(cursor.readPosition) if cursor is not None else None,
-        unread=_between(cursor.readPosition, ledgers) if cursor is not None and ledgers is not None else None,
+        unread=unread,
         span=max(0, since - 1) if since is not None else None,
         ack_ranges=cursor.totalNonContiguousDeletedMessagesRange if cursor is not None else None,
-        reads=_reads(cursor) if cursor is not None else None,
+        reads=_reads(cursor, unread, topic.ongoingTxnCount) if cursor is not None else None,
     )
 
 
@@ -259,11 +261,18 @@ def _none_is_zero(limit: int | None) -> int | None:
     return None if limit is None else max(0, limit)
 
 
-def _reads(it: _Cursor) -> bool | None:
+def _reads(it: _Cursor, unread: int | None, transactions: int | None) -> bool | None:
+    """Whether entries are asked for, or awaited where there are none.
+
+    A cursor that waits for new entries although some are there has missed them, and waits for good (apache/pulsar issue 26164); but an
+    open transaction lets it wait before them, too.
+    """
     told = (it.waitingReadOp, it.subscriptionHavePendingRead, it.subscriptionHavePendingReplayRead)
     pending = it.pendingReadOps
-    if True in told or (pending is not None and pending > 0):
+    if pending is not None and pending > 0:
         return True
+    if True in told:
+        return not (pending == transactions == 0 and unread is not None and unread > 0)
     return None if None in told or pending is None else False
 
 
