@@ -33,6 +33,9 @@ def test_what_does_not_go_together_is_refused_before_any_work(tmp_path: Path) ->
     assert "Missing option '--cluster', or '--store'." in refused("--all").message
     assert "no other selection" in refused("--all", "--cluster", "c", "--group", "g").message
     assert "need --all" in refused("--cluster", "c", "--store", str(tmp_path)).message
+    assert refused("--cluster", "c", "--top", "3").message == "--limit needs --all."
+    for word in ("--every", "--timeout", "--for"):
+        assert "needs --watch" in refused("--cluster", "c", word, "10s").message
     assert isinstance(refused("--all", "--store", str(tmp_path)), UsageError)
     assert "is not a store" in refused("--all", "--store", str(tmp_path / "none")).message
     missing = refused("--all", "--store", str(tmp_path), "--html", str(tmp_path / "no" / "report.html"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from workbench.cli.options import (
     FILE,
@@ -130,14 +131,26 @@ def _run(given: Mapping[str, Any]) -> int:
         from workbench.cli.triage_all import triage_all
 
         return triage_all(_sweep_request(given))
-    if given["store"] is not None or given["parquet"] is not None:
-        raise UsageError("--store and --parquet need --all.")
+    _refuse_without_their_flag(given)
     if given["compare"] is not None:
         return _compare(_compare_request(given))
     filled = _filled_by_alert(given)
     if filled["watch"]:
         return _watch(_watch_request(filled))
     return _look(_look_request(filled))
+
+
+def _refuse_without_their_flag(given: Mapping[str, Any]) -> None:
+    if given["store"] is not None or given["parquet"] is not None:
+        raise UsageError("--store and --parquet need --all.")
+    source = click.get_current_context().get_parameter_source
+    for name, option, flag, needed in (
+        ("top", "--limit", "everything", "--all"),
+        ("every", "--every", "watch", "--watch"),
+        ("patience", "--timeout", "watch", "--watch"),
+    ):
+        if not given[flag] and source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{option} needs {needed}.")
 
 
 # One look
