@@ -115,6 +115,11 @@ class Orders:
             found[number] = int(ledger), int(entry)
         return found
 
+    def consumers(self) -> int:
+        """Members that are connected to every partition."""
+        stats = [self.admin("GET", "/stats", partition=number).json() for number in range(self.partitions)]
+        return min(len(it["subscriptions"]["billing"]["consumers"]) for it in stats)
+
     def backlog(self) -> int:
         """Entries that are not acknowledged."""
         stats = self.admin(
@@ -265,6 +270,7 @@ def test_two_members_share_the_partitions_and_hand_them_over(orders: Orders, mem
     orders.produce(0, count // 3)
     wait_for(lambda: len(members.handled()) > 300, seconds=60)
     members.start("two")
+    wait_for(lambda: orders.consumers() == 2, seconds=60)  # else a busy machine has handled all before it comes
     orders.produce(count // 3, 2 * count // 3)
     wait_for(lambda: len({it[6] for it in members.handled()}) == 2, seconds=60)
     members.all[0].send_signal(signal.SIGTERM)
