@@ -15,7 +15,7 @@ from workbench.pulsar.admin import PulsarAdmin
 from workbench.pulsar.topic_names import TopicName
 
 BROKER_SETTINGS = "brokers/configuration/runtime"  # path of all of a broker's settings, with its passwords
-READ_SETTINGS = frozenset(
+_READ = frozenset(
     {
         "backlogQuotaDefaultLimitBytes",
         "backlogQuotaDefaultLimitGB",
@@ -128,7 +128,7 @@ def retention_words(admin: PulsarAdmin, topic: TopicName) -> str:
             )
         else:
             minutes, megabytes = int(policy["retentionTimeInMinutes"]), int(policy["retentionSizeInMB"])
-    except (SourceUnreachableError, AttributeError, KeyError, TypeError, ValueError):
+    except (SourceUnreachableError, KeyError, TypeError, ValueError):
         return NOT_TOLD
     if minutes == 0 or megabytes == 0:
         return "none: an entry that every subscription has acknowledged may go at once"
@@ -143,7 +143,7 @@ def ttl_seconds(admin: PulsarAdmin, topic: TopicName) -> int | None:
         policy = _policy(admin, topic, "messageTTL")
         if policy is None:
             policy = int(_broker_settings(admin)["ttlDurationDefaultInSeconds"])
-    except (SourceUnreachableError, AttributeError, KeyError, TypeError, ValueError):
+    except (SourceUnreachableError, KeyError, TypeError, ValueError):
         return None
     return policy if isinstance(policy, int) and policy >= 0 else None
 
@@ -155,7 +155,7 @@ def subscriptions_expire_seconds(admin: PulsarAdmin, topic: TopicName) -> float 
         if told in ("", "null"):
             told = str(_broker_settings(admin)["subscriptionExpirationTimeMinutes"])
         minutes = int(told)
-    except (SourceUnreachableError, AttributeError, KeyError, TypeError, ValueError):
+    except (SourceUnreachableError, KeyError, TypeError, ValueError):
         return None
     return 60.0 * minutes if minutes > 0 else math.inf
 
@@ -173,9 +173,14 @@ def _applied(admin: PulsarAdmin, path: str) -> Any:
     return admin.get(path, {"applied": "true"})
 
 
+def read_settings(told: object) -> dict[str, Any] | None:
+    """Those of a broker's settings that are read here, and no other; None if these are none."""
+    return {name: it for name, it in told.items() if name in _READ} if isinstance(told, dict) else None
+
+
 def _broker_settings(admin: PulsarAdmin) -> dict[str, Any]:
-    """Those that are read here, and no other: a capture keeps no more."""
-    return {name: told for name, told in admin.get(BROKER_SETTINGS).items() if name in READ_SETTINGS}
+    """As a capture has them, which keeps no more."""
+    return read_settings(admin.get(BROKER_SETTINGS)) or {}
 
 
 def _told(admin: PulsarAdmin, path: str) -> Any:

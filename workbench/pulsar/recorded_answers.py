@@ -21,7 +21,7 @@ from workbench.errors import DamagedCaptureError, SourceUnreachableError
 from workbench.limited_reads import first_problem
 from workbench.masking import masked_document
 from workbench.pulsar.admin import NotThereError, PulsarAdmin
-from workbench.pulsar.policies import BROKER_SETTINGS, READ_SETTINGS
+from workbench.pulsar.policies import BROKER_SETTINGS, read_settings
 from workbench.settings import Cluster
 
 _LEFT_OUT = frozenset(
@@ -167,11 +167,7 @@ class _RecordingAdmin(PulsarAdmin):
         try:
             document = ask()
             if path == BROKER_SETTINGS:
-                document = (
-                    {name: it for name, it in document.items() if name in READ_SETTINGS}
-                    if isinstance(document, dict)
-                    else None
-                )
+                document = read_settings(document)
             answer = AdminAnswer(**asked, document=scrubbed(document), at=time.time())
         except SourceUnreachableError as error:
             failed: Any = "not_there" if isinstance(error, NotThereError) else "untold"
