@@ -21,6 +21,7 @@ from workbench.kafka.groups import groups_of
 from workbench.kafka.librdkafka_errors import (
     denied_resource,
     error_words,
+    group_right,
     is_absent,
     is_loading,
     is_lost,
@@ -312,7 +313,7 @@ class KafkaCluster(KafkaConnection):
         found = commits_of(reading, asked)
         commits |= found.offsets
         for name in found.denied:
-            reading.deny(f"commits of group {name!r}", _group_right(name))
+            reading.deny(f"commits of group {name!r}", group_right(name))
         reading.incomplete += [f"commits of group {name!r}: {words}" for name, words in found.missing.items()]
         if unread := {*found.denied, *found.missing}:  # nobody knows whether these have committed
             commits = {key: offset for key, offset in commits.items() if offset is not None or key[0] not in unread}
@@ -403,7 +404,7 @@ def _not_described(reading: ClusterReading, name: str, error: BaseException) -> 
     """View of a group that was not described, with a line about the reason."""
     resource = denied_resource(error)
     if resource == "group":
-        reading.deny(f"group {name!r}", _group_right(name))
+        reading.deny(f"group {name!r}", group_right(name))
         return group_view(name, None, state=NOT_PERMITTED)
     if resource is not None:
         words = f"not permitted: {reading.kafka.principal} lacks DESCRIBE on a {resource} of it: {error_words(error)}"
@@ -411,10 +412,6 @@ def _not_described(reading: ClusterReading, name: str, error: BaseException) -> 
         words = error_words(error)
     reading.incomplete.append(f"group {name!r}: {words}")
     return group_view(name, None)
-
-
-def _group_right(group: str) -> str:
-    return f"DESCRIBE on group {group!r}"
 
 
 def _similar(name: str, known: Iterable[str]) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from workbench.humanize import plural
 from workbench.kafka.group_answers import COMMITS_TOPIC, Coordination, Listed
+from workbench.kafka.librdkafka_errors import group_right
 from workbench.kafka.patient_reads import ClusterReading
 from workbench.kafka.wire import Address
 from workbench.queues.group_kinds import UNKNOWN
@@ -62,7 +63,7 @@ class Others:
     def deny(self, reading: ClusterReading) -> None:
         """Note the groups that may not be described."""
         for name in dict.fromkeys(self.denied):
-            reading.deny(f"group {name!r}", f"DESCRIBE on group {name!r}")
+            reading.deny(f"group {name!r}", group_right(name))
 
     def added_to(self, views: Sequence[GroupView], reading: ClusterReading) -> list[GroupView]:
         """All groups, completed by the brokers' lists; what is missing goes to the reading."""

@@ -22,6 +22,7 @@ from workbench.kafka.leader_offsets import EARLIEST, LATEST, OffsetQuestion
 from workbench.kafka.librdkafka_errors import (
     denied_resource,
     error_words,
+    group_right,
     is_absent,
     is_denied,
     is_loading,
@@ -421,4 +422,4 @@ def _named(error: Any) -> str:
 
 def _describing(error: BaseException, group: str) -> str:
     """Permission that describing a group takes."""
-    return f"DESCRIBE on group {group!r}" if denied_resource(error) == "group" else "DESCRIBE on a topic of it"
+    return group_right(group) if denied_resource(error) == "group" else "DESCRIBE on a topic of it"

@@ -193,6 +193,11 @@ def denied_resource(error: Any) -> str | None:
     return str(inner.name().removesuffix(_DENIED)).lower().replace("_", " ")
 
 
+def group_right(group: str) -> str:
+    """Permission that looking at a group takes."""
+    return f"DESCRIBE on group {group!r}"
+
+
 def is_denied(error: Any) -> bool:
     """Whether these credentials lack a permission."""
     return denied_resource(error) is not None

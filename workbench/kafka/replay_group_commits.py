@@ -7,7 +7,7 @@ import time
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.connection import KafkaConnection, is_over
 from workbench.kafka.groups import NotListedError
-from workbench.kafka.librdkafka_errors import is_absent, is_denied, is_loading
+from workbench.kafka.librdkafka_errors import group_right, is_absent, is_denied, is_loading
 from workbench.kafka.offset_fetch import FetchLimits, read_commits
 from workbench.queues.replay_port import KeptCommit
 from workbench.queues.snapshot_views import Partition
@@ -33,7 +33,7 @@ def kept_commits_of_group(kafka: KafkaConnection, group: str, deadline: float) -
         return _by_librdkafka(kafka, group, deadline)
     kafka.requests += found.requests
     if found.denied:
-        raise kafka.refused("Group authorization failed", needs=f"DESCRIBE on group {group!r}")
+        raise kafka.refused("Group authorization failed", needs=group_right(group))
     for words in found.missing.values():
         raise SourceUnreachableError(
             f"The commits of group {group!r} cannot be read: {words}.", hint="Try again once every broker answers."
@@ -62,9 +62,7 @@ def _by_librdkafka(kafka: KafkaConnection, group: str, deadline: float) -> dict[
             if is_absent(error):
                 return {}
             if not is_loading(error) or is_over(deadline):
-                raise kafka.unreachable(
-                    error, needs=f"DESCRIBE on group {group!r}" if is_denied(error) else None
-                ) from None
+                raise kafka.unreachable(error, needs=group_right(group) if is_denied(error) else None) from None
             time.sleep(_RETRY_PAUSE_SECONDS)
     for part in answer.topic_partitions:
         if part.error is not None:
