@@ -169,6 +169,11 @@ class Missing:
     profile: str | None = None
     metric: str | None = None
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is there, and a question that needs it is open all the same."""
+        return self.how_to_get_it.startswith(MEASURED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
@@ -380,13 +385,13 @@ def missing_words(missing: Sequence[Missing]) -> list[str]:
     lines: dict[str, list[Missing]] = {}
     for it in missing:
         lacking = f"profile {it.profile}" if it.profile else it.signal
-        lines.setdefault(it.how_to_get_it if it.how_to_get_it.startswith(MEASURED) else lacking, []).append(it)
+        lines.setdefault(it.how_to_get_it if it.is_measured else lacking, []).append(it)
     return [_line(them) for them in lines.values()]
 
 
 def _line(them: Sequence[Missing]) -> str:
     words = them[0].how_to_get_it
-    if words.startswith(MEASURED):
+    if them[0].is_measured:
         return f"Open: {words.removeprefix(MEASURED)}"
     return f"Missing: {_shared(them) if len(them) > 1 else f'{them[0].signal}. {words}'}"
 

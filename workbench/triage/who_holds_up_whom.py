@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from workbench.humanize import clock, duration, listed, numbered, percent, plural, printable, quantity, shell_word, size
+from workbench.json_values import fields_of
 from workbench.judgement_numbers import SEVERAL
 from workbench.queues.tool_words import Tools
 from workbench.triage.finding import Action, Evidence
@@ -305,8 +306,7 @@ def _cause(it: BlamedCause, actions: Sequence[Action]) -> dict[str, Any]:
 
 
 def _dated(it: Mover | Victim) -> dict[str, Any]:
-    values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(it).items()}
-    return {**values, "since": instant(it.since)}
+    return {**fields_of(it), "since": instant(it.since)}
 
 
 def strain_json(it: Strain) -> dict[str, Any]:

@@ -120,8 +120,9 @@ class PulsarSink:
             missing = [number for number in positions if number not in before.positions]
             if missing:
                 check()
-                self._is_new = len(missing) == len(positions) and self._would_be_known()
-                if len(missing) == len(positions):
+                is_whole = len(missing) == len(positions)
+                self._is_new = is_whole and self._would_be_known()
+                if is_whole:
                     self._begin(missing)
                 last = self._plan.partitions[0].partition
                 begun = {number: positions[number] for number in sorted(missing, key=lambda it: it == last)}
