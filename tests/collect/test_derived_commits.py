@@ -101,3 +101,15 @@ def test_an_end_that_is_exported_stands() -> None:
     ends.add("log_end_offset", {"topic": "t", "partition": 0}, STAMPS, ENDS + 1)
     found = with_derived(concat_series([page.to_series(), ends.to_series()])).to_samples().to_pylist()
     assert {row["source"] for row in found if row["signal"] == "log_end_offset"} == {"kafka_exporter"}
+
+
+def test_lags_without_a_group_or_a_topic_stand_beside_those_with_one() -> None:
+    """Somebody's rule may drop a label: the ends are those of the whole names, and nothing fails."""
+    page = SampleBatch("c", "ours")
+    for labels in ({"group": "g", "topic": "t"}, {"topic": "t"}, {"group": "g"}, {}):
+        for partition in (0, 1):
+            page.add("consumer_lag", {**labels, "partition": partition}, STAMPS, LAG)
+            page.add("committed_offset", {**labels, "partition": partition}, STAMPS, ENDS - LAG)
+    rows = with_derived(page.to_series()).to_samples().to_pylist()
+    ends = {(it["topic"], it["partition"]) for it in rows if it["signal"] == "log_end_offset"}
+    assert ends == {(topic, partition) for topic in ("t", None) for partition in (0, 1)}

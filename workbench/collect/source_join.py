@@ -169,7 +169,9 @@ def _with_derived_ends(series: SeriesTable) -> SeriesTable:
     keys = ("source", "group", "topic", "partition")
     commits = by_name(series.where(pc.equal(names["signal"], "committed_offset")), *keys)
     found: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = {}
-    for key, (times, lag) in sorted(by_name(_of_these(series.where(own), lacking), *keys).items()):
+    lags = by_name(_of_these(series.where(own), lacking), *keys)
+    for key in sorted(lags, key=str):  # a name may be lacking
+        times, lag = lags[key]
         if (commit := commits.get(key)) is None:
             continue
         both, of_lag, at = np.intersect1d(times, commit[0], return_indices=True)
