@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from tests.collect.wire_broker import WireBroker, commits, coordinators, int32, texts
+from tests.collect.wire_broker import WireBroker, commits, coordinators, int16, int32, texts
 from workbench.errors import SourceUnreachableError
 from workbench.kafka.brokers_that_answer import Brokers
 from workbench.kafka.connection import KafkaConnection
@@ -43,6 +43,13 @@ def fetched(body: bytes) -> list[str]:
     """Groups of a request for commits."""
     answer = WireAnswer(body[1:])
     return answer.array(lambda: (answer.text(), answer.int8(), answer.int8())[0])
+
+
+def commits_of_one(told: Told) -> bytes:
+    """An answer to OffsetFetch 7: that of 8, but for a group it has no name, and no tags of its own."""
+    whole = commits({"": told})
+    assert whole[4:6] == b"\x02\x01"
+    return whole[:4] + whole[6:-1]
 
 
 def serving(told: Mapping[str, Told] | Callable[[list[str]], Mapping[str, Told]]) -> WireBroker:
@@ -99,6 +106,26 @@ def test_many_groups_are_few_requests() -> None:
     assert found.requests == 1 + 3 + 1 + 25
 
 
+def test_brokers_before_kafka_3_are_asked_for_one_group_after_the_other() -> None:
+    """FindCoordinator 3 and OffsetFetch 7: the same is told, and what is refused is refused for its group alone."""
+    told: dict[str, Told] = {"g": {("t", 0): 5, ("u", 1): -1}, "empty": {}, "denied": DENIED, "lost": 15}
+    found_by: dict[bytes, bytes] = {}
+    with serving({}) as broker:
+        broker.versions |= {FIND: (0, 3), FETCH: (0, 7)}
+        for name, of in told.items():
+            code = of if isinstance(of, int) and name == "lost" else 0
+            place = int32(-1) + text("") + int32(-1) if code else int32(1) + text("127.0.0.1") + int32(broker.port)
+            found_by[text(name)] = int32(0) + int16(code) + text(None) + place + b"\0"
+        broker.answers[FIND] = lambda body: found_by[body[1:-2]]
+        broker.answers[FETCH] = lambda body: commits_of_one(told[WireAnswer(body[1:]).text()])
+        found = read(broker, *told, within=limits(moved=0.0))
+    assert found.offsets == {("g", "t", 0): 5, ("g", "u", 1): None}
+    assert (found.denied, list(found.missing)) == (["denied"], ["lost"])
+    assert [(key, version) for key, version, _ in broker.asked if key != 18] == [(FIND, 3)] * 4 + [(FETCH, 7)] * 3
+    bodies = [body for key, _, body in broker.asked if key != 18]
+    assert (bodies[0], bodies[4]) == (b"\0" + b"\x02g\0" + b"\0", b"\0" + b"\x02g" + b"\0" + b"\0" + b"\0")
+
+
 def test_each_coordinator_is_asked_for_its_own() -> None:
     """Found in one request; asked beside each other."""
     with serving({"a": {("t", 0): 1}}) as one, serving({"b": {("t", 0): 2}}) as other:
@@ -122,7 +149,7 @@ def test_what_may_not_be_described_is_told_as_such() -> None:
 def test_a_commit_that_cannot_be_read_is_no_missing_one() -> None:
     """It is an error of its partition."""
     found = Commits()
-    parse_commits(WireAnswer(commits({"g": {("t", 0): 5, ("t", 1): -1}}, errors={1: 3})), ["g"], found)
+    parse_commits(WireAnswer(commits({"g": {("t", 0): 5, ("t", 1): -1}}, errors={1: 3})), ["g"], 8, found)
     assert found.offsets == {("g", "t", 0): 5}
     assert found.errors == {("g", "t", 1): "Kafka's error 3"}
 
@@ -240,10 +267,10 @@ def test_without_any_server_every_group_is_missing() -> None:
 def answers() -> list[tuple[bytes, Callable[[WireAnswer], Any]]]:
     """Whole ones, and what reads them."""
     return [
-        (coordinators({"g": (1, "h", 9092), "d": DENIED}), parse_coordinators),
+        (coordinators({"g": (1, "h", 9092), "d": DENIED}), lambda it: parse_coordinators(it, ["g", "d"], 4)),
         (
             commits({"g": {("t", 0): 5, ("u", 1): -1}, "x": ABSENT}),
-            lambda it: parse_commits(it, ["g", "x"], Commits()),
+            lambda it: parse_commits(it, ["g", "x"], 8, Commits()),
         ),
     ]
 
@@ -263,7 +290,7 @@ def test_an_answer_that_is_truncated_leaves_nothing_behind() -> None:
     found = Commits()
     whole = commits({"g": {("t", 0): 5}, "h": {("t", 0): 6}})
     with pytest.raises(WireError):
-        parse_commits(WireAnswer(whole[:-6]), ["g", "h"], found)
+        parse_commits(WireAnswer(whole[:-6]), ["g", "h"], 8, found)
     assert found == Commits()
 
 
@@ -295,7 +322,7 @@ def test_groups_that_were_not_asked_for_are_ignored_and_those_left_out_are_missi
     """Also one that is told twice: the first counts."""
     found = Commits()
     body = commits({"other": {("t", 0): 1}, "g": {("t", 0): 2}})
-    parse_commits(WireAnswer(body), ["g", "h"], found)
+    parse_commits(WireAnswer(body), ["g", "h"], 8, found)
     assert found.offsets == {("g", "t", 0): 2}
     assert found.missing == {"h": "its coordinator has not answered for it"}
     with serving({}) as broker:
@@ -361,10 +388,10 @@ class OldAdmin:
 
 
 def test_settings_that_our_requests_lack_are_left_to_librdkafka() -> None:
-    """Kerberos, or brokers before 3.0: one request per group, with the same result."""
+    """Kerberos, or brokers before 2.5: one request per group, with the same result."""
     with serving({}) as broker:
-        broker.versions[FETCH] = (0, 7)
-        with pytest.raises(NotListedError, match="older than Kafka 3"):
+        broker.versions[FETCH] = (0, 6)
+        with pytest.raises(NotListedError, match="older than Kafka 2.5"):
             read(broker, "g")
         attempt = reading(broker)
         attempt.kafka._admin = OldAdmin()

@@ -40,10 +40,14 @@ _PARSERS: dict[str, tuple[bytes, Callable[[WireAnswer], Any]]] = {
     "share": (shares("s", {"a": ("t", (0, 1))}), lambda it: parse_shares(it, 1, "share")),
     "offsets": (share_offsets("s", "t", {0: (1, 2)}), lambda it: parse_share_offsets(it, 1)),
     "streams": (streams("a", "c", "t", (0,), (0, 1)), lambda it: parse_streams(it, 1, "streams")),
-    "coordinators": (coordinators({"g": (1, "h", 9092), "d": 30}), parse_coordinators),
+    "coordinators": (coordinators({"g": (1, "h", 9092), "d": 30}), lambda it: parse_coordinators(it, ["g", "d"], 4)),
+    "one coordinator": (
+        int32(0) + b"\0\0" + text(None) + int32(1) + text("h") + int32(9092) + b"\0",
+        lambda it: parse_coordinators(it, ["g"], 3),
+    ),
     "commits": (
         commits({"g": {("t", 0): 5, ("u", 1): -1}, "x": 69, "m": 16}),
-        lambda it: parse_commits(it, ("g", "x", "m"), Commits()),
+        lambda it: parse_commits(it, ("g", "x", "m"), 8, Commits()),
     ),
     "deleted": (b"\0\0" + int32(0) + old_array([old_text("t") + old_array([int32(1) + b"\0\x56"])]), parse_deleted),
     "committed": (int32(0) + old_array([old_text("t") + old_array([int32(1) + b"\0\x19"])]), parse_committed),

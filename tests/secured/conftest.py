@@ -152,8 +152,8 @@ def coordinators_of(secured: SecuredLab, groups: Collection[str]) -> dict[str, i
         answers: list[dict[str, int]] = []
         for address in addresses(secured.bootstrap):
             with suppress(OSError, WireError), logged_in(address, security, time.monotonic() + 5, silence=1) as wire:
-                _, answer = wire.ask(FIND, lambda _version: b"\x00" + array(map(text, groups)))
-                told = parse_coordinators(answer)
+                version, answer = wire.ask(FIND, lambda _version: b"\x00" + array(map(text, groups)))
+                told = parse_coordinators(answer, [*groups], version)
                 answers.append({name: place.number for name, (code, place) in told.items() if code == 0})
         if not answers or len(answers[0]) != len(groups) or any(it != answers[0] for it in answers):
             return False

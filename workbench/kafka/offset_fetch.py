@@ -1,5 +1,7 @@
 """Commits of groups, read by our own requests: one to find the coordinators of a thousand groups, one for the commits of a hundred.
 
+Brokers before Kafka 3.0 are asked for one group after the other.
+
 librdkafka (2.16) ends the process with a segmentation fault if a coordinator that has just moved answers an admin client's request for
 commits with NOT_COORDINATOR: it looks for the client's own group, and an admin client has none. That is the moment of a lost broker,
 in which a snapshot or a replay must not lose its process. It also needs a request per group.
@@ -24,8 +26,10 @@ from workbench.kafka.groups import (
 from workbench.kafka.wire import Address, Api, WireAnswer, WireError, addresses, array, c_text, text
 from workbench.kafka.wire_tls_and_login import Security, logged_in
 
-FIND = Api("FindCoordinator", 10, 4, 4)
-_FETCH = Api("OffsetFetch", 9, 8, 8)
+FIND = Api("FindCoordinator", 10, 3, 4)
+_FETCH = Api("OffsetFetch", 9, 7, 8)
+# The first versions that take several groups.
+_FIND_SEVERAL, _FETCH_SEVERAL = 4, 8
 _FIND_BATCH, _FETCH_BATCH = 1_000, 100  # groups of one request
 _GROUP = b"\x00"  # type of the coordinator
 _ALL_TOPICS = b"\x00"  # a null array
@@ -221,11 +225,11 @@ class _Asked:
             with logged_in(server, self.security, self.limits.deadline, silence=limit) as wire:
                 try:
                     if not wire.has(FIND) or not wire.has(_FETCH):
-                        raise NotListedError("these brokers are older than Kafka 3.0")
-                    for names in _batches(groups, _FIND_BATCH):
-                        _, answer = wire.ask(FIND, lambda _version, names=names: _GROUP + array(map(text, names)))  # type: ignore[misc]
+                        raise NotListedError("these brokers are older than Kafka 2.5")
+                    for names in _batches(groups, _FIND_BATCH if wire.version(FIND) >= _FIND_SEVERAL else 1):
+                        version, answer = wire.ask(FIND, lambda version, names=names: _find(version, names))  # type: ignore[misc]
                         self.heard()
-                        _sort(names, parse_coordinators(answer), places, refused)
+                        _sort(names, parse_coordinators(answer, names, version), places, refused)
                 finally:
                     found.requests += wire.requests
             return places, refused
@@ -248,10 +252,9 @@ class _Asked:
         try:
             with logged_in(place.address, self.security, self.limits.deadline, silence=silence) as wire:
                 try:
-                    for names in _batches(groups, _FETCH_BATCH):
-                        wanted = array([text(name) + _ALL_TOPICS + b"\x00" for name in names])
-                        _, answer = wire.ask(_FETCH, lambda _version, wanted=wanted: wanted + state)  # type: ignore[misc]
-                        parse_commits(answer, names, found)
+                    for names in _batches(groups, _FETCH_BATCH if wire.version(_FETCH) >= _FETCH_SEVERAL else 1):
+                        version, answer = wire.ask(_FETCH, lambda version, names=names: _all_of(version, names) + state)  # type: ignore[misc]
+                        parse_commits(answer, names, version, found)
                         left = left[len(names) :]
                         self.heard()
                 finally:
@@ -260,6 +263,16 @@ class _Asked:
             host, port = place.address
             found.lose(left, f"broker {place.number} ({host}:{port}): {str(error) or _NO_ANSWER}")
         return found
+
+
+def _find(version: int, groups: Sequence[str]) -> bytes:
+    return _GROUP + array(map(text, groups)) if version >= _FIND_SEVERAL else text(groups[0]) + _GROUP
+
+
+def _all_of(version: int, groups: Sequence[str]) -> bytes:
+    if version < _FETCH_SEVERAL:
+        return text(groups[0]) + _ALL_TOPICS
+    return array(text(name) + _ALL_TOPICS + b"\x00" for name in groups)
 
 
 def _batches(groups: Sequence[str], size: int) -> Iterable[Sequence[str]]:
@@ -281,9 +294,12 @@ def _sort(
             places[name] = place
 
 
-def parse_coordinators(answer: WireAnswer) -> dict[str, tuple[int, _Place]]:
-    """Group to error code and coordinator (FindCoordinator 4)."""
+def parse_coordinators(answer: WireAnswer, groups: Sequence[str], version: int) -> dict[str, tuple[int, _Place]]:
+    """Group to error code and coordinator (FindCoordinator 3, of the one group that was asked for, and 4)."""
     answer.int32()  # throttle time
+    if version < _FIND_SEVERAL:
+        code, _ = answer.int16(), answer.maybe_text()
+        return {groups[0]: (code, _Place(answer.int32(), (answer.text(), answer.int32())))}
 
     def one() -> tuple[str, tuple[int, _Place]]:
         name, number, host, port = answer.text(), answer.int32(), answer.text(), answer.int32()
@@ -295,8 +311,8 @@ def parse_coordinators(answer: WireAnswer) -> dict[str, tuple[int, _Place]]:
     return dict(answer.array(one))
 
 
-def parse_commits(answer: WireAnswer, groups: Collection[str], found: Commits) -> None:
-    """Commits of the groups that were asked for (OffsetFetch 8), into `found`.
+def parse_commits(answer: WireAnswer, groups: Sequence[str], version: int, found: Commits) -> None:
+    """Commits of the groups that were asked for (OffsetFetch 7, of one group, and 8), into `found`.
 
     Raises:
         WireError: if the answer cannot be understood; then `found` is as before.
@@ -319,9 +335,8 @@ def parse_commits(answer: WireAnswer, groups: Collection[str], found: Commits) -
         answer.tags()
         return number, offset, note, code
 
-    def group() -> None:
-        name, topics, code = answer.text(), answer.array(topic), answer.int16()
-        answer.tags()
+    def group(name: str) -> None:
+        topics, code = answer.array(topic), answer.int16()
         if name not in asked:
             return
         asked.remove(name)
@@ -339,6 +354,13 @@ def parse_commits(answer: WireAnswer, groups: Collection[str], found: Commits) -
                         if note:
                             told.metadata[name, which, number] = note
 
-    answer.array(group)
+    def named() -> None:
+        group(answer.text())
+        answer.tags()
+
+    if version < _FETCH_SEVERAL:
+        group(groups[0])
+    else:
+        answer.array(named)
     told.missing |= dict.fromkeys(asked, "its coordinator has not answered for it")
     found.add(told)

@@ -308,6 +308,12 @@ class Wire:
         lowest, highest = self.versions.get(api.key, (0, -1))
         return max(lowest, api.lowest) <= min(highest, api.highest)
 
+    def version(self, api: Api) -> int:
+        """The highest version of this request that both sides know."""
+        if not self.has(api):
+            raise WireError(f"this broker does not have the request {api.name}")
+        return min(self.versions[api.key][1], api.highest)
+
     def ask(self, api: Api, body: Callable[[int], bytes]) -> tuple[int, WireAnswer]:
         """Send a request in the highest version that both sides know; return that version, and the answer.
 
@@ -315,9 +321,7 @@ class Wire:
             api: which request.
             body: encodes it for a version, without the last tagged fields.
         """
-        if not self.has(api):
-            raise WireError(f"this broker does not have the request {api.name}")
-        version = min(self.versions[api.key][1], api.highest)
+        version = self.version(api)
         # Tagged fields: none in the header, none in the body.
         answer = self._send(api.key, version, b"\x00" + body(version) + b"\x00")
         answer.tags()
