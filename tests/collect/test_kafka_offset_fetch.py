@@ -391,7 +391,7 @@ def test_settings_that_our_requests_lack_are_left_to_librdkafka() -> None:
     """Kerberos, or brokers before 2.5: one request per group, with the same result."""
     with serving({}) as broker:
         broker.versions[FETCH] = (0, 6)
-        with pytest.raises(NotListedError, match="older than Kafka 2.5"):
+        with pytest.raises(NotListedError, match=r"older than Kafka 2\.5"):
             read(broker, "g")
         attempt = reading(broker)
         attempt.kafka._admin = OldAdmin()

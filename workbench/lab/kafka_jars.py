@@ -73,6 +73,7 @@ CONNECT = JarSet("connect", "connect-runtime")  # for the tests: a real group of
 OLD_BROKER = JarSet(
     "broker_3.9.1", "kafka_2.13", version="3.9.1"
 )  # for the tests: what other tools can still read, and ZooKeeper
+OLDEST_BROKER = JarSet("broker_2.8.2", "kafka_2.13", version="2.8.2")  # for the tests: one group in a request
 # A broker's remote storage that is a folder (LocalTieredStorage), beside the jars of BROKER.
 TIERED = JarSet("tiered", "kafka-storage", classifier="test", others=("kafka-clients", "kafka-server-common"))
 # For the tests: jobs of Spark's Kafka source and of Flink, whose own Kafka client is part of the connector's jars.
