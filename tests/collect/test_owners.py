@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import permutations
+
 import numpy as np
+import pytest
 
 from tests.collect.test_copies import HOUR, counted, samples_of
-from workbench.collect.current_partition_owner import owner_at
+from workbench.collect.current_partition_owner import of_present_owners, owner_at, samples_of_present_owners
 from workbench.profiles import load_profile
+from workbench.samples import FloatArray, SampleBatch, SeriesTable
 
 AT = np.arange(0, 600, 30, dtype=np.int64) * 1_000_000
 
@@ -49,3 +54,77 @@ def test_a_former_clients_series_neither_refuses_nor_hides_the_present_one() -> 
         assert samples_of(found.series, "consumer_lag")[-1] == (HOUR[-1], grows[-1])
         assert len(samples_of(found.series, "consumer_lag")) == len(HOUR)
         assert [value for _, value in samples_of(found.series, "committed_offset")][-1] > 1800 * 30.0
+
+
+STEPS = np.arange(40)
+BUSY = STEPS % 7 + 1.0  # the lag of a member that reads
+GROWS = STEPS * 1000.0
+LATE = STEPS >= 20
+Told = Sequence[tuple[FloatArray, "np.ndarray[tuple[int], np.dtype[np.bool_]]"]]
+ALL = np.ones(40, bool)
+
+
+def told_by(members: Sequence[str], told: Told, *, signal: str = "consumer_lag") -> SeriesTable:
+    """What each member tells of partition 2: each is asked every 15 s, at a moment of its own."""
+    batch = SampleBatch("prod", "ours")
+    for place, (member, (values, there)) in enumerate(sorted(zip(members, told, strict=True), key=lambda it: it[0])):
+        labels = {"group": "g", "topic": "t", "partition": 2, "member": member}
+        batch.add(signal, labels, STEPS[there].astype(np.int64) * 15_000_000 + place * 4_000_000, values[there])
+    return batch.to_series()
+
+
+def read_of(series: SeriesTable) -> dict[int, float]:
+    """Values by step, of all series together."""
+    found = zip((series.ts_us // 15_000_000).tolist(), series.values.tolist(), strict=True)
+    return dict(sorted(found))
+
+
+@pytest.mark.parametrize(
+    ("told", "last", "why"),
+    [
+        ([(np.where(LATE, 12.0, BUSY), ALL), (GROWS, LATE)], GROWS[-1], "the former one stands low, and the new one falls behind"),
+        ([(np.where(LATE, 6e4, BUSY), ALL), (BUSY, LATE)], BUSY[-1], "the former one stands high, and the new one keeps up"),
+        ([(np.where(LATE, 6e4, BUSY), ALL), (STEPS * 0.0, LATE)], 0.0, "the new one has nothing to read"),
+        ([(np.where(LATE, 9.0, BUSY), STEPS < 30), (GROWS, LATE)], GROWS[-1], "the former one's series ends at last"),
+        ([(BUSY, STEPS < 30), (STEPS * 0.0, LATE)], 0.0, "the former one goes on for a while, and is gone"),
+        (
+            [(np.where((STEPS >= 10) & ~LATE, 3.0, BUSY), ALL), (np.where(LATE, 5e4, BUSY), STEPS >= 10)],
+            BUSY[-1],
+            "it came back to the first one",
+        ),
+        (
+            [(np.where(LATE, 6e4, BUSY), ALL), (np.full(40, 7e4), STEPS < 39), (GROWS, LATE)],
+            GROWS[-1],
+            "two former ones stand",
+        ),
+        ([(np.full(40, 6e4), ALL), (BUSY, ALL)], BUSY[-1], "one has stood since before the data begin"),
+        ([(np.full(40, 6e4), ALL), (np.where(LATE, GROWS, 4.0), ALL)], GROWS[-1], "the one that reads stood for a while, too"),
+        ([(np.where(LATE, np.nan, BUSY), ALL), (GROWS, LATE)], GROWS[-1], "the former one tells no number any more"),
+    ],
+)  # fmt: skip
+def test_of_two_members_that_tell_a_partition_the_one_that_reads_it_counts(told: Told, last: float, why: str) -> None:
+    """Whatever they are called, and also in a recording: clients of some frameworks go on telling what was taken from them."""
+    for names in permutations(("a", "b", "c")[: len(told)]):
+        series = told_by(names, told)
+        found, notes = of_present_owners(series)
+        assert read_of(found)[39] == last, why
+        assert len(found.ts_us) == len(np.unique(found.ts_us)), "one value at a time"
+        assert any("another member reads by now" in it for it in notes)
+        recorded = SeriesTable.of_samples(samples_of_present_owners(series.to_samples()))
+        assert read_of(recorded) == read_of(found)
+
+
+@pytest.mark.parametrize("told", [[(BUSY, ALL), (GROWS, ALL)], [(STEPS * 0.0, ALL), (np.full(40, 6e4), ALL)]])
+def test_of_two_members_that_both_go_on_or_both_stand_none_counts(told: Told) -> None:
+    """Nobody knows who reads the partition: its lag is not known, and that is said."""
+    found, notes = of_present_owners(told_by(("a", "b"), told))
+    assert np.isnan(found.values).all()
+    assert notes == ("nothing shows which member reads partition 2 of topic t (a and b): not judged",)
+
+
+def test_members_that_have_a_partition_one_after_the_other_are_both_kept() -> None:
+    """A rebalance is no contradiction; nor are two members that tell of their own work."""
+    one_by_one = told_by(("a", "b"), [(BUSY, ~LATE), (GROWS, LATE)])
+    assert of_present_owners(one_by_one) == (one_by_one, ())
+    queues = told_by(("a", "b"), [(BUSY, ALL), (GROWS, ALL)], signal="fetch_queue_length")
+    assert of_present_owners(queues) == (queues, ())

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from workbench.collect.capture import PARTS, Capture, complete_recording, new_info, read_capture, write_parquet
 from workbench.collect.capture_info import INFO, CaptureInfo, write_info
+from workbench.collect.current_partition_owner import samples_of_present_owners
 from workbench.collect.deploys_and_alerts import of_window
 from workbench.collect.processes_of_one_name import ProcessNames
 from workbench.collect.scrape import scrape
@@ -183,7 +184,8 @@ class Recorder:
             raise UsageError("Nothing was recorded: the recording was stopped before the first scrape.")
         recorded = read_capture(self._folder, room_gib=math.inf)  # our own lock, which must be kept
         events = of_window(self._cluster.name, self._started, datetime.now(UTC))
-        whole = Capture(info=self._info("complete"), samples=recorded.samples, groups=recorded.groups, events=events)
+        samples = samples_of_present_owners(recorded.samples)
+        whole = Capture(info=self._info("complete"), samples=samples, groups=recorded.groups, events=events)
         complete_recording(self._folder, whole)
         return read_capture(self._folder, room_gib=math.inf)
 

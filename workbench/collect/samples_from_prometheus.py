@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from workbench.background import in_background
+from workbench.collect.current_partition_owner import of_present_owners
 from workbench.collect.duplicate_series import OFFSETS, count_once
 from workbench.collect.join_answers_of_servers import joined
 from workbench.collect.matrix_parser import Matrix
@@ -116,11 +117,12 @@ class PrometheusSource:
             generations = self.profiles[at].generations()
             found = [self._of_generation(it, window, groups, topics, sources, spelling) for it in generations]
             tables[at] = most_trusted(found, by=OF_A_MEMBER)
+        series, former = of_present_owners(most_trusted([tables[at] for at in sorted(tables)]))
         return Collected(
-            series=with_derived(most_trusted([tables[at] for at in sorted(tables)])),
+            series=with_derived(series),
             incomplete=(*self.partial, *self._left_out.words(), *dict.fromkeys(spelling.notes)),
             unanswered=self.partial,
-            sources=tuple(dict.fromkeys([*self._shared_words(), *sources, *self._left_out.notes()])),
+            sources=tuple(dict.fromkeys([*self._shared_words(), *sources, *former, *self._left_out.notes()])),
         )
 
     def _of_generation(
