@@ -32,7 +32,9 @@ _GROUP = (
     "consumer_group", "consumer_group_id", "consumer_group_name", "messaging_consumer_group_name", "messaging_kafka_consumer_group",
     "redpanda_group", "kafka_group", "group_id", "group",
 )  # fmt: skip
-_TOPIC = ("topic", "topic_name", "messaging_destination_name", "redpanda_topic", "kafka_topic")
+_TOPIC = ("topic", "topic_name", "topic_id", "messaging_destination_name", "redpanda_topic", "kafka_topic")
+# By profile: anything may have a label of this name, so it is a group's in alerts of the clusters with that profile alone.
+_GENERAL = {"aiven": ("name",)}
 _CLUSTER = ("kafka_cluster", "cluster", "cluster_name")
 _PREFIXES = re.compile(r"^(?:dimension|exported|label|tag)_")  # of CloudWatch's exporters, of Prometheus, of others
 # Groups of other things: of rules, of machines, of logs, of clients.
@@ -101,6 +103,7 @@ class Names:
         group, topic, cluster: further label names, tried first.
         matches: cluster of the settings to the matchers of its series.
         members: of each cluster, client id to group.
+        general: of each cluster, labels of groups whose names say nothing, tried last.
     """
 
     group: tuple[str, ...] = ()
@@ -108,6 +111,7 @@ class Names:
     cluster: tuple[str, ...] = ()
     matches: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     members: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    general: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings) -> Names:
@@ -119,6 +123,9 @@ class Names:
             cluster=tuple(own.cluster),
             matches={name: cluster.match for name, cluster in clusters.items()},
             members={name: cluster.members for name, cluster in clusters.items() if cluster.members},
+            general={
+                name: labels for name, of in clusters.items() for it in of.profiles if (labels := _GENERAL.get(it))
+            },
         )
 
     def group_of(self, client: str, cluster: str) -> str:
@@ -261,7 +268,7 @@ def _alert(item: Any, names: Names) -> Alert:
     group, _ = _first(labels, names.group, _GROUP)
     if not group:
         clients = (names.group_of(client, cluster) for key, client in labels.items() if key in _CLIENT)
-        group = next(filter(None, clients), "")
+        group = next(filter(None, clients), "") or _first(labels, names.general.get(cluster, ()), ())[0]
     topic = _first(labels, names.topic, _TOPIC)[0]
     if (persistent := _PERSISTENT_TOPIC.fullmatch(topic)) is not None:
         topic = persistent[1]
@@ -281,7 +288,7 @@ def _alert(item: Any, names: Names) -> Alert:
     )
 
 
-_CLIENT = ("client_id", "clientId", "client", "application", "app")
+_CLIENT = ("client_id", "clientId", "client", "application", "app", "component_id")
 
 
 def _is_firing(item: Mapping[str, Any]) -> bool:

@@ -270,6 +270,18 @@ kafka_consumer_group_ConsumerLagMetrics_Value{name="SumOffsetLag",groupId="pay",
 kafka_consumer_group_ConsumerLagMetrics_Value{name="MaxOffsetLag",groupId="pay",topic="orders"} 60
 kafka_consumer_group_ConsumerLagMetrics_Value{name="EstimatedMaxTimeLag",groupId="pay",topic="orders"} 900
 """,
+    # Metrics of Aiven's documentation, labels of its users' rules. Values are ours.
+    "aiven": """
+kafka_consumer_group_rep_lag{project="p",service="k",host="k-3",name="pay",topic="orders",partition="3"} 120
+kafka_consumer_group_offset{project="p",service="k",host="k-3",name="pay",topic="orders",partition="3"} 880
+kafka_lag_predictor_group_lag_predicted_seconds{group="pay",topic="orders",partition="3"} 900
+""",
+    # vectordotdev/vector, src/internal_events/kafka.rs. The partition -1 is librdkafka's own. Values are ours.
+    "vector_kafka": """
+vector_kafka_consumer_lag{host="v-0",component_id="in",component_kind="source",component_type="kafka",topic_id="orders",partition_id="3"} 120
+vector_kafka_consumer_lag{host="v-0",component_id="in",component_kind="source",component_type="kafka",topic_id="orders",partition_id="-1"} -1
+vector_kafka_consumed_messages_total{host="v-0",component_id="in",component_kind="source",component_type="kafka"} 9000
+""",
     "warpstream": """
 warpstream_consumer_group_lag{virtual_cluster_id="vci-1",consumer_group="pay",topic="orders",partition="3"} 120
 warpstream_consumer_group_estimated_lag_very_coarse_do_not_use_to_measure_e2e_seconds{consumer_group="pay",topic="orders",partition="3"} 4
@@ -507,6 +519,10 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "klag_exporter": [*_LAGGING, ("group_state", {"group": "pay"}, 4.0), ("time_lag", _PART, 4.5)],
     "klag": [*_LAGGING, ("group_state", {"group": "pay"}, 4.0)],
     "burrow": _LAGGING,
+    "aiven": [("consumer_lag", _PART, 120.0), ("committed_offset", _PART, 880.0)],
+    "vector_kafka": [
+        ("consumer_lag", {"member": "in", "topic": "orders", "partition": 3}, 120.0),
+    ],
     "kafbat": [*_LAGGING, ("group_members", {"group": "pay"}, 2.0)],
     "otel_kafkametrics": _LAGGING,
     "otel_messaging": [("deserialized", {"group": "pay", "topic": "orders", "member": "pay-0"}, 50.0)],

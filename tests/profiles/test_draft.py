@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.profiles.pages import PAGES
 from workbench.cli import root
 from workbench.collect.samples_from_prometheus import PrometheusSource
-from workbench.profiles import Quality, load_profile, parse_profile
+from workbench.profiles import LeftOut, Quality, load_profile, parse_profile
 from workbench.profiles.profile_draft import Seen, draft, interesting
 
 # Whole exporters; pages of single features (a group's state) are no drafts.
@@ -31,6 +31,7 @@ EXPORTERS = (
     "jmx_exporter_plain",
     "strimzi_reporter",
     "faust",
+    "aiven",
 )
 
 
@@ -293,3 +294,32 @@ def test_a_draft_of_one_job_asks_for_nothing_else(monkeypatch: pytest.MonkeyPatc
     result = CliRunner().invoke(root, words, standalone_mode=False)
     assert result.return_value == 0
     assert asked == [({"job": "payments"}, "job")]
+
+
+def test_what_is_of_consumer_groups_is_no_process_s_own() -> None:
+    """Its label `name` is the group's; without a label of one, it is not read as the host's that tells it, of all groups at once."""
+    lag = "kafka_consumer_group_rep_lag"
+    named = draft("ours", seen(f'{lag}{{name="pay",topic="orders",partition="3",host="k-1"}} 4'))
+    assert named.signals["consumer_lag"].labels == {"group": "name", "topic": "topic", "partition": "partition"}
+    assert named.member_is == "member"
+    nameless = draft("ours", seen(f'{lag}{{topic="orders",partition="3",host="k-1"}} 4'))
+    assert nameless.signals == {}
+    assert nameless.left[lag] == "no label looks like group (there are: host, partition, topic)"
+    process = draft("ours", seen('acme_reader_lag_records{name="x",topic="orders",partition="3",host="a-1"} 4'))
+    assert process.signals["consumer_lag"].labels["member"] == "host", "a name may be anything's"
+
+
+def test_the_draft_of_a_client_leaves_out_its_own_partition() -> None:
+    """Clients made with librdkafka tell -1 beside the partitions of a topic: else each answer would be incomplete."""
+    page = """
+vector_kafka_consumer_lag{component_id="in",topic_id="orders",partition_id="-1"} -1
+vector_kafka_consumer_lag{component_id="in",topic_id="orders",partition_id="3"} 4
+"""
+    drafted = parse_profile(draft("ours", seen(page)).to_yaml(), name="ours")
+    left_out = LeftOut()
+    told = {"component_id": "in", "topic_id": "orders"}
+    for profile in (drafted, load_profile("vector_kafka")):
+        lag = "vector_kafka_consumer_lag"
+        assert profile.meaning(lag, {**told, "partition_id": "3"}, left_out=left_out) is not None
+        assert profile.meaning(lag, {**told, "partition_id": "-1"}, left_out=left_out) is None
+    assert left_out.words() == []

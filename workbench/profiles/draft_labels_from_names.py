@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from workbench.profiles.labels_in_metric_names import MOST_PLACES, as_written
@@ -18,6 +19,7 @@ _NAMED = re.compile(rf"_for_(?P<word>topic|group)_(?P<value>\w+?)(?=(?:_(?:{_STA
 _COUNTED = re.compile(rf"(?:^|_)(?P<word>group|topic)_\w+_total_(?P<value>(?!(?:{_STATISTIC})$)\w+)$")
 _LABELS = {"node": "broker", "shard": "partition"}
 NUMBERS = ("broker", "partition")
+_MOSTLY = 0.6
 
 
 def with_places(metric: str, topics: re.Pattern[str] | None = None) -> tuple[str, dict[str, str]]:
@@ -64,3 +66,9 @@ def some_of_each(metrics: Iterable[str], most: int) -> list[str]:
     for metric in metrics:
         found.setdefault(with_places(metric)[0], []).append(metric)
     return [metric for of in found.values() for metric in of[:most]]
+
+
+def namespace_of(names: Iterable[str]) -> str:
+    """The first word that most metrics of an exporter have: it may contain "lag" or "offset" and says nothing."""
+    counted = Counter(name.partition("_")[0] for name in names)
+    return next((word for word, count in counted.most_common(1) if count > _MOSTLY * counted.total()), "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -11,15 +10,19 @@ from typing import cast
 import yaml
 
 from workbench.humanize import one_line
-from workbench.profiles.draft_labels_from_names import NUMBERS, Seen, by_place
+from workbench.profiles.draft_labels_from_names import NUMBERS, Seen, by_place, namespace_of
 from workbench.profiles.labels_in_metric_names import places as places_of
 from workbench.profiles.usual_metric_names import (
     BEFORE_LABELS,
+    DERIVED_END,
+    INTERESTING,
     LABELS,
     LIKE_LAG,
     NO_COUNT,
+    OF_GROUPS,
     OF_TARGET,
     OF_TOPIC,
+    OTLP_RATIO,
     OUTCOME,
     OWN_UNITS,
     PATTERNS,
@@ -31,18 +34,11 @@ from workbench.profiles.usual_metric_names import (
 from workbench.signals import SIGNALS, Grain, Kind, ProcessingOutcome
 
 _MOST_LEFT = 8
-_INTERESTING = re.compile(
-    r"back_?log|keda_scaler|start_time|duration|lag|offset|consum|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq"
-    r"|poison|throttl|fetch|water_?mark|messages|records|events|in_?flight|rtt|request_latency|worker",
-)
 _HISTOGRAM = ("_bucket", "_sum", "_count")
-_MOSTLY = 0.6
 _POSITIONS = ("consumer_lag", "committed_offset", "time_lag")
 # What only a process that consumes tells; and what it tells of itself where the name says that it does.
 _WORK = ("process_time", "processed", "deserialized")
 _OF_A_CONSUMER = ("rebalances", "heartbeat_age", "poll_age", "poll_idle")
-_OTLP_RATIO = re.compile(r"(?<=lag|set|ers)_ratio$")
-_DERIVED_END = r"_(max|min|avg|mean|sum|count|rate)$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +107,7 @@ class Draft:
 
 def interesting(names: Iterable[str]) -> list[str]:
     """Metric names that may belong to a consumer."""
-    return sorted(name for name in names if _INTERESTING.search(name) and not name.endswith(("_created", "_info")))
+    return sorted(name for name in names if INTERESTING.search(name) and not name.endswith(("_created", "_info")))
 
 
 def draft(name: str, seen: Seen) -> Draft:
@@ -179,8 +175,8 @@ def _of_job(name: str, seen: Seen) -> Draft:
     signals: dict[str, Drafted] = {}
     missing: dict[str, str] = {}
     used: set[str] = set()
-    namespace = _namespace(seen)
-    by_client = not any(_label(labels, "group") for series in seen.values() for labels in series[:1])
+    namespace = namespace_of(seen)
+    by_client = not any(_label(labels, "group", metric) for metric, of in seen.items() for labels in of[:1])
     for signal, pattern in PATTERNS.items():
         scored = sorted(
             (
@@ -255,11 +251,11 @@ def _left(seen: Seen, used: set[str]) -> dict[str, str]:
         if metric in used or unlike or not series or len(found) >= _MOST_LEFT:
             continue
         labels = series[0]
-        lacking = [it for it in ("group", "topic", "partition") if not _label(labels, it)]
+        lacking = [it for it in ("group", "topic", "partition") if not _label(labels, it, metric)]
         if lacking:
             there = ", ".join(sorted(name for name in labels if name not in ("__name__", "job", "instance"))) or "none"
             found[metric] = f"no label looks like {', '.join(lacking)} (there are: {there})"
-        elif re.search(_DERIVED_END, metric) and f"{metric.rpartition('_')[0]}_max" not in used:
+        elif re.search(DERIVED_END, metric) and f"{metric.rpartition('_')[0]}_max" not in used:
             found[metric] = "a statistic of many values by its name, not the value of the moment"
         elif re.search(TO_DRAIN, metric):
             found[metric] = "the time that it will take to drain, not how long messages have waited"
@@ -276,12 +272,6 @@ def _of_summary(metric: str, names: Container[str]) -> bool:
     """Whether it is the maximum of values that were counted and added up: the last one is told by nothing else."""
     whole = metric.removesuffix("_max")
     return whole != metric and whole not in names and f"{whole}_sum" in names and f"{whole}_count" in names
-
-
-def _namespace(names: Iterable[str]) -> str:
-    """The first word that most metrics of an exporter have: it may contain "lag" or "offset" and says nothing."""
-    counted = Counter(name.partition("_")[0] for name in names)
-    return next((word for word, count in counted.most_common(1) if count > _MOSTLY * counted.total()), "")
 
 
 def _state_label(labels: Mapping[str, str]) -> str | None:
@@ -303,7 +293,7 @@ def _score(
     if not histogram and (metric.endswith("_bucket") or (metric.endswith("_sum") and pattern is not OF_TOPIC)):
         return 0.0
     # By OTLP, a gauge of the unit 1 ends with _ratio; CloudWatch's exporters end with the statistic.
-    plain = re.sub(r"_maximum$|_average$", "", _OTLP_RATIO.sub("", _base(signal, metric) if histogram else metric))
+    plain = re.sub(r"_maximum$|_average$", "", OTLP_RATIO.sub("", _base(signal, metric) if histogram else metric))
     if SIGNALS[signal].grain in (Grain.PARTITION, Grain.GROUP_PARTITION) and _of_summary(metric, names):
         plain = plain.removesuffix("_max")
     name = plain.removeprefix(f"{namespace}_") if namespace else plain
@@ -317,12 +307,12 @@ def _score(
         matched.append(2)  # any duration by topic or by event type is one of a handler
     if not matched or max(matched) < 2:
         return 0.0
-    lacking = _lacking(signal, pattern, labels)
+    lacking = _lacking(signal, pattern, metric, labels)
     if signal in ("consumer_lag", "time_lag") and not any(
-        (_label(labels, "group"), _label(labels, "member"), _target(signal, labels))
+        (_label(labels, "group", metric), _label(labels, "member"), _target(signal, metric, labels))
     ):
         return 0.0
-    if signal == "committed_offset" and not _label(labels, "group") and "commit" not in name:
+    if signal == "committed_offset" and not _label(labels, "group", metric) and "commit" not in name:
         return 0.0
     if signal == "group_state" and _state_label(labels) is None:
         return 0.0
@@ -330,19 +320,22 @@ def _score(
         return 0.0
     # Finer labels are better, and so is a group of its own.
     finer = sum(
-        bool(_label(labels, it)) for it in ("group", "broker", "processor") if it in (*pattern.labels, *pattern.more)
+        bool(_label(labels, it, metric))
+        for it in ("group", "broker", "processor")
+        if it in (*pattern.labels, *pattern.more)
     )
     return sum(matched) + 0.5 * finer + 0.1 * (metric.endswith("_bucket"))
 
 
-def _label(labels: Mapping[str, str], canonical: str) -> str | None:
+def _label(labels: Mapping[str, str], canonical: str, metric: str = "") -> str | None:
     """The exporter's label for a canonical one, by its name; a partition also by its values (clients have one of their own, -1)."""
     plain = {
         _plain(BEFORE_LABELS.sub("", name)): name
         for name in labels
         if name not in ("__name__", "le", "exported_instance")
     }
-    for wanted in LABELS[canonical]:
+    of_a_group = ("name",) if canonical == "group" and OF_GROUPS.search(metric) else ()
+    for wanted in (*LABELS[canonical], *of_a_group):
         for it, name in plain.items():
             fits = re.fullmatch(PREFIXES + f"({wanted})", it)
             if fits and (canonical != "partition" or re.fullmatch(r"-?[0-9]+", labels[name])):
@@ -354,10 +347,12 @@ def _outcome_label(labels: Mapping[str, str]) -> str | None:
     return next((name for name in labels if re.fullmatch(OUTCOME, _plain(name))), None)
 
 
-def _target(signal: str, labels: Mapping[str, str]) -> str | None:
+def _target(signal: str, metric: str, labels: Mapping[str, str]) -> str | None:
     """Label of the target that names the process, for what a process tells of itself and does not name itself."""
     grain = SIGNALS[signal].grain
-    if grain in (Grain.GROUP, Grain.PARTITION) or (grain is Grain.GROUP_PARTITION and _label(labels, "group")):
+    if grain in (Grain.GROUP, Grain.PARTITION):
+        return None
+    if grain is Grain.GROUP_PARTITION and (OF_GROUPS.search(metric) or _label(labels, "group")):
         return None
     plain = {_plain(name): name for name in labels}
     return next((plain[it] for it in OF_TARGET if it in plain), None)
@@ -372,15 +367,18 @@ def _rule(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str])
     mapped: dict[str, str] = {
         it: theirs
         for it in ("group", "topic", "partition", "member", "broker", "processor", "queue")
-        if it in wanted and (theirs := _label(labels, it))
+        if it in wanted and (theirs := _label(labels, it, metric))
     }
     mapped = {
         it: theirs for it, theirs in mapped.items() if list(mapped.values()).index(theirs) == list(mapped).index(it)
     }
-    if "member" in wanted and "member" not in mapped and (process := _target(signal, labels)) is not None:
+    if "member" in wanted and "member" not in mapped and (process := _target(signal, metric, labels)) is not None:
         mapped["member"] = process
     rule: dict[str, object] = {"metric": metric, "labels": mapped}
-    if numbers := [it for it in places_of(metric) if it in NUMBERS]:
+    numbers = [it for it in places_of(metric) if it in NUMBERS]
+    if "partition" in mapped and "group" not in mapped and not numbers:
+        numbers = [mapped["partition"]]  # clients made with librdkafka have one of their own, -1
+    if numbers:
         rule["where"] = dict.fromkeys(numbers, "[0-9]+")
     notes = []
     if SIGNALS[signal].unit == "seconds" and signal != "start_time":
@@ -428,14 +426,18 @@ def _why_not(signal: str, pattern: Pattern, seen: Seen) -> str:
     for metric, series in seen.items():
         named = any(weight >= 2 and re.search(text, metric) for text, weight in pattern.wanted)
         if named and series and not re.search(pattern.never, metric) and not _odd_unit(signal, metric):
-            lacking = _lacking(signal, pattern, series[0])
+            lacking = _lacking(signal, pattern, metric, series[0])
             if lacking:
                 return f"{metric} may be it, but no label of it looks like {' or '.join(lacking)}"
     return f"no metric looks like {SIGNALS[signal].help[0].lower()}{SIGNALS[signal].help[1:].rstrip('.')}"
 
 
-def _lacking(signal: str, pattern: Pattern, labels: Mapping[str, str]) -> list[str]:
-    return [it for it in pattern.labels if not _label(labels, it) and not (it == "member" and _target(signal, labels))]
+def _lacking(signal: str, pattern: Pattern, metric: str, labels: Mapping[str, str]) -> list[str]:
+    return [
+        it
+        for it in pattern.labels
+        if not _label(labels, it, metric) and not (it == "member" and _target(signal, metric, labels))
+    ]
 
 
 def _odd_unit(signal: str, metric: str) -> bool:

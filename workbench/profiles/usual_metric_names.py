@@ -31,6 +31,14 @@ LABELS: dict[str, tuple[str, ...]] = {
 }
 # What systems put before a label's own name.
 PREFIXES = "(kafka|messaging|redpanda)*"
+# What is of a group by its name, and whose label `name` is the group's then. No process tells that of itself.
+OF_GROUPS = re.compile(r"consumer_?groups?(_|$)")
+INTERESTING = re.compile(
+    r"back_?log|keda_scaler|start_time|duration|lag|offset|consum|group|kafka|rebalanc|poll|heartbeat|process|handl|queue|partition|dead_?letter|dlq"
+    r"|poison|throttl|fetch|water_?mark|messages|records|events|in_?flight|rtt|request_latency|worker",
+)
+OTLP_RATIO = re.compile(r"(?<=lag|set|ers)_ratio$")
+DERIVED_END = r"_(max|min|avg|mean|sum|count|rate)$"
 # A label by which a counter tells how attempts ended.
 OUTCOME = "(processing)?(outcome|status|result|success|acked)"
 
