@@ -123,7 +123,17 @@ def test_metrics_that_no_profile_reads_are_named() -> None:
         profiles=["kafka_exporter"],
     )
     assert "looks like lag or offsets there: acme_lag and acme_offset." in message
-    assert "workbench profiles new --cluster prod" in hint
+    assert hint.endswith("workbench profiles new --cluster prod --output profiles/ours.yaml --at 2026-11-21T10:30:00Z")
+
+
+def test_a_hint_for_now_names_no_time() -> None:
+    """What is there now is what the command looks at by itself; of an hour ago it is not."""
+    unread = {"__name__": "acme_lag", "consumer_group": "dd", **CLIENT}
+    now = datetime.now(UTC)
+    with scripted(Script(answer=serving(unread))) as server:
+        cluster = Cluster(name="prod", prometheus=server.url, profiles=["kafka_exporter"])
+        for at, said in ((now, False), (now - timedelta(hours=1), True)):
+            assert (" --at " in there_instead(cluster, at)[1]) is said
 
 
 def test_series_that_match_leaves_out_are_told_apart_from_an_unknown_exporter() -> None:

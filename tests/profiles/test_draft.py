@@ -278,6 +278,7 @@ def test_the_command_looks_at_an_instant_and_writes_no_empty_draft(
     assert says in result.output
     assert output.exists() == (code == 0)
     assert ("Check it with" in result.output) == (code == 0)
+    assert ("profiles check --url http://127.0.0.1:9 --at 2026-11-21T03:00:00Z" in result.output) == (code == 0)
 
 
 def test_a_draft_of_one_job_asks_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

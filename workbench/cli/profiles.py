@@ -166,7 +166,7 @@ def check(
             covered,
             profiles,
             own=own,
-            source=_source(url, cluster),
+            source=_source(url, cluster, at),
         )
         for text in source.partial:
             say(f"Incomplete: {text}")
@@ -236,7 +236,7 @@ def new(
                     f"{output} exists.", hint="Name another file: a draft never replaces your work."
                 ) from None
         say(
-            f"Wrote {output}. Check it with: workbench profiles check {_source(url, cluster)} --profile {shell_word(str(output))}"
+            f"Wrote {output}. Check it with: workbench profiles check {_source(url, cluster, at)} --profile {shell_word(str(output))}"
         )
     else:
         tell_page(text)
@@ -252,9 +252,10 @@ def schema() -> int:
     return ExitCode.OK
 
 
-def _source(url: str | None, cluster: str | None) -> str:
-    """The option that names the Prometheus, for a command to copy."""
-    return f"--cluster {shell_word(cluster)}" if cluster is not None else f"--url {shell_word(url or '')}"
+def _source(url: str | None, cluster: str | None, at: str | None) -> str:
+    """The options that name the Prometheus and the time, for a command to copy."""
+    then = f" --at {shell_word(at)}" if at is not None else ""
+    return f"--cluster {shell_word(cluster)}{then}" if cluster is not None else f"--url {shell_word(url or '')}{then}"
 
 
 def _target(url: str | None, cluster: str | None, config: Path | None) -> Cluster:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.errors import WorkbenchError
@@ -49,7 +49,7 @@ def there_instead(cluster: Cluster, at: datetime) -> tuple[str, str]:
         return (
             f" What it has fits other profiles than {listed(sorted(own))}.",
             f"In workbench.toml: {queue}profiles = [{wanted}]. What they read: "
-            f"workbench profiles check --cluster {shell_word(cluster.name)}",
+            f"workbench profiles check --cluster {shell_word(cluster.name)}{_then(at)}",
         )
     like = [name for name in interesting(names) if LIKE_LAG.search(name) and not _OF_A_LOOP.search(name)]
     read = asked_for([it for it in profiles if it.name in own], like)
@@ -62,7 +62,8 @@ def there_instead(cluster: Cluster, at: datetime) -> tuple[str, str]:
     if like:
         return (
             f" No profile in use reads what looks like lag or offsets there: {listed(like)}.",
-            f"Draft a profile of it: workbench profiles new --cluster {shell_word(cluster.name)} --output profiles/ours.yaml",
+            f"Draft a profile of it: workbench profiles new --cluster {shell_word(cluster.name)} --output profiles/ours.yaml"
+            f"{_then(at)}",
         )
     if names:
         return (
@@ -70,6 +71,12 @@ def there_instead(cluster: Cluster, at: datetime) -> tuple[str, str]:
             "An exporter of lag has to be there, beside what the clients tell of their own work: workbench profiles list",
         )
     return "", ""
+
+
+def _then(at: datetime) -> str:
+    """What makes a command look at this time, where what was there then may be gone by now."""
+    is_past = (datetime.now(UTC) - at).total_seconds() > RECENT_SECONDS
+    return f" --at {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if is_past else ""
 
 
 def _fitting(source: PrometheusSource, names: frozenset[str], at: datetime) -> list[Fit]:
