@@ -110,6 +110,28 @@ def test_a_slow_handler_is_no_first_guess_where_no_commit_has_ever_moved(moved: 
     assert likeliest_first([V.SLOW_DOWNSTREAM, V.STUCK_PARTITION, V.CONSUMER_STOPPED], row)[0] is first
 
 
+@pytest.mark.parametrize(
+    ("more", "first"),
+    [
+        (None, V.HOT_PARTITION),
+        (3.0, V.HOT_PARTITION),
+        (1.3, V.HOT_PARTITION),
+        (1.02, V.SLOW_DOWNSTREAM),
+        (0.6, V.SLOW_DOWNSTREAM),
+    ],
+)
+def test_a_few_late_partitions_that_get_no_more_than_others_are_not_hot_at_first_guess(
+    more: float | None, first: Verdict
+) -> None:
+    """Where their arrivals are measured, and even, it is who reads there, or what the records are."""
+    row = late(
+        frozen_partitions=(), frozen_count=0, standing_partitions=(), moving_partitions=8, comes_and_goes=False,
+        behind_partitions=(5,), few_partitions=2, partition_count=8, hot_arrival_ratio=more,
+    )  # fmt: skip
+    causes = [V.TOO_FEW_CONSUMERS, V.HOT_KEY, V.HOT_PARTITION, V.SLOW_DOWNSTREAM]
+    assert likeliest_first(causes, row)[0] is first
+
+
 def test_a_slow_network_beside_fetched_messages_that_wait_is_named() -> None:
     """It is not the limit, and slow all the same."""
     row = late(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.judgement_numbers import LESS, NOISE
+from workbench.judgement_numbers import LESS, MORE, NOISE
 from workbench.triage.second_faults import proven
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict_names import Verdict
@@ -45,7 +45,9 @@ def _speaking(row: SubscriptionFeatures) -> tuple[Verdict, ...]:
         return _V.REBALANCE_STORM, _V.CONSUMER_STOPPED, _V.STUCK_PARTITION
     few = 0 < len(row.behind_partitions) <= row.few_partitions < row.partition_count
     if few or 0 < row.hot_count <= row.few_partitions:
-        return _V.HOT_PARTITION, _V.STUCK_PARTITION, _V.HOT_KEY
+        # Where clearly no more arrives than elsewhere, it is who reads there, or what the records are.
+        even = row.hot_arrival_ratio is not None and row.hot_arrival_ratio < MORE
+        return _V.SLOW_DOWNSTREAM if even else _V.HOT_PARTITION, _V.STUCK_PARTITION, _V.HOT_KEY
     if row.pace_ratio is None:
         return ()
     if row.pace_ratio >= (1 - NOISE):
