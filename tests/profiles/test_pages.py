@@ -300,6 +300,7 @@ STATISTICS: dict[str, Any] = {
                     "desired": True,
                     "consumer_lag": 0,
                     "ls_offset": 880,
+                    "app_offset": 990,
                     "committed_offset": 880,
                     "hi_offset": 1000,
                     "lo_offset": 10,
@@ -308,6 +309,7 @@ STATISTICS: dict[str, Any] = {
                 "4": {
                     "desired": True,
                     "consumer_lag": -1,
+                    "app_offset": -1001,
                     "committed_offset": -1001,
                     "hi_offset": 5,
                     "lo_offset": 0,
@@ -333,6 +335,9 @@ def test_librdkafkas_statistics_are_read() -> None:
     assert value["consumer_lag", 3] == 120.0
     assert ("consumer_lag", 4) not in value
     assert value["committed_offset", 4] is None
+    # What the application has: where its commits stand, it reads, and they do not arrive.
+    assert value["read_offset", 3] == 990.0
+    assert value["read_offset", 4] is None
     assert ("consumer_lag", 5) not in value
     assert ("consumer_lag", -1) not in value
     assert value["fetch_queue_length", 3] == 7.0

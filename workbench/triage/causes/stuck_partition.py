@@ -194,7 +194,7 @@ def _offset(row: Row) -> int | None:
 _WHY = {
     "poison_record": "a record that the handler cannot process holds the commit",
     "handlers_fail": "its handlers fail and try again, in every partition: what they depend on may be out",
-    "commit_fails": "records are read and processed, but the commits do not arrive",
+    "commit_fails": "records are read, but the commits do not arrive",
     "open_transaction": "a transaction is open there, and what comes after it is not given to consumers with read_committed",
     "paused": "consumption is paused",
     "client_stalled": "the members poll, and get no records",
