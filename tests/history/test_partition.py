@@ -425,6 +425,45 @@ def test_what_neither_grows_nor_is_read_has_not_moved() -> None:
     assert told(MeasuredPartition(committed=Track(at, flat - 40), log_end=Track(at, ends(at))), LIMITS).unmoved is None
 
 
+@pytest.mark.parametrize("every", [60.0, 200.0, 900.0])
+@pytest.mark.parametrize(
+    ("below", "short"),
+    [
+        (1.0, True),
+        (0.0, False),
+        (2.0, False),
+        ("one more at last", False),
+        ("once read", False),
+        ("twice as many", False),
+    ],
+)
+def test_a_commit_that_rests_one_before_the_end_each_time_is_told(
+    every: float, below: float | str, short: bool
+) -> None:
+    """It may be that of the last record; then it is not late. One that ever rests elsewhere is not, nor are marks of transactions."""
+    at = scraped()
+    end = 9_000 + np.floor((at + 5000) / every)
+    lag = np.full(len(at), below if isinstance(below, float) else 1.0)
+    if below == "one more at last":
+        lag[at > -1200] = 2.0
+    elif below == "once read":
+        lag[(at > -3000) & (at < -2000)] = 0.0
+    elif below == "twice as many":  # each record has a mark behind it
+        end = 2 * end
+    story = told(MeasuredPartition(committed=Track(at, end - lag), log_end=Track(at, end)), LIMITS)
+    assert story.short is short
+    assert story.mark is (below == "twice as many")
+    if short:
+        assert story.late is False
+
+
+def test_a_few_records_do_not_show_that_commits_rest_before_the_end() -> None:
+    """Twice may be chance; and a log that is never at rest shows nothing."""
+    at = scraped()
+    for end in (9_000.0 + (at > -1000) + (at > -2000), ends(at)):
+        assert not told(MeasuredPartition(committed=Track(at, end - 1), log_end=Track(at, end)), LIMITS).short
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     begin=st.integers(1, 10**12),

@@ -41,6 +41,7 @@ WITHOUT_A_CASE = frozenset(
         "lagging.batch_late",
         "lagging.batch_unknown",
         "lagging.client_hangs",
+        "lagging.short",
         "queue_backed_up.inside",
         "queue_backed_up.no_queue",
         "rebalancing.rollout",

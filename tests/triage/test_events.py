@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 from tests.triage.judging import rows_of
+from workbench.profiles import load_profile
 from workbench.samples import SampleBatch, concat
 from workbench.thresholds import Thresholds
+from workbench.triage.build_finding import build_finding
 from workbench.triage.subscription import SubscriptionFeatures
 from workbench.triage.verdict_names import Verdict
 from workbench.window import Window
@@ -224,6 +226,27 @@ def quiet_end(name: str) -> Group:
     return Group(name, end, end - 40)
 
 
+def rare() -> Line:
+    """A record every 200 s."""
+    return 9_000 + np.floor((TIMES + 4500) / 200)
+
+
+def last_offset(name: str) -> Group:
+    """Each commit is the offset of the last record, not of the next one; a record comes every 200 s."""
+    return Group(name, rare(), rare() - 1)
+
+
+def last_offset_soon(name: str) -> Group:
+    """The same, where the next record comes within a minute: none waits too long, whatever it is."""
+    end = 9_000 + np.floor((TIMES + 4500) / 60)
+    return Group(name, end, end - 1)
+
+
+def last_offset_until(name: str) -> Group:
+    """The same, until nothing is read any more twelve minutes ago."""
+    return Group(name, rare(), np.where(TIMES > -720, rare()[TIMES <= -720][-1], rare()) - 1)
+
+
 MADE: dict[str, tuple[Callable[[str], Group], Verdict]] = {
     "retention passed a commit that stood still": (lost, Verdict.RECORDS_LOST),
     "a log start that follows the commits": (follows, Verdict.HEALTHY),
@@ -232,6 +255,9 @@ MADE: dict[str, tuple[Callable[[str], Group], Verdict]] = {
     "offsets that no record may have, passed in no time": (no_records, Verdict.CANNOT_TELL),
     "offsets that only their exporter repeats": (repeated, Verdict.UNUSABLE_DATA),
     "an old end of a log: blocked, or aborted": (quiet_end, Verdict.CANNOT_TELL),
+    "commits of the last record": (last_offset, Verdict.CANNOT_TELL),
+    "commits of the last record, and the next one comes soon": (last_offset_soon, Verdict.HEALTHY),
+    "commits of the last record, until they stand": (last_offset_until, Verdict.STUCK_PARTITION),
     "commits went back": (back, Verdict.OFFSETS_RESET),
     "commits of two readers under one name": (two_readers, Verdict.UNUSABLE_DATA),
     "a commit above the end": (above, Verdict.OFFSETS_RESET),
@@ -261,6 +287,20 @@ def test_both_sides(name: str, rows: dict[str, SubscriptionFeatures]) -> None:
 def test_what_happened_to_the_offsets(name: str, rows: dict[str, SubscriptionFeatures]) -> None:
     """Losses and resets are named, and what only looks like them is not."""
     assert rows[name].verdict is MADE[name][1], rows[name]
+
+
+def test_a_commit_of_the_last_record_is_told_from_a_record_that_waits(rows: dict[str, SubscriptionFeatures]) -> None:
+    """Nobody is sent to look for slow handlers where one look at that record decides; where more waits, it is late."""
+    short = rows["commits of the last record"]
+    assert short.reasons["lagging"] == "short"
+    assert short.late is False
+    headline = build_finding(short, profiles=[load_profile("runtime")]).headline
+    assert headline.startswith(
+        "Cannot tell whether anything waits: each commit of partition 0 rests one record before the end"
+    )
+    stands = rows["commits of the last record, until they stand"]
+    assert stands.short_partitions == ()
+    assert stands.late is True
 
 
 def test_the_lost_are_counted(rows: dict[str, SubscriptionFeatures]) -> None:

@@ -120,12 +120,27 @@ def marks(committed: Track, end: Track) -> FloatArray:
     Known where whatever arrives is more than one offset (records and their mark), and each commit goes at once to one before the end
     and rests there, time after time, and never anywhere else: a record that waits besides would be one more.
     """
-    last = np.maximum(_as_of(end.at, end.value, committed.at), end.value[0]) if len(end) else np.zeros(len(committed))
-    short, grown = last - committed.value, np.diff(last, prepend=last[:1])
+    short, grown = _short_of(committed, end)
+    known = rests_short(committed, end) and (grown[grown != 0] >= 2).all()
+    return (short == 1).astype(float) if known else np.zeros(len(committed))
+
+
+def rests_short(committed: Track, end: Track) -> bool:
+    """Whether each commit goes at once to one before the end and rests there, time after time, and never anywhere else.
+
+    Who commits the offset of the last record instead of the next one does that, and has read everything; so does who handles a record
+    when the next one comes.
+    """
+    short, grown = _short_of(committed, end)
     rests = grown == 0
     times = np.count_nonzero(rests[1:] & ~rests[:-1])
-    known = times >= SEVERAL and (short[rests] == 1).all() and (grown[~rests] >= 2).all()
-    return (short == 1).astype(float) if known else np.zeros(len(committed))
+    return bool(times >= SEVERAL and (short[rests] == 1).all())
+
+
+def _short_of(committed: Track, end: Track) -> tuple[FloatArray, FloatArray]:
+    """How far each commit is below the end, and by how much that has grown since the one before."""
+    last = np.maximum(_as_of(end.at, end.value, committed.at), end.value[0]) if len(end) else np.zeros(len(committed))
+    return last - committed.value, np.diff(last, prepend=last[:1])
 
 
 def _as_of(times: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:

@@ -134,6 +134,7 @@ class PartitionHistory:
         idle: nothing arrives, and what waits are at most the marks of transactions.
         other_clock: the latest age that its source tells, where offsets show several times that the message cannot have waited so long.
         mark: what lies between its commit and its end is the mark of a transaction.
+        short: its commits rest one before its end, each time, whatever arrives.
         unmoved: so long as the data show neither its commit nor its end has moved, and something lies between them; seconds.
         age_slope: of the age over the last half of the window, in seconds per second.
         lag_course: messages/s by which the lag of one that is behind has changed in the last few samples.
@@ -186,6 +187,7 @@ class PartitionHistory:
     idle: bool = False
     other_clock: float | None = None
     mark: bool = False
+    short: bool = False
     unmoved: float | None = None
     late: bool | None = None
     age_slope: float | None = None

@@ -24,6 +24,7 @@ from workbench.history.offset_jumps import (
     marks,
     passed,
     reached,
+    rests_short,
     times_to_and_fro,
     unread_before,
     without_misread,
@@ -59,9 +60,10 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
         time_lag = Track()
     mark = marks(committed, end)
     found.mark = bool(mark[-1])
-    gone = unread_before(it.log_start, committed) + mark
+    found.short = not mark.any() and rests_short(committed, end)
+    gone = unread_before(it.log_start, committed) + mark + found.short
     if gone.any():
-        # What was deleted does not wait, nor does a mark, whatever is exported of them.
+        # What was deleted does not wait, nor does a mark, whatever is exported of them; a last record that may wait is told apart.
         committed, time_lag = Track(at, offset + gone), Track()
         lag = Track(lag.at, np.maximum(lag.value - np.interp(lag.at, at, gone), 0.0))
     back_and_above(found, committed, end, limits)

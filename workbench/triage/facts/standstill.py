@@ -44,8 +44,13 @@ def still_seconds(p: PartitionFeatures) -> Number:
 
 
 def is_tail(p: PartitionFeatures) -> bool:
-    """Whether only an old rest waits at the log's end."""
-    return equal(told(p, "idle"), 1) is True or is_unmoved(p)
+    """Whether only an old rest waits at the log's end, or a last record that may have been read."""
+    return equal(told(p, "idle"), 1) is True or is_unmoved(p) or is_short(p)
+
+
+def is_short(p: PartitionFeatures) -> bool:
+    """Whether all that may wait is the last record, each time that one comes: a commit of it, not of the next, looks like that."""
+    return equal(told(p, "short"), 1) is True and at_most(p.lag_messages, 1) is True
 
 
 def is_unmoved(p: PartitionFeatures) -> bool:
@@ -207,6 +212,15 @@ class Standing(WorkFacts):
     def unmoved_partitions(self) -> tuple[int, ...]:
         """Those that nothing arrives in, with records at their end that have waited as long as the data show."""
         return tuple(p.partition for p in self.partitions if is_unmoved(p))
+
+    @fact
+    def short_partitions(self) -> tuple[int, ...]:
+        """Those whose commits rest one record before the end, whatever arrives, and for longer than a record may wait."""
+
+        def for_long(p: PartitionFeatures) -> bool:
+            return above(most(told(p, "usual_gap"), told(p, "quiet")), self.objective_seconds) is True
+
+        return tuple(p.partition for p in self.partitions if is_short(p) and for_long(p))
 
     @fact
     def by_client(self) -> Known:

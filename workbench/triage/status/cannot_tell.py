@@ -24,6 +24,15 @@ def _unmoved(row: Row) -> str:
     )
 
 
+def _short(row: Row) -> str:
+    which = row.short_partitions
+    return (
+        f"each commit of {numbered('partition', which)} rests one record before the end, whatever arrives; one that is made of the last"
+        " record's offset instead of the next one's looks like that, and then nothing waits; so does a consumer that handles a record"
+        " when the next one comes"
+    )
+
+
 def _record(it: Subject, partition: int, offset: float, *also: str) -> str:
     """Shell command that prints the record at an offset."""
     words = " ".join(("", *also)) if also else ""
@@ -46,7 +55,17 @@ def _passed(it: Subject, row: Row) -> Action | None:
 
 
 def _blocked(it: Subject, row: Row) -> Action | None:
-    """Whether a consumer is given anything of what waits."""
+    """Whether a consumer is given anything of what waits, or was given it."""
+    if row.short_partitions and not row.unmoved_partitions:
+        last = next(part for part in row.partitions if part.partition in row.short_partitions)
+        if last.committed is None:
+            return None
+        return Action(
+            title=f"See whether the record at offset {round(last.committed):,} of partition {last.partition} has had its effect (a row,"
+            " a call, a line in the consumer's log); if so, nothing waits: let the consumer commit the offset of the next record",
+            command=_record(it, last.partition, last.committed),
+            verify="you know whether the consumer handled this record",
+        )
     first = next((part for part in row.partitions if part.partition in row.unmoved_partitions), None)
     if first is None or first.committed is None:
         return None
@@ -91,6 +110,8 @@ def _headline(row: Row) -> str:
     if row.answers["lagging"] is Answer.CANNOT_TELL:
         if row.unmoved_partitions:
             return f"Cannot tell whether it is stuck: {_unmoved(row)}."
+        if row.short_partitions:
+            return f"Cannot tell whether anything waits: {_short(row)}."
         if row.unseen:
             return "Cannot tell whether it lags: only its own clients measure that, and they do not see what they do not fetch."
         if row.dark_partitions:

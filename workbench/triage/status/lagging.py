@@ -191,6 +191,13 @@ QUESTION = Node(
             look="read the record at the commit",
         ),
         leaves_open(
+            "short",
+            "each commit rests one record before the end, whatever arrives: it is that of the last record instead of the next, or a"
+            " record is handled when the next one comes",
+            lambda row: row.short_partitions,
+            look="whether the record at the commit was handled",
+        ),
+        leaves_open(
             "unproven",
             "only a commit since the last sample could make it well",
             lambda row: row.unproven and row.draining is not True,
