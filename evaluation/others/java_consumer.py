@@ -96,8 +96,18 @@ def classes_of(sources: Sequence[Path], *jars: JarSet) -> Path:
     Raises:
         SetupError: as `compiled`.
     """
+    return compiled_with(":".join(f"{ensure(it)}/*" for it in jars), sources)
+
+
+def compiled_with(class_path: str, sources: Sequence[Path]) -> Path:
+    """The folder with the classes of some sources, compiled with this class path if they have not been before.
+
+    Raises:
+        SetupError: as `compiled`.
+    """
     java = find_java().program.resolve()
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    texts = [path.read_bytes() for path in sources]
+    digest = hashlib.sha256(b"".join([class_path.encode(), *texts])).hexdigest()[:16]
     target = cache_dir() / "lab-consumer" / digest
     if target.exists():
         return target
@@ -107,10 +117,9 @@ def classes_of(sources: Sequence[Path], *jars: JarSet) -> Path:
             "The lab's Java consumers need a Java compiler, and this Java has none.",
             hint="Install a JDK 17 or newer and set JAVA_HOME to it.",
         )
-    class_path = ":".join(f"{ensure(it)}/*" for it in jars)
     with atomic_folder(target, replace=True) as part:
         ran = subprocess.run(
-            [compiler, "-cp", class_path, "-d", part, *sources],
+            [compiler, "-parameters", "-cp", class_path, "-d", part, *sources],
             capture_output=True, text=True, encoding="utf-8", timeout=_COMPILE_SECONDS, check=False, errors="replace",
         )  # fmt: skip
         if ran.returncode != 0:

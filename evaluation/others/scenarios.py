@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
+from evaluation.others import spring_scenarios
 from evaluation.others.java_consumer import PROGRAMS, JavaMeasured, Protocol, client_id
 from workbench.lab.client_spec import Behaviour
 from workbench.lab.kafka_jars import JMX_AGENTS
@@ -18,10 +19,10 @@ from workbench.lab.producer_and_consumers import LabFleet
 from workbench.lab.scenario_circumstances import QUICK_SECONDS, Draw, Fault, Make, Scenario, behaving, sending
 from workbench.lab.scenarios import SCENARIOS
 from workbench.lab.scenarios import make_scenario as make
-from workbench.lab.scenarios_outside_processors import JAVA_SMALL_FETCHES, RECORD_BYTES, SMALL_FETCHES
+from workbench.lab.scenarios_outside_processors import JAVA_SMALL_FETCHES, SMALL_FETCHES
 from workbench.triage.verdict_names import Verdict
 
-Shape = Literal["loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python"]
+Shape = Literal["loop", "pool", "java", "streams", "connect_sink", "aiokafka", "kafka_python", "spring"]
 _NO_STATISTICS = ("aiokafka", "kafka_python")  # nothing shows what the client does
 _PROTOCOLS: dict[Shape, tuple[Protocol, ...]] = {
     "java": ("classic", "consumer"),
@@ -32,6 +33,9 @@ _KEYS = 4000  # so that partitions get about as much as each other
 
 
 def _prepare(draw: Draw, shape: Shape) -> None:
+    if shape == "spring":
+        spring_scenarios.prepare(draw)
+        return
     draw.consumer = shape
     draw.threads = draw.random.choice((3, 4)) if shape == "pool" else 1
     draw.by_type = draw.random.random() < 0.6
@@ -48,6 +52,11 @@ def _prepare(draw: Draw, shape: Shape) -> None:
 
 def _slots(draw: Draw) -> int:
     return draw.instances * draw.threads
+
+
+def _members(draw: Draw) -> int:
+    """A pool has one for all of its threads, a listener of Spring one for each."""
+    return draw.instances * draw.consumers
 
 
 def _times(draw: Draw, use: float) -> dict[str, float]:
@@ -109,10 +118,9 @@ def _throttled(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """A quota lets the members fetch a third of what arrives."""
     _prepare(draw, shape)
     draw.partitions = 6
-    quota = draw.random.uniform(0.28, 0.36) * draw.rate / draw.instances * RECORD_BYTES
-    return draw.scenario(
-        _calm(draw), lambda fleet: fleet.limit(round(quota)), Verdict.THROTTLED, run_id=run_id, keys=_KEYS,
-    )  # fmt: skip
+    share = draw.random.uniform(0.28, 0.36)
+    fault = partial(spring_scenarios.limit_each, share, draw)
+    return draw.scenario(_calm(draw), fault, Verdict.THROTTLED, run_id=run_id, keys=_KEYS)
 
 
 def _slow_network(shape: Shape, draw: Draw, run_id: str) -> Scenario:
@@ -137,7 +145,9 @@ def _unless_measured(shape: Shape) -> tuple[Verdict, ...]:
 def _hot_partition(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """Most of the traffic goes to one partition, whose member can take half of it."""
     _prepare(draw, shape)
-    draw.instances = draw.partitions = draw.random.choice((4, 5))
+    if draw.consumers == 1:
+        draw.instances = draw.random.choice((4, 5))
+    draw.partitions = _members(draw)
     use = draw.random.uniform(0.45, 0.55)
     wanted = draw.random.uniform(1.7, 2.0) / use / draw.partitions  # share of the traffic on the hot one
     share = (wanted - 1 / draw.partitions) / (1 - 1 / draw.partitions)
@@ -229,7 +239,7 @@ def _outgrown(draw: Draw) -> tuple[Behaviour, Fault]:
 
 def _too_few(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     _prepare(draw, shape)
-    draw.partitions = draw.instances * draw.random.choice((3, 4))
+    draw.partitions = _members(draw) * draw.random.choice((3, 4))
     behaviour, fault = _outgrown(draw)
     also = (Verdict.BURST, Verdict.CANNOT_TELL)
     return draw.scenario(behaviour, fault, Verdict.TOO_FEW_CONSUMERS, run_id=run_id, keys=_KEYS, also=also)
@@ -237,7 +247,8 @@ def _too_few(shape: Shape, draw: Draw, run_id: str) -> Scenario:
 
 def _ceiling(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     _prepare(draw, shape)
-    draw.instances = draw.partitions = draw.random.choice((3, 4))
+    draw.instances = max(draw.instances, 3) if draw.consumers > 1 else draw.random.choice((3, 4))
+    draw.partitions = _members(draw)
     behaviour, fault = _outgrown(draw)
     return draw.scenario(behaviour, fault, Verdict.PARTITION_CEILING, run_id=run_id, keys=_KEYS)
 
@@ -260,6 +271,7 @@ _KINDS: dict[str, tuple[Callable[[Shape, Draw, str], Scenario], str]] = {
 # A listener's timer does not tell event types apart; the loop and the pool do not know how to pause.
 _NEVER = {("java", "slow_type"), ("loop", "paused"), ("pool", "paused")}
 _NEVER |= {(shape, it) for shape in ("streams", "connect_sink") for it in ("slow_type", "poison", "paused")}
+_NEVER |= {("spring", it) for it in ("slow_type", "poison")}  # it has its own of these
 _SHAPES: dict[Shape, str] = {
     "loop": "a poll loop",
     "pool": "a pool of threads",
@@ -268,13 +280,24 @@ _SHAPES: dict[Shape, str] = {
     "connect_sink": "a sink of Kafka Connect",
     "aiokafka": "an event loop (aiokafka)",
     "kafka_python": "a poll loop (kafka-python)",
+    "spring": "a Spring Boot application",
 }
 
+
+def _made(shape: Shape, make: Callable[[Shape, Draw, str], Scenario]) -> Make:
+    made = partial(make, shape)
+    return partial(spring_scenarios.warmed, made) if shape == "spring" else made
+
+
 OTHERS: dict[str, tuple[Make, str]] = {
-    f"{shape}_{name}": (partial(make, shape), f"{words}: {what}")
+    f"{shape}_{name}": (_made(shape, make), f"{words}: {what}")
     for shape, words in _SHAPES.items()
     for name, (make, what) in _KINDS.items()
     if (shape, name) not in _NEVER
+}
+OTHERS |= {
+    f"spring_{name}": (partial(spring_scenarios.warmed, make), f"{_SHAPES['spring']}: {what}")
+    for name, (make, what) in spring_scenarios.KINDS.items()
 }
 
 # Those of the runtime too.

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from evaluation.others import java_consumer
 from evaluation.others.java_consumer import PROGRAMS
 from evaluation.others.spec import JavaConfig, LoopConfig, PythonConfig
+from evaluation.others.spring import Spring
 from workbench.lab.lab import LAG_PROFILES
 from workbench.lab.producer_and_consumers import LAB_KAFKA, SHAPES, FleetSpec, LabFleet
 
@@ -112,4 +113,5 @@ def add_shapes() -> None:
     """Make the lab know them."""
     SHAPES.update({"loop": Loop(is_pool=False), "pool": Loop(is_pool=True)})
     SHAPES.update({"aiokafka": PythonClient("aiokafka"), "kafka_python": PythonClient("kafka_python")})
+    SHAPES["spring"] = Spring()
     SHAPES.update({name: Java(name) for name in PROGRAMS})

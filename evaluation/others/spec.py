@@ -52,3 +52,13 @@ class JavaConfig(BaseModel):
     listener: str = Field(description="The label `name` of its timer.")
     metrics_port: int
     kafka: dict[str, str | int | float | bool] = {}
+
+
+class SpringConfig(BaseModel):
+    """Settings of a Spring Boot application."""
+
+    model_config = ConfigDict(hide_input_in_errors=True, extra="forbid", frozen=True)
+
+    client_id: str = Field(description="Name of the instance, whatever its consumers are called.")
+    metrics_port: int
+    spring: dict[str, str | int | float | bool] = Field(description="Boot's properties.")

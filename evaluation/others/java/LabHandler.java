@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 
 /** What the lab's Kafka Streams application and its sink share: how long a record takes, by a file that is read again, and a page. */
 public final class LabHandler {
@@ -30,6 +31,11 @@ public final class LabHandler {
         Thread watch = new Thread(this::refresh, "behaviour");
         watch.setDaemon(true);
         watch.start();
+    }
+
+    /** How it behaves now. */
+    JsonNode behaviour() {
+        return behaviour;
     }
 
     String text(String name) {
@@ -73,10 +79,16 @@ public final class LabHandler {
 
     /** A page with the start of the process; all that Kafka measures is left to the JMX agent. */
     void announce() throws IOException {
+        String started = "process_start_time_seconds " + System.currentTimeMillis() / 1000.0 + "\n";
+        announce(() -> started);
+    }
+
+    /** A page, made anew for whoever asks. */
+    void announce(Supplier<String> shown) throws IOException {
         int port = config.get("metrics_port").asInt();
-        byte[] page = ("process_start_time_seconds " + System.currentTimeMillis() / 1000.0 + "\n").getBytes(StandardCharsets.UTF_8);
         HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 0);
         server.createContext("/metrics", exchange -> {
+            byte[] page = shown.get().getBytes(StandardCharsets.UTF_8);
             exchange.getResponseHeaders().add("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
             exchange.sendResponseHeaders(200, page.length);
             try (OutputStream out = exchange.getResponseBody()) {

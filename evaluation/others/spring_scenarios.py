@@ -1,0 +1,207 @@
+"""Faults of Spring Boot applications that other consumers do not have, and what holds for all of their runs."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from evaluation.others import spring
+from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.lab.client_spec import Behaviour
+from workbench.lab.lab_broker import set_quota
+from workbench.lab.producer_and_consumers import LabFleet
+from workbench.lab.scenario_circumstances import Draw, Make, Scenario, behaving, sending
+from workbench.lab.scenarios_outside_processors import RECORD_BYTES
+from workbench.triage.verdict_names import Verdict
+
+# Micrometer looks once a minute for new meters of a client: those of partitions come with the first look after the start.
+_WARM_SECONDS = 50.0
+_KEYS = 4000
+
+
+def prepare(draw: Draw) -> None:
+    """An application, and so many partitions that its consumers have equally many."""
+    draw.consumer, draw.by_type = "spring", False
+    draw.topic = draw.random.choice(("events", "shop.events"))
+    draw.measured = spring.drawn(draw)
+    _concurrent(draw, draw.measured.concurrency)
+
+
+def _concurrent(draw: Draw, concurrency: int) -> None:
+    if draw.instances * concurrency > 6:
+        draw.instances = 2
+    draw.measured = replace(draw.measured, concurrency=concurrency)
+    draw.threads = draw.consumers = concurrency
+    draw.partitions = draw.instances * concurrency * draw.random.choice((1, 2, 3))
+
+
+def with_errors(draw: Draw, errors: spring.Errors) -> None:
+    """What becomes of a record that fails."""
+    draw.measured = replace(draw.measured, errors=errors)
+    if errors == "retry_topic":  # which takes no batches
+        draw.measured = replace(draw.measured, kind="record", ack="RECORD")
+
+
+def warmed(make: Make, draw: Draw, run_id: str) -> Scenario:
+    """A run that begins when Micrometer shows all; no member of it is named where all pods call their consumers the same."""
+    made = make(draw, run_id)
+    measured: spring.SpringMeasured = made.spec.measured
+    if made.spec.proxied:  # the proxy knows clients by the beginning of their id
+        measured = replace(measured, client_ids="pod")
+    named = measured.client_ids == "pod" and measured.concurrency == 1
+    scope = {name: value for name, value in made.scope.items() if named or name != "members"}
+    spec = replace(made.spec, measured=measured)
+    return replace(made, spec=spec, steady_seconds=made.steady_seconds + _WARM_SECONDS, scope=scope)
+
+
+def times(draw: Draw, use: float) -> dict[str, float]:
+    """Process times that use the listener's threads to this share; as many as there are partitions for."""
+    return dict.fromkeys(draw.types, use * min(draw.partitions, draw.instances * draw.threads) / draw.rate)
+
+
+def limit_each(share: float, draw: Draw, fleet: LabFleet) -> None:
+    """A quota for each client id in the group, which all together may fetch this share of what arrives."""
+    views = KafkaCluster(fleet.lab.bootstrap).snapshot(groups=[fleet.spec.group]).groups
+    names = {member.client_id for view in views for member in view.members if member.client_id}
+    for name in names:
+        set_quota(fleet.lab.bootstrap, name, round(share * draw.rate * RECORD_BYTES / len(names)))
+
+
+def _calm(draw: Draw, most: float = 0.3) -> Behaviour:
+    return Behaviour(process_seconds=times(draw, draw.random.uniform(0.12, most)))
+
+
+def _nothing(_fleet: LabFleet) -> None:
+    return
+
+
+def quiet(draw: Draw, run_id: str) -> Scenario:
+    """A record now and then."""
+    prepare(draw)
+    draw.rate = draw.random.uniform(0.5, 3)
+    behaviour = Behaviour(process_seconds=dict.fromkeys(draw.types, draw.random.uniform(0.01, 0.1)))
+    return draw.scenario(behaviour, _nothing, Verdict.HEALTHY, run_id=run_id)
+
+
+def idle_members(draw: Draw, run_id: str) -> Scenario:
+    """More consumers than partitions: some have nothing, and all is well."""
+    prepare(draw)
+    _concurrent(draw, 4)
+    draw.partitions = 3
+    return draw.scenario(_calm(draw), _nothing, Verdict.HEALTHY, run_id=run_id, keys=_KEYS)
+
+
+def slow_records(draw: Draw, run_id: str) -> Scenario:
+    """Records of one type, which lie in one partition, become slow: their thread falls behind with all of its partitions."""
+    prepare(draw)
+    hit, place = draw.random.choice(list(draw.types)), draw.random.randrange(draw.partitions)
+    usual = times(draw, draw.random.uniform(0.12, 0.2))
+    slow = draw.random.uniform(1.6, 2.2) / (draw.rate * draw.share(hit))
+    return draw.scenario(
+        Behaviour(process_seconds=usual), behaving(process_seconds={**usual, hit: slow}), Verdict.SLOW_PROCESSOR,
+        run_id=run_id, keys=_KEYS, also=(Verdict.SLOW_DOWNSTREAM,), type_partitions={hit: [place]},
+    )  # fmt: skip
+
+
+def poison_blocks(draw: Draw, run_id: str) -> Scenario:
+    """One record fails, and the error handler's back-off has no end: its partition waits, and its thread between attempts."""
+    prepare(draw)
+    with_errors(draw, "backoff")
+    hit = draw.random.randrange(draw.partitions)
+    return draw.scenario(
+        _calm(draw, 0.15), sending(poison_partition=hit), Verdict.STUCK_PARTITION, run_id=run_id, keys=_KEYS
+    )
+
+
+def poison_skipped(draw: Draw, run_id: str) -> Scenario:
+    """One record fails; Spring's default tries it ten times at once and goes on."""
+    prepare(draw)
+    with_errors(draw, "default")
+    fault = sending(poison_partition=draw.random.randrange(draw.partitions))
+    return draw.scenario(_calm(draw), fault, Verdict.HEALTHY, run_id=run_id, keys=_KEYS)
+
+
+def poll_interval(draw: Draw, run_id: str) -> Scenario:
+    """A record of one instance takes longer than max.poll.interval.ms: its consumers are put out again and again."""
+    prepare(draw)
+    _concurrent(draw, 1)
+    draw.measured = replace(draw.measured, protocol="classic", max_poll_records=50)
+    draw.kafka = {"max.poll.interval.ms": 3200}
+    stalled = f"{draw.group(run_id)}-{draw.random.randrange(draw.instances)}"
+    fault = behaving(stall_members=[stalled], stall_seconds=draw.random.uniform(4.2, 4.8))
+    return draw.scenario(
+        _calm(draw), fault, Verdict.REBALANCE_STORM, run_id=run_id, scope={"cause": "poll_stall"}, keys=_KEYS
+    )
+
+
+def crash_loop(draw: Draw, run_id: str) -> Scenario:
+    """One instance dies soon after each start."""
+    prepare(draw)
+    _concurrent(draw, 1)
+    behaviour = Behaviour(process_seconds=times(draw, draw.random.uniform(0.6, 0.7)))
+    victim = f"{draw.group(run_id)}-{draw.random.randrange(draw.instances)}"
+
+    def fault(fleet: LabFleet) -> None:
+        def again(over: threading.Event) -> None:
+            while not over.is_set():
+                fleet.kill([victim])
+                fleet.relaunch(victim)
+                over.wait(1.5)
+
+        fleet.keep_doing(again)
+
+    return draw.scenario(
+        behaviour, fault, Verdict.REBALANCE_STORM, run_id=run_id, scope={"cause": "member_crash"}, keys=_KEYS
+    )
+
+
+def deployed(draw: Draw, run_id: str) -> Scenario:
+    """A rolling restart of two pods with much room; it is over when somebody looks."""
+    prepare(draw)
+    draw.instances = 2
+    _concurrent(draw, draw.random.choice((1, 2)))
+
+    def fault(fleet: LabFleet) -> None:
+        fleet.keep_doing(lambda _over: fleet.restart())
+
+    also = (Verdict.RECOVERED, Verdict.PRODUCER_BURST)
+    return draw.scenario(_calm(draw, 0.2), fault, Verdict.HEALTHY, run_id=run_id, keys=_KEYS, also=also)
+
+
+def _given_up(draw: Draw, run_id: str, errors: spring.Errors, share: tuple[float, float], types: int) -> Scenario:
+    prepare(draw)
+    with_errors(draw, errors)
+    hit = list(draw.types)[:types]
+    fault = behaving(dead_share={name: draw.random.uniform(*share) for name in hit})
+    # A record that fails ends its batch, so that what a poll brings is fetched again and again.
+    return draw.scenario(_calm(draw, 0.15), fault, Verdict.FAILING_RECORDS, run_id=run_id, keys=_KEYS)
+
+
+def dead_letters(draw: Draw, run_id: str) -> Scenario:
+    """A share of one type's records fails three times and goes to the dead letters."""
+    return _given_up(draw, run_id, "dlt", (0.1, 0.3), 1)
+
+
+def retry_topics(draw: Draw, run_id: str) -> Scenario:
+    """A share of one type's records fails, is tried again by way of retry topics, and ends in the dead letters."""
+    return _given_up(draw, run_id, "retry_topic", (0.2, 0.5), 1)
+
+
+def all_fail(draw: Draw, run_id: str) -> Scenario:
+    """Every record fails and goes to the dead letters; the group keeps up."""
+    return _given_up(draw, run_id, "dlt", (1.0, 1.0), len(draw.types))
+
+
+KINDS: dict[str, tuple[Make, str]] = {
+    "quiet": (quiet, "a record now and then: healthy"),
+    "idle_members": (idle_members, "more consumers than partitions: healthy"),
+    "slow_records": (slow_records, "records of one type, all in one partition, become slow"),
+    "poison_blocks": (poison_blocks, "a record that cannot be handled is tried every second, for ever"),
+    "poison_skipped": (poison_skipped, "one record fails, and is skipped: healthy"),
+    "poll_interval": (poll_interval, "one instance needs longer than max.poll.interval.ms"),
+    "crash_loop": (crash_loop, "one instance dies soon after each start"),
+    "deployed": (deployed, "a rolling restart with much room: healthy"),
+    "dead_letters": (dead_letters, "some records go to the dead letters"),
+    "retry_topics": (retry_topics, "some records go through retry topics to the dead letters"),
+    "all_fail": (all_fail, "all records go to the dead letters"),
+}
