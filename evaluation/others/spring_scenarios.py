@@ -17,6 +17,7 @@ from workbench.triage.verdict_names import Verdict
 # Micrometer looks once a minute for new meters of a client: those of partitions come with the first look after the start.
 _WARM_SECONDS = 50.0
 _KEYS = 4000
+_CONTAINERS = 3  # of a listener with retry topics: its own, the retries', the letters'
 
 
 def prepare(draw: Draw) -> None:
@@ -171,6 +172,7 @@ def deployed(draw: Draw, run_id: str) -> Scenario:
 def _given_up(draw: Draw, run_id: str, errors: spring.Errors, share: tuple[float, float], types: int) -> Scenario:
     prepare(draw)
     with_errors(draw, errors)
+    draw.settings = {"dead_letter_topic": f"{draw.topic}-{run_id}-dlt"}
     hit = list(draw.types)[:types]
     fault = behaving(dead_share={name: draw.random.uniform(*share) for name in hit})
     # A record that fails ends its batch, so that what a poll brings is fetched again and again.
@@ -183,8 +185,19 @@ def dead_letters(draw: Draw, run_id: str) -> Scenario:
 
 
 def retry_topics(draw: Draw, run_id: str) -> Scenario:
-    """A share of one type's records fails, is tried again by way of retry topics, and ends in the dead letters."""
-    return _given_up(draw, run_id, "retry_topic", (0.2, 0.5), 1)
+    """A share of one type's records fails, is tried again by way of retry topics, and ends in the dead letters.
+
+    The consumers of those topics are members of the same group.
+    """
+    made = _given_up(draw, run_id, "retry_topic", (0.2, 0.5), 1)
+    return replace(made, spec=replace(made.spec, consumers=_CONTAINERS * made.spec.consumers))
+
+
+def letters_missing(draw: Draw, run_id: str) -> Scenario:
+    """Records fail, and the topic of the dead letters is not there: their producer waits for it, and nobody polls meanwhile."""
+    made = _given_up(draw, run_id, "dlt", (0.1, 0.3), 1)
+    spec = replace(made.spec, settings={})
+    return replace(made, spec=spec, expected=Verdict.CONSUMER_STOPPED, also=(Verdict.STUCK_PARTITION,))
 
 
 def all_fail(draw: Draw, run_id: str) -> Scenario:
@@ -203,5 +216,6 @@ KINDS: dict[str, tuple[Make, str]] = {
     "deployed": (deployed, "a rolling restart with much room: healthy"),
     "dead_letters": (dead_letters, "some records go to the dead letters"),
     "retry_topics": (retry_topics, "some records go through retry topics to the dead letters"),
+    "letters_missing": (letters_missing, "records fail, and the topic of the dead letters is missing"),
     "all_fail": (all_fail, "all records go to the dead letters"),
 }

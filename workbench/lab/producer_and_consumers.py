@@ -270,7 +270,8 @@ class LabFleet:
             views = kafka.snapshot(groups=None).groups
             mine = next((view for view in views if view.group == self.spec.group), None)
             if mine is not None and mine.state == "stable" and len(mine.members) == wanted:
-                owned = {part for member in mine.members for part in member.partitions}
+                every = {part for member in mine.members for part in member.partitions}
+                owned = {part for part in every if part[0] == self.spec.topic}  # retry topics are in the same group
                 if len(owned) == self.spec.partitions:
                     return
             time.sleep(0.3)
