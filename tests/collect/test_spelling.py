@@ -90,3 +90,34 @@ def test_only_the_groups_that_are_asked_for() -> None:
     profile = CARRIED.model_copy(update={"member_is": "member"})
     found = with_groups(joins("a", "b"), profile, {}, groups=["b"])
     assert found.names["group"].to_pylist() == ["b"]
+
+
+def lags(*topics: tuple[str, str]) -> SeriesTable:
+    """Lags that clients tell of topics."""
+    batch = SampleBatch("c", "micrometer")
+    for member, topic in topics:
+        batch.add("consumer_lag", {"member": member, "topic": topic, "partition": 0}, [1], [1.0])
+    return batch.to_series()
+
+
+@pytest.mark.parametrize(
+    ("known", "told", "topics"),
+    [
+        (["pay.events"], [("old", "pay_events")], ["pay.events"]),
+        (["pay.events"], [("new", "pay.events"), ("new", "pay_events")], ["pay.events"]),  # the second name is dropped
+        (["pay.events"], [("old", "pay_events"), ("new", "pay.events"), ("new", "pay_events")], ["pay.events"] * 2),
+        (["pay_events"], [("old", "pay_events")], ["pay_events"]),
+        ([], [("old", "pay_events")], ["pay_events"]),  # nobody else knows it
+        (["pay.events-v.2"], [("old", "pay_events-v_2")], ["pay.events-v.2"]),  # dashes stay
+        (["pay-events"], [("old", "pay_events")], ["pay_events"]),
+    ],
+)
+def test_a_topic_of_an_old_java_client_has_its_dots_again(
+    known: list[str], told: list[tuple[str, str]], topics: list[str]
+) -> None:
+    """Before 4.1 it tells underscores alone, as of a topic that nobody reads; from then on both names."""
+    spelling = Spelling()
+    spelling.known["topic"].update(known)
+    profile = load_profile("micrometer")
+    found = with_groups(spelling.corrected(lags(*told), profile), profile, {"old": "pay", "new": "pay"})
+    assert found.names["topic"].to_pylist() == topics

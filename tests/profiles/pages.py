@@ -28,6 +28,7 @@ def _client(
         f"{lag}{coordinator}_rebalance_total{{{own}}} 4\n{coordinator}_last_heartbeat_seconds_ago{{{own}}} 1\n"
         f"{consumer}_last_poll_seconds_ago{{{own}}} 0.5\n{consumer}_poll_idle_ratio_avg{{{own}}} 0.9\n{fetch}_fetch_latency_avg{{{own}}} 503\n"
         f"{fetch}_fetch_throttle_time_avg{{{own}}} 20\n"
+        f'{fetch}_records_consumed_total{{{own}}} 50\n{fetch}_records_consumed_total{{{own},topic="orders"}} 50\n'
     ) + (f"{start}\n" if start else "")
 
 
@@ -210,13 +211,11 @@ messaging_client_consumed_messages_total{messaging_consumer_group_name="pay",mes
     "jmx_exporter_plain": _client(
         *_PLAIN, "client_id", start='kafka_consumer_app_info_start_time_ms{client_id="pay-0"} 1.79e12'
     ),
-    "micrometer": _client(*_SHORT, "client_id"),
+    "micrometer": _client(*_SHORT, "client_id", start='kafka_app_info_start_time_ms{client_id="pay-0"} 1.79e12'),
     "strimzi_reporter": _client(*_PLAIN, "client_id"),
     "otel_kafka_clients": _client(*("kafka_consumer",) * 3, "client_id")
-    + 'kafka_consumer_records_lag_max{client_id="pay-0",topic="orders",partition="3"} 990\n'
-    + 'kafka_consumer_records_consumed_total{client_id="pay-0",topic="orders"} 50\n',
+    + 'kafka_consumer_records_lag_max{client_id="pay-0",topic="orders",partition="3"} 990\n',
     "spring_listener": """
-process_start_time_seconds{pod="pay-0"} 1.79e9
 spring_kafka_listener_seconds_count{pod="pay-0",exception="none",name="listener-0",result="success"} 50
 spring_kafka_listener_seconds_sum{pod="pay-0",exception="none",name="listener-0",result="success"} 2.5
 spring_kafka_listener_seconds_max{pod="pay-0",exception="none",name="listener-0",result="success"} 0.2
@@ -376,6 +375,7 @@ _BY_CLIENT: list[tuple[str, dict[str, Any], float | None]] = [
     ("broker_rtt", {"member": "pay-0"}, 0.503),
     ("throttle_time", {"member": "pay-0"}, 0.02),
     ("rebalances", {"member": "pay-0"}, 4.0),
+    ("deserialized", {"member": "pay-0", "topic": "orders"}, 50.0),
 ]
 
 
@@ -529,10 +529,10 @@ EXPECTED: dict[str, list[tuple[str, dict[str, Any], float | None]]] = {
     "jmx_exporter": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "jmx_exporter_strimzi": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "jmx_exporter_plain": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
-    "micrometer": _BY_CLIENT,
+    "micrometer": [*_BY_CLIENT, ("start_time", {"member": "pay-0"}, 1.79e9)],
     "strimzi_reporter": _BY_CLIENT,
-    "otel_kafka_clients": [*_BY_CLIENT, ("deserialized", {"member": "pay-0", "topic": "orders"}, 50.0)],
-    "spring_listener": [("start_time", {"member": "pay-0"}, 1.79e9)],
+    "otel_kafka_clients": _BY_CLIENT,
+    "spring_listener": [("processed", {"member": "listener-0", "stat": "ok"}, 50.0)],
     "redpanda": [("committed_offset", _PART, 880.0), ("group_members", {"group": "pay"}, 2.0)],
     "redpanda_broker": [
         ("missing_replicas", {"topic": "orders", "partition": 3}, 1.0),

@@ -117,6 +117,7 @@ def test_every_profile_says_what_its_names_are_from() -> None:
         "jmx_exporter",
         "jmx_exporter_plain",
         "jmx_exporter_strimzi",
+        "micrometer",
         "spring_listener",
         "kafka_streams",
         "connect_sink",

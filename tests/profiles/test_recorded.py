@@ -142,17 +142,40 @@ def test_a_topic_with_an_underscore_is_no_second_name() -> None:
 
 
 def test_the_listener_timer_of_spring_is_one_processor() -> None:
-    """Count and sum of all outcomes, by the label of the target; a page of a real application (Micrometer's Prometheus registry)."""
-    known = load_profile("spring_listener")
-    shown = text("spring_micrometer").replace("{ex", '{pod="loyalty-0",ex')
-    shown = shown.replace("\nprocess_start_time_seconds ", '\nprocess_start_time_seconds{pod="loyalty-0"} ')
-    page = Page(url="http://page", taken_at=1000.0, text=shown)
-    [found] = page_series(page, [known], cluster="c")
-    rows = with_groups(found, known, {"loyalty-0": "loyalty"}).to_samples().to_pylist()
+    """Count and sum of all outcomes, of a page of a real application (Micrometer's Prometheus registry); its group is its process's."""
+    [found] = page_series(
+        Page(url="http://page", taken_at=1000.0, text=text("spring_micrometer")),
+        [load_profile("spring_listener")],
+        cluster="c",
+    )
+    rows = found.to_samples().to_pylist()
     times = {row["stat"]: row["value"] for row in rows if row["signal"] == "process_time"}
     assert times == {"count": 4173.0, "sum": pytest.approx(35.501776771)}
     assert {row["processor"] for row in rows if row["signal"] == "process_time"} == {"all"}
-    assert {(row["group"], row["member"]) for row in rows} == {("loyalty", "loyalty-0")}
+    assert {row["group"] for row in rows} == {None}
+
+
+def test_a_page_of_spring_boot_has_every_signal_of_its_client() -> None:
+    """Boot 4.1, as Micrometer names what Kafka's client measures; no series counts twice."""
+    known = load_profile("micrometer")
+    [found] = page_series(Page(url="http://page", taken_at=1000.0, text=text("spring_boot_4_1")), [known], cluster="c")
+    rows = with_groups(found, known, {"loyalty-0-0": "loyalty"}).to_samples().to_pylist()
+    assert {row["signal"] for row in rows} == set(known.signals)
+    assert {(row["group"], row["member"]) for row in rows} == {("loyalty", "loyalty-0-0")}
+    assert len(rows) == len({(row["signal"], row["partition"]) for row in rows})
+    assert [row["value"] for row in rows if row["signal"] == "start_time"] == [pytest.approx(1796005668.939)]
+
+
+def test_a_page_of_an_observed_listener_tells_group_topic_and_thread() -> None:
+    """Boot 3.5, whose client writes the topic with underscores, and whose listener does not."""
+    page = Page(url="http://page", taken_at=1000.0, text=text("spring_boot_3_5_observed"))
+    timer, client = page_series(page, [load_profile("spring_listener"), load_profile("micrometer")], cluster="c")
+    rows = with_groups(timer, load_profile("spring_listener"), {}).to_samples().to_pylist()
+    assert {(row["group"], row["topic"], row["member"]) for row in rows} == {
+        ("loyalty", "shop.payments", f"orders-{thread}") for thread in range(3)
+    }
+    assert {row["signal"] for row in rows} == {"process_time", "processed"}
+    assert set(client.names["topic"].to_pylist()) == {None, "shop_payments"}
 
 
 TIMER = "spring_kafka_listener_seconds"

@@ -133,7 +133,12 @@ def _series(
 ) -> Collected:
     """Series of the window; `look_further`: ask what is there instead of none. A slot of many asks nothing more."""
     profiles = [load_profile(name) for name in cluster.profiles]
-    source = PrometheusSource.of(cluster, profiles, members={**groups_of_clients(views), **cluster.members})
+    source = PrometheusSource.of(
+        cluster,
+        profiles,
+        members={**groups_of_clients(views), **cluster.members},
+        topics=views["topic"].drop_null().unique().to_pylist(),
+    )
     found = source.collect(window, groups=groups, topics=topics)
     if not len(found.series):
         what = " and ".join(

@@ -86,8 +86,9 @@ def count_once(
     repeated = np.flatnonzero((np.bincount(codes) > 1)[codes]) if len(codes) else codes
     if not len(repeated):
         return Counted(series=series, notes=notes)
-    mapped: dict[str, frozenset[str]] = {}
-    extras = [_unmapped(labels[at], profile, mapped) for at in repeated.tolist()]
+    mapped: dict[tuple[str, str], frozenset[str]] = {}
+    signals = series.names["signal"].to_pylist()
+    extras = [_unmapped(labels[at], signals[at], profile, mapped) for at in repeated.tolist()]
     by_code: dict[int, dict[Source, list[int]]] = defaultdict(lambda: defaultdict(list))
     for at, code, extra in zip(repeated.tolist(), codes[repeated].tolist(), extras, strict=True):
         by_code[code][extra].append(at)
@@ -110,16 +111,21 @@ def _clusters_named(labels: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _unmapped(labels: Mapping[str, str], profile: Profile, mapped: dict[str, frozenset[str]]) -> Source:
-    """Labels without a meaning; `mapped` keeps the others by metric."""
+def _unmapped(
+    labels: Mapping[str, str], signal: str, profile: Profile, mapped: dict[tuple[str, str], frozenset[str]]
+) -> Source:
+    """Labels without a meaning for a signal; `mapped` keeps the others by metric and signal.
+
+    What tells outcomes apart where they are counted, makes parts of the times.
+    """
     metric = labels.get("__name__", "")
-    used = mapped.get(metric)
+    used = mapped.get((metric, signal))
     if used is None:
         used = frozenset({"__name__", "le"})
         named = profile.read_name(metric)
-        for _, rule, _ in profile.metrics()[named[0]] if named is not None else ():
-            used |= rule.used - set(rule.passing)
-        mapped[metric] = used
+        for of, rule, _ in profile.metrics()[named[0]] if named is not None else ():
+            used |= rule.used - set(rule.passing) if of == signal else frozenset()
+        mapped[metric, signal] = used
     return tuple(sorted([pair for pair in labels.items() if pair[0] not in used]))
 
 

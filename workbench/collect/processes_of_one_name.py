@@ -12,6 +12,11 @@ from workbench.profiles import Meaning, Profile
 NAMING = ("pod", "pod_name", "kubernetes_pod_name", "host", "hostname", "instance")
 
 
+def place_of(labels: Mapping[str, str]) -> str:
+    """What a series' labels call its process; empty if they do not."""
+    return next((labels[it] for it in NAMING if it in labels), "")
+
+
 @dataclass(slots=True)
 class ProcessNames:
     """Remembers who had a name first, for pages that are read again and again: others are told apart by their process, as with a
@@ -32,7 +37,7 @@ class ProcessNames:
         member = meaning.labels.get("member")
         if member is None:
             return meaning.labels
-        place = next((labels[it] for it in NAMING if it in labels), "")
+        place = place_of(labels)
         is_client = profile.member_is == "client_id"
         series = () if is_client else (meaning.signal, meaning.stat, meaning.le, frozenset(meaning.labels.items()))
         if self._first.setdefault(hash((profile.name, member, series)), place) == place:

@@ -1,8 +1,8 @@
 """Names of groups and topics that stand in the names of metrics, where dots and dashes are underscores: which ones they really are.
 
-Some exporters (Flink's) write labels so, too. Other sources tell (Kafka's member list, exporters with labels, which are read first). A
-name that nobody else tells stays as it is written. One that two real names are written as is nobody's: that its series are left out is
-said.
+Some exporters (Flink's) write labels so, too, and Kafka's Java clients before 4.1 the dots of topics. Other sources tell (Kafka's
+member list, exporters with labels, which are read first). A name that nobody else tells stays as it is written. One that two real names
+are written as is nobody's: that its series are left out is said.
 """
 
 from __future__ import annotations
@@ -23,8 +23,19 @@ _SPELLED = ("group", "topic")
 
 
 def in_full_first(profiles: Sequence[Profile]) -> list[int]:
-    """Places of profiles in the order to read them: those that write names in full tell those of the others."""
-    return sorted(range(len(profiles)), key=lambda at: bool(profiles[at].carried))
+    """Places of profiles in the order to read them: those that write names in full tell those of the others.
+
+    Clients come before the threads of their processes.
+    """
+    return sorted(
+        range(len(profiles)),
+        key=lambda at: (profiles[at].member_is == "thread", bool(profiles[at].carried or profiles[at].topics_twice)),
+    )
+
+
+def underscored(topic: str) -> str:
+    """A topic as Kafka's Java clients before 4.1 tell it (KIP-1109): a cluster has no other topic that is written so."""
+    return topic.replace(".", "_")
 
 
 @dataclass(slots=True)
@@ -48,6 +59,8 @@ class Spelling:
 
     def corrected(self, series: SeriesTable, profile: Profile) -> SeriesTable:
         """The series of a profile with the real names; what the profile has in labels is learnt."""
+        if profile.topics_twice and len(series):
+            series = self._with_dots(series)
         carried = profile.carried
         if not carried or not len(series):
             self.learn(series)
@@ -65,6 +78,16 @@ class Spelling:
             keep = pc.and_(keep, pc.equal(pc.is_null(corrected), pc.is_null(names[name])))
             names = names.set_column(names.schema.get_field_index(name), NAMES_SCHEMA.field(name), corrected)
         return replace(series, names=names).where(keep)
+
+    def _with_dots(self, series: SeriesTable) -> SeriesTable:
+        """Series of Java clients with the topics' own names; those of a client that tells both names stay for who drops the second."""
+        with_dots = {underscored(it): it for it in self.known["topic"] if "." in it}
+        keys = list(zip(*(series.names[name].to_pylist() for name in ("signal", "member", "topic")), strict=True))
+        both = {(*key[:2], underscored(key[2])) for key in keys if key[2] is not None and "." in key[2]}
+        topics = [topic if (*key, topic) in both else with_dots.get(topic, topic) for *key, topic in keys]
+        at = NAMES_SCHEMA.get_field_index("topic")
+        names = series.names.set_column(at, NAMES_SCHEMA.field("topic"), pa.array(topics, pa.string()))
+        return replace(series, names=names)
 
     def _real(self, name: str, written: pa.ChunkedArray) -> Mapping[str, str | None]:
         """Written name to the real one; None if there are several."""

@@ -5,7 +5,7 @@ Whether a source is trusted, a copy, late or silent is decided over the joined s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 from workbench.background import in_background
 from workbench.collect.current_partition_owner import of_present_owners
 from workbench.collect.duplicate_series import OFFSETS, count_once
+from workbench.collect.groups_of_processes import GroupsOfProcesses
 from workbench.collect.join_answers_of_servers import joined
 from workbench.collect.matrix_parser import Matrix
 from workbench.collect.one_prometheus import AskedPrometheus
-from workbench.collect.restore_underscored_names import Spelling, in_full_first
+from workbench.collect.restore_underscored_names import Spelling, in_full_first, underscored
 from workbench.collect.selectors import LabelMatcher, named, one_of
-from workbench.collect.source_join import with_derived, with_groups
+from workbench.collect.source_join import named_by_client, with_derived, with_groups
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import listed
@@ -35,6 +36,7 @@ from workbench.signals import SIGNALS, Kind
 from workbench.window import Window
 
 _MAX_TOPICS_IN_QUERY = 200  # a longer list would make the URL too long for some proxies; then all topics are queried
+_EXAMPLES = 3  # of each name, to find one with all of its labels
 T = TypeVar("T")
 
 
@@ -58,6 +60,7 @@ class PrometheusSource:
         profiles: in order of trust.
         timeout_seconds: for one query.
         members: client id or application to group, for profiles without a group.
+        topics: that are known to be there.
         copies: labels that tell copies of one measurement apart.
         step_seconds: forces a resolution; None: raw samples, or a suitable step for long windows.
     """
@@ -68,6 +71,7 @@ class PrometheusSource:
     timeout_seconds: float = 30.0
     step_seconds: int | None = None
     members: Mapping[str, str] = field(default_factory=dict)
+    topics: Collection[str] = ()
     copies: Sequence[str] = ()
     servers: list[AskedPrometheus] = field(init=False)
     _silent: dict[int, SourceUnreachableError] = field(default_factory=dict)
@@ -112,10 +116,13 @@ class PrometheusSource:
         tables: dict[int, SeriesTable] = {}
         sources: list[str] = []
         spelling = Spelling.of_groups([*self.members.values(), *(groups or ())])
-        spelling.known["topic"].update(topics or ())
+        spelling.known["topic"].update(topics or (), self.topics)
+        processes = GroupsOfProcesses()
         for at in in_full_first(self.profiles):
             generations = self.profiles[at].generations()
-            found = [self._of_generation(it, window, groups, topics, sources, spelling) for it in generations]
+            found = [
+                self._of_generation(it, window, groups, topics, sources, spelling, processes) for it in generations
+            ]
             tables[at] = most_trusted(found, by=OF_A_MEMBER)
         series, former = of_present_owners(most_trusted([tables[at] for at in sorted(tables)]))
         return Collected(
@@ -133,6 +140,7 @@ class PrometheusSource:
         topics: Sequence[str] | None,
         sources: list[str],
         spelling: Spelling,
+        processes: GroupsOfProcesses,
     ) -> SeriesTable:
         """Series of a profile with one name for each metric, with their groups; notes on copies are added to `sources`."""
         by_group = [rule for _, rule in profile.rules() if "group" in rule.labels]
@@ -145,12 +153,15 @@ class PrometheusSource:
             all_here = bool(groups) and (not for_others or set(known).issuperset(groups or ()))
             seen = topics or (sorted(named) if all_here else None)
             found = _joined([found, self._collect(profile, others, window, groups=None, topics=seen)])
+        members = dict(self.members)
+        if profile.member_is == "client_id":
+            members |= named_by_client(pc.unique(found.series.names["member"]).to_pylist(), spelling.known["group"])
+            processes.learn(found.series, found.labels, members)
+        elif profile.member_is == "thread":
+            found = _Found(*processes.threads(found.series, found.labels))
         counted = count_once(found.series, found.labels, profile, copies=self.copies)
         sources += counted.notes
-        members = {
-            **self.members,
-            **{to: self.members[of] for to, of in counted.aliases.items() if of in self.members},
-        }
+        members |= {to: members[of] for to, of in counted.aliases.items() if of in members}
         whole = spelling.corrected(Wholes(profile).of(counted.series), profile)
         return with_groups(whole, profile, members, groups=groups)
 
@@ -207,6 +218,8 @@ class PrometheusSource:
     def examples(self, *, at: datetime | None = None, among: frozenset[str] | None = None) -> dict[str, dict[str, str]]:
         """Every exported metric name of the profiles, with the labels of one recent series (and those that its name carries).
 
+        Of a client's own count and those of its topics, under one name, it is one with most labels.
+
         Args:
             at: the end of the minutes that count as recent; default: now.
             among: of `names`, if they are known already.
@@ -215,8 +228,8 @@ class PrometheusSource:
             SourceUnreachableError: if no Prometheus answers.
         """
         wanted = asked_for(self.profiles, self.names(at=at) if among is None else among)
-        found = self.recent(wanted, at=at)
-        return {wanted[metric][0]: {**series[0], **wanted[metric][1]} for metric, series in found.items()}
+        found = self.recent(wanted, most=_EXAMPLES, at=at)
+        return {wanted[metric][0]: {**max(series, key=len), **wanted[metric][1]} for metric, series in found.items()}
 
     def read(self, metric: str, window: Window) -> Iterator[tuple[dict[str, str], np.ndarray, np.ndarray]]:
         """Labels, µs since the epoch and values of every series of a metric, whatever its labels are.
@@ -256,7 +269,8 @@ class PrometheusSource:
             if groups and group_label:
                 matchers.append(one_of(group_label, groups))
             if topics and topic_label and len(topics) <= _MAX_TOPICS_IN_QUERY:
-                matchers.append(one_of(topic_label, topics))
+                also = {underscored(it) for it in topics} if profile.topics_twice else ()
+                matchers.append(one_of(topic_label, sorted({*topics, *also})))
             narrow = len(matchers) > 1
             for matrix in self._fetch(matchers, window, by_chunks=not narrow):
                 for view in profile.views():

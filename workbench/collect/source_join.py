@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from workbench.profiles.left_out_series import WHOLE
 from workbench.samples import NAMES_SCHEMA, SampleBatch, SeriesTable, codes_of, concat_series
 
 DERIVED = "derived"
+_OWN_ID = re.compile(r"consumer-(.+)-\d+")
 
 
 def groups_of_clients(views: pa.Table) -> dict[str, str]:
@@ -31,6 +33,15 @@ def groups_of_clients(views: pa.Table) -> dict[str, str]:
     }
     uses = Counter(client for client, _ in pairs)
     return {client: group for client, group in pairs if uses[client] == 1}
+
+
+def named_by_client(clients: Iterable[str | None], groups: Collection[str]) -> dict[str, str]:
+    """Map client id to group, of those that Java's client has made of a known group's name, because nobody has named it.
+
+    They tell the group also when the member is gone.
+    """
+    named = {it: _OWN_ID.fullmatch(it) for it in clients if it is not None}
+    return {it: found[1] for it, found in named.items() if found is not None and found[1] in groups}
 
 
 def with_groups(

@@ -101,9 +101,9 @@ class Profile(BaseModel):
     name: str
     title: str
     # Content of the label `member` for metrics without a group: the group is then looked up by it, in Kafka's member list
-    # (client ids) or in the cluster's `members` in workbench.toml.
-    member_is: Literal["member", "client_id", "application"] = "member"
-    # Whether a topic with a dot is exported twice, as `pay.events` and as `pay_events` (Kafka's Java clients from 4.1 on, KIP-1109).
+    # (client ids) or in the cluster's `members` in workbench.toml; a thread's is that of its process's clients.
+    member_is: Literal["member", "client_id", "application", "thread"] = "member"
+    # Whether a topic with a dot is exported as `pay_events` (Kafka's Java clients), from 4.1 on as `pay.events`, too (KIP-1109).
     topics_twice: bool = False
     # Labels in whose values dots and dashes are underscores (Flink's reporter for Prometheus, unless it is told to leave them).
     underscored: tuple[Literal["topic", "member"], ...] = ()
@@ -245,7 +245,7 @@ class Profile(BaseModel):
         if known is None:
             return None
         signal, rule, stat = known
-        canonical: dict[str, Any] = {of: filled(text, labels) for of, text in rule.constants.items()}
+        canonical: dict[str, Any] = {of: filled(text, labels) or None for of, text in rule.constants.items()}
         for label, theirs in rule.labels.items():
             value: Any = labels.get(theirs)
             if value is not None and not _is_text(value):

@@ -1,0 +1,159 @@
+"""A listener's timer knows no client: its group is that of its process's clients, and its times are for each record, or left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.collect.test_samples_from_prometheus import END, WINDOW, by_selector
+from tests.servers import Script, scripted
+from workbench.collect.groups_of_processes import _in_batches
+from workbench.collect.samples_from_prometheus import PrometheusSource
+from workbench.collect.source_join import named_by_client
+from workbench.profiles import load_profile
+from workbench.prometheus_settings import PrometheusAddress
+
+Series = tuple[dict[str, str], list[list[object]]]
+TIMES = [END.timestamp() - 300 + 15 * at for at in range(20)]
+CALLS = 50.0  # between two samples
+
+
+def line(metric: str, each: float, /, **labels: str) -> Series:
+    """A counter that grows by so much between two samples."""
+    return {"__name__": metric, **labels}, [[at, str(each * number)] for number, at in enumerate(TIMES)]
+
+
+def client(name: str, pod: str, records: float, topic: str = "orders") -> list[Series]:
+    """What Micrometer tells of a client: that it polls, and what it has read of a topic."""
+    own = {"client_id": name, "pod": pod}
+    return [
+        line("kafka_consumer_last_poll_seconds_ago", 0, **own),
+        line("kafka_consumer_fetch_manager_records_consumed_total", records, topic=topic, **own),
+    ]
+
+
+def timer(pod: str, name: str = "orders-0", calls: float = CALLS, **labels: str) -> list[Series]:
+    """A listener's timer, 20 ms a call, with one bucket."""
+    own = {"pod": pod, **(labels or {"name": name, "result": "success", "exception": "none"})}
+    metric = "spring_kafka_listener_seconds"
+    whole = [line(f"{metric}_count", calls, **own), line(f"{metric}_sum", 0.02 * calls, **own)]
+    return [*whole, line(f"{metric}_bucket", calls, le="0.5", **own)]
+
+
+def read(members: dict[str, str], *series: Series) -> list[dict[str, Any]]:
+    """Samples of the timer, as the server's series are understood beside those of the clients."""
+    with scripted(Script(answer=by_selector(*series))) as server:
+        source = PrometheusSource(
+            addresses=[PrometheusAddress(url=server.url)],
+            cluster="c",
+            profiles=[load_profile(it) for it in ("spring_listener", "micrometer")],
+            members=members,
+        )
+        rows = source.collect(WINDOW).series.to_samples().to_pylist()
+    return [row for row in rows if row["source"] == "spring_listener"]
+
+
+def whose(rows: list[dict[str, Any]], signal: str = "process_time") -> set[tuple[str, str]]:
+    """Groups and members of a signal."""
+    return {(row["group"], row["member"]) for row in rows if row["signal"] == signal}
+
+
+def test_the_only_client_of_a_process_is_the_listeners() -> None:
+    """The timer has the client's group and name, whatever its container is called."""
+    rows = read({"pay-0-0": "pay"}, *client("pay-0-0", "pay-0", CALLS), *timer("pay-0", "billing-0"))
+    assert whose(rows) == whose(rows, "processed") == {("pay", "pay-0-0")}
+    assert {row["stat"] for row in rows if row["signal"] == "process_time"} == {"count", "sum", "bucket"}
+
+
+def test_clients_of_one_name_are_told_apart_by_their_process() -> None:
+    """Java's default ids are the same in every process, and so are the names of containers."""
+    pods = [[*client("consumer-pay-1", pod, CALLS), *timer(pod)] for pod in ("pay-a", "pay-b")]
+    rows = read({"consumer-pay-1": "pay"}, *pods[0], *pods[1])
+    assert whose(rows) == {("pay", f"consumer-pay-1 ({pod})") for pod in ("pay-a", "pay-b")}
+
+
+def test_threads_of_several_clients_keep_their_own_names() -> None:
+    """Nobody tells which of a process's clients a thread polls."""
+    clients = [*client("pay-0-0", "pay-0", CALLS), *client("pay-0-1", "pay-0", CALLS)]
+    rows = read({"pay-0-0": "pay", "pay-0-1": "pay"}, *clients, *timer("pay-0"), *timer("pay-0", "orders-1"))
+    assert whose(rows) == {("pay", "orders-0 (pay-0)"), ("pay", "orders-1 (pay-0)")}
+
+
+def test_of_a_process_with_two_groups_only_a_thread_that_names_one_is_known() -> None:
+    """A container is named after its listener, which Spring's default makes the group; another name says nothing."""
+    clients = [*client("a", "pod", CALLS), *client("b", "pod", CALLS)]
+    rows = read({"a": "pay", "b": "mail"}, *clients, *timer("pod", "pay-0"), *timer("pod", "other-0"))
+    assert whose(rows) == whose(rows, "processed") == {("pay", "a")}
+
+
+def test_an_observed_listener_names_its_group_itself() -> None:
+    """Also where no client of its process is known; its topic, too. What fails has the error's name."""
+    own = {
+        "messaging_kafka_consumer_group": "pay",
+        "messaging_source_name": "shop.orders",
+        "spring_kafka_listener_id": "l-0",
+    }
+    rows = read({}, *timer("pod", **own, error="none"), *timer("pod", calls=5, **own, error="Oops"))
+    assert whose(rows) == {("pay", "l-0 (pod)")}
+    assert {row["topic"] for row in rows} == {"shop.orders"}
+    last = {(row["signal"], row["stat"]): row["value"] for row in rows if row["ts"].timestamp() == TIMES[-1]}
+    assert last["processed", "ok"] == 19 * CALLS and last["processed", "failed"] == 19 * 5
+    assert last["process_time", "count"] == 19 * (CALLS + 5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_batch_is_as_many_records_as_its_client_has_read(threads: int) -> None:
+    """A call of a listener that takes batches is no record: its time is shared among those that polls have returned."""
+    clients = [it for at in range(threads) for it in client(f"pay-0-{at}", "pay-0", 30 * CALLS)]
+    timers = [it for at in range(threads) for it in timer("pay-0", f"orders-{at}")]
+    rows = read({f"pay-0-{at}": "pay" for at in range(threads)}, *clients, *timers)
+    times = {
+        row["stat"]: row["value"]
+        for row in rows
+        if row["signal"] == "process_time" and row["ts"].timestamp() == TIMES[-1]
+    }
+    assert times == {"count": threads * 19 * 30 * CALLS, "sum": pytest.approx(threads * 19 * 0.02 * CALLS)}
+    assert len({row["member"] for row in rows if row["signal"] == "process_time"}) == 1
+    assert max(row["value"] for row in rows if row["signal"] == "processed") == 19 * CALLS
+
+
+def test_times_of_calls_are_left_out_where_nobody_counts_records() -> None:
+    """One call may be a batch of thousands; what fails is still told."""
+    poll = [it for it in client("pay-0-0", "pay-0", CALLS) if "consumed" not in it[0]["__name__"]]
+    rows = read({"pay-0-0": "pay"}, *poll, *timer("pay-0"))
+    assert {row["signal"] for row in rows} == {"processed"}
+
+
+def test_a_thread_of_an_unknown_process_is_left_out() -> None:
+    """Its group is not guessed."""
+    assert read({"pay-0-0": "pay"}, *client("pay-0-0", "pay-0", CALLS), *timer("mail-0")) == []
+
+
+POLL = np.tile([500.0, 0.0, 0.0, 0.0, 0.0], 8)  # a poll brings 500, which take five samples
+
+
+@pytest.mark.parametrize(
+    ("calls", "records", "batches"),
+    [
+        (np.full(40, 100.0), np.full(40, 100.0), False),
+        (np.full(40, 100.0), POLL, False),  # a slow handler: what a poll has brought waits
+        (np.array([100.0] * 30 + [2.0] * 10), np.array([100.0] * 30 + [500.0] + [0.0] * 9), False),  # it hangs
+        (np.full(40, 10.0), np.full(40, 300.0), True),
+        (np.full(40, 80.0), np.full(40, 85.0), False),  # nearly all batches are of one: the same for a verdict
+        (np.array([20.0] * 20 + [4.0] * 20), np.array([20.0] * 20 + [200.0] * 20), True),  # small batches, then large ones
+        (np.zeros(40), np.zeros(40), False),
+    ],
+)  # fmt: skip
+def test_a_batch_is_no_record_that_waits(calls: np.ndarray, records: np.ndarray, *, batches: bool) -> None:
+    """Records that wait in a thread are called later; those of a batch never."""
+    assert _in_batches(np.cumsum(calls), np.cumsum(records)) is batches
+    restarted = [np.concatenate([np.cumsum(it), np.cumsum(it)]) for it in (calls, records)]
+    assert _in_batches(*restarted) is batches
+
+
+def test_a_client_that_nobody_has_named_tells_its_group() -> None:
+    """Java's client makes `consumer-GROUP-1` of it; it counts where the group is known, also when the member is gone."""
+    ids = ["consumer-pay-1-2", "consumer-pay-1", "consumer-mail-7", "consumer-pay", "pay-0", None]
+    assert named_by_client(ids, {"pay", "pay-1"}) == {"consumer-pay-1-2": "pay-1", "consumer-pay-1": "pay"}

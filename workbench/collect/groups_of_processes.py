@@ -1,0 +1,155 @@
+"""What a framework measures in its threads (a listener's timer), by what the clients of the same process tell: group, and records.
+
+A framework calls its threads as it likes, the same in every process, and may count a batch as one call. Only what clients and threads
+are scraped with tells whose they are; and only what the clients have read, how many records a call had.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from workbench.collect.processes_of_one_name import place_of
+from workbench.collect.restore_underscored_names import underscored
+from workbench.samples import NAMES_SCHEMA, FloatArray, IntArray, SeriesTable
+
+_READ = "deserialized"
+# Records without a call of their own are those of batches if they are more than what waited for a while, and a quarter of all calls.
+_OF_CALLS = 0.25
+
+Line = tuple[IntArray, FloatArray]  # times in µs, values
+_Unit = tuple[str, str]  # process, group
+
+
+@dataclass(slots=True)
+class GroupsOfProcesses:
+    """Remembers the clients of each process with their groups, and the counters of what they read."""
+
+    _clients: dict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
+    _places: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _read: dict[_Unit, tuple[list[Line], list[Line]]] = field(default_factory=lambda: defaultdict(lambda: ([], [])))
+
+    def learn(self, series: SeriesTable, labels: Sequence[Mapping[str, str]], members: Mapping[str, str]) -> None:
+        """Take the series of a profile whose members are client ids.
+
+        Args:
+            series: of the profile, with its own names.
+            labels: the server's own of each series.
+            members: client id to group, of ids that are one group's alone.
+        """
+        names = series.names.select(["signal", "member", "topic"]).to_pylist()
+        dotted = {underscored(it["topic"]) for it in names if it["topic"] is not None and "." in it["topic"]}
+        for at, (it, where) in enumerate(zip(names, labels, strict=True)):
+            if (group := members.get(it["member"])) is None:
+                continue
+            place = place_of(where)
+            self._clients[place][group].add(it["member"])
+            self._places[it["member"]].add(place)
+            if it["signal"] == _READ and it["topic"] not in dotted:
+                by_topic, whole = self._read[place, group]
+                (whole if it["topic"] is None else by_topic).append(_line(series, at))
+
+    def threads(
+        self, series: SeriesTable, labels: Sequence[Mapping[str, str]]
+    ) -> tuple[SeriesTable, list[Mapping[str, str]]]:
+        """Series of a profile whose members are threads, with their groups, and times for each record; with their labels.
+
+        The times of a call are left out where nothing tells how many records it had. A thread that names its group is Spring's observed
+        listener, which takes one.
+        """
+        names = series.names
+        groups, threads = names["group"].to_pylist(), names["member"].to_pylist()
+        places = [place_of(it) for it in labels]
+        told = [self.told(*it) for it in zip(groups, threads, places, strict=True)]
+        for column, values in (("group", [it[0] for it in told]), ("member", [it[1] for it in told])):
+            at = NAMES_SCHEMA.get_field_index(column)
+            names = names.set_column(at, NAMES_SCHEMA.field(column), pa.array(values, pa.string()))
+        named = SeriesTable(names, series.lengths, series.ts_us, series.values.copy(), series.flags)
+        kept = np.ones(len(series), bool)
+        units = defaultdict[_Unit, dict[str, list[int]]](lambda: defaultdict(list))
+        stats = zip(names["signal"].to_pylist(), names["stat"].to_pylist(), strict=True)
+        for number, (signal, stat) in enumerate(stats):
+            group, place = told[number][0], places[number]
+            if signal == "process_time" and group is not None:
+                if (place, group) in self._read:
+                    units[place, group][stat].append(number)
+                else:
+                    kept[number] = groups[number] is not None
+        for unit, parts in units.items():
+            kept[_without_batches(named, parts, self._read[unit])] = False
+        wanted = np.flatnonzero(kept)
+        return named.take(wanted), [labels[at] for at in wanted.tolist()]
+
+    def told(self, group: str | None, thread: str | None, place: str) -> tuple[str | None, str]:
+        """Group and member of a thread: the one that it names itself, one that it is named after, or the only one of its process.
+
+        The member is the process's client if the group has one there, else the thread.
+        """
+        there = self._clients.get(place, {})
+        if group is None:
+            after = (thread or "").rpartition("-")[0]
+            group = after if after in there else next(iter(there)) if len(there) == 1 else None
+        clients = there.get(group or "", set())
+        client = next(iter(clients)) if len(clients) == 1 else None
+        if client is not None and len(self._places[client]) == 1:
+            return group, client
+        name = client or thread
+        return group, f"{name} ({place})" if name and place else name or place
+
+
+def _line(series: SeriesTable, at: int) -> Line:
+    span = slice(series.starts[at], series.starts[at] + series.lengths[at])
+    known = ~np.isnan(series.values[span])
+    return series.ts_us[span][known], series.values[span][known]
+
+
+def _sum(lines: Sequence[Line], ts_us: IntArray) -> FloatArray:
+    """Counters of one process together, at times of its page; NaN where it has none of them."""
+    if not lines:
+        return np.full(len(ts_us), np.nan)
+    times, values = (np.concatenate(it) for it in zip(*lines, strict=True))
+    at = np.searchsorted(ts_us, times)
+    here = (at < len(ts_us)) & (ts_us[np.minimum(at, len(ts_us) - 1)] == times)
+    total, number = (
+        np.bincount(at[here], weights=it, minlength=len(ts_us)) for it in (values[here], np.ones(here.sum()))
+    )
+    return np.where(number > 0, total, np.nan)
+
+
+def _without_batches(
+    series: SeriesTable, parts: Mapping[str, Sequence[int]], read: tuple[Sequence[Line], Sequence[Line]]
+) -> list[int]:
+    """Write the times of a process's calls for each record, where a call takes several; returns the series that are then no more.
+
+    All of its threads are then one: nobody tells which of them has read what. Micrometer shows what a client has read of each topic a
+    minute after its start, and until then as a whole; the JMX exporter shows both.
+    """
+    counts, sums = parts.get("count", ()), parts.get("sum", ())
+    if not counts or not sums:
+        return []
+    times = np.unique(
+        np.concatenate([series.ts_us[series.starts[at] :][: series.lengths[at]] for at in (*counts, *sums)])
+    )
+    calls, by_topic, whole = (_sum(lines, times) for lines in ([_line(series, at) for at in counts], *read))
+    records = np.where(np.isnan(by_topic), whole, by_topic)
+    if not _in_batches(calls, records):
+        return []
+    seconds = _sum([_line(series, at) for at in sums], times)
+    for at, each in ((counts[0], records), (sums[0], np.where(np.isnan(records), np.nan, seconds))):
+        span = slice(series.starts[at], series.starts[at] + series.lengths[at])
+        series.values[span] = each[np.searchsorted(times, series.ts_us[span])]
+    return [*counts[1:], *sums[1:], *parts.get("bucket", ())]
+
+
+def _in_batches(calls: FloatArray, records: FloatArray) -> bool:
+    """Whether calls are fewer than records, and not by those that wait in a thread: these are called later, and come off again."""
+    known = ~np.isnan(calls) & ~np.isnan(records)
+    called, had = np.diff(calls[known]), np.diff(records[known])
+    same = (called >= 0) & (had >= 0)
+    ahead = (had - called)[same]
+    more, less = ahead[ahead > 0].sum(), -ahead[ahead < 0].sum()
+    return bool(more - less > max(less, _OF_CALLS * called[same].sum()))
