@@ -229,7 +229,9 @@ class PrometheusSource:
         """
         wanted = asked_for(self.profiles, self.names(at=at) if among is None else among)
         found = self.recent(wanted, most=_EXAMPLES, at=at)
-        return {wanted[metric][0]: {**max(series, key=len), **wanted[metric][1]} for metric, series in found.items()}
+        most = {metric: max(len(it) for it in those) for metric, those in found.items()}
+        told = {metric: next(it for it in those if len(it) == most[metric]) for metric, those in found.items()}
+        return {wanted[metric][0]: {**labels, **wanted[metric][1]} for metric, labels in told.items()}
 
     def read(self, metric: str, window: Window) -> Iterator[tuple[dict[str, str], np.ndarray, np.ndarray]]:
         """Labels, µs since the epoch and values of every series of a metric, whatever its labels are.
