@@ -12,6 +12,7 @@ from evaluation.others.spec import SpringConfig
 from workbench.errors import SetupError
 from workbench.files import atomic_folder
 from workbench.lab.lab import LAG_PROFILES
+from workbench.lab.lab_broker import create_topic
 from workbench.lab.process import run_within
 from workbench.lab.producer_and_consumers import LAB_KAFKA, FleetSpec, LabFleet
 from workbench.spark.java import find_java
@@ -165,6 +166,8 @@ class Spring:
         """See `ConsumerShape`."""
         spec = fleet.spec
         measured: SpringMeasured = spec.measured
+        if measured.errors == "retry_topic" and not fleet.instances:  # which Boot does not create
+            create_topic(fleet.lab.bootstrap, f"{spec.topic}-retry", 1)
         place: dict[str, Any] = fleet.place(name)
         told = {
             "spring.kafka.bootstrap-servers": place["bootstrap"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import Any
 
 from evaluation.others import spring
 from workbench.kafka.cluster_snapshot import KafkaCluster
@@ -114,6 +115,15 @@ def poison_blocks(draw: Draw, run_id: str) -> Scenario:
     )
 
 
+def outage(draw: Draw, run_id: str) -> Scenario:
+    """What all handlers need is out: every record fails, and the error handler's back-off has no end."""
+    prepare(draw)
+    with_errors(draw, "backoff")
+    fault = behaving(dead_share=dict.fromkeys(draw.types, 1.0))
+    scope = {"cause": "handlers_fail"}
+    return draw.scenario(_calm(draw), fault, Verdict.STUCK_PARTITION, run_id=run_id, scope=scope, keys=_KEYS)
+
+
 def poison_skipped(draw: Draw, run_id: str) -> Scenario:
     """One record fails; Spring's default tries it ten times at once and goes on."""
     prepare(draw)
@@ -202,7 +212,18 @@ def letters_missing(draw: Draw, run_id: str) -> Scenario:
 
 def all_fail(draw: Draw, run_id: str) -> Scenario:
     """Every record fails and goes to the dead letters; the group keeps up."""
-    return _given_up(draw, run_id, "dlt", (1.0, 1.0), len(draw.types))
+    return _taking(_given_up(draw, run_id, "dlt", (1.0, 1.0), len(draw.types)), kind="record", ack="BATCH")
+
+
+def never_acknowledged(draw: Draw, run_id: str) -> Scenario:
+    """Every record goes to the dead letters, and a listener that acknowledges by hand does not: Spring commits none of them."""
+    made = _given_up(draw, run_id, "dlt", (1.0, 1.0), len(draw.types))
+    made = replace(made, expected=Verdict.STUCK_PARTITION, scope={"cause": "commit_fails"})
+    return _taking(made, kind="manual", ack="MANUAL_IMMEDIATE")
+
+
+def _taking(made: Scenario, **changes: Any) -> Scenario:
+    return replace(made, spec=replace(made.spec, measured=replace(made.spec.measured, **changes)))
 
 
 KINDS: dict[str, tuple[Make, str]] = {
@@ -210,6 +231,7 @@ KINDS: dict[str, tuple[Make, str]] = {
     "idle_members": (idle_members, "more consumers than partitions: healthy"),
     "slow_records": (slow_records, "records of one type, all in one partition, become slow"),
     "poison_blocks": (poison_blocks, "a record that cannot be handled is tried every second, for ever"),
+    "outage": (outage, "every record fails and is tried every second, for ever"),
     "poison_skipped": (poison_skipped, "one record fails, and is skipped: healthy"),
     "poll_interval": (poll_interval, "one instance needs longer than max.poll.interval.ms"),
     "crash_loop": (crash_loop, "one instance dies soon after each start"),
@@ -217,5 +239,6 @@ KINDS: dict[str, tuple[Make, str]] = {
     "dead_letters": (dead_letters, "some records go to the dead letters"),
     "retry_topics": (retry_topics, "some records go through retry topics to the dead letters"),
     "letters_missing": (letters_missing, "records fail, and the topic of the dead letters is missing"),
+    "never_acknowledged": (never_acknowledged, "all records go to the dead letters, and are never acknowledged"),
     "all_fail": (all_fail, "all records go to the dead letters"),
 }

@@ -81,6 +81,14 @@ def test_threads_of_several_clients_keep_their_own_names() -> None:
     assert whose(rows) == {("pay", "orders-0 (pay-0)"), ("pay", "orders-1 (pay-0)")}
 
 
+def test_several_threads_are_no_client_though_all_of_theirs_have_one_name() -> None:
+    """Spring gives the consumers of retry topics the client id of the first one, and Micrometer shows one of them."""
+    timers = [it for name in ("orders-0", "orders-retry-0") for it in timer("pay-0", name)]
+    rows = read({"pay-0-0": "pay"}, *client("pay-0-0", "pay-0", CALLS), *timers)
+    assert whose(rows) == {("pay", "orders-0 (pay-0)"), ("pay", "orders-retry-0 (pay-0)")}
+    assert max(row["value"] for row in rows if row["stat"] == "count") == 19 * CALLS
+
+
 def test_of_a_process_with_two_groups_only_a_thread_that_names_one_is_known() -> None:
     """A container is named after its listener, which Spring's default makes the group; another name says nothing."""
     clients = [*client("a", "pod", CALLS), *client("b", "pod", CALLS)]

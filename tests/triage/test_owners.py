@@ -55,15 +55,19 @@ def restoring(story: Story, left: float, per_second: float) -> Story:
     return story.add("restoring", np.maximum(left + TIMES * per_second, 0.0), group=story.group)
 
 
-def failing(story: Story, standing: list[int]) -> Story:
-    """Its handlers fail at once, and are called again each second, since these partitions stand still."""
+def failing(story: Story, standing: list[int], counted_as: str = "retry", since: float = -90.0) -> Story:
+    """Its handlers fail at once, and are called again each second, since these partitions stand still (or since another time)."""
     attempts = np.where(TIMES < -90, 100.0 * (TIMES - TIMES[0]), 100.0 * (-90 - TIMES[0]) + (TIMES + 90))
     labels = {"group": story.group, "topic": story.topic, "member": "m-0", "processor": "order"}
     outside(story, standing)
     story.people()
     story.add("process_time", attempts.tolist(), stat="count", **labels)
     story.add("process_time", (0.001 * attempts).tolist(), stat="sum", **labels)
-    return story.add("processed", np.maximum(0.0, TIMES + 90).tolist(), stat="retry", **labels)
+    if counted_as == "failed":  # as Spring, which counts those that succeed beside them
+        story.add(
+            "processed", (attempts if len(standing) == 4 else 100.0 * (TIMES - TIMES[0])).tolist(), stat="ok", **labels
+        )
+    return story.add("processed", np.maximum(0.0, TIMES - since).tolist(), stat=counted_as, **labels)
 
 
 class Case(NamedTuple):
@@ -86,6 +90,15 @@ CASES = {
     ),
     "added-and-empty": Case(lambda s: added(owned(outside(s, []), 0, 1, 2, 3), 0), Verdict.HEALTHY, "Healthy"),
     "all-fail": Case(lambda s: failing(s, [0, 1, 2, 3]), Verdict.STUCK_PARTITION, "its handlers fail and try again"),
+    "all-fail-and-no-second-try-is-counted": Case(
+        lambda s: failing(s, [0, 1, 2, 3], "failed"), Verdict.STUCK_PARTITION, "its handlers fail and try again"
+    ),
+    "one-fails-and-no-second-try-is-counted": Case(
+        lambda s: failing(s, [1], "failed"), Verdict.STUCK_PARTITION, "a record that the handler cannot process"
+    ),
+    "as-many-fail-as-usual": Case(
+        lambda s: failing(s, [1], "failed", since=TIMES[0]), Verdict.STUCK_PARTITION, "while 3 others are."
+    ),
     "restores": Case(lambda s: restoring(outside(s, [0, 1, 2, 3]), 50_000, -500), Verdict.STUCK_PARTITION, "about 1 min 40 s"),
     "has-restored": Case(lambda s: restoring(outside(s, [0, 1, 2, 3]), 0, -500), Verdict.CANNOT_TELL, "Cannot tell"),
     # Another partition is handled, so its stores are there: the standbys read changelogs, too.

@@ -64,7 +64,14 @@ class GroupsOfProcesses:
         names = series.names
         groups, threads = names["group"].to_pylist(), names["member"].to_pylist()
         places = [place_of(it) for it in labels]
-        told = [self.told(*it) for it in zip(groups, threads, places, strict=True)]
+        of = [(at, self._group(group, it, at)) for group, it, at in zip(groups, threads, places, strict=True)]
+        beside = defaultdict[tuple[str, str | None], set[str | None]](set)
+        for unit, thread in zip(of, threads, strict=True):
+            beside[unit].add(thread)
+        told = [
+            (unit[1], self._member(*unit, thread, alone=len(beside[unit]) == 1))
+            for unit, thread in zip(of, threads, strict=True)
+        ]
         for column, values in (("group", [it[0] for it in told]), ("member", [it[1] for it in told])):
             at = NAMES_SCHEMA.get_field_index(column)
             names = names.set_column(at, NAMES_SCHEMA.field(column), pa.array(values, pa.string()))
@@ -84,21 +91,22 @@ class GroupsOfProcesses:
         wanted = np.flatnonzero(kept)
         return named.take(wanted), [labels[at] for at in wanted.tolist()]
 
-    def told(self, group: str | None, thread: str | None, place: str) -> tuple[str | None, str]:
-        """Group and member of a thread: the one that it names itself, one that it is named after, or the only one of its process.
-
-        The member is the process's client if the group has one there, else the thread.
-        """
+    def _group(self, group: str | None, thread: str | None, place: str) -> str | None:
+        """Of a thread: the one that it names itself, one that it is named after, or the only one of its process."""
         there = self._clients.get(place, {})
-        if group is None:
-            after = (thread or "").rpartition("-")[0]
-            group = after if after in there else next(iter(there)) if len(there) == 1 else None
-        clients = there.get(group or "", set())
-        client = next(iter(clients)) if len(clients) == 1 else None
+        if group is not None or not there:
+            return group
+        after = (thread or "").rpartition("-")[0]
+        return after if after in there else next(iter(there)) if len(there) == 1 else None
+
+    def _member(self, place: str, group: str | None, thread: str | None, *, alone: bool) -> str:
+        """The process's client, if the group has one there and the thread is alone; else the thread."""
+        clients = self._clients.get(place, {}).get(group or "", set())
+        client = next(iter(clients)) if len(clients) == 1 and alone else None
         if client is not None and len(self._places[client]) == 1:
-            return group, client
+            return client
         name = client or thread
-        return group, f"{name} ({place})" if name and place else name or place
+        return f"{name} ({place})" if name and place else name or place
 
 
 def _line(series: SeriesTable, at: int) -> Line:

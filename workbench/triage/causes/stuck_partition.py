@@ -261,7 +261,10 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             wait = act("Wait: a restart would begin the restoring anew")
             return [replace(wait, verify=f"nothing is left to restore, and {passes}")]
         case "poison_record":
-            letter = "Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler)"
+            letter = (
+                "Send it to the dead-letter topic (lower max_attempts, or return Dead from the handler; Spring: an error handler with "
+                "a DeadLetterPublishingRecoverer and a back-off that ends)"
+            )
             return [
                 read,
                 act(letter, kind="dead_letter", parameters={"partition": number, "offset": offset, "max_attempts": 3}),
@@ -276,7 +279,8 @@ def _actions(it: Subject, row: Row) -> list[Action]:
         case "commit_fails":
             log = (
                 "Read the members' log for refused commits: rights on the group, a fenced member, a commit that times out, "
-                "a checkpoint that fails (Flink commits with it); "
+                "a checkpoint that fails (Flink commits with it), records that were given up and nobody acknowledges (Spring's "
+                "MANUAL: setCommitRecovered); "
                 "what was processed since then is processed again after a restart"
             )
             return [act(log, it.members)]

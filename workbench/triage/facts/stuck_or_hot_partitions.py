@@ -151,12 +151,17 @@ class Partitions(Events):
 
     @cached_property
     def tried_again(self) -> bool:
-        """Whether records are tried again and again."""
+        """Whether records are tried again and again.
+
+        Who counts no second tries counts them as failures: what fails, and is not passed by a commit, is tried again.
+        """
         return any(
             all_of(
                 at_least(p.retries, SEVERAL),
                 above(times(p.retries, p.baseline_attempts), times(FAR * (p.baseline_retries or 0.0), p.attempts)),
             )
+            if p.retries
+            else all_of(at_least(p.failed, SEVERAL), above(p.failed, times(times(FAR, p.failing_baseline), p.outcomes)))
             for p in self.processors
         )
 
