@@ -59,6 +59,11 @@ def _members(draw: Draw) -> int:
     return draw.instances * draw.consumers
 
 
+def _about_six(draw: Draw) -> int:
+    """Partitions, equally many for each member."""
+    return 6 if 6 % _members(draw) == 0 else 2 * _members(draw)
+
+
 def _times(draw: Draw, use: float) -> dict[str, float]:
     """Process times, different for each type, that use the threads to this share."""
     weights = {name: draw.random.uniform(0.7, 1.4) for name in draw.types}
@@ -117,7 +122,7 @@ def _slow_type(shape: Shape, draw: Draw, run_id: str) -> Scenario:
 def _throttled(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """A quota lets the members fetch a third of what arrives."""
     _prepare(draw, shape)
-    draw.partitions = 6
+    draw.partitions = _about_six(draw)
     share = draw.random.uniform(0.28, 0.36)
     fault = partial(spring_scenarios.limit_each, share, draw)
     return draw.scenario(_calm(draw), fault, Verdict.THROTTLED, run_id=run_id, keys=_KEYS)
@@ -127,7 +132,7 @@ def _slow_network(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     """All members' ways to the broker become long."""
     _prepare(draw, shape)
     fetches = SMALL_FETCHES if shape in ("loop", "pool") else JAVA_SMALL_FETCHES
-    draw.partitions, draw.proxied, draw.kafka = 6, True, fetches
+    draw.partitions, draw.proxied, draw.kafka = _about_six(draw), True, fetches
     delay = draw.random.uniform(0.8, 1.2)
 
     def fault(fleet: LabFleet) -> None:
@@ -286,7 +291,7 @@ _SHAPES: dict[Shape, str] = {
 
 def _made(shape: Shape, make: Callable[[Shape, Draw, str], Scenario]) -> Make:
     made = partial(make, shape)
-    return partial(spring_scenarios.warmed, made) if shape == "spring" else made
+    return partial(spring_scenarios.told_by_pods, made) if shape == "spring" else made
 
 
 OTHERS: dict[str, tuple[Make, str]] = {
@@ -296,7 +301,7 @@ OTHERS: dict[str, tuple[Make, str]] = {
     if (shape, name) not in _NEVER
 }
 OTHERS |= {
-    f"spring_{name}": (partial(spring_scenarios.warmed, make), f"{_SHAPES['spring']}: {what}")
+    f"spring_{name}": (partial(spring_scenarios.told_by_pods, make), f"{_SHAPES['spring']}: {what}")
     for name, (make, what) in spring_scenarios.KINDS.items()
 }
 

@@ -30,7 +30,7 @@ PROFILES = [*LAG_PROFILES, "micrometer", "spring_listener"]
 _FOLDER = Path(__file__).with_name("java")
 _SOURCES = [_FOLDER / "LabHandler.java", _FOLDER / "LabSpring.java"]
 # Which module configures Kafka: Boot 4 has one of its own.
-_KAFKA: dict[Boot, tuple[str, str]] = {
+KAFKA_MODULES: dict[Boot, tuple[str, str]] = {
     "3.5.16": ("org.springframework.kafka", "spring-kafka"),
     "4.1.2": ("org.springframework.boot", "spring-boot-starter-kafka"),
 }
@@ -97,7 +97,7 @@ def jars(boot: Boot) -> Path:
     maven = shutil.which("mvn")
     if maven is None:
         raise SetupError("The lab's Spring applications need Maven.", hint="Install it (mvn), and try again.")
-    group, artifact = _KAFKA[boot]
+    group, artifact = KAFKA_MODULES[boot]
     with atomic_folder(folder, replace=True) as part:
         ran = run_within(
             _MAVEN_SECONDS,

@@ -15,8 +15,6 @@ from workbench.lab.scenario_circumstances import Draw, Make, Scenario, behaving,
 from workbench.lab.scenarios_outside_processors import RECORD_BYTES
 from workbench.triage.verdict_names import Verdict
 
-# Micrometer looks once a minute for new meters of a client: those of partitions come with the first look after the start.
-_WARM_SECONDS = 50.0
 _KEYS = 4000
 _CONTAINERS = 3  # of a listener with retry topics: its own, the retries', the letters'
 
@@ -44,8 +42,8 @@ def with_errors(draw: Draw, errors: spring.Errors) -> None:
         draw.measured = replace(draw.measured, kind="record", ack="RECORD")
 
 
-def warmed(make: Make, draw: Draw, run_id: str) -> Scenario:
-    """A run that begins when Micrometer shows all; no member of it is named where all pods call their consumers the same."""
+def told_by_pods(make: Make, draw: Draw, run_id: str) -> Scenario:
+    """A run whose truth names no member where all pods call their consumers the same."""
     made = make(draw, run_id)
     measured: spring.SpringMeasured = made.spec.measured
     if made.spec.proxied:  # the proxy knows clients by the beginning of their id
@@ -53,7 +51,7 @@ def warmed(make: Make, draw: Draw, run_id: str) -> Scenario:
     named = measured.client_ids == "pod" and measured.concurrency == 1
     scope = {name: value for name, value in made.scope.items() if named or name != "members"}
     spec = replace(made.spec, measured=measured)
-    return replace(made, spec=spec, steady_seconds=made.steady_seconds + _WARM_SECONDS, scope=scope)
+    return replace(made, spec=spec, scope=scope)
 
 
 def times(draw: Draw, use: float) -> dict[str, float]:

@@ -127,6 +127,15 @@ def test_a_batch_is_as_many_records_as_its_client_has_read(threads: int) -> None
     assert max(row["value"] for row in rows if row["signal"] == "processed") == 19 * CALLS
 
 
+def test_a_page_that_two_servers_scrape_is_counted_once() -> None:
+    """The records of one copy are not those of both."""
+    pair = [*client("pay-0-0", "pay-0", 30 * CALLS), *timer("pay-0")]
+    twice = [({**labels, "prometheus_replica": name}, values) for name in "ab" for labels, values in pair]
+    rows = read({"pay-0-0": "pay"}, *twice)
+    counts = [row["value"] for row in rows if row["stat"] == "count" and row["ts"].timestamp() == TIMES[-1]]
+    assert counts == [19 * 30 * CALLS]
+
+
 def test_times_of_calls_are_left_out_where_nobody_counts_records() -> None:
     """One call may be a batch of thousands; what fails is still told."""
     poll = [it for it in client("pay-0-0", "pay-0", CALLS) if "consumed" not in it[0]["__name__"]]

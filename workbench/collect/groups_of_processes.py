@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from workbench.collect.measurer_labels import REPLICA_LABELS
 from workbench.collect.processes_of_one_name import place_of
 from workbench.collect.restore_underscored_names import underscored
 from workbench.samples import NAMES_SCHEMA, FloatArray, IntArray, SeriesTable
@@ -22,7 +23,7 @@ _READ = "deserialized"
 _OF_CALLS = 0.25
 
 Line = tuple[IntArray, FloatArray]  # times in µs, values
-_Unit = tuple[str, str]  # process, group
+_Unit = tuple[str, str, tuple[tuple[str, str], ...]]  # process, group, and which copy of its page
 
 
 @dataclass(slots=True)
@@ -44,13 +45,13 @@ class GroupsOfProcesses:
         names = series.names.select(["signal", "member", "topic"]).to_pylist()
         dotted = {underscored(it["topic"]) for it in names if it["topic"] is not None and "." in it["topic"]}
         for at, (it, where) in enumerate(zip(names, labels, strict=True)):
-            if (group := members.get(it["member"])) is None:
+            group, place = members.get(it["member"]), place_of(where)
+            if group is None or not place:
                 continue
-            place = place_of(where)
             self._clients[place][group].add(it["member"])
             self._places[it["member"]].add(place)
             if it["signal"] == _READ and it["topic"] not in dotted:
-                by_topic, whole = self._read[place, group]
+                by_topic, whole = self._read[place, group, _copy(where)]
                 (whole if it["topic"] is None else by_topic).append(_line(series, at))
 
     def threads(
@@ -80,14 +81,15 @@ class GroupsOfProcesses:
         units = defaultdict[_Unit, dict[str, list[int]]](lambda: defaultdict(list))
         stats = zip(names["signal"].to_pylist(), names["stat"].to_pylist(), strict=True)
         for number, (signal, stat) in enumerate(stats):
-            group, place = told[number][0], places[number]
+            group = told[number][0]
             if signal == "process_time" and group is not None:
-                if (place, group) in self._read:
-                    units[place, group][stat].append(number)
+                unit_of = places[number], group, _copy(labels[number])
+                if unit_of in self._read:
+                    units[unit_of][stat].append(number)
                 else:
                     kept[number] = groups[number] is not None
-        for unit, parts in units.items():
-            kept[_without_batches(named, parts, self._read[unit])] = False
+        for whose, parts in units.items():
+            kept[_without_batches(named, parts, self._read[whose])] = False
         wanted = np.flatnonzero(kept)
         return named.take(wanted), [labels[at] for at in wanted.tolist()]
 
@@ -107,6 +109,11 @@ class GroupsOfProcesses:
             return client
         name = client or thread
         return f"{name} ({place})" if name and place else name or place
+
+
+def _copy(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What tells the copies of one page apart: a pair of servers scrapes it twice."""
+    return tuple(sorted((name, labels[name]) for name in REPLICA_LABELS & labels.keys()))
 
 
 def _line(series: SeriesTable, at: int) -> Line:

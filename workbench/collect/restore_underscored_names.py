@@ -82,6 +82,8 @@ class Spelling:
     def _with_dots(self, series: SeriesTable) -> SeriesTable:
         """Series of Java clients with the topics' own names; those of a client that tells both names stay for who drops the second."""
         with_dots = {underscored(it): it for it in self.known["topic"] if "." in it}
+        if not with_dots:
+            return series
         keys = list(zip(*(series.names[name].to_pylist() for name in ("signal", "member", "topic")), strict=True))
         both = {(*key[:2], underscored(key[2])) for key in keys if key[2] is not None and "." in key[2]}
         topics = [topic if (*key, topic) in both else with_dots.get(topic, topic) for *key, topic in keys]

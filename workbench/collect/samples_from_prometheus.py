@@ -156,7 +156,8 @@ class PrometheusSource:
         members = dict(self.members)
         if profile.member_is == "client_id":
             members |= named_by_client(pc.unique(found.series.names["member"]).to_pylist(), spelling.known["group"])
-            processes.learn(found.series, found.labels, members)
+            if any(it.member_is == "thread" for it in self.profiles):
+                processes.learn(found.series, found.labels, members)
         elif profile.member_is == "thread":
             found = _Found(*processes.threads(found.series, found.labels))
         counted = count_once(found.series, found.labels, profile, copies=self.copies)

@@ -1,12 +1,16 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.ScheduledFuture;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
+import org.springframework.beans.factory.SmartInitializingSingleton;
 import org.springframework.beans.factory.annotation.Value;
 import org.springframework.boot.ApplicationRunner;
 import org.springframework.boot.SpringApplication;
@@ -18,13 +22,16 @@ import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Import;
 import org.springframework.kafka.annotation.KafkaListener;
 import org.springframework.kafka.config.KafkaListenerEndpointRegistry;
+import org.springframework.kafka.core.DefaultKafkaConsumerFactory;
 import org.springframework.kafka.core.KafkaTemplate;
+import org.springframework.kafka.core.MicrometerConsumerListener;
 import org.springframework.kafka.listener.BatchListenerFailedException;
 import org.springframework.kafka.listener.CommonErrorHandler;
 import org.springframework.kafka.listener.DeadLetterPublishingRecoverer;
 import org.springframework.kafka.listener.DefaultErrorHandler;
 import org.springframework.kafka.listener.MessageListenerContainer;
 import org.springframework.kafka.support.Acknowledgment;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 import org.springframework.util.backoff.FixedBackOff;
 
 /**
@@ -101,6 +108,24 @@ public class LabSpring {
     @ConditionalOnProperty(name = "lab.errors", havingValue = "dlt")
     CommonErrorHandler letters(KafkaTemplate<Object, Object> template) {
         return new DefaultErrorHandler(new DeadLetterPublishingRecoverer(template), new FixedBackOff(0L, 2L));
+    }
+
+    /** Micrometer looks once a minute for new meters of a client, those of its partitions among them. A lab compresses time. */
+    @Bean
+    SmartInitializingSingleton hasty(DefaultKafkaConsumerFactory<Object, Object> consumers, PrometheusMeterRegistry registry) {
+        ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler() {
+            @Override
+            public ScheduledFuture<?> scheduleAtFixedRate(Runnable task, Instant start, Duration period) {
+                Duration brief = period.dividedBy(15);
+                return super.scheduleAtFixedRate(task, Instant.now().plus(brief), brief);
+            }
+        };
+        scheduler.setDaemon(true);
+        scheduler.initialize();
+        return () -> {
+            List.copyOf(consumers.getListeners()).forEach(consumers::removeListener);
+            consumers.addListener(new MicrometerConsumerListener<>(registry, scheduler));
+        };
     }
 
     /** When all is up: the page, and the container's pause, which is asked for while it runs. */
