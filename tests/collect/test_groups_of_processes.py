@@ -165,9 +165,20 @@ POLL = np.tile([500.0, 0.0, 0.0, 0.0, 0.0], 8)  # a poll brings 500, which take 
 )  # fmt: skip
 def test_a_batch_is_no_record_that_waits(calls: np.ndarray, records: np.ndarray, *, batches: bool) -> None:
     """Records that wait in a thread are called later; those of a batch never."""
-    assert _in_batches(np.cumsum(calls), np.cumsum(records)) is batches
-    restarted = [np.concatenate([np.cumsum(it), np.cumsum(it)]) for it in (calls, records)]
+    none_fails = np.zeros(40)
+    assert _in_batches(np.cumsum(calls), np.cumsum(records), none_fails) is batches
+    restarted = [np.concatenate([np.cumsum(it), np.cumsum(it)]) for it in (calls, records, none_fails)]
     assert _in_batches(*restarted) is batches
+
+
+def test_what_is_read_again_since_a_call_failed_is_no_batch() -> None:
+    """The error handler seeks back, so a poll's records come once more with each failure; only times without one tell."""
+    calls = np.cumsum(np.array([100.0] * 20 + [10.0] * 20))
+    records = np.cumsum(np.array([100.0] * 20 + [5000.0] * 20))
+    fails = np.cumsum(np.array([0.0] * 20 + [10.0] * 20))
+    assert _in_batches(calls, records, fails) is False
+    assert _in_batches(calls[21:], records[21:], fails[21:]) is None
+    assert _in_batches(calls, 30 * calls, fails) is True
 
 
 def test_a_client_that_nobody_has_named_tells_its_group() -> None:

@@ -17,6 +17,7 @@ from workbench.collect.measurer_labels import REPLICA_LABELS
 from workbench.collect.processes_of_one_name import place_of
 from workbench.collect.restore_underscored_names import underscored
 from workbench.samples import NAMES_SCHEMA, FloatArray, IntArray, SeriesTable
+from workbench.signals import FAILURES
 
 _READ = "deserialized"
 # Records without a call of their own are those of batches if they are more than what waited for a while, and a quarter of all calls.
@@ -82,12 +83,13 @@ class GroupsOfProcesses:
         stats = zip(names["signal"].to_pylist(), names["stat"].to_pylist(), strict=True)
         for number, (signal, stat) in enumerate(stats):
             group = told[number][0]
-            if signal == "process_time" and group is not None:
-                unit_of = places[number], group, _copy(labels[number])
-                if unit_of in self._read:
-                    units[unit_of][stat].append(number)
-                else:
-                    kept[number] = groups[number] is not None
+            if group is None or (signal != "process_time" and stat not in FAILURES):
+                continue
+            unit_of = places[number], group, _copy(labels[number])
+            if unit_of in self._read:
+                units[unit_of][stat].append(number)
+            elif signal == "process_time":
+                kept[number] = groups[number] is not None
         for whose, parts in units.items():
             kept[_without_batches(named, parts, self._read[whose])] = False
         wanted = np.flatnonzero(kept)
@@ -143,28 +145,37 @@ def _without_batches(
     All of its threads are then one: nobody tells which of them has read what. Micrometer shows what a client has read of each topic a
     minute after its start, and until then as a whole; the JMX exporter shows both.
     """
-    counts, sums = parts.get("count", ()), parts.get("sum", ())
+    counts, sums, buckets = (list(parts.get(it, ())) for it in ("count", "sum", "bucket"))
     if not counts or not sums:
         return []
+    failed = [at for it in FAILURES for at in parts.get(it, ())]
     times = np.unique(
         np.concatenate([series.ts_us[series.starts[at] :][: series.lengths[at]] for at in (*counts, *sums)])
     )
-    calls, by_topic, whole = (_sum(lines, times) for lines in ([_line(series, at) for at in counts], *read))
+    calls, seconds, fails = (_sum([_line(series, at) for at in those], times) for those in (counts, sums, failed))
+    by_topic, whole = (_sum(lines, times) for lines in read)
     records = np.where(np.isnan(by_topic), whole, by_topic)
-    if not _in_batches(calls, records):
+    batches = _in_batches(calls, records, np.nan_to_num(fails))
+    if batches is None:
+        return [*counts, *sums, *buckets]
+    if not batches:
         return []
-    seconds = _sum([_line(series, at) for at in sums], times)
     for at, each in ((counts[0], records), (sums[0], np.where(np.isnan(records), np.nan, seconds))):
         span = slice(series.starts[at], series.starts[at] + series.lengths[at])
         series.values[span] = each[np.searchsorted(times, series.ts_us[span])]
-    return [*counts[1:], *sums[1:], *parts.get("bucket", ())]
+    return [*counts[1:], *sums[1:], *buckets]
 
 
-def _in_batches(calls: FloatArray, records: FloatArray) -> bool:
-    """Whether calls are fewer than records, and not by those that wait in a thread: these are called later, and come off again."""
+def _in_batches(calls: FloatArray, records: FloatArray, fails: FloatArray) -> bool | None:
+    """Whether calls are fewer than records, and not by those that wait in a thread: these are called later, and come off again.
+
+    Where a call fails, what a poll has brought is read again, so such times tell nothing. None: there are no others.
+    """
     known = ~np.isnan(calls) & ~np.isnan(records)
-    called, had = np.diff(calls[known]), np.diff(records[known])
-    same = (called >= 0) & (had >= 0)
+    called, had, failed = (np.diff(it[known]) for it in (calls, records, fails))
+    same = (called >= 0) & (had >= 0) & (failed == 0)
+    if not same.any():
+        return None
     ahead = (had - called)[same]
     more, less = ahead[ahead > 0].sum(), -ahead[ahead < 0].sum()
     return bool(more - less > max(less, _OF_CALLS * called[same].sum()))
