@@ -136,6 +136,16 @@ def test_a_page_that_two_servers_scrape_is_counted_once() -> None:
     assert counts == [19 * 30 * CALLS]
 
 
+@pytest.mark.parametrize(("records", "counted"), [(CALLS, CALLS), (30 * CALLS, 30 * CALLS)])
+def test_an_agent_with_a_page_of_its_own_is_scraped_at_other_times(records: float, counted: float) -> None:
+    """What the client has read is then known from the scrape before."""
+    later = [(labels, [[float(str(at)) + 6, value] for at, value in values]) for labels, values in timer("pay-0")]
+    rows = read({"pay-0-0": "pay"}, *client("pay-0-0", "pay-0", records), *later)
+    counts = [row["value"] for row in rows if row["signal"] == "process_time" and row["stat"] == "count"]
+    assert counts[-1] - counts[0] == (len(counts) - 1) * counted
+    assert len(counts) >= len(TIMES) - 1
+
+
 def test_times_of_calls_are_left_out_where_nobody_counts_records() -> None:
     """One call may be a batch of thousands; what fails is still told."""
     poll = [it for it in client("pay-0-0", "pay-0", CALLS) if "consumed" not in it[0]["__name__"]]

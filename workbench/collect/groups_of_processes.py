@@ -125,15 +125,15 @@ def _line(series: SeriesTable, at: int) -> Line:
 
 
 def _sum(lines: Sequence[Line], ts_us: IntArray) -> FloatArray:
-    """Counters of one process together, at times of its page; NaN where it has none of them."""
-    if not lines:
-        return np.full(len(ts_us), np.nan)
-    times, values = (np.concatenate(it) for it in zip(*lines, strict=True))
-    at = np.searchsorted(ts_us, times)
-    here = (at < len(ts_us)) & (ts_us[np.minimum(at, len(ts_us) - 1)] == times)
-    total, number = (
-        np.bincount(at[here], weights=it, minlength=len(ts_us)) for it in (values[here], np.ones(here.sum()))
-    )
+    """Counters of one process together, as they are known at these times; NaN where none is. An agent has a page of its own."""
+    total, number = np.zeros(len(ts_us)), np.zeros(len(ts_us))
+    for times, values in lines:
+        if len(times):
+            at = np.searchsorted(times, ts_us, side="right") - 1
+            apart = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+            here = (at >= 0) & (ts_us - times[np.maximum(at, 0)] <= apart)
+            total += np.where(here, values[np.maximum(at, 0)], 0.0)
+            number += here
     return np.where(number > 0, total, np.nan)
 
 
@@ -145,7 +145,10 @@ def _without_batches(
     All of its threads are then one: nobody tells which of them has read what. Micrometer shows what a client has read of each topic a
     minute after its start, and until then as a whole; the JMX exporter shows both.
     """
-    counts, sums, buckets = (list(parts.get(it, ())) for it in ("count", "sum", "bucket"))
+    # The first is the longest: the times of failures begin with the first one.
+    counts, sums, buckets = (
+        sorted(parts.get(it, ()), key=lambda at: -series.lengths[at]) for it in ("count", "sum", "bucket")
+    )
     if not counts or not sums:
         return []
     failed = [at for it in FAILURES for at in parts.get(it, ())]
