@@ -16,6 +16,7 @@ from workbench.lab.scenarios_outside_processors import RECORD_BYTES
 from workbench.triage.verdict_names import Verdict
 
 _KEYS = 4000
+_SECONDS = 74.0  # processes of one name are told apart when they have been there together for a minute
 _CONTAINERS = 3  # of a listener with retry topics: its own, the retries', the letters'
 
 
@@ -51,7 +52,7 @@ def told_by_pods(make: Make, draw: Draw, run_id: str) -> Scenario:
     named = measured.client_ids == "pod" and measured.concurrency == 1
     scope = {name: value for name, value in made.scope.items() if named or name != "members"}
     spec = replace(made.spec, measured=measured)
-    return replace(made, spec=spec, scope=scope)
+    return replace(made, spec=spec, scope=scope, steady_seconds=_SECONDS - made.incident_seconds)
 
 
 def times(draw: Draw, use: float) -> dict[str, float]:
