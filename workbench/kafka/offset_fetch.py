@@ -1,6 +1,6 @@
 """Commits of groups, read by our own requests: one to find the coordinators of a thousand groups, one for the commits of a hundred.
 
-Brokers before Kafka 3.0 are asked for one group after the other.
+Brokers before Kafka 3.0 get a request for each group, without a wait between them.
 
 librdkafka (2.16) ends the process with a segmentation fault if a coordinator that has just moved answers an admin client's request for
 commits with NOT_COORDINATOR: it looks for the client's own group, and an admin client has none. That is the moment of a lost broker,
@@ -226,10 +226,12 @@ class _Asked:
                 try:
                     if not wire.has(FIND) or not wire.has(_FETCH):
                         raise NotListedError("these brokers are older than Kafka 2.5")
-                    for names in _batches(groups, _FIND_BATCH if wire.version(FIND) >= _FIND_SEVERAL else 1):
-                        version, answer = wire.ask(FIND, lambda version, names=names: _find(version, names))  # type: ignore[misc]
-                        self.heard()
-                        _sort(names, parse_coordinators(answer, names, version), places, refused)
+                    version = wire.version(FIND)
+                    for each in _batches(groups, _FIND_BATCH, of_one=version < _FIND_SEVERAL):
+                        answers = wire.ask_each(FIND, [_find(version, names) for names in each])
+                        for names, answer in zip(each, answers, strict=True):
+                            self.heard()
+                            _sort(names, parse_coordinators(answer, names, version), places, refused)
                 finally:
                     found.requests += wire.requests
             return places, refused
@@ -252,11 +254,13 @@ class _Asked:
         try:
             with logged_in(place.address, self.security, self.limits.deadline, silence=silence) as wire:
                 try:
-                    for names in _batches(groups, _FETCH_BATCH if wire.version(_FETCH) >= _FETCH_SEVERAL else 1):
-                        version, answer = wire.ask(_FETCH, lambda version, names=names: _all_of(version, names) + state)  # type: ignore[misc]
-                        parse_commits(answer, names, version, found)
-                        left = left[len(names) :]
-                        self.heard()
+                    version = wire.version(_FETCH)
+                    for each in _batches(groups, _FETCH_BATCH, of_one=version < _FETCH_SEVERAL):
+                        answers = wire.ask_each(_FETCH, [_all_of(version, names) + state for names in each])
+                        for names, answer in zip(each, answers, strict=True):
+                            parse_commits(answer, names, version, found)
+                            left = left[len(names) :]
+                            self.heard()
                 finally:
                     found.requests += wire.requests
         except (OSError, WireError) as error:
@@ -275,8 +279,11 @@ def _all_of(version: int, groups: Sequence[str]) -> bytes:
     return array(text(name) + _ALL_TOPICS + b"\x00" for name in groups)
 
 
-def _batches(groups: Sequence[str], size: int) -> Iterable[Sequence[str]]:
-    return (groups[at : at + size] for at in range(0, len(groups), size))
+def _batches(groups: Sequence[str], size: int, *, of_one: bool) -> Iterable[Sequence[Sequence[str]]]:
+    """What is asked for at a time: one request for all of a batch, or one for each group of it."""
+    for at in range(0, len(groups), size):
+        names = groups[at : at + size]
+        yield [[name] for name in names] if of_one else [names]
 
 
 def _sort(

@@ -12,7 +12,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -322,10 +322,21 @@ class Wire:
             body: encodes it for a version, without the last tagged fields.
         """
         version = self.version(api)
+        return version, next(self.ask_each(api, [body(version)]))
+
+    def ask_each(self, api: Api, bodies: Iterable[bytes]) -> Iterator[WireAnswer]:
+        """Send several requests of that version before the first answer is read; the answers, one by one.
+
+        Args:
+            api: which request.
+            bodies: few and small ones, without the last tagged fields.
+        """
+        version = self.version(api)
         # Tagged fields: none in the header, none in the body.
-        answer = self._send(api.key, version, b"\x00" + body(version) + b"\x00")
-        answer.tags()
-        return version, answer
+        for number in [self._post(api.key, version, b"\x00" + body + b"\x00") for body in bodies]:
+            answer = self._answer(number, _MOST_BYTES)
+            answer.tags()
+            yield answer
 
     def ask_old(self, key: int, version: int, body: bytes) -> WireAnswer:
         """Send a request in a version that is not flexible, such as those of the login; its answer is small."""
@@ -338,12 +349,18 @@ class Wire:
         found = answer.old_array(lambda: (answer.int16(), answer.int16(), answer.int16()))
         return {key: (lowest, highest) for key, lowest, highest in found}
 
-    def _send(self, key: int, version: int, body: bytes, *, most_bytes: int = _MOST_BYTES) -> WireAnswer:
+    def _send(self, key: int, version: int, body: bytes, *, most_bytes: int) -> WireAnswer:
+        return self._answer(self._post(key, version, body), most_bytes)
+
+    def _post(self, key: int, version: int, body: bytes) -> int:
         number = next(self._count) & 0x7FFFFFFF
         name = _CLIENT_ID.encode()
         head = struct.pack(">hhih", key, version, number, len(name)) + name
         self.requests += 1
         self._open().sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+        return number
+
+    def _answer(self, number: int, most_bytes: int) -> WireAnswer:
         size = struct.unpack(">i", self._receive(4))[0]
         if not 4 <= size <= _MOST_BYTES:
             raise WireError("it does not speak Kafka's protocol here; is this a port for TLS?")
