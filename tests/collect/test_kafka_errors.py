@@ -18,6 +18,7 @@ from tests.three_brokers.certificates import Authority, new_authority
 from workbench.errors import ConfigError, ExitCode, SourceUnreachableError
 from workbench.kafka.brokers_that_answer import Brokers, _by_own_request, _kept, look_at_brokers
 from workbench.kafka.cluster_snapshot import KafkaCluster
+from workbench.kafka.kafka_gateway import KafkaGateway
 from workbench.kafka.librdkafka_errors import ClientErrors, certificate_problem, known_properties
 from workbench.kafka.wire import addresses
 from workbench.kafka.wire_tls_and_login import security_of
@@ -224,3 +225,15 @@ def test_words_of_a_connection_are_forgotten_when_they_are_old() -> None:
     errors(KafkaError(KafkaError._TRANSPORT, "plaintext://b:9092/1: Connect failed: Connection refused"))
     assert errors.recent(60.0) == "b:9092: Connect failed: Connection refused"
     assert errors.recent(-1.0) == ""
+
+
+@pytest.mark.parametrize("has_answer", [False, True])
+def test_only_a_cluster_that_has_answered_is_waited_for(has_answer: bool) -> None:
+    """A replay outlives a restart; where nothing listens at all, nobody waits half a minute to be told so."""
+    gateway = KafkaGateway(f"127.0.0.1:{free_port()}", deadline_seconds=8.0)
+    if has_answer:
+        gateway._kafka._errors.clear()
+    began = time.monotonic()
+    with pytest.raises(SourceUnreachableError, match="Connection refused"):
+        gateway.cluster()
+    assert (time.monotonic() - began >= 7.9) == has_answer

@@ -60,7 +60,7 @@ class KafkaConnection:
         bootstrap: host:port of some brokers.
         properties: further librdkafka properties (security).
         deadline_seconds: for one request, or for one complete snapshot.
-        is_patient: wait for a cluster that refuses connections until the deadline, because it may be starting.
+        is_patient: wait for a cluster that has answered, and refuses connections since, until the deadline: it may be starting anew.
     """
 
     bootstrap: str
@@ -280,7 +280,7 @@ class KafkaConnection:
                 self._errors.clear()
                 return
             raise refusal.error(self.principal, self.properties)
-        if not self.is_patient and self._errors.down_seconds > _DOWN_SECONDS:
+        if not (self.is_patient and self._errors.has_answer) and self._errors.down_seconds > _DOWN_SECONDS:
             raise self.unreachable(TimeoutError(self._errors.words))
 
     def _is_let_in(self) -> bool:

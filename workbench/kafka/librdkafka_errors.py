@@ -84,11 +84,13 @@ class ClientErrors:
         refusal: the first refused login or certificate since then.
         are_all_down: whether the client has lost, or has not found, every broker.
         words: the last error of a connection.
+        has_answer: whether any broker has ever answered.
     """
 
     def __init__(self) -> None:
         self.refusal: ClientRefusal | None = None
         self.words = ""
+        self.has_answer = False
         self._words_at = 0.0
         self._down_since: float | None = None
 
@@ -109,7 +111,7 @@ class ClientErrors:
 
     def clear(self) -> None:
         """Forget them: a broker has answered."""
-        self.refusal, self._down_since = None, None
+        self.refusal, self._down_since, self.has_answer = None, None, True
 
     def recent(self, seconds: float) -> str:
         """The last error of a connection, if it is not older; else nothing."""
