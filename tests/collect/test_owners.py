@@ -64,11 +64,13 @@ Told = Sequence[tuple[FloatArray, "np.ndarray[tuple[int], np.dtype[np.bool_]]"]]
 ALL = np.ones(40, bool)
 
 
-def told_by(members: Sequence[str], told: Told, *, signal: str = "consumer_lag") -> SeriesTable:
-    """What each member tells of partition 2: each is asked every 15 s, at a moment of its own."""
+def told_by(
+    members: Sequence[str], told: Told, *, signal: str = "consumer_lag", partition: int | None = 2
+) -> SeriesTable:
+    """What each member tells of a partition: each is asked every 15 s, at a moment of its own."""
     batch = SampleBatch("prod", "ours")
     for place, (member, (values, there)) in enumerate(sorted(zip(members, told, strict=True), key=lambda it: it[0])):
-        labels = {"group": "g", "topic": "t", "partition": 2, "member": member}
+        labels = {"group": "g", "topic": "t", "partition": partition, "member": member}
         batch.add(signal, labels, STEPS[there].astype(np.int64) * 15_000_000 + place * 4_000_000, values[there])
     return batch.to_series()
 
@@ -128,3 +130,45 @@ def test_members_that_have_a_partition_one_after_the_other_are_both_kept() -> No
     assert of_present_owners(one_by_one) == (one_by_one, ())
     queues = told_by(("a", "b"), [(BUSY, ALL), (GROWS, ALL)], signal="fetch_queue_length")
     assert of_present_owners(queues) == (queues, ())
+    services = told_by(("a", "b"), [(BUSY, ALL), (GROWS, ALL)], signal="time_lag", partition=None)
+    assert of_present_owners(services) == (services, ())
+
+
+STANDS = np.full(40, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ([(BUSY, ~LATE), (STANDS, ALL)], "the one that read it is gone, and another one has stood all along"),
+        ([(BUSY, ~LATE), (STANDS, ALL), (np.full(40, 6e4), ALL)], "so have two others"),
+        ([(STANDS, ~LATE), (STEPS * 0.0, ALL)], "both stood, and one is gone"),
+        ([(np.where(LATE, np.nan, BUSY), ALL), (STANDS, ALL)], "the one that read it tells no number any more"),
+        ([(BUSY, STEPS < 10), (np.where(STEPS < 15, 3.0, 4.0), STEPS < 20), (STEPS * 0.0, ALL)], "two are gone"),
+    ],
+)
+def test_what_has_stood_all_along_is_nobodys_when_the_one_that_read_is_gone(told: Told, why: str) -> None:
+    """It may be what a former one was left with: nothing shows who reads, whatever they are called."""
+    for names in permutations(("a", "b", "c")[: len(told)]):
+        found, notes = of_present_owners(told_by(names, told))
+        late = found.ts_us >= 25 * 15_000_000
+        assert late.any() and np.isnan(found.values[late]).all(), why
+        assert notes[-1].startswith("nothing shows which member reads partition 2 of topic t"), why
+
+
+@pytest.mark.parametrize(
+    ("told", "last"),
+    [
+        ([(STEPS * np.nan, ALL), (STANDS, ALL)], 7.0),
+        ([(STANDS, ALL), (STANDS, ALL)], 7.0),
+        ([(STANDS, STEPS < 30), (STANDS, ALL)], 7.0),
+        ([(STANDS, STEPS < 30), (BUSY, LATE)], BUSY[-1]),
+    ],
+)
+def test_no_number_is_no_claim_and_one_and_the_same_is_no_contradiction(told: Told, last: float) -> None:
+    """The series that has a number stays, whatever its member is called; so does what was told before another one came."""
+    for names in permutations(("a", "b")):
+        found, _ = of_present_owners(told_by(names, told))
+        assert read_of(found)[39] == last
+        assert sorted(read_of(found)) == list(range(40)), "no time is lost"
+        assert not np.isnan(found.values).any()

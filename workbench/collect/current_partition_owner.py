@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from workbench.collect.source_agreement import GAP_INTERVALS
 from workbench.humanize import listed
 from workbench.judgement_numbers import MOST, SEVERAL
+from workbench.quantiles import median
 from workbench.samples import Flag, FloatArray, IntArray, SeriesTable, codes_of, position_of
 
 # Labels of a metric that name whoever owns a partition.
@@ -74,12 +76,14 @@ def latest_begun(series: SeriesTable) -> SeriesTable:
 _OF_AN_OWNER = ("consumer_lag", "committed_offset", "time_lag", "read_offset")
 _PARTITION = ("cluster", "group", "topic", "partition")
 _SHOWN = 3
+_UNKNOWN = -1
+_NO_SIGN = float(np.finfo(np.float64).min)  # below all times, above who is not there
 
 
 def of_present_owners(series: SeriesTable) -> tuple[SeriesTable, tuple[str, ...]]:
     """Leave out what members tell of partitions that another one reads by now, and say so.
 
-    Of two that both go on, or both stand, nobody knows which one reads it: those values are unusable.
+    Where nothing shows which one reads it, the values are unusable.
 
     Args:
         series: with the groups of members, in baseline and window.
@@ -90,24 +94,26 @@ def of_present_owners(series: SeriesTable) -> tuple[SeriesTable, tuple[str, ...]
         return series, ()
     kept, flags, values = np.ones(len(series.ts_us), bool), series.flags.copy(), series.values.copy()
     former, disputed = set[str](), set[str]()
+    label = {name: names[name].to_pylist() for name in ("topic", "partition", "member")}
+    firsts, lasts = series.ts_us[starts].tolist(), series.ts_us[starts + series.lengths - 1].tolist()
     for members in several:
-        claims = [_Claim.of(series, starts, ats) for ats in members]
-        if not _at_once(claims):
+        if not _at_once([(min(firsts[at] for at in ats), max(lasts[at] for at in ats)) for ats in members]):
             continue
-        label = names.slice(claims[0].series[0], 1).to_pylist()[0]
-        who = [str(names["member"][it.series[0]].as_py()) for it in claims]
-        is_open = _both_go_on(claims) or _both_stand(claims)
-        if is_open:
-            disputed.add(f"partition {label['partition']} of topic {label['topic']} ({' and '.join(sorted(who))})")
-        for place, claim in enumerate(claims):
-            for at in claim.series:
-                rows = slice(starts[at], starts[at] + series.lengths[at])
-                if is_open:
-                    values[rows], flags[rows] = np.nan, position_of(Flag.MIXED)
-                    continue
-                kept[rows] = _owner(series.ts_us[rows], claims) == place
-                if not kept[rows].all():
-                    former.add(f"{who[place]} (topic {label['topic']})")
+        claims = [_Claim.of(series, starts, ats) for ats in members]
+        first = claims[0].series[0]
+        topic, which = label["topic"][first], label["partition"][first]
+        who = [str(label["member"][it.series[0]]) for it in claims]
+        rows = [np.arange(starts[at], starts[at] + series.lengths[at]) for it in claims for at in it.series]
+        told = np.concatenate(rows)
+        of = np.repeat([place for place, it in enumerate(claims) for _ in it.series], [len(it) for it in rows])
+        owner = np.full(len(told), _UNKNOWN) if _go_on_by_turns(claims) else _owner(series.ts_us[told], claims)
+        unknown = told[(owner == _UNKNOWN) & ~np.isnan(series.values[told])]
+        gone = (owner != of) & (owner != _UNKNOWN)
+        kept[told[gone]] = False
+        former.update(f"{who[place]} (topic {topic})" for place in set(of[gone].tolist()))
+        if len(unknown):
+            values[unknown], flags[unknown] = np.nan, position_of(Flag.MIXED)
+            disputed.add(f"partition {which} of topic {topic} ({' and '.join(sorted(who))})")
     notes = []
     if former:
         notes.append(f"left out of {listed(sorted(former), most=_SHOWN)}: partitions that another member reads by now")
@@ -130,7 +136,8 @@ def samples_of_present_owners(samples: pa.Table) -> pa.Table:
 
 
 def _by_members(names: pa.Table) -> pa.ChunkedArray:
-    return pc.and_(pc.is_in(names["signal"], pa.array(_OF_AN_OWNER)), pc.is_valid(names["member"]))
+    told = pc.and_(pc.is_in(names["signal"], pa.array(_OF_AN_OWNER)), pc.is_valid(names["partition"]))
+    return pc.and_(told, pc.is_valid(names["member"]))
 
 
 def _told_by_several(names: pa.Table) -> list[list[list[int]]]:
@@ -150,41 +157,47 @@ def _told_by_several(names: pa.Table) -> list[list[list[int]]]:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What one member tells of a partition: its series, from when to when, how often, and when any of it changed; times in µs."""
+    """What one member tells of a partition: its series, from when to when it tells numbers, how often, and when any of them changed.
+
+    Times in µs.
+    """
 
     series: Sequence[int]
-    begin: int
-    end: int
+    begin: float
+    end: float
     step: float
     changes: IntArray
     last: frozenset[float]
 
     @classmethod
     def of(cls, series: SeriesTable, starts: IntArray, ats: Sequence[int]) -> _Claim:
-        spans = [slice(starts[at], starts[at] + series.lengths[at]) for at in ats]
-        times, changes = [series.ts_us[it] for it in spans], []
-        for it in spans:
-            value = series.values[it]
-            changes.append(series.ts_us[it][1:][(value[1:] != value[:-1]) & ~np.isnan(value[1:])])
-        begin, end = min(int(it[0]) for it in times), max(int(it[-1]) for it in times)
-        ends = [float(series.values[it][-1]) for it in spans]
-        last = frozenset(it for it in ends if not math.isnan(it))
-        step = max(float(np.median(np.diff(it))) if len(it) > 1 else 0.0 for it in times)
-        return cls(ats, begin, end, step, np.unique(np.concatenate(changes)), last)
+        begin, end, step, changes, last = math.inf, -math.inf, 0.0, [], set()
+        for at in ats:
+            rows = slice(starts[at], starts[at] + series.lengths[at])
+            known = ~np.isnan(series.values[rows])
+            times, values = series.ts_us[rows][known], series.values[rows][known]
+            if not len(times):
+                continue
+            begin, end = min(begin, float(times[0])), max(end, float(times[-1]))
+            step = max(step, median(times[1:] - times[:-1]) if len(times) > 1 else 0.0)
+            changes.append(times[1:][values[1:] != values[:-1]])
+            last.add(float(values[-1]))
+        every = np.unique(np.concatenate(changes)) if changes else np.zeros(0, np.int64)
+        return cls(ats, begin, end, step, every, frozenset(last))
 
     def came_after(self, claims: Sequence[_Claim]) -> bool:
         """Whether another one was there before: each is asked at a moment of its own."""
         return self.begin > min(it.begin for it in claims) + GAP_INTERVALS * self.step
 
 
-def _at_once(claims: Sequence[_Claim]) -> bool:
+def _at_once(spans: Sequence[tuple[int, int]]) -> bool:
     """Whether one begins before another one ends."""
-    in_time = sorted(claims, key=lambda it: it.begin)
-    until = np.maximum.accumulate([it.end for it in in_time]).tolist()
-    return any(it.begin <= end for it, end in zip(in_time[1:], until[:-1], strict=True))
+    in_time = sorted(spans)
+    until = accumulate((end for _, end in in_time), max)
+    return any(begin <= end for (begin, _), end in zip(in_time[1:], until, strict=False))
 
 
-def _both_go_on(claims: Sequence[_Claim]) -> bool:
+def _go_on_by_turns(claims: Sequence[_Claim]) -> bool:
     """Whether they change by turns: who takes a partition over changes alone from then on, and so does who gets it back."""
     who = np.repeat(np.arange(len(claims)), [len(it.changes) for it in claims])
     in_time = who[np.argsort(np.concatenate([it.changes for it in claims]), kind="stable")]
@@ -192,27 +205,28 @@ def _both_go_on(claims: Sequence[_Claim]) -> bool:
     return turns > 2 * SEVERAL and turns > MOST * second
 
 
-def _both_stand(claims: Sequence[_Claim]) -> bool:
-    """Whether nothing has changed and nobody came, and they do not tell the same."""
-    is_still = not any(len(it.changes) or it.came_after(claims) for it in claims)
-    return is_still and len({it.last for it in claims if it.last}) > 1
-
-
 def _owner(times: IntArray, claims: Sequence[_Claim]) -> IntArray:
     """Who has the partition at each time, as positions in `claims`: of those that tell it still, who changed last, or came since.
 
-    Before any change it is who changes first.
+    Before any change it is who changes first. Who has shown no sign has it while nobody else has told it yet; and where nobody has
+    shown one, while all tell the same.
     """
-    seen = np.full((len(claims), len(times)), -np.inf)
+    seen, told, begins = np.full((len(claims), len(times)), _NO_SIGN), np.zeros(len(times), int), math.inf
     for place, it in enumerate(claims):
-        came = it.came_after(claims)
-        at = np.append(it.begin, it.changes) if came else it.changes
-        if not len(at):
-            continue
-        # What it was left with may be told of the former one a scrape or two after the new one came.
-        late = np.append(it.begin + GAP_INTERVALS * it.step, it.changes) if came else it.changes
-        last = np.searchsorted(at, times, side="right") - 1
-        # Before the first event, the sooner it comes, the better.
-        seen[place] = np.where(last >= 0, np.maximum.accumulate(late)[np.maximum(last, 0)], -float(at[0]))
-        seen[place][(times < it.begin) | (times > it.end + GAP_INTERVALS * it.step)] = -np.inf
-    return np.asarray(seen.argmax(axis=0), np.int64)
+        came, slack = it.came_after(claims), GAP_INTERVALS * it.step
+        signs = np.append(it.begin, it.changes) if came else it.changes
+        if len(signs):
+            begins = min(begins, float(signs[0]))
+            # What it was left with may be told of the former one a scrape or two after the new one came.
+            late = np.append(it.begin + slack, it.changes) if came else it.changes
+            last = np.searchsorted(signs, times, side="right") - 1
+            # Before the first event, the sooner it comes, the better.
+            seen[place] = np.where(last >= 0, np.maximum.accumulate(late)[np.maximum(last, 0)], -float(signs[0]))
+        # Those who were there first have told it all along: each is asked at a moment of its own.
+        begun = (times >= it.begin) | np.full(len(times), not came)
+        seen[place][~begun | (times > it.end + (slack if len(signs) else 0))] = -np.inf
+        told += begun
+    no_sign = seen.max(axis=0) <= _NO_SIGN
+    same = len({it.last for it in claims if it.last}) < 2
+    unknown = no_sign & (told > 1) & ((times >= begins) | np.full(len(times), not same))
+    return np.where(unknown, _UNKNOWN, seen.argmax(axis=0))
