@@ -10,8 +10,9 @@ import pytest
 
 from tests.collect.test_copies import HOUR, counted, samples_of
 from workbench.collect.current_partition_owner import of_present_owners, owner_at, samples_of_present_owners
+from workbench.collect.source_join import with_derived
 from workbench.profiles import load_profile
-from workbench.samples import FloatArray, SampleBatch, SeriesTable
+from workbench.samples import FloatArray, SampleBatch, SeriesTable, concat
 
 AT = np.arange(0, 600, 30, dtype=np.int64) * 1_000_000
 
@@ -112,7 +113,7 @@ def test_of_two_members_that_tell_a_partition_the_one_that_reads_it_counts(told:
         assert read_of(found)[39] == last, why
         assert len(found.ts_us) == len(np.unique(found.ts_us)), "one value at a time"
         assert any("another member reads by now" in it for it in notes)
-        recorded = SeriesTable.of_samples(samples_of_present_owners(series.to_samples()))
+        recorded = SeriesTable.of_samples(samples_of_present_owners(series.to_samples())[0])
         assert read_of(recorded) == read_of(found)
 
 
@@ -172,3 +173,28 @@ def test_no_number_is_no_claim_and_one_and_the_same_is_no_contradiction(told: To
         assert read_of(found)[39] == last
         assert sorted(read_of(found)) == list(range(40)), "no time is lost"
         assert not np.isnan(found.values).any()
+
+
+def test_a_recording_derives_no_lag_of_what_a_former_member_has_told() -> None:
+    """Each round derives lags by itself, of both members' commits; another group's stay as they were."""
+    rounds = []
+    for number in range(40):
+        batch = SampleBatch("prod", "librdkafka")
+        for place, (member, group, read) in enumerate(
+            [("a", "g", min(number, 20)), ("b", "g", number), ("c", "other", number)]
+        ):
+            if member == "b" and number < 20:
+                continue
+            where, at = {"topic": "t", "partition": 2}, [(number * 15 + place * 4) * 1_000_000]
+            batch.add("committed_offset", {**where, "group": group, "member": member}, at, [read * 100.0])
+            batch.add("log_end_offset", where, at, [number * 100.0 + 5])
+        rounds.append(with_derived(batch.to_series()).to_samples())
+    found, notes = samples_of_present_owners(concat(rounds))
+    assert notes == ("left out of a (topic t): partitions that another member reads by now",)
+    lags = {
+        group: [it["value"] for it in found.to_pylist() if it["signal"] == "consumer_lag" and it["group"] == group]
+        for group in ("g", "other")
+    }
+    assert lags["other"] == [5.0] * 40
+    assert set(lags["g"]) == {5.0} and len(lags["g"]) >= 38
+    assert found.num_rows == len(set(map(str, found.to_pylist())))

@@ -18,10 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.collect.source_agreement import GAP_INTERVALS
+from workbench.collect.source_join import DERIVED, with_derived
 from workbench.humanize import listed
+from workbench.job_signals import READ_AS_COMMITTED
 from workbench.judgement_numbers import MOST, SEVERAL
 from workbench.quantiles import median
-from workbench.samples import Flag, FloatArray, IntArray, SeriesTable, codes_of, position_of
+from workbench.samples import Flag, FloatArray, IntArray, SeriesTable, codes_of, concat, concat_series, position_of
 
 # Labels of a metric that name whoever owns a partition.
 OWNER_LABELS = frozenset({
@@ -75,6 +77,7 @@ def latest_begun(series: SeriesTable) -> SeriesTable:
 # What the member that reads a partition tells of it: of two that do so at once, one has lost it.
 _OF_AN_OWNER = ("consumer_lag", "committed_offset", "time_lag", "read_offset")
 _PARTITION = ("cluster", "group", "topic", "partition")
+_MADE = (DERIVED, READ_AS_COMMITTED)
 _SHOWN = 3
 _UNKNOWN = -1
 _NO_SIGN = float(np.finfo(np.float64).min)  # below all times, above who is not there
@@ -127,12 +130,23 @@ def of_present_owners(series: SeriesTable) -> tuple[SeriesTable, tuple[str, ...]
     return found, tuple(notes)
 
 
-def samples_of_present_owners(samples: pa.Table) -> pa.Table:
-    """The same for samples that were recorded one by one."""
+def samples_of_present_owners(samples: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
+    """The same for samples that were recorded in rounds; what each round has derived of a former one is derived anew."""
     told = _by_members(samples)
-    series = SeriesTable.of_samples(samples.filter(told)).merged()
-    found, notes = of_present_owners(series)
-    return pa.concat_tables([samples.filter(pc.invert(told)), found.to_samples()]) if notes else samples
+    mine, notes = of_present_owners(_by_series(samples.filter(told)))
+    if not notes:
+        return samples, ()
+    of_groups = pc.is_in(samples["group"], pc.unique(samples.filter(told)["group"]))
+    made = pc.and_(of_groups, pc.is_in(samples["source"], pa.array(_MADE)))
+    rest = samples.filter(pc.invert(pc.or_(told, made)))
+    near = rest.filter(pc.or_(pc.is_null(rest["group"]), pc.is_in(rest["group"], pc.unique(mine.names["group"]))))
+    again = with_derived(concat_series([mine, _by_series(near)]))
+    is_new = pc.and_(pc.is_valid(again.names["group"]), pc.is_in(again.names["source"], pa.array(_MADE)))
+    return concat([rest, concat_series([mine, again.where(is_new)]).to_samples()]), notes
+
+
+def _by_series(samples: pa.Table) -> SeriesTable:
+    return SeriesTable.of_samples(samples).merged()
 
 
 def _by_members(names: pa.Table) -> pa.ChunkedArray:

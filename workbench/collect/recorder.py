@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
@@ -184,12 +184,13 @@ class Recorder:
             raise UsageError("Nothing was recorded: the recording was stopped before the first scrape.")
         recorded = read_capture(self._folder, room_gib=math.inf)  # our own lock, which must be kept
         events = of_window(self._cluster.name, self._started, datetime.now(UTC))
-        samples = samples_of_present_owners(recorded.samples)
-        whole = Capture(info=self._info("complete"), samples=samples, groups=recorded.groups, events=events)
+        samples, former = samples_of_present_owners(recorded.samples)
+        info = self._info("complete", sources=former)
+        whole = Capture(info=info, samples=samples, groups=recorded.groups, events=events)
         complete_recording(self._folder, whole)
         return read_capture(self._folder, room_gib=math.inf)
 
-    def _info(self, state: Literal["recording", "complete"]) -> CaptureInfo:
+    def _info(self, state: Literal["recording", "complete"], *, sources: Sequence[str] = ()) -> CaptureInfo:
         # A clock that is set back must not end the recording: its window would end before it starts.
         now = max(datetime.now(UTC), self._started + timedelta(seconds=time.monotonic() - self._began))
         middle = self._started + (now - self._started) * 0.6  # a default that triage's --since overrides
@@ -206,5 +207,6 @@ class Recorder:
             ],
             thresholds=self._thresholds,
             expected=self._cluster.groups,
+            sources=sources,
             state=state,
         )
