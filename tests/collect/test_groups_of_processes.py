@@ -195,3 +195,11 @@ def test_a_client_that_nobody_has_named_tells_its_group() -> None:
     """Java's client makes `consumer-GROUP-1` of it; it counts where the group is known, also when the member is gone."""
     ids = ["consumer-pay-1-2", "consumer-pay-1", "consumer-mail-7", "consumer-pay", "pay-0", None]
     assert named_by_client(ids, {"pay", "pay-1"}) == {"consumer-pay-1-2": "pay-1", "consumer-pay-1": "pay"}
+
+
+def test_what_kafka_or_the_settings_say_of_a_client_counts_more_than_its_name() -> None:
+    """A member with an instance id of its own, `eu-1`, is called as the first one of another group would be."""
+    rows = read(
+        {"consumer-pay-eu-1": "pay", "other": "pay-eu"}, *client("consumer-pay-eu-1", "pod", CALLS), *timer("pod")
+    )
+    assert whose(rows) == {("pay", "consumer-pay-eu-1")}

@@ -155,7 +155,8 @@ class PrometheusSource:
             found = _joined([found, self._collect(profile, others, window, groups=None, topics=seen)])
         members = dict(self.members)
         if profile.member_is == "client_id":
-            members |= named_by_client(pc.unique(found.series.names["member"]).to_pylist(), spelling.known["group"])
+            clients = pc.unique(found.series.names["member"]).to_pylist()
+            members = {**named_by_client(clients, spelling.known["group"]), **members}  # who is listed is no guess
             if any(it.member_is == "thread" for it in self.profiles):
                 processes.learn(found.series, found.labels, members)
         elif profile.member_is == "thread":
