@@ -11,7 +11,7 @@ import pytest
 from tests.collect.test_copies import HOUR, counted, samples_of
 from workbench.collect.current_partition_owner import of_present_owners, owner_at, samples_of_present_owners
 from workbench.collect.source_join import with_derived
-from workbench.profiles import load_profile
+from workbench.profiles import MappingRule, Profile, load_profile
 from workbench.samples import FloatArray, SampleBatch, SeriesTable, concat
 
 AT = np.arange(0, 600, 30, dtype=np.int64) * 1_000_000
@@ -57,6 +57,11 @@ def test_a_former_clients_series_neither_refuses_nor_hides_the_present_one() -> 
         assert [value for _, value in samples_of(found.series, "committed_offset")][-1] > 1800 * 30.0
 
 
+LAG = {
+    "metric": "our_lag",
+    "labels": {"group": "group", "topic": "topic", "partition": "partition", "member": "member"},
+}
+OURS = [Profile(name="ours", title="Ours", signals={"consumer_lag": MappingRule.model_validate(LAG)})]
 STEPS = np.arange(40)
 BUSY = STEPS % 7 + 1.0  # the lag of a member that reads
 GROWS = STEPS * 1000.0
@@ -109,18 +114,18 @@ def test_of_two_members_that_tell_a_partition_the_one_that_reads_it_counts(told:
     """Whatever they are called, and also in a recording: clients of some frameworks go on telling what was taken from them."""
     for names in permutations(("a", "b", "c")[: len(told)]):
         series = told_by(names, told)
-        found, notes = of_present_owners(series)
+        found, notes = of_present_owners(series, OURS)
         assert read_of(found)[39] == last, why
         assert len(found.ts_us) == len(np.unique(found.ts_us)), "one value at a time"
         assert any("another member reads by now" in it for it in notes)
-        recorded = SeriesTable.of_samples(samples_of_present_owners(series.to_samples())[0])
+        recorded = SeriesTable.of_samples(samples_of_present_owners(series.to_samples(), OURS)[0])
         assert read_of(recorded) == read_of(found)
 
 
 @pytest.mark.parametrize("told", [[(BUSY, ALL), (GROWS, ALL)], [(STEPS * 0.0, ALL), (np.full(40, 6e4), ALL)]])
 def test_of_two_members_that_both_go_on_or_both_stand_none_counts(told: Told) -> None:
     """Nobody knows who reads the partition: its lag is not known, and that is said."""
-    found, notes = of_present_owners(told_by(("a", "b"), told))
+    found, notes = of_present_owners(told_by(("a", "b"), told), OURS)
     assert np.isnan(found.values).all()
     assert notes == ("nothing shows which member reads partition 2 of topic t (a and b): not judged",)
 
@@ -128,11 +133,11 @@ def test_of_two_members_that_both_go_on_or_both_stand_none_counts(told: Told) ->
 def test_members_that_have_a_partition_one_after_the_other_are_both_kept() -> None:
     """A rebalance is no contradiction; nor are two members that tell of their own work."""
     one_by_one = told_by(("a", "b"), [(BUSY, ~LATE), (GROWS, LATE)])
-    assert of_present_owners(one_by_one) == (one_by_one, ())
+    assert of_present_owners(one_by_one, OURS) == (one_by_one, ())
     queues = told_by(("a", "b"), [(BUSY, ALL), (GROWS, ALL)], signal="fetch_queue_length")
-    assert of_present_owners(queues) == (queues, ())
+    assert of_present_owners(queues, OURS) == (queues, ())
     services = told_by(("a", "b"), [(BUSY, ALL), (GROWS, ALL)], signal="time_lag", partition=None)
-    assert of_present_owners(services) == (services, ())
+    assert of_present_owners(services, OURS) == (services, ())
 
 
 STANDS = np.full(40, 7.0)
@@ -151,7 +156,7 @@ STANDS = np.full(40, 7.0)
 def test_what_has_stood_all_along_is_nobodys_when_the_one_that_read_is_gone(told: Told, why: str) -> None:
     """It may be what a former one was left with: nothing shows who reads, whatever they are called."""
     for names in permutations(("a", "b", "c")[: len(told)]):
-        found, notes = of_present_owners(told_by(names, told))
+        found, notes = of_present_owners(told_by(names, told), OURS)
         late = found.ts_us >= 25 * 15_000_000
         assert late.any() and np.isnan(found.values[late]).all(), why
         assert notes[-1].startswith("nothing shows which member reads partition 2 of topic t"), why
@@ -169,7 +174,7 @@ def test_what_has_stood_all_along_is_nobodys_when_the_one_that_read_is_gone(told
 def test_no_number_is_no_claim_and_one_and_the_same_is_no_contradiction(told: Told, last: float) -> None:
     """The series that has a number stays, whatever its member is called; so does what was told before another one came."""
     for names in permutations(("a", "b")):
-        found, _ = of_present_owners(told_by(names, told))
+        found, _ = of_present_owners(told_by(names, told), OURS)
         assert read_of(found)[39] == last
         assert sorted(read_of(found)) == list(range(40)), "no time is lost"
         assert not np.isnan(found.values).any()
@@ -189,7 +194,7 @@ def test_a_recording_derives_no_lag_of_what_a_former_member_has_told() -> None:
             batch.add("committed_offset", {**where, "group": group, "member": member}, at, [read * 100.0])
             batch.add("log_end_offset", where, at, [number * 100.0 + 5])
         rounds.append(with_derived(batch.to_series()).to_samples())
-    found, notes = samples_of_present_owners(concat(rounds))
+    found, notes = samples_of_present_owners(concat(rounds), OURS)
     assert notes == ("left out of a (topic t): partitions that another member reads by now",)
     lags = {
         group: [it["value"] for it in found.to_pylist() if it["signal"] == "consumer_lag" and it["group"] == group]
@@ -198,3 +203,19 @@ def test_a_recording_derives_no_lag_of_what_a_former_member_has_told() -> None:
     assert lags["other"] == [5.0] * 40
     assert set(lags["g"]) == {5.0} and len(lags["g"]) >= 38
     assert found.num_rows == len(set(map(str, found.to_pylist())))
+
+
+def test_members_that_tell_a_topic_as_a_whole_are_no_former_ones() -> None:
+    """Each may mean its own part, so what one of them tells is not the topic's; one that is alone may be."""
+    labels = {name: name for name in ("group", "topic", "member")}
+    whole = [Profile(name="ours", title="Ours", signals={"consumer_lag": MappingRule(metric="our_lag", labels=labels)})]
+    for told in (
+        [(np.full(40, 6e4), ALL), (BUSY, ALL)],
+        [(np.where(LATE, BUSY, 3.0), ALL), (np.where(LATE, 6e4, BUSY), ALL)],
+    ):
+        series = told_by(("a", "b"), told, partition=0)
+        found, notes = of_present_owners(series, whole)
+        assert np.isnan(found.values).all() and len(notes) == 1
+        assert read_of(of_present_owners(series, OURS)[0])[39] == BUSY[-1], "a topic of one partition"
+    alone = told_by(("a",), [(BUSY, ALL)], partition=0)
+    assert of_present_owners(alone, whole) == (alone, ())

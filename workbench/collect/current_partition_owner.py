@@ -22,6 +22,8 @@ from workbench.collect.source_join import DERIVED, with_derived
 from workbench.humanize import listed
 from workbench.job_signals import READ_AS_COMMITTED
 from workbench.judgement_numbers import MOST, SEVERAL
+from workbench.profiles import Profile
+from workbench.profiles.left_out_series import WHOLE
 from workbench.quantiles import median
 from workbench.samples import Flag, FloatArray, IntArray, SeriesTable, codes_of, concat, concat_series, position_of
 
@@ -83,21 +85,24 @@ _UNKNOWN = -1
 _NO_SIGN = float(np.finfo(np.float64).min)  # below all times, above who is not there
 
 
-def of_present_owners(series: SeriesTable) -> tuple[SeriesTable, tuple[str, ...]]:
+def of_present_owners(series: SeriesTable, profiles: Sequence[Profile]) -> tuple[SeriesTable, tuple[str, ...]]:
     """Leave out what members tell of partitions that another one reads by now, and say so.
 
-    Where nothing shows which one reads it, the values are unusable.
+    Where nothing shows which one reads it, the values are unusable. So are those that several members tell of a topic as a whole: each
+    may mean its own part.
 
     Args:
         series: with the groups of members, in baseline and window.
+        profiles: that they are read by.
     """
     names, starts = series.names, series.starts
     several = _told_by_several(names)
     if not several:
         return series, ()
+    of_topics = {(it.name, signal) for it in profiles for signal, rule in it.rules() if "partition" not in rule.labels}
     kept, flags, values = np.ones(len(series.ts_us), bool), series.flags.copy(), series.values.copy()
     former, disputed = set[str](), set[str]()
-    label = {name: names[name].to_pylist() for name in ("topic", "partition", "member")}
+    label = {name: names[name].to_pylist() for name in ("topic", "partition", "member", "source", "signal")}
     firsts, lasts = series.ts_us[starts].tolist(), series.ts_us[starts + series.lengths - 1].tolist()
     for members in several:
         if not _at_once([(min(firsts[at] for at in ats), max(lasts[at] for at in ats)) for ats in members]):
@@ -109,7 +114,9 @@ def of_present_owners(series: SeriesTable) -> tuple[SeriesTable, tuple[str, ...]
         rows = [np.arange(starts[at], starts[at] + series.lengths[at]) for it in claims for at in it.series]
         told = np.concatenate(rows)
         of = np.repeat([place for place, it in enumerate(claims) for _ in it.series], [len(it) for it in rows])
-        owner = np.full(len(told), _UNKNOWN) if _go_on_by_turns(claims) else _owner(series.ts_us[told], claims)
+        parted = {(label["source"][at], label["signal"][at]) for it in claims for at in it.series}.isdisjoint(of_topics)
+        is_open = (which == WHOLE and not parted) or _go_on_by_turns(claims)
+        owner = np.full(len(told), _UNKNOWN) if is_open else _owner(series.ts_us[told], claims)
         unknown = told[(owner == _UNKNOWN) & ~np.isnan(series.values[told])]
         gone = (owner != of) & (owner != _UNKNOWN)
         kept[told[gone]] = False
@@ -130,10 +137,10 @@ def of_present_owners(series: SeriesTable) -> tuple[SeriesTable, tuple[str, ...]
     return found, tuple(notes)
 
 
-def samples_of_present_owners(samples: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
+def samples_of_present_owners(samples: pa.Table, profiles: Sequence[Profile]) -> tuple[pa.Table, tuple[str, ...]]:
     """The same for samples that were recorded in rounds; what each round has derived of a former one is derived anew."""
     told = _by_members(samples)
-    mine, notes = of_present_owners(_by_series(samples.filter(told)))
+    mine, notes = of_present_owners(_by_series(samples.filter(told)), profiles)
     if not notes:
         return samples, ()
     of_groups = pc.is_in(samples["group"], pc.unique(samples.filter(told)["group"]))

@@ -184,7 +184,7 @@ class Recorder:
             raise UsageError("Nothing was recorded: the recording was stopped before the first scrape.")
         recorded = read_capture(self._folder, room_gib=math.inf)  # our own lock, which must be kept
         events = of_window(self._cluster.name, self._started, datetime.now(UTC))
-        samples, former = samples_of_present_owners(recorded.samples)
+        samples, former = samples_of_present_owners(recorded.samples, self._profiles)
         info = self._info("complete", sources=former)
         whole = Capture(info=info, samples=samples, groups=recorded.groups, events=events)
         complete_recording(self._folder, whole)

@@ -124,7 +124,7 @@ class PrometheusSource:
                 self._of_generation(it, window, groups, topics, sources, spelling, processes) for it in generations
             ]
             tables[at] = most_trusted(found, by=OF_A_MEMBER)
-        series, former = of_present_owners(most_trusted([tables[at] for at in sorted(tables)]))
+        series, former = of_present_owners(most_trusted([tables[at] for at in sorted(tables)]), self.profiles)
         return Collected(
             series=with_derived(series),
             incomplete=(*self.partial, *self._left_out.words(), *dict.fromkeys(spelling.notes)),
