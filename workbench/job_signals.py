@@ -1,4 +1,5 @@
-"""Signals of jobs that keep their positions in checkpoints of their own (Flink, Spark), a part of `workbench.signals`."""
+"""Signals of jobs that keep their positions in checkpoints of their own (Flink, Spark), and of clients that read beyond their commits;
+a part of `workbench.signals`."""
 
 from __future__ import annotations
 
@@ -14,6 +15,13 @@ OF_JOBS: tuple[tuple[str, str, Literal["group_partition", "member"], str, bool],
         "offset",
         "group_partition",
         "Next offset that a job reads: what is between its checkpoint and here, it reads again after a restart.",
+        True,
+    ),
+    (
+        "given_offset",
+        "offset",
+        "group_partition",
+        "Next offset that a client gives to its application: what is between the commit and here, is read again after a restart.",
         True,
     ),
     (

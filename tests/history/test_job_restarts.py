@@ -20,7 +20,7 @@ from workbench.collect.source_join import with_derived, with_groups
 from workbench.errors import ExitCode
 from workbench.history.job_restarts import JobRestarts, job_restarts
 from workbench.profiles import load_profile
-from workbench.samples import SERIES_ORDER, concat_series
+from workbench.samples import SERIES_ORDER, SampleBatch, concat_series
 from workbench.window import Window
 
 START = 1_795_600_000.0
@@ -203,6 +203,16 @@ def test_a_query_of_spark_is_at_work_again_once_a_batch_ended() -> None:
     assert (it.read_again_low, it.missing) == (0, ("read_offset",))
     assert it.read_again_high is not None
     assert 1_000 <= it.read_again_high <= 1_700
+
+
+def test_a_client_that_commits_to_kafka_is_no_job() -> None:
+    """Nobody says that its restarts cannot be told: it has no checkpoint to begin from."""
+    batch = SampleBatch("c", "librdkafka")
+    times = [(START + second) * 1_000_000 for second in range(0, SECONDS, 30)]
+    labels = {"group": "pay", "topic": "orders", "partition": 0, "member": "pay-0"}
+    for signal in ("committed_offset", "given_offset"):
+        batch.add(signal, labels, times, [float(at) for at in range(len(times))])
+    assert job_restarts(batch.to_arrow(), WINDOW) == JobRestarts()
 
 
 def test_the_command_says_it_of_a_recording(tmp_path: Path) -> None:

@@ -336,8 +336,8 @@ def test_librdkafkas_statistics_are_read() -> None:
     assert ("consumer_lag", 4) not in value
     assert value["committed_offset", 4] is None
     # What the application has: where its commits stand, it reads, and they do not arrive.
-    assert value["read_offset", 3] == 990.0
-    assert value["read_offset", 4] is None
+    assert value["given_offset", 3] == 990.0
+    assert value["given_offset", 4] is None
     assert ("consumer_lag", 5) not in value
     assert ("consumer_lag", -1) not in value
     assert value["fetch_queue_length", 3] == 7.0

@@ -49,8 +49,11 @@ JOBS: dict[str, tuple[np.ndarray, np.ndarray | None]] = {
     "hangs": (standing(READ), checkpointed(standing(READ))),
     "falls and begins again": (np.where(BAD, STANDS + (AT - BEGAN) % 180 * 2 * RATE, READ), STANDS),
     "never commits": (READ, None),
+    "a client that never commits": (READ, None),
+    "a client whose commits stand": (READ, STANDS),
     "never commits, slower": (np.where(BAD, standing(END) + (AT - BEGAN) * 0.5 * RATE, READ), None),
 }
+CLIENTS = [it for it in JOBS if it.startswith("a client")]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +65,12 @@ def rows(spark: Any) -> dict[str, SubscriptionFeatures]:
         for partition in range(PARTITIONS):
             labels = {"topic": job, "partition": partition}
             batch.add("log_end_offset", labels, stamps, END)
-            batch.add("read_offset", {**labels, "group": job}, stamps, np.minimum(read, END))
+            batch.add(
+                "given_offset" if job in CLIENTS else "read_offset",
+                {**labels, "group": job},
+                stamps,
+                np.minimum(read, END),
+            )
             if committed is not None:
                 batch.add("committed_offset", {**labels, "group": job}, stamps, np.minimum(committed, END))
         batch.add("group_members", {"group": job}, stamps, np.zeros(len(stamps)))
@@ -73,6 +81,13 @@ def rows(spark: Any) -> dict[str, SubscriptionFeatures]:
 def test_who_keeps_up_is_well(rows: dict[str, SubscriptionFeatures], job: str) -> None:
     """Of a job that commits nothing, what it has read counts."""
     assert rows[job].verdict is Verdict.HEALTHY, (rows[job].verdict, rows[job].reasons)
+
+
+def test_what_a_client_was_given_is_no_commit(rows: dict[str, SubscriptionFeatures]) -> None:
+    """It keeps its position in Kafka, and would lose it with a restart; where the commits stand, it reads on, as a job does."""
+    assert rows["a client that never commits"].verdict is not Verdict.HEALTHY
+    stands, job = rows["a client whose commits stand"], rows["checkpoints fail"]
+    assert (stands.verdict, stands.read_share, stands.polling) == (job.verdict, job.read_share, job.polling)
 
 
 @pytest.mark.parametrize("job", ["checkpoints fail", "slower, and checkpoints fail"])

@@ -77,7 +77,7 @@ def latest_begun(series: SeriesTable) -> SeriesTable:
 
 
 # What the member that reads a partition tells of it: of two that do so at once, one has lost it.
-_OF_AN_OWNER = ("consumer_lag", "committed_offset", "time_lag", "read_offset")
+_OF_AN_OWNER = ("consumer_lag", "committed_offset", "time_lag", "read_offset", "given_offset")
 _PARTITION = ("cluster", "group", "topic", "partition")
 _MADE = (DERIVED, READ_AS_COMMITTED)
 _SHOWN = 3

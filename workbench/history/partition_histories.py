@@ -48,6 +48,7 @@ _Key = tuple[str, str | None, str, int]  # cluster, group (None: the log's own),
 _SIGNALS = {
     "committed_offset": "committed",
     "read_offset": "read",
+    "given_offset": "read",
     "log_end_offset": "log_end",
     "log_start_offset": "log_start",
     "consumer_lag": "lag",
