@@ -203,3 +203,16 @@ def test_what_kafka_or_the_settings_say_of_a_client_counts_more_than_its_name() 
         {"consumer-pay-eu-1": "pay", "other": "pay-eu"}, *client("consumer-pay-eu-1", "pod", CALLS), *timer("pod")
     )
     assert whose(rows) == {("pay", "consumer-pay-eu-1")}
+
+
+def test_two_processes_of_a_host_are_not_each_others() -> None:
+    """One tells no client: its listener is nobody's, and not that of its neighbour."""
+    clients = client("pay-0-0", "", CALLS)
+    series = [*clients, *timer("", "orders-0"), *timer("", "mail-0")]
+    placed = [
+        ({**labels, "host": "vm1", "instance": "vm1:8081" if labels.get("name") == "mail-0" else "vm1:8080"}, values)
+        for labels, values in series
+    ]
+    rows = read({"pay-0-0": "pay"}, *placed)
+    assert whose(rows) == whose(rows, "processed") == {("pay", "pay-0-0")}
+    assert max(row["value"] for row in rows if row["stat"] == "count") == 19 * CALLS

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.collect.measurer_labels import REPLICA_LABELS
-from workbench.collect.processes_of_one_name import place_of
+from workbench.collect.processes_of_one_name import place_of, process_of
 from workbench.collect.restore_underscored_names import underscored
 from workbench.samples import NAMES_SCHEMA, FloatArray, IntArray, SeriesTable
 from workbench.signals import FAILURES
@@ -46,7 +46,7 @@ class GroupsOfProcesses:
         names = series.names.select(["signal", "member", "topic"]).to_pylist()
         dotted = {underscored(it["topic"]) for it in names if it["topic"] is not None and "." in it["topic"]}
         for at, (it, where) in enumerate(zip(names, labels, strict=True)):
-            group, place = members.get(it["member"]), place_of(where)
+            group, place = members.get(it["member"]), process_of(where)
             if group is None or not place:
                 continue
             self._clients[place][group].add(it["member"])
@@ -65,14 +65,14 @@ class GroupsOfProcesses:
         """
         names = series.names
         groups, threads = names["group"].to_pylist(), names["member"].to_pylist()
-        places = [place_of(it) for it in labels]
+        places, shown = ([of(it) for it in labels] for of in (process_of, place_of))
         of = [(at, self._group(group, it, at)) for group, it, at in zip(groups, threads, places, strict=True)]
         beside = defaultdict[tuple[str, str | None], set[str | None]](set)
         for unit, thread in zip(of, threads, strict=True):
             beside[unit].add(thread)
         told = [
-            (unit[1], self._member(*unit, thread, alone=len(beside[unit]) == 1))
-            for unit, thread in zip(of, threads, strict=True)
+            (unit[1], self._member(*unit, thread, where, alone=len(beside[unit]) == 1))
+            for unit, thread, where in zip(of, threads, shown, strict=True)
         ]
         for column, values in (("group", [it[0] for it in told]), ("member", [it[1] for it in told])):
             at = NAMES_SCHEMA.get_field_index(column)
@@ -103,14 +103,14 @@ class GroupsOfProcesses:
         after = (thread or "").rpartition("-")[0]
         return after if after in there else next(iter(there)) if len(there) == 1 else None
 
-    def _member(self, place: str, group: str | None, thread: str | None, *, alone: bool) -> str:
+    def _member(self, place: str, group: str | None, thread: str | None, shown: str, *, alone: bool) -> str:
         """The process's client, if the group has one there and the thread is alone; else the thread."""
         clients = self._clients.get(place, {}).get(group or "", set())
         client = next(iter(clients)) if len(clients) == 1 and alone else None
         if client is not None and len(self._places[client]) == 1:
             return client
         name = client or thread
-        return f"{name} ({place})" if name and place else name or place
+        return f"{name} ({shown})" if name and shown else name or shown
 
 
 def _copy(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

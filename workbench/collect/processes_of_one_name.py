@@ -9,12 +9,18 @@ from typing import Any
 from workbench.profiles import Meaning, Profile
 
 # Labels that name a process best, in this order; a page that is its own has its address alone.
-NAMING = ("pod", "pod_name", "kubernetes_pod_name", "host", "hostname", "instance")
+_PODS = ("pod", "pod_name", "kubernetes_pod_name")
+NAMING = (*_PODS, "host", "hostname", "instance")
 
 
 def place_of(labels: Mapping[str, str]) -> str:
     """What a series' labels call its process; empty if they do not."""
-    return next((labels[it] for it in NAMING if it in labels), "")
+    return next((labels[it] for it in NAMING if labels.get(it)), "")
+
+
+def process_of(labels: Mapping[str, str]) -> str:
+    """The same, where it must be one process and no other: a host may have several."""
+    return next((labels[it] for it in (*_PODS, "instance") if labels.get(it)), "")
 
 
 @dataclass(slots=True)
