@@ -44,6 +44,7 @@ class GroupsOfProcesses:
             members: client id to group, of ids that are one group's alone.
         """
         names = series.names.select(["signal", "member", "topic"]).to_pylist()
+        starts = series.starts
         dotted = {underscored(it["topic"]) for it in names if it["topic"] is not None and "." in it["topic"]}
         for at, (it, where) in enumerate(zip(names, labels, strict=True)):
             group, place = members.get(it["member"]), process_of(where)
@@ -53,7 +54,7 @@ class GroupsOfProcesses:
             self._places[it["member"]].add(place)
             if it["signal"] == _READ and it["topic"] not in dotted:
                 by_topic, whole = self._read[place, group, _copy(where)]
-                (whole if it["topic"] is None else by_topic).append(_line(series, at))
+                (whole if it["topic"] is None else by_topic).append(_line(series, starts, at))
 
     def threads(
         self, series: SeriesTable, labels: Sequence[Mapping[str, str]]
@@ -90,8 +91,9 @@ class GroupsOfProcesses:
                 units[unit_of][stat].append(number)
             elif signal == "process_time":
                 kept[number] = groups[number] is not None
+        starts = named.starts
         for whose, parts in units.items():
-            kept[_without_batches(named, parts, self._read[whose])] = False
+            kept[_without_batches(named, starts, parts, self._read[whose])] = False
         wanted = np.flatnonzero(kept)
         return named.take(wanted), [labels[at] for at in wanted.tolist()]
 
@@ -118,8 +120,8 @@ def _copy(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, labels[name]) for name in REPLICA_LABELS & labels.keys()))
 
 
-def _line(series: SeriesTable, at: int) -> Line:
-    span = slice(series.starts[at], series.starts[at] + series.lengths[at])
+def _line(series: SeriesTable, starts: IntArray, at: int) -> Line:
+    span = slice(starts[at], starts[at] + series.lengths[at])
     known = ~np.isnan(series.values[span])
     return series.ts_us[span][known], series.values[span][known]
 
@@ -138,7 +140,10 @@ def _sum(lines: Sequence[Line], ts_us: IntArray) -> FloatArray:
 
 
 def _without_batches(
-    series: SeriesTable, parts: Mapping[str, Sequence[int]], read: tuple[Sequence[Line], Sequence[Line]]
+    series: SeriesTable,
+    starts: IntArray,
+    parts: Mapping[str, Sequence[int]],
+    read: tuple[Sequence[Line], Sequence[Line]],
 ) -> list[int]:
     """Write the times of a process's calls for each record, where a call takes several; returns the series that are then no more.
 
@@ -152,10 +157,10 @@ def _without_batches(
     if not counts or not sums:
         return []
     failed = [at for it in FAILURES for at in parts.get(it, ())]
-    times = np.unique(
-        np.concatenate([series.ts_us[series.starts[at] :][: series.lengths[at]] for at in (*counts, *sums)])
+    times = np.unique(np.concatenate([series.ts_us[starts[at] :][: series.lengths[at]] for at in (*counts, *sums)]))
+    calls, seconds, fails = (
+        _sum([_line(series, starts, at) for at in those], times) for those in (counts, sums, failed)
     )
-    calls, seconds, fails = (_sum([_line(series, at) for at in those], times) for those in (counts, sums, failed))
     by_topic, whole = (_sum(lines, times) for lines in read)
     records = np.where(np.isnan(by_topic), whole, by_topic)
     batches = _in_batches(calls, records, np.nan_to_num(fails))
@@ -164,7 +169,7 @@ def _without_batches(
     if not batches:
         return []
     for at, each in ((counts[0], records), (sums[0], np.where(np.isnan(records), np.nan, seconds))):
-        span = slice(series.starts[at], series.starts[at] + series.lengths[at])
+        span = slice(starts[at], starts[at] + series.lengths[at])
         series.values[span] = each[np.searchsorted(times, series.ts_us[span])]
     return [*counts[1:], *sums[1:], *buckets]
 
