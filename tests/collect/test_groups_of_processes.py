@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,13 @@ def timer(pod: str, name: str = "orders-0", calls: float = CALLS, **labels: str)
     return [*whole, line(f"{metric}_bucket", calls, le="0.5", **own)]
 
 
-def read(members: dict[str, str], *series: Series) -> list[dict[str, Any]]:
+def read(members: dict[str, str], *series: Series, also: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Samples of the timer, as the server's series are understood beside those of the clients."""
     with scripted(Script(answer=by_selector(*series))) as server:
         source = PrometheusSource(
             addresses=[PrometheusAddress(url=server.url)],
             cluster="c",
-            profiles=[load_profile(it) for it in ("spring_listener", "micrometer")],
+            profiles=[load_profile(it) for it in ("spring_listener", "micrometer", *also)],
             members=members,
         )
         rows = source.collect(WINDOW).series.to_samples().to_pylist()
@@ -216,3 +217,14 @@ def test_two_processes_of_a_host_are_not_each_others() -> None:
     rows = read({"pay-0-0": "pay"}, *placed)
     assert whose(rows) == whose(rows, "processed") == {("pay", "pay-0-0")}
     assert max(row["value"] for row in rows if row["stat"] == "count") == 19 * CALLS
+
+
+def test_what_an_agent_and_micrometer_both_count_is_read_once() -> None:
+    """Else each call would seem to have two records."""
+    metric = "kafka_consumer_fetch_manager_records_consumed"
+    agent = line(metric, CALLS, clientId="pay-0-0", pod="pay-0", topic="orders", type="consumer-fetch-manager-metrics")
+    for records in (CALLS, 30 * CALLS):
+        series = [*client("pay-0-0", "pay-0", records), *timer("pay-0"), (agent[0], line(metric, records)[1])]
+        rows = read({"pay-0-0": "pay"}, *series, also=["jmx_exporter"])
+        counts = [row["value"] for row in rows if row["signal"] == "process_time" and row["stat"] == "count"]
+        assert max(counts) == 19 * records

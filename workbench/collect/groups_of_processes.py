@@ -33,6 +33,9 @@ class GroupsOfProcesses:
 
     _clients: dict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
     _places: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _tells: dict[tuple[str, str], str] = field(
+        default_factory=dict
+    )  # metric of what a process reads: of several, the first
     _read: dict[_Unit, tuple[list[Line], list[Line]]] = field(default_factory=lambda: defaultdict(lambda: ([], [])))
 
     def learn(self, series: SeriesTable, labels: Sequence[Mapping[str, str]], members: Mapping[str, str]) -> None:
@@ -52,7 +55,10 @@ class GroupsOfProcesses:
                 continue
             self._clients[place][group].add(it["member"])
             self._places[it["member"]].add(place)
-            if it["signal"] == _READ and it["topic"] not in dotted:
+            if it["signal"] != _READ or it["topic"] in dotted:
+                continue
+            metric = where.get("__name__", "")
+            if self._tells.setdefault((place, group), metric) == metric:
                 by_topic, whole = self._read[place, group, _copy(where)]
                 (whole if it["topic"] is None else by_topic).append(_line(series, starts, at))
 
