@@ -228,3 +228,29 @@ def test_what_an_agent_and_micrometer_both_count_is_read_once() -> None:
         rows = read({"pay-0-0": "pay"}, *series, also=["jmx_exporter"])
         counts = [row["value"] for row in rows if row["signal"] == "process_time" and row["stat"] == "count"]
         assert max(counts) == 19 * records
+
+
+@pytest.mark.parametrize(("copies", "usable"), [((), 0), (("instance",), 20)])
+def test_a_process_that_is_scraped_twice_is_judged_when_the_settings_say_so(copies: Sequence[str], usable: int) -> None:
+    """Under two names it looks like two members that read one partition."""
+    own = {
+        "client_id": "pay-0-0",
+        "topic": "orders",
+        "partition": "2",
+        "__name__": "kafka_consumer_fetch_manager_records_lag",
+    }
+    pages = [
+        ({**own, "instance": name}, [[at + later, str((number + later) % 5)] for number, at in enumerate(TIMES)])
+        for later, name in enumerate(("10.0.0.1:80", "pay:80"))
+    ]
+    with scripted(Script(answer=by_selector(*pages))) as server:
+        source = PrometheusSource(
+            addresses=[PrometheusAddress(url=server.url)],
+            cluster="c",
+            profiles=[load_profile("micrometer")],
+            members={"pay-0-0": "pay"},
+            copies=copies,
+        )
+        found = source.collect(WINDOW)
+    assert np.count_nonzero(~np.isnan(found.series.values)) == usable
+    assert any("nothing shows which member reads" in it for it in found.sources) is not bool(usable)
