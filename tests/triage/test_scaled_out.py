@@ -18,6 +18,7 @@ from workbench.features.subscription_measurements import (
 )
 from workbench.thresholds import Thresholds
 from workbench.triage import capacity
+from workbench.triage.action_subject import Subject
 from workbench.triage.facts.reasons_within_verdict import STORM_CAUSES
 from workbench.triage.operand import first_of
 from workbench.triage.question_order import TREE
@@ -438,3 +439,14 @@ def test_what_waits_for_its_commit_or_its_turn_is_not_called_unread(known: dict[
     assert [it.partition for it in row.unread] == unread
     assert [share for _, share in leaf_of(Verdict.STUCK_PARTITION).share(row, 15.0)] == [5.0 for _ in unread]
     assert not any("no partition" in words for words, _ in leaf_of(Verdict.CONSUMER_STOPPED).share(row, 15.0))
+
+
+@pytest.mark.parametrize(("usual", "told"), [(4.0, True), (2.0, False), (None, False)])
+def test_capacity_that_went_with_a_member_says_so(usual: float | None, told: bool) -> None:
+    """Fewer members than usual: who is gone comes before how many to add; a process that crashes before it joins is none of them."""
+    row = subscription(limits=Thresholds(), usual_members=usual, group_members=2.0, partition_count=6)
+    leaf = leaf_of(Verdict.TOO_FEW_CONSUMERS)
+    actions = [it.title for it in leaf.actions(Subject(cluster="c", group="g", topic="t"), row)]
+    assert ("2 members instead of 4 for" in leaf.headline(row)) is told
+    assert any("2 members are gone" in it for it in actions[:1]) is told
+    assert actions[-1].startswith("Add consumers")

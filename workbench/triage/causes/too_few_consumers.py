@@ -116,8 +116,13 @@ def _members(row: Row) -> int:
     return round(row.group_members or 0)
 
 
+def _gone(row: Row) -> int:
+    """How many fewer members than usual there are."""
+    return max(0, round(row.usual_members or 0) - _members(row))
+
+
 def _headline(row: Row) -> str:
-    members = plural(_members(row), "member")
+    members = plural(_members(row), "member") + (f" instead of {round(row.usual_members or 0)}" if _gone(row) else "")
     limit = ", and their own work is the limit" if row.own_work is True else ""
     words = ", and their queues are not full" if row.has_queues else limit
     return f"Too few consumers: {members} for {plural(row.partition_count, 'partition')}{words}."
@@ -128,7 +133,14 @@ def _actions(it: Subject, row: Row) -> list[Action]:
     sizing = capacity.consumers(row)
     target = max(members + 1, min(partitions, sizing.drain if sizing is not None else partitions))
     words = f": {sizing.words}" if sizing is not None else ""
+    gone = plural(_gone(row), "member is", "members are")
+    lost = Action(
+        title=f"Find out why {gone} gone: scaled down, or a process that crashes before it has joined (its log, its pod's restarts)",
+        command=it.members,
+        verify="the group has as many members as before, or you know why not",
+    )
     return [
+        *([lost] if _gone(row) else []),
         Action(
             title=f"Add consumers, from {members} to {target} (useful up to {plural(partitions, 'partition')}){words}",
             command=it.members,
@@ -136,7 +148,7 @@ def _actions(it: Subject, row: Row) -> list[Action]:
             kind="add_consumers",
             parameters={"members": target},
             checks=(Check("group_members", ">=", target), SHRINKS),
-        )
+        ),
     ]
 
 
