@@ -87,3 +87,25 @@ def test_what_another_member_came_back_from_is_no_hang(spark: Any, other: float,
     story.add("poll_age", growing(1.0, start=0.1, since=-10.0), group="g", member="m-1")
     [row] = rows_of(spark, [story]).values()
     assert row.hung_members == hung
+
+
+@pytest.mark.parametrize(("works_until", "hung"), [(0.0, ()), (-50.0, ("m-1",))])
+def test_who_finishes_one_record_after_the_other_does_not_hang(
+    spark: Any, works_until: float, hung: tuple[str, ...]
+) -> None:
+    """What one poll has brought takes slow handlers longer than a poll may: nobody polls meanwhile, and records are read."""
+    story = Story(group="g", topic="t", partitions=2, members=2)
+    for number in range(2):
+        story.partition(
+            number, lag=growing(50.0 if hung else 49.0, start=5.0, since=-60.0), time_lag=growing(1.0, since=-60.0)
+        )
+        place = {"group": "g", "member": f"m-{number}"}
+        story.add("poll_age", growing(1.0, start=0.1, since=-50.0) if number else 0.1, **place)
+        done = np.minimum(50.0 * (np.minimum(TIMES, -60.0) - TIMES[0]) + np.maximum(0.0, TIMES + 60.0), 50_000.0)
+        works = works_until > TIMES
+        ended = np.where(works, done, done[works][-1])
+        for stat, each in (("count", 1.0), ("sum", 0.01)):
+            story.add("process_time", (each * ended).tolist(), stat=stat, topic="t", processor="all", **place)
+    [row] = rows_of(spark, [story]).values()
+    assert row.hung_members == hung
+    assert (row.verdict is Verdict.CONSUMER_STOPPED) is bool(hung)

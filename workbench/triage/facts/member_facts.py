@@ -145,6 +145,9 @@ class Members(Partitions):
             return False
         if it.poll_age_seconds is None:
             return it.stats_stand is True
+        # What one poll has brought may take its handlers long; they finish one record after the other meanwhile.
+        if below(it.worked_ago_seconds, limit) is True:
+            return False
         # Some handlers take minutes: what is usual is no hang, and nothing is that members of the group have come back from lately
         # (batches grow with the lag). Without a good time to compare with: not once in the whole window.
         if it.poll_age_seconds <= max(limit, APART * (it.poll_age_usual or 0.0), self.longest_way_back):
