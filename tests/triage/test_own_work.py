@@ -199,3 +199,21 @@ def test_where_nothing_is_read_long_fetches_are_no_slow_network(spark: Any) -> N
         assert still.answers["slow_network"] is Answer.NO
         assert "says nothing of the path" in TREE["slow_network"].words(still)
         assert slow.verdict is Verdict.SLOW_NETWORK
+
+
+def test_handlers_that_take_a_round_trip_longer_wait_for_the_network(spark: Any) -> None:
+    """A commit within the timer of each record; what takes longer, or less, is the handler's own."""
+    longer = {"as long": (0.9, False), "twice as long": (1.8, True), "half as long": (0.45, True)}
+
+    def told(story: Story, seconds: float, rtt: float = 0.9) -> Story:
+        story = lagging(story).people(rtt=steps(0.02, rtt, at=ONSET))
+        return idle(handler(story, before=0.02, after=0.02 + seconds, rate_after=3.5 / (0.02 + seconds)), 0.0)
+
+    stories = [told(Story(group=name, topic=name), seconds) for name, (seconds, _) in longer.items()]
+    found = rows_of(spark, [*stories, told(Story(group="fast", topic="fast"), 0.1, rtt=0.1)])
+    assert {name: found[name].own_work for name in found} == {
+        **{name: own for name, (_, own) in longer.items()},
+        "fast": True,
+    }
+    assert found["as long"].verdict is Verdict.SLOW_NETWORK
+    assert found["fast"].verdict is Verdict.SLOW_PROCESSOR

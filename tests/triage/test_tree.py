@@ -54,6 +54,8 @@ def test_both_answers_of_the_design_lead_where_it_says() -> None:
     assert ways["threads"][1] == ways["slow_network"][1] == Ask("frozen")
     assert ways["frozen"] == (Conclude(Verdict.STUCK_PARTITION), Ask("cold_read"))
     assert ways["cold_read"] == (Conclude(Verdict.COLD_READ), Ask("hot_partition"))
+    assert ways["burst"][1] == Ask("slowed")
+    assert ways["slowed"] == (Conclude(Verdict.FAILING_RECORDS), Ask("too_few"))
     assert ways["too_few"] == (Conclude(Verdict.TOO_FEW_CONSUMERS), Conclude(Verdict.PARTITION_CEILING))
 
 

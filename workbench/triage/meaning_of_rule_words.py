@@ -274,7 +274,7 @@ TERMS = (
     Term(
         "by elimination",
         "No evidence of its own: the verdict of what is left once every question on the way was answered (`stuck_partition` of"
-        " question 19, `too_few_consumers`, `partition_ceiling`).",
+        " question 19, `failing_records` of question 23, `too_few_consumers`, `partition_ceiling`).",
         ("elimination", "ruled out"),
     ),
     Term(

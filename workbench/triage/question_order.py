@@ -63,6 +63,7 @@ PARTS = {
         cold_read.QUESTION,
         hot_partition.QUESTION,
         burst.QUESTION,
+        failing.SLOWED,
         too_few_consumers.QUESTION,
     ),
 }

@@ -39,7 +39,7 @@ def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf) -> tu
         told = [
             *([] if leaf.names_members else _changed_members(row)),
             *_network(row, asked),
-            *_answered(row, asked, [it.id for it in TREE.values() if it.contributes and it.id != "slow_network"]),
+            *_answered(row, asked, [it.id for it in TREE.values() if _adds_to(leaf, it)]),
             *_idle_and_slower(row, asked),
             *_others_slower(row, leaf.verdict),
         ]
@@ -48,6 +48,10 @@ def also_true(row: SubscriptionFeatures, path: Sequence[Node], leaf: Leaf) -> tu
     else:
         return ()
     return tuple(told)
+
+
+def _adds_to(leaf: Leaf, node: Node) -> bool:
+    return node.contributes and node.id != "slow_network" and leaf.verdict not in node.verdicts
 
 
 def _changed_members(row: SubscriptionFeatures) -> list[str]:

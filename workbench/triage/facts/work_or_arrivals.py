@@ -15,6 +15,7 @@ from workbench.features.subscription_measurements import MeasuredSubscription, P
 from workbench.judgement_numbers import (
     APART,
     BUSY,
+    FAR,
     HELD_SECONDS,
     IDLE,
     LESS,
@@ -39,6 +40,7 @@ from workbench.triage.facts.unknown_numbers import (
     known,
     least,
     lower_median,
+    minus,
     most,
     ratio,
     times,
@@ -250,6 +252,13 @@ class WorkFacts(MeasuredSubscription):
         return all_of(self.slow_round_trips, at_least(self.rtt_seconds, HELD_SECONDS + self.limits.rtt_seconds)) is True
 
     @fact
+    def slower_in_round_trips(self) -> Number:
+        """By how much longer than before its handlers take, as a multiple of a round trip."""
+        return ratio(
+            lower_median(minus(p.process_seconds, p.baseline_seconds) for p in self.processors), self.rtt_seconds
+        )
+
+    @fact
     def held_from_outside(self) -> bool:
         """Whether it is measured that little can reach it: by a throttle, or by long round trips."""
         return above(self.throttle_seconds, self.limits.throttle_seconds) is True or self.surely_slow_network
@@ -290,9 +299,36 @@ _IS_UP, _IS_DOWN = (_busy(*it, of="loop_busy_baseline") for it in ((">=", MORE),
 _FEW_WAIT = Operand("fetch_queue_mean", "messages", "<", setting="fetch_queue_messages")
 _OF_NEVER_WAITING = Operand("busy_of_never_waiting", "busy handler threads for each such member", "<=", number=PART)
 
+# What far more failures than usual are.
+MORE_FAIL = (
+    Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
+    Operand("failing_share", "of the attempts", ">=", number=FAR, of="failing_baseline_share"),
+)
+
 # A thread that neither waits for records nor handles them may wait for its commits, over a slow network, or do what nobody measures.
 # Of a thread for each partition, an empty queue in the client says nothing, unless what fills it is known to be short.
 WORK_REASONS: tuple[Reason[Known], ...] = (
+    # Spring commits each record (AckMode RECORD) within its listener's timer.
+    Reason(
+        "round_trips",
+        False,
+        "round trips are long also for fetches that wait, and its handlers take as much longer than before as one takes: they wait for"
+        " the network, as with a commit after each record",
+        (
+            Operand("slower_in_round_trips", "× a round trip", ">=", number=LESS),
+            Operand("slower_in_round_trips", "× a round trip", "<=", number=MORE),
+        ),
+        besides=lambda row: row.surely_slow_network,
+    ),
+    # A back-off, letters, and a poll that is read again: all of them after the handler has failed, in the same thread.
+    Reason(
+        "failures",
+        True,
+        "a thread hardly ever waits for records, its handlers take little of that time, round trips are fast, and far more attempts"
+        " fail than before: what follows a failure takes it",
+        (_NEVER_WAITS, _OF_NEVER_WAITING, *MORE_FAIL),
+        besides=lambda row: row.slow_round_trips is False,  # else it may wait for its commits
+    ),
     Reason(
         "elsewhere",
         None,

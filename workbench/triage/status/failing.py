@@ -1,4 +1,4 @@
-"""The group keeps up, but its handlers fail, time out or give records up more than usual."""
+"""Handlers fail, time out or give records up more than usual: the group keeps up, or lags because of what follows each failure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from workbench.features.subscription_measurements import ProcessorFeatures
 from workbench.humanize import listed, percent
 from workbench.judgement_numbers import FAR, PART
 from workbench.triage.action_subject import Subject
-from workbench.triage.facts.unknown_numbers import at_least
+from workbench.triage.facts.unknown_numbers import all_of, at_least
+from workbench.triage.facts.work_or_arrivals import MORE_FAIL
 from workbench.triage.finding import Action, Scope
 from workbench.triage.operand import Operand
 from workbench.triage.outcome_checks import Check
 from workbench.triage.question_types import Conclude, Leaf, Measure, Node, always, leaves_open, no, yes
-from workbench.triage.shared_actions import LOAD_MORE
+from workbench.triage.shared_actions import LOAD_MORE, SHRINKS
+from workbench.triage.status.limited_by_own_work import HAS_ROOM
 from workbench.triage.subscription import SubscriptionFeatures as Row
-from workbench.triage.verdict_names import Verdict
+from workbench.triage.verdict_names import Answer, Verdict
 
 if TYPE_CHECKING:
     from workbench.features.chart_series import Series
@@ -38,8 +40,7 @@ QUESTION = Node(
         yes(
             "more_fail",
             "far more attempts fail than before",
-            Operand("failing_share", "of the attempts", ">=", setting="failing_ratio"),
-            Operand("failing_share", "of the attempts", ">=", number=FAR, of="failing_baseline_share"),
+            *MORE_FAIL,
         ),
         leaves_open(
             "no_baseline",
@@ -66,6 +67,39 @@ QUESTION = Node(
 )
 
 
+# What comes before it has ruled out that records do not reach the handlers, and that few partitions or far more records are the reason.
+SLOWED = Node(
+    id="slowed",
+    by="elimination",
+    question="Do failures take the time?",
+    short="slowed by failures?",
+    rules=(
+        yes(
+            "after_failures",
+            "far more attempts fail than before, and its handlers take half of a thread or less: what follows a failure takes the time"
+            " (a back-off, a letter, records that are read again)",
+            *MORE_FAIL,
+            HAS_ROOM,
+        ),
+        yes(
+            "again",
+            "far more attempts fail than before, and clearly more is handled than is committed: what fails is tried again",
+            lambda row: row.handled_again and all_of(*(it.holds(row) for it in MORE_FAIL)) is True,
+            *MORE_FAIL,
+        ),
+        no(
+            "not_failures",
+            "no more attempts fail than before, or the handlers' own work takes the time, or nobody counts them",
+            always,
+        ),
+    ),
+    yes=Conclude(Verdict.FAILING_RECORDS),
+    words=_words,
+    needs=("processed", "process_time"),
+    measures=QUESTION.measures,
+)
+
+
 def _share(it: ProcessorFeatures) -> float:
     return (it.failed or 0.0) / it.outcomes if it.outcomes else 0.0
 
@@ -76,18 +110,30 @@ def _names(row: Row) -> list[str]:
     return sorted({it.processor for it in row.processors if worst and _share(it) >= worst / 2})
 
 
+def _slows(row: Row) -> bool:
+    return row.answers["lagging"] is Answer.YES
+
+
 def _headline(row: Row) -> str:
     was = f", was {percent(row.failing_baseline_share)}" if row.failing_baseline_share is not None else ""
-    return f"Records fail: {percent(row.failing_share)} of the attempts{was} ({listed(_names(row))}), while the group keeps up."
+    but = "the group falls behind: what follows a failure takes the time" if _slows(row) else "the group keeps up"
+    return f"Records fail: {percent(row.failing_share)} of the attempts{was} ({listed(_names(row))}), while {but}."
 
 
 def _actions(it: Subject, row: Row) -> list[Action]:
     names = listed(_names(row))
+    less = Action(
+        title="Until it is fixed, let a failure take less of the thread's time: a shorter back-off, fewer tries, letters that are not"
+        " waited for one by one, no second fetch of what was polled (Spring: setSeekAfterError(false) of the error handler)",
+        verify="the lag shrinks",
+        checks=(SHRINKS,),
+    )
     return [
         Action(
             title=f"Read the handlers' log for the errors of {names}, and what they depend on",
             verify="you know why they fail",
         ),
+        *([less] if _slows(row) else []),
         Action(
             title="Once it is fixed, replay what was given up from the onset on, into a new group",
             command=f"{it.triage} --json",
