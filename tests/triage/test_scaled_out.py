@@ -372,6 +372,8 @@ def test_members_without_a_partition_do_not_change_the_size(partitions: int, idl
         ({"behind_partitions": (0, 2), "members_stay": False}, "owner_disturbed"),
         ({"behind_partitions": (0, 2), "members_stay": True}, "stuck"),
         ({"behind_partitions": (0, 2), "rebalances": 0.0}, "stuck"),
+        ({"behind_partitions": (0, 2), "rebalances": 3.0, "restarted_members": ("a",)}, "owner_disturbed"),
+        ({"behind_partitions": (0,), "rebalances": 3.0, "restarted_members": ("a",)}, "stuck"),
     ],
 )
 def test_a_partition_beside_others_that_fall_behind_may_have_a_member_that_crashes(

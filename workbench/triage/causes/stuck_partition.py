@@ -88,6 +88,10 @@ def _are_stuck(row: Row) -> bool:
     return 0 < row.stuck_count <= row.few_partitions and row.moving_partitions > 0
 
 
+def _nobody_begins_anew(row: Row) -> bool:
+    return (row.rebalances is not None and not row.restarted_members) or row.members_stay is True
+
+
 STUCK = Node(
     id="stuck",
     question="Are some partitions stuck while others advance?",
@@ -113,13 +117,12 @@ STUCK = Node(
         proves(
             "stuck",
             "a few partitions stand still while others advance, and nothing in the consumer explains it",
-            lambda row: (
-                _are_stuck(row) and (row.others_keep_up or row.rebalances is not None or row.members_stay is True)
-            ),
+            lambda row: _are_stuck(row) and (row.others_keep_up or _nobody_begins_anew(row)),
         ),
         leaves_open(
             "owner_disturbed",
-            "a few partitions stand still, and others fall behind, too: a member may begin anew again and again; nobody counts it",
+            "a few partitions stand still, and others fall behind, too: a member has begun anew, or may have again and again and nobody"
+            " counts it",
             _are_stuck,
             look="the members' logs: whether one of them crashes or rejoins again and again",
         ),
