@@ -115,7 +115,7 @@ def _text(node: ast.AST) -> str:
     for part in node.values:
         if isinstance(part, ast.Constant):
             text += re.sub(r"\{\{.*?\}\}", PLACE, str(part.value))
-        elif ast.unparse(part).rstrip("}").endswith(("source", "_source(url, cluster)")):
+        elif ast.unparse(part).rstrip("}").endswith(("source", "_source(url, cluster, at)")):
             text += f"--cluster {PLACE}"  # a place of this name is the option that names where to read from
         elif not text or text[-1] in " \n'\"=/(:`<>":
             text += PLACE
