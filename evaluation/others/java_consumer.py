@@ -96,11 +96,11 @@ def classes_of(sources: Sequence[Path], *jars: JarSet) -> Path:
     Raises:
         SetupError: as `compiled`.
     """
-    return compiled_with(":".join(f"{ensure(it)}/*" for it in jars), sources)
+    return compiled_with(":".join(it.classpath for it in jars), sources, *jars)
 
 
-def compiled_with(class_path: str, sources: Sequence[Path]) -> Path:
-    """The folder with the classes of some sources, compiled with this class path if they have not been before.
+def compiled_with(class_path: str, sources: Sequence[Path], *jars: JarSet) -> Path:
+    """The folder with the classes of some sources, compiled with this class path if they have not been before; jars of it are fetched.
 
     Raises:
         SetupError: as `compiled`.
@@ -117,6 +117,8 @@ def compiled_with(class_path: str, sources: Sequence[Path]) -> Path:
             "The lab's Java consumers need a Java compiler, and this Java has none.",
             hint="Install a JDK 17 or newer and set JAVA_HOME to it.",
         )
+    for it in jars:
+        ensure(it)
     with atomic_folder(target, replace=True) as part:
         ran = subprocess.run(
             [compiler, "-parameters", "-cp", class_path, "-d", part, *sources],
