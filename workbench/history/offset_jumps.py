@@ -114,33 +114,21 @@ def unread_before(start: Track, committed: Track) -> FloatArray:
     return np.maximum(_as_of(start.at, begin, committed.at) - committed.value, 0.0)
 
 
-def marks(committed: Track, end: Track) -> FloatArray:
-    """1 where what lies between a commit and the log's end is the mark of a transaction, which no consumer is given; else 0.
+def rests_short(committed: Track, end: Track) -> tuple[FloatArray, bool]:
+    """1 where what lies between a commit and the log's end is the mark of a transaction, else 0; and whether it may be a record.
 
-    Known where whatever arrives is more than one offset (records and their mark), and each commit goes at once to one before the end
-    and rests there, time after time, and never anywhere else: a record that waits besides would be one more.
+    It rests there where each commit goes at once to one before the end, time after time, and never anywhere else: a record that
+    waits besides would be one more. Where whatever arrives is more than one offset (records and their mark), it is the mark, which
+    no consumer is given. Else who commits the offset of the last record instead of the next one does that, and has read everything;
+    so does who handles a record when the next one comes.
     """
-    short, grown = _short_of(committed, end)
-    known = rests_short(committed, end) and (grown[grown != 0] >= 2).all()
-    return (short == 1).astype(float) if known else np.zeros(len(committed))
-
-
-def rests_short(committed: Track, end: Track) -> bool:
-    """Whether each commit goes at once to one before the end and rests there, time after time, and never anywhere else.
-
-    Who commits the offset of the last record instead of the next one does that, and has read everything; so does who handles a record
-    when the next one comes.
-    """
-    short, grown = _short_of(committed, end)
+    last = np.maximum(_as_of(end.at, end.value, committed.at), end.value[0]) if len(end) else np.zeros(len(committed))
+    short, grown = last - committed.value, np.diff(last, prepend=last[:1])
     rests = grown == 0
     times = np.count_nonzero(rests[1:] & ~rests[:-1])
-    return bool(times >= SEVERAL and (short[rests] == 1).all())
-
-
-def _short_of(committed: Track, end: Track) -> tuple[FloatArray, FloatArray]:
-    """How far each commit is below the end, and by how much that has grown since the one before."""
-    last = np.maximum(_as_of(end.at, end.value, committed.at), end.value[0]) if len(end) else np.zeros(len(committed))
-    return last - committed.value, np.diff(last, prepend=last[:1])
+    known = bool(times >= SEVERAL and (short[rests] == 1).all())
+    marks = (short == 1).astype(float) if known and (grown[~rests] >= 2).all() else np.zeros(len(committed))
+    return marks, known and not marks.any()
 
 
 def _as_of(times: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:

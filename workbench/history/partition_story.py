@@ -21,7 +21,6 @@ from workbench.history.offset_jumps import (
     deleted,
     has_swung,
     leapt,
-    marks,
     passed,
     reached,
     rests_short,
@@ -58,10 +57,9 @@ def told(it: MeasuredPartition, limits: Bounds) -> PartitionHistory:
     found.other_clock = told_by_another_clock(committed, end, time_lag, step)
     if found.other_clock is not None:
         time_lag = Track()
-    mark = marks(committed, end)
-    found.mark = bool(mark[-1])
-    found.short = not mark.any() and rests_short(committed, end)
-    gone = unread_before(it.log_start, committed) + mark + found.short
+    marks, found.short = rests_short(committed, end)
+    found.mark = bool(marks[-1])
+    gone = unread_before(it.log_start, committed) + marks + found.short
     if gone.any():
         # What was deleted does not wait, nor does a mark, whatever is exported of them; a last record that may wait is told apart.
         committed, time_lag = Track(at, offset + gone), Track()
