@@ -340,17 +340,14 @@ class Wire:
 
     def ask_old(self, key: int, version: int, body: bytes) -> WireAnswer:
         """Send a request in a version that is not flexible, such as those of the login; its answer is small."""
-        return self._send(key, version, body, most_bytes=_MOST_EARLY_BYTES)
+        return self._answer(self._post(key, version, body), _MOST_EARLY_BYTES)
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
-        answer = self._send(_API_VERSIONS, 0, b"", most_bytes=_MOST_EARLY_BYTES)
+        answer = self.ask_old(_API_VERSIONS, 0, b"")
         if code := answer.int16():
             raise WireError(f"it refuses to tell its versions (error {code})")
         found = answer.old_array(lambda: (answer.int16(), answer.int16(), answer.int16()))
         return {key: (lowest, highest) for key, lowest, highest in found}
-
-    def _send(self, key: int, version: int, body: bytes, *, most_bytes: int) -> WireAnswer:
-        return self._answer(self._post(key, version, body), most_bytes)
 
     def _post(self, key: int, version: int, body: bytes) -> int:
         number = next(self._count) & 0x7FFFFFFF
