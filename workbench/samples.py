@@ -10,7 +10,7 @@ border, because Spark sorts NaN above every number and would treat it as lag.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -176,18 +176,27 @@ class SeriesTable:
 
     def between(self, after_us: int, until_us: int) -> SeriesTable:
         """Samples after one time and up to another; series without any are left out."""
-        inside = (self.ts_us > after_us) & (self.ts_us <= until_us)
-        if inside.all():
+        return self.with_samples((self.ts_us > after_us) & (self.ts_us <= until_us))
+
+    def with_samples(self, wanted: npt.NDArray[np.bool_]) -> SeriesTable:
+        """Samples for which this is true, (n,); series without any are left out."""
+        if wanted.all():
             return self
-        lengths = np.add.reduceat(inside, self.starts, dtype=np.int64)
+        lengths = np.add.reduceat(wanted, self.starts, dtype=np.int64)
         left = lengths > 0
         return SeriesTable(
             self.names.filter(pa.array(left)),
             lengths[left],
-            self.ts_us[inside],
-            self.values[inside],
-            self.flags[inside],
+            self.ts_us[wanted],
+            self.values[wanted],
+            self.flags[wanted],
         )
+
+    def renamed(self, column: str, values: Sequence[str | None] | pa.Array | pa.ChunkedArray) -> SeriesTable:
+        """The same samples, with these values in one column of the names, (k,)."""
+        at = NAMES_SCHEMA.get_field_index(column)
+        column_of = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, pa.string())
+        return replace(self, names=self.names.set_column(at, NAMES_SCHEMA.field(column), column_of))
 
     def merged(self) -> SeriesTable:
         """Merge series with equal labels, samples sorted by time: two exporters of one cluster, or a window queried in parts."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -131,19 +131,17 @@ def of_present_owners(series: SeriesTable, profiles: Sequence[Profile]) -> tuple
         notes.append(f"nothing shows which member reads {listed(sorted(disputed), most=_SHOWN)}: not judged")
     if not notes:
         return series, ()
-    lengths = np.add.reduceat(kept, starts, dtype=np.int64)
-    left = lengths > 0
-    found = SeriesTable(names.filter(pa.array(left)), lengths[left], series.ts_us[kept], values[kept], flags[kept])
-    return found, tuple(notes)
+    return replace(series, values=values, flags=flags).with_samples(kept), tuple(notes)
 
 
 def samples_of_present_owners(samples: pa.Table, profiles: Sequence[Profile]) -> tuple[pa.Table, tuple[str, ...]]:
     """The same for samples that were recorded in rounds; what each round has derived of a former one is derived anew."""
     told = _by_members(samples)
-    mine, notes = of_present_owners(_by_series(samples.filter(told)), profiles)
+    theirs = samples.filter(told)
+    mine, notes = of_present_owners(_by_series(theirs), profiles)
     if not notes:
         return samples, ()
-    of_groups = pc.is_in(samples["group"], pc.unique(samples.filter(told)["group"]))
+    of_groups = pc.is_in(samples["group"], pc.unique(theirs["group"]))
     made = pc.and_(of_groups, pc.is_in(samples["source"], pa.array(_MADE)))
     rest = samples.filter(pc.invert(pc.or_(told, made)))
     near = rest.filter(pc.or_(pc.is_null(rest["group"]), pc.is_in(rest["group"], pc.unique(mine.names["group"]))))

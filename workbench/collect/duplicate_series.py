@@ -27,7 +27,7 @@ import pyarrow as pa
 from workbench.collect.current_partition_owner import OWNER_LABELS, latest_begun, owner_at
 from workbench.collect.disputed_groups import Unit, contradicted, dispute_notes, without_disputed
 from workbench.collect.measurer_labels import CLUSTER_LABELS, PLACE_LABELS, REPLICA_LABELS, Found, Source, varying
-from workbench.collect.processes_of_one_name import NAMING
+from workbench.collect.processes_of_one_name import place_of
 from workbench.collect.source_agreement import (
     Measured,
     compared_lag,
@@ -363,16 +363,12 @@ class _Clashes:
         for code in members:
             for extra, ats in self.clashes[code].items():
                 where = dict(sources[code][extra])
-                place = next((where[name] for name in NAMING if name in where), ",".join(where.values()))
+                place = place_of(where) or ",".join(where.values())
                 for at in ats:
                     alias = f"{names[at]} ({place})"
                     aliases[alias] = names[at]
                     names[at] = alias
-        at = NAMES_SCHEMA.get_field_index("member")
-        table = self.series.names.set_column(at, NAMES_SCHEMA.field("member"), pa.array(names, pa.string()))
-        return SeriesTable(
-            table, self.series.lengths, self.series.ts_us, self.series.values, self.series.flags
-        ), aliases
+        return self.series.renamed("member", names), aliases
 
     def _refuse(self, copied: Mapping[int, Mapping[Source, list[int]]], label: str, what: str) -> None:
         values = sorted({dict(extra).get(label, "") for found in copied.values() for extra in found})

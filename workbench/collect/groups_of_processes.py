@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 
 from workbench.collect.measurer_labels import REPLICA_LABELS
 from workbench.collect.processes_of_one_name import place_of, process_of
 from workbench.collect.restore_underscored_names import underscored
-from workbench.samples import NAMES_SCHEMA, FloatArray, IntArray, SeriesTable
+from workbench.samples import FloatArray, IntArray, SeriesTable
 from workbench.signals import FAILURES
 
 _READ = "deserialized"
@@ -33,9 +32,8 @@ class GroupsOfProcesses:
 
     _clients: dict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
     _places: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    _tells: dict[tuple[str, str], str] = field(
-        default_factory=dict
-    )  # metric of what a process reads: of several, the first
+    # Metric of what a process reads: of several, the first.
+    _tells: dict[tuple[str, str], str] = field(default_factory=dict)
     _read: dict[_Unit, tuple[list[Line], list[Line]]] = field(default_factory=lambda: defaultdict(lambda: ([], [])))
 
     def learn(self, series: SeriesTable, labels: Sequence[Mapping[str, str]], members: Mapping[str, str]) -> None:
@@ -81,10 +79,8 @@ class GroupsOfProcesses:
             (unit[1], self._member(*unit, thread, where, alone=len(beside[unit]) == 1))
             for unit, thread, where in zip(of, threads, shown, strict=True)
         ]
-        for column, values in (("group", [it[0] for it in told]), ("member", [it[1] for it in told])):
-            at = NAMES_SCHEMA.get_field_index(column)
-            names = names.set_column(at, NAMES_SCHEMA.field(column), pa.array(values, pa.string()))
-        named = SeriesTable(names, series.lengths, series.ts_us, series.values.copy(), series.flags)
+        named = series.renamed("group", [it[0] for it in told]).renamed("member", [it[1] for it in told])
+        named = replace(named, values=series.values.copy())  # times are written for each record
         kept = np.ones(len(series), bool)
         units = defaultdict[_Unit, dict[str, list[int]]](lambda: defaultdict(list))
         stats = zip(names["signal"].to_pylist(), names["stat"].to_pylist(), strict=True)

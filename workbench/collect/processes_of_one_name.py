@@ -10,12 +10,12 @@ from workbench.profiles import Meaning, Profile
 
 # Labels that name a process best, in this order; a page that is its own has its address alone.
 _PODS = ("pod", "pod_name", "kubernetes_pod_name")
-NAMING = (*_PODS, "host", "hostname", "instance")
+_NAMING = (*_PODS, "host", "hostname", "instance")
 
 
 def place_of(labels: Mapping[str, str]) -> str:
     """What a series' labels call its process; empty if they do not."""
-    return next((labels[it] for it in NAMING if labels.get(it)), "")
+    return next((labels[it] for it in _NAMING if labels.get(it)), "")
 
 
 def process_of(labels: Mapping[str, str]) -> str:

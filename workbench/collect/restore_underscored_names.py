@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from workbench.humanize import listed
 from workbench.profiles import Profile
 from workbench.profiles.labels_in_metric_names import as_written
-from workbench.samples import NAMES_SCHEMA, SeriesTable
+from workbench.samples import SeriesTable
 
 _SPELLED = ("group", "topic")
 
@@ -70,14 +70,15 @@ class Spelling:
         for name in _SPELLED:
             told = series.names[name].filter(pc.invert(in_name[name])) if name in in_name else series.names[name]
             self.known[name].update(pc.unique(told.drop_null()).to_pylist())
-        names, keep = series.names, pa.array([True] * len(series))
+        keep = pa.array([True] * len(series))
         for name in sorted(carried.keys() & set(_SPELLED)):
-            real = self._real(name, names[name].filter(in_name[name]))
-            spelled = pa.array([real.get(it, it) for it in names[name].to_pylist()], pa.string())
-            corrected = pc.if_else(in_name[name], spelled, names[name])
-            keep = pc.and_(keep, pc.equal(pc.is_null(corrected), pc.is_null(names[name])))
-            names = names.set_column(names.schema.get_field_index(name), NAMES_SCHEMA.field(name), corrected)
-        return replace(series, names=names).where(keep)
+            written = series.names[name]
+            real = self._real(name, written.filter(in_name[name]))
+            spelled = pa.array([real.get(it, it) for it in written.to_pylist()], pa.string())
+            corrected = pc.if_else(in_name[name], spelled, written)
+            keep = pc.and_(keep, pc.equal(pc.is_null(corrected), pc.is_null(written)))
+            series = series.renamed(name, corrected)
+        return series.where(keep)
 
     def _with_dots(self, series: SeriesTable) -> SeriesTable:
         """Series of Java clients with the topics' own names; those of a client that tells both names stay for who drops the second."""
@@ -87,9 +88,7 @@ class Spelling:
         keys = list(zip(*(series.names[name].to_pylist() for name in ("signal", "member", "topic")), strict=True))
         both = {(*key[:2], underscored(key[2])) for key in keys if key[2] is not None and "." in key[2]}
         topics = [topic if (*key, topic) in both else with_dots.get(topic, topic) for *key, topic in keys]
-        at = NAMES_SCHEMA.get_field_index("topic")
-        names = series.names.set_column(at, NAMES_SCHEMA.field("topic"), pa.array(topics, pa.string()))
-        return replace(series, names=names)
+        return series.renamed("topic", topics)
 
     def _real(self, name: str, written: pa.ChunkedArray) -> Mapping[str, str | None]:
         """Written name to the real one; None if there are several."""

@@ -231,8 +231,7 @@ class PrometheusSource:
         """
         wanted = asked_for(self.profiles, self.names(at=at) if among is None else among)
         found = self.recent(wanted, most=_EXAMPLES, at=at)
-        most = {metric: max(len(it) for it in those) for metric, those in found.items()}
-        told = {metric: next(it for it in those if len(it) == most[metric]) for metric, those in found.items()}
+        told = {metric: max(those, key=len) for metric, those in found.items()}
         return {wanted[metric][0]: {**labels, **wanted[metric][1]} for metric, labels in told.items()}
 
     def read(self, metric: str, window: Window) -> Iterator[tuple[dict[str, str], np.ndarray, np.ndarray]]:

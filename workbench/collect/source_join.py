@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.collect.restore_underscored_names import underscored
 from workbench.collect.source_agreement import longest_age
 from workbench.collect.streams_restore_lag import with_restoring
 from workbench.job_signals import READ_AS_COMMITTED
 from workbench.profiles import Profile
 from workbench.profiles.labels_in_metric_names import as_written
 from workbench.profiles.left_out_series import WHOLE
-from workbench.samples import NAMES_SCHEMA, SampleBatch, SeriesTable, codes_of, concat_series
+from workbench.samples import SampleBatch, SeriesTable, codes_of, concat_series
 
 DERIVED = "derived"
 _OWN_ID = re.compile(r"consumer-(.+)-\d+")
@@ -70,10 +70,9 @@ def with_groups(
     known = pa.array(
         [members.get(name) if name is not None else None for name in names["member"].to_pylist()], pa.string()
     )
-    at = names.schema.get_field_index("group")
-    names = names.set_column(at, NAMES_SCHEMA.field("group"), pc.if_else(homeless, known, names["group"]))
-    keep = pc.or_(pc.is_valid(names["group"]), pc.is_null(names["member"]))
-    return _of_groups(replace(series, names=names).where(keep), groups)
+    series = series.renamed("group", pc.if_else(homeless, known, names["group"]))
+    keep = pc.or_(pc.is_valid(series.names["group"]), pc.is_null(names["member"]))
+    return _of_groups(series.where(keep), groups)
 
 
 def _of_groups(series: SeriesTable, groups: Sequence[str] | None) -> SeriesTable:
@@ -105,9 +104,7 @@ def _without_second_names(series: SeriesTable) -> SeriesTable:
     """Drop the series of `pay_events` where the same member has the same signal of `pay.events`: it is one topic (KIP-1109)."""
     every = list(zip(*(series.names[name].to_pylist() for name in ("signal", "member", "topic")), strict=True))
     second = {
-        (signal, member, topic.replace(".", "_"))
-        for signal, member, topic in every
-        if topic is not None and "." in topic
+        (signal, member, underscored(topic)) for signal, member, topic in every if topic is not None and "." in topic
     }
     return series.where(pa.array([key not in second for key in every])) if second else series
 
