@@ -17,19 +17,17 @@ demo: $(READY)  ## a real Kafka, a real incident, its verdict and report (about 
 
 # Each part of the tests has a process, and a Spark and a Kafka of its own, if it needs them. Those of doors and on Kafka mostly wait.
 ALONE := not apt and not cluster and not slow and not secured
-PARTS := unit "not door and not jvm and not lab and $(ALONE)" doors "door and not jvm and not lab and $(ALONE)" judged "jvm and judged and $(ALONE)" spark "jvm and not judged and $(ALONE)" kafka "lab and not jvm and not journey and $(ALONE)" journeys "lab and not jvm and journey and $(ALONE)"
+PARTS := unit "not door and not jvm and not lab and $(ALONE)" doors "door and not jvm and not lab and $(ALONE)" then judged "jvm and judged and $(ALONE)" spark "jvm and not judged and $(ALONE)" kafka "lab and not jvm and not journey and $(ALONE)" journeys "lab and not jvm and journey and $(ALONE)"
 
 # A test that hangs ends its part, and the part's log says where each thread was; else a run would only be cut off, and say nothing.
 BOUNDED := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 test: $(READY)  ## what must hold on every commit: lint, unit tests, tests with Spark and with a real Kafka, beside each other
-	@$(BIN)/workbench lab setup
-	@BESIDE="$(MAKE) -s lint" PYTEST="$(BIN)/python -m pytest" .ci/side-by-side --durations=5 $(BOUNDED) -- $(PARTS)
+	@FIRST="$(BIN)/workbench lab setup" BESIDE="$(MAKE) -s lint" PYTEST="$(BIN)/python -m pytest" .ci/side-by-side --durations=5 $(BOUNDED) -- $(PARTS)
 
 coverage: $(READY)  ## the same tests, and which lines of the package they have not run
-	@$(BIN)/workbench lab setup
 	@rm -rf build/coverage; mkdir -p build/coverage
-	@PYTEST="$(BIN)/coverage run -m pytest" .ci/side-by-side --durations=5 -- $(PARTS)
+	@FIRST="$(BIN)/workbench lab setup" PYTEST="$(BIN)/coverage run -m pytest" .ci/side-by-side --durations=5 -- $(PARTS)
 	@$(BIN)/coverage combine -q; $(BIN)/coverage report
 
 test-pages: $(READY)  ## report and notebook in a real browser, a real Alertmanager and VictoriaMetrics, Burrow beside triage (fetched with apt)

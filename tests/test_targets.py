@@ -95,13 +95,16 @@ def side_by_side(room: Path) -> Iterator[Begin]:
     """Begin the script with these parts; none outlives its test."""
     begun: list[subprocess.Popen[str]] = []
 
-    def begin(*parts: str, beside: str = "", is_deaf: bool = False, **seconds: float) -> subprocess.Popen[str]:
-        words = [word for part in parts for word in (f"part-{part}", part)]
+    def begin(
+        *parts: str, beside: str = "", first: str = "", is_deaf: bool = False, **seconds: float
+    ) -> subprocess.Popen[str]:
+        words = [word for part in parts for word in ((part,) if part == "then" else (f"part-{part}", part))]
         env = {
             **os.environ,
             "ROOM": str(room),
             "PYTEST": str(room / "part"),
             "BESIDE": beside,
+            "FIRST": first,
             **{name.upper(): str(value) for name, value in seconds.items()},
         }
         command = [room / ".ci" / SCRIPT.name, "--durations=5", "--", *words]
@@ -161,6 +164,20 @@ def test_what_runs_beside_the_parts_counts_and_is_shown(
     shown, _ = (run := side_by_side("right", beside=f"{room / 'part'} {beside}")).communicate(timeout=60)
     assert run.returncode == code
     assert ("something is wrong" in shown) == (code == 1) and "once more" not in shown
+
+
+def test_some_parts_wait_for_what_is_fetched_and_others_do_not(room: Path, side_by_side: Begin) -> None:
+    """What is fetched comes when the first parts have begun, before those that need it."""
+    first = f"{room / 'part'} meets-2"
+    shown, _ = (run := side_by_side("meets-1", "then", "right", first=first)).communicate(timeout=60)
+    assert run.returncode == 0 and "all is well" in shown
+
+
+def test_without_what_is_fetched_nothing_that_needs_it_begins(room: Path, side_by_side: Begin) -> None:
+    """The run has failed; the others are shown."""
+    shown, _ = (run := side_by_side("right", "then", "once", first=f"{room / 'part'} wrong")).communicate(timeout=60)
+    assert run.returncode == 1 and "something is wrong" in shown and "all is well" in shown
+    assert not (room / "once").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
