@@ -216,7 +216,8 @@ def _burst(shape: Shape, draw: Draw, run_id: str) -> Scenario:
     _prepare(draw, shape)
     use = draw.random.uniform(0.55, 0.65)
     fault = sending(rate_per_second=draw.rate * draw.random.uniform(2.9, 3.2))
-    also = (Verdict.TOO_FEW_CONSUMERS, Verdict.CANNOT_TELL)
+    lacking = Verdict.TOO_FEW_CONSUMERS if _members(draw) < draw.partitions else Verdict.PARTITION_CEILING
+    also = (lacking, Verdict.CANNOT_TELL)
     return draw.scenario(
         Behaviour(process_seconds=_times(draw, use)), fault, Verdict.BURST, run_id=run_id, keys=_KEYS, also=also
     )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.collect.test_samples_from_prometheus import END, WINDOW, by_selector
 from tests.servers import Script, scripted
-from workbench.collect.groups_of_processes import _in_batches
+from workbench.collect.groups_of_processes import _handled, _in_batches
 from workbench.collect.samples_from_prometheus import PrometheusSource
 from workbench.collect.source_join import named_by_client
 from workbench.profiles import load_profile
@@ -190,6 +190,24 @@ def test_what_is_read_again_since_a_call_failed_is_no_batch() -> None:
     assert _in_batches(calls, records, fails) is False
     assert _in_batches(calls[21:], records[21:], fails[21:]) is None
     assert _in_batches(calls, 30 * calls, fails) is True
+
+
+@pytest.mark.parametrize(
+    ("failing", "each"),
+    [(0, 300.0), (10, 10.0), (5, 5.0 + 150.0)],  # ten calls: none, all or half of them fail
+)
+def test_a_batch_that_fails_is_one_attempt(failing: int, each: float) -> None:
+    """What it had comes once more, and is no record that was handled."""
+    calls, records, fails = (np.cumsum(np.full(20, it)) for it in (10.0, 300.0, float(failing)))
+    assert np.allclose(np.diff(_handled(calls, records, fails)), each)
+
+
+def test_records_of_a_batch_count_when_its_call_has_ended() -> None:
+    """Until then they are in a handler; a process that begins anew counts from 0."""
+    calls, records = np.array([0.0, 0, 1, 1, 1, 2, 0, 1]), np.array([0.0, 500, 500, 500, 1000, 1000, 0, 500])
+    done = _handled(calls, records, np.zeros(8))
+    assert done.tolist() == [0, 0, 500, 500, 500, 1000, 1000, 1500]
+    assert np.isnan(_handled(calls, np.full(8, np.nan), np.zeros(8))).all()
 
 
 def test_a_client_that_nobody_has_named_tells_its_group() -> None:

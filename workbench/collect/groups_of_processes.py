@@ -164,16 +164,35 @@ def _without_batches(
         _sum([_line(series, starts, at) for at in those], times) for those in (counts, sums, failed)
     )
     by_topic, whole = (_sum(lines, times) for lines in read)
-    records = np.where(np.isnan(by_topic), whole, by_topic)
-    batches = _in_batches(calls, records, np.nan_to_num(fails))
+    records, fails = np.where(np.isnan(by_topic), whole, by_topic), np.nan_to_num(fails)
+    batches = _in_batches(calls, records, fails)
     if batches is None:
         return [*counts, *sums, *buckets]
     if not batches:
         return []
+    records = _handled(calls, records, fails)
     for at, each in ((counts[0], records), (sums[0], np.where(np.isnan(records), np.nan, seconds))):
         span = slice(starts[at], starts[at] + series.lengths[at])
         series.values[span] = each[np.searchsorted(times, series.ts_us[span])]
     return [*counts[1:], *sums[1:], *buckets]
+
+
+def _handled(calls: FloatArray, records: FloatArray, fails: FloatArray) -> FloatArray:
+    """Records of the calls that have ended: all of a batch, and one of each that failed, as what it had is read again."""
+    known = ~np.isnan(calls) & ~np.isnan(records)
+    if not known.any():
+        return records
+    called, had, failed = (
+        np.where(np.diff(it) < 0, it[1:], np.diff(it)) for it in (calls[known], records[known], fails[known])
+    )
+    ends = np.flatnonzero(called > 0)
+    of_each = np.diff(np.cumsum(had)[ends], prepend=0.0)
+    failing = np.minimum(1.0, failed[ends] / called[ends])
+    risen = np.zeros(len(called))
+    risen[ends] = of_each * (1 - failing) + failed[ends]
+    total = np.full(len(records), np.nan)
+    total[known] = np.cumsum(np.append(records[known][0], risen))
+    return total
 
 
 def _in_batches(calls: FloatArray, records: FloatArray, fails: FloatArray) -> bool | None:
