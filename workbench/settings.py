@@ -87,7 +87,8 @@ class Cluster(Strict):
     )
     members: dict[str, str] = Field(
         default={},
-        description="Client id or application name to group, for metrics without a group; Kafka's member list adds client ids.",
+        description="Client id or application name to group, for metrics without a group: names, or patterns (`payments-*`). Kafka's"
+        " member list adds client ids.",
     )
     metrics: list[str] = Field(
         default=[],

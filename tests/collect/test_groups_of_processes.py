@@ -12,7 +12,7 @@ from tests.collect.test_samples_from_prometheus import END, WINDOW, by_selector
 from tests.servers import Script, scripted
 from workbench.collect.groups_of_processes import _handled, _in_batches
 from workbench.collect.samples_from_prometheus import PrometheusSource
-from workbench.collect.source_join import named_by_client
+from workbench.collect.source_join import named_by_client, with_patterns
 from workbench.profiles import load_profile
 from workbench.prometheus_settings import PrometheusAddress
 
@@ -222,6 +222,18 @@ def test_what_kafka_or_the_settings_say_of_a_client_counts_more_than_its_name() 
         {"consumer-pay-eu-1": "pay", "other": "pay-eu"}, *client("consumer-pay-eu-1", "pod", CALLS), *timer("pod")
     )
     assert whose(rows) == {("pay", "consumer-pay-eu-1")}
+
+
+def test_clients_that_kafka_does_not_list_are_known_by_a_pattern() -> None:
+    """Who has crashed, or was put out of its group, is no member; a name that is written out, or listed, counts more."""
+    known = {"pay-0": "pay", "pay-*": "pay", "p*": "mail", "pay-7f-x": "other"}
+    assert with_patterns(known, ["pay-0", "pay-1", "post", "pay-7f-x", "q", None]) == {
+        **known,
+        "pay-1": "pay",
+        "post": "mail",
+    }
+    rows = read({"pay-*": "pay"}, *client("pay-7c9f-x", "pay-7c9f-x", CALLS), *timer("pay-7c9f-x"))
+    assert whose(rows) == {("pay", "pay-7c9f-x")}
 
 
 def test_two_processes_of_a_host_are_not_each_others() -> None:

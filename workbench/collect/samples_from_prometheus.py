@@ -23,7 +23,7 @@ from workbench.collect.matrix_parser import Matrix
 from workbench.collect.one_prometheus import AskedPrometheus
 from workbench.collect.restore_underscored_names import Spelling, in_full_first, underscored
 from workbench.collect.selectors import LabelMatcher, named, one_of
-from workbench.collect.source_join import named_by_client, with_derived, with_groups
+from workbench.collect.source_join import named_by_client, with_derived, with_groups, with_patterns
 from workbench.collect.whole_from_parts_or_rates import Wholes
 from workbench.errors import SourceUnreachableError
 from workbench.humanize import listed
@@ -156,7 +156,8 @@ class PrometheusSource:
         members = dict(self.members)
         if profile.member_is == "client_id":
             clients = pc.unique(found.series.names["member"]).to_pylist()
-            members = {**named_by_client(clients, spelling.known["group"]), **members}  # who is listed is no guess
+            # Who is listed is no guess.
+            members = with_patterns({**named_by_client(clients, spelling.known["group"]), **members}, clients)
             if any(it.member_is == "thread" for it in self.profiles):
                 processes.learn(found.series, found.labels, members)
         elif profile.member_is == "thread":
